@@ -1,0 +1,65 @@
+"""Backends: whatever answers requests. A spec such as ``hf:PATH`` names one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kshot.errors import BackendError, UsageError
+from kshot.plugins import class_in, split_plugin
+from kshot.task import Backend
+
+Options = Mapping[str, Any]
+
+
+def _hf(path: str, options: Options) -> Backend:
+    from kshot.backends.transformers import Transformers
+
+    return Transformers(path, **{name: value for name, value in options.items() if value is not None})
+
+
+def _replay(path: str, options: Options) -> Backend:  # noqa: ARG001 - a recording has no options
+    from kshot.backends.replay import Replay
+
+    return Replay(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of backend: how its spec is written, what it is, and how it is opened."""
+
+    spec: str
+    text: str
+    open: Callable[[str, Options], Backend]
+
+
+KINDS: dict[str, Kind] = {
+    "hf": Kind("hf:PATH_OR_ID", "a Hugging Face model, run by transformers (extra: hf)", _hf),
+    "replay": Kind(
+        "replay:FILE", "recorded answers: another run's folder or journal, or JSONL with prompt and response", _replay
+    ),
+}
+
+
+def open_backend(spec: str, options: Options | None = None) -> Backend:
+    """Open the backend a spec names; ``file.py:Class`` makes one of the user's own, without arguments."""
+    plugin = split_plugin(spec)
+    if plugin is not None:
+        return _own(class_in(*plugin, None), spec)
+    kind, colon, rest = spec.partition(":")
+    if kind not in KINDS or not colon or not rest:
+        known = ", ".join(entry.spec for entry in KINDS.values())
+        raise UsageError(f"there is no model {spec!r}", hint=f"Write one of: {known}, or path/to/file.py:Class.")
+    return KINDS[kind].open(rest, options or {})
+
+
+def _own(cls: type, spec: str) -> Backend:
+    try:
+        made: Backend = cls()
+    except TypeError as exc:
+        raise BackendError(f"it cannot be made without arguments: {exc}", where=spec) from exc
+    missing = [name for name in ("name", "fingerprint", "answers", "serve") if not hasattr(made, name)]
+    if missing:
+        raise BackendError(f"it is no backend: it has no {', '.join(missing)}", where=spec)
+    return made

@@ -1,0 +1,178 @@
+"""Between text and tokens for a Hugging Face tokenizer: BOS, chat, the span of a continuation, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from kshot.errors import BackendError
+from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, fold_system, renderer, template_fault
+from kshot.records import Message, Prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Words, runs of spaces, a line end and characters of several bytes: what two encoders would disagree on first.
+_TRIAL = "A trial,  of\nthings: naïve 日本 🙂"
+# Tokens before the new text that are decoded along with it, so that its first space survives sentencepiece.
+_ANCHOR = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A whole sequence, and where the tokens begin whose probability is asked."""
+
+    tokens: tuple[int, ...]
+    start: int
+
+
+class Tokens:
+    """A tokenizer with its BOS and chat template settled."""
+
+    def __init__(self, tokenizer: Any, name: str, *, chat_template: str | None, add_bos: bool | None) -> None:
+        self.tokenizer, self.name = tokenizer, name
+        self.forced = add_bos is True
+        self.lead = self._lead(add_bos=add_bos)
+        self.chat_source = tokenizer.chat_template if chat_template is None else chat_template
+        self._render = self._renderer(chat_template)
+        self._bare = self._bare_encoder()
+        self._special = tokenizer.get_added_vocab()
+
+    # ---- to tokens ----
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Encode a text and nothing else."""
+        if self._bare is not None:
+            return tuple(self._bare.encode(text, add_special_tokens=False).ids)
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def read(self, prompt: Prompt) -> tuple[int, ...]:
+        """Encode what a model is to continue, BOS included; an empty prompt is BOS alone, where there is one."""
+        text = self._text(prompt)
+        tokens = self._led(self.encode(text), chat=bool(prompt.messages))
+        if tokens:
+            return tokens
+        if self.tokenizer.bos_token_id is None:
+            raise BackendError("the prompt is empty and the tokenizer has no BOS token to begin with", where=self.name)
+        return (self.tokenizer.bos_token_id,)
+
+    def spans(self, prompt: Prompt, continuations: Sequence[str]) -> list[Span]:
+        """One span per continuation. A token that straddles the boundary belongs to the continuation."""
+        context = self._text(prompt)
+        return [self._span(context, sound(text), chat=bool(prompt.messages)) for text in continuations]
+
+    def _span(self, context: str, continuation: str, *, chat: bool) -> Span:
+        if not continuation:
+            raise BackendError("an empty continuation has no probability", where=self.name)
+        body, start = self._split(context, continuation)
+        tokens = self._led(body, chat=chat)
+        # The very first token of a sequence is given, not predicted: it cannot be scored.
+        start = max(start + len(tokens) - len(body), 1)
+        if start >= len(tokens):
+            short = f"{continuation[:60]!r} after {context[-60:]!r}"
+            hint = "Give a prompt, or a BOS token to begin with (add_bos)."
+            raise BackendError(f"no token of the continuation can be scored: {short}", where=self.name, hint=hint)
+        return Span(tokens, start)
+
+    def _split(self, context: str, continuation: str) -> tuple[tuple[int, ...], int]:
+        """Tokens of the whole, and the index of the first that reaches into the continuation."""
+        if not context:
+            return self.encode(continuation), 0
+        if self._bare is None:
+            whole, alone = self.encode(context + continuation), self.encode(context)
+            pairs = zip(whole, alone, strict=False)
+            return whole, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        found = self._bare.encode(context + continuation, add_special_tokens=False)
+        ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
+        return tuple(found.ids), next(ends, len(found.ids))
+
+    def _led(self, tokens: tuple[int, ...], *, chat: bool) -> tuple[int, ...]:
+        """Put BOS in front, once: a chat template writes its own, so there only if it was asked for by name."""
+        if (chat and not self.forced) or tokens[: len(self.lead)] == self.lead:
+            return tokens
+        return self.lead + tokens
+
+    def _lead(self, *, add_bos: bool | None) -> tuple[int, ...]:
+        """Learn what the tokenizer puts before a text of itself (what it puts after, EOS or SEP, is left off)."""
+        if add_bos is False:
+            return ()
+        plain = list(self.tokenizer.encode(_TRIAL, add_special_tokens=False))
+        full = list(self.tokenizer.encode(_TRIAL, add_special_tokens=True))
+        extra = len(full) - len(plain)
+        lead = next((tuple(full[:n]) for n in range(extra + 1) if full[n : n + len(plain)] == plain), ())
+        if lead or add_bos is None:
+            return lead
+        if self.tokenizer.bos_token_id is None:
+            raise BackendError("the tokenizer has no BOS token to add", where=self.name, hint="Leave add_bos out.")
+        return (self.tokenizer.bos_token_id,)
+
+    def _bare_encoder(self) -> Any:
+        """Take a fast tokenizer's core, its post-processor off: BOS is settled, and some trim the offsets."""
+        if not getattr(self.tokenizer, "is_fast", False):
+            return None
+        from tokenizers.processors import TemplateProcessing
+
+        bare = self.tokenizer.backend_tokenizer
+        bare.no_truncation()
+        bare.no_padding()
+        bare.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
+        same = bare.encode(_TRIAL, add_special_tokens=False).ids
+        return bare if same == list(self.tokenizer.encode(_TRIAL, add_special_tokens=False)) else None
+
+    # ---- chat ----
+
+    def _text(self, prompt: Prompt) -> str:
+        if not prompt.messages:
+            return sound(prompt.text)
+        if self._render is None:
+            raise BackendError(
+                "the model has no chat template, and the prompt is a conversation",
+                where=self.name,
+                hint="Give a template with --chat-template FILE, or treat it as a base model: --model-type base.",
+            )
+        messages = [Message(message.role, sound(message.content)) for message in prompt.messages]
+        render = self._render
+        return render(fold_system(messages, lambda some: render(some, True)), True)  # noqa: FBT003
+
+    def _renderer(self, given: str | None) -> Renderer | None:
+        if given is not None:
+            return renderer(given, self.tokenizer.bos_token or "", self.tokenizer.eos_token or "")
+        if not self.tokenizer.chat_template:
+            return None
+
+        def own(messages: Sequence[Message], add_generation_prompt: bool) -> str:  # noqa: FBT001
+            try:
+                return str(
+                    self.tokenizer.apply_chat_template(
+                        as_dicts(messages), add_generation_prompt=add_generation_prompt, tokenize=False
+                    )
+                )
+            except TEMPLATE_FAULTS as error:
+                raise template_fault(error) from None
+
+        return own
+
+    # ---- and back ----
+
+    def write(self, before: Sequence[int], new: Sequence[int]) -> str:
+        """Decode what new tokens add after others, its leading space kept, special tokens left out."""
+        anchor = list(before[-_ANCHOR:])
+        head, whole = self._decode(anchor), self._decode([*anchor, *new])
+        return whole[len(head) :] if whole.startswith(head) else self._decode(list(new))
+
+    def _decode(self, tokens: list[int]) -> str:
+        return str(self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def ends(self, stop: Sequence[str]) -> frozenset[int]:
+        """Stop strings that are special tokens, which decoding leaves out: these stop by their number."""
+        return frozenset(self._special[text] for text in stop if text in self._special)
+
+
+def sound(text: str) -> str:
+    """Replace lone surrogates, which no tokenizer takes."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -1,0 +1,153 @@
+"""``kshot run``, ``preview``, ``list``, ``score``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kshot.errors import KshotError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kshot.api import Result
+
+OK, NOTHING_ANSWERED, WRONG, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; what a user can mend is one message on stderr and exit code 2."""
+    from kshot.cli.options import parser
+
+    try:
+        parsed = parser().parse_args(arguments)
+        if parsed.command is None:
+            parser().print_help()
+            return OK
+        return _COMMANDS[parsed.command](parsed)
+    except KshotError as exc:
+        if os.environ.get("KSHOT_DEBUG"):
+            raise
+        print(f"kshot: {exc}", file=sys.stderr)
+        return WRONG
+    except KeyboardInterrupt:
+        print("\nkshot: interrupted; the same command goes on from here", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    from kshot.api import evaluate
+    from kshot.cli.options import options_of
+    from kshot.cli.progress import Progress
+
+    options = options_of(parsed)
+    out = parsed.out or _default_folder(parsed.model, parsed.dataset, options)
+    with Progress() as progress:
+        result = evaluate(parsed.model, parsed.dataset, out=out, reuse=parsed.reuse, watcher=progress, **options)
+    return _show(result, as_json=parsed.json)
+
+
+def _score(parsed: argparse.Namespace) -> int:
+    from kshot.api import score
+    from kshot.cli.progress import Progress
+
+    with Progress() as progress:
+        result = score(parsed.run, watcher=progress)
+    return _show(result, as_json=parsed.json)
+
+
+def _show(result: Result, *, as_json: bool) -> int:
+    for failure in result.first_failures:
+        print(f"kshot: {failure}; the same command asks again", file=sys.stderr)
+    if as_json:
+        print(
+            json.dumps(
+                {"results": result.results, "notes": result.notes, "run": str(result.path)},
+                ensure_ascii=False,
+                indent=2,
+            )
+        )
+    else:
+        from rich.console import Console
+
+        from kshot.report import results_table
+
+        console = Console(soft_wrap=False)
+        console.print(results_table(result.results))
+        console.print(f"run folder: {result.path}", highlight=False, soft_wrap=True, markup=False)
+    return OK if any(row["n"] for row in result.results) else NOTHING_ANSWERED
+
+
+def _preview(parsed: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from kshot.api import iter_preview
+    from kshot.cli.options import settings_of
+    from kshot.cli.preview import as_json, as_text
+
+    settings = settings_of(parsed)
+    if settings.limit is None and not parsed.json:
+        settings = replace(settings, limit=3)
+        print("kshot: the first 3 samples of each subset; --limit shows more", file=sys.stderr)
+    write = as_json if parsed.json else as_text
+    for shown in iter_preview(parsed.dataset, settings, lambda text: print(f"kshot: {text}", file=sys.stderr)):
+        print(write(shown))
+    return OK
+
+
+def _list(parsed: argparse.Namespace) -> int:
+    entries = _entries(parsed.what)
+    if parsed.json:
+        print(json.dumps(entries, ensure_ascii=False, indent=2))
+    else:
+        width = max((len(entry["name"]) for entry in entries), default=0)
+        for entry in entries:
+            print(f"{entry['name']:<{width}}  {entry['text']}".rstrip())
+    return OK
+
+
+def _entries(what: str) -> list[dict[str, str]]:
+    match what:
+        case "datasets":
+            from kshot.datasets.naming import catalogue_names, from_catalogue
+
+            return [{"name": n, "text": _first_line(from_catalogue(n))} for n in catalogue_names()]
+        case "metrics":
+            from kshot.metrics import describe
+
+            return [{"name": name, "text": text} for name, text in describe().items()]
+        case "retrievers":
+            from kshot.retrievers import RETRIEVERS
+
+            return [{"name": name, "text": text} for name, text in RETRIEVERS.items()]
+        case _:
+            from kshot.backends import KINDS
+
+            return [{"name": kind.spec, "text": kind.text} for kind in KINDS.values()]
+
+
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().split("\n", 1)[0]
+
+
+def _default_folder(models: Sequence[str], datasets: Sequence[str], options: dict[str, Any]) -> str:
+    """Name the folder after the command, so that the same command finds it again."""
+    import hashlib
+    import re
+
+    from kshot.settings import settings_from
+
+    identity = [models, datasets, settings_from(options).identity()]
+    mark = hashlib.blake2b(json.dumps(identity).encode(), digest_size=4).hexdigest()
+    words = [re.split(r"[/:]", text.rstrip("/"))[-1] or text for text in (datasets[0], models[0])]
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip("-.")
+    return f"runs/{slug[:60]}-{mark}"
+
+
+_COMMANDS = {"run": _run, "preview": _preview, "list": _list, "score": _score}

@@ -1,0 +1,134 @@
+"""The argument parser, made from ``Settings`` so that no option is written twice."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from typing import Any, NoReturn
+
+from kshot import __version__
+from kshot.errors import UsageError
+from kshot.settings import Settings, flag, settings_from
+
+_EXAMPLES = """examples:
+  kshot run -m hf:path/to/model -d arc:ARC-Easy --dataset-path data/arc -k 5
+  kshot run -m hf:path/to/model -d my_dataset.py:MyDataset --limit 100 --out runs/first
+  kshot preview -d my_dataset.py:MyDataset -k 2
+  kshot score runs/first
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a wrong call as every other error is reported."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"See {self.prog} --help.")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Make the parser of all commands."""
+    top = _Parser(
+        prog="kshot",
+        description="Measure what language models and search engines can find.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"kshot {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+
+    run = commands.add_parser("run", help="evaluate models on datasets", description="Evaluate models on datasets.")
+    _add_datasets(run)
+    run.add_argument(
+        "-m",
+        "--model",
+        action="append",
+        required=True,
+        metavar="MODEL",
+        help="hf:PATH_OR_ID, replay:FILE or file.py:Class (repeatable)",
+    )
+    run.add_argument(
+        "--out",
+        metavar="DIR",
+        help="run folder (default: one under runs/, named after the command, so that the same command continues it)",
+    )
+    run.add_argument(
+        "--reuse", metavar="RUN", help="take over the answers of another run wherever the request is the same"
+    )
+    run.add_argument("--json", action="store_true", help="print the results as JSON")
+    _add_settings(run)
+
+    look = commands.add_parser(
+        "preview",
+        help="print the exact prompts, no model needed",
+        description="Print the exact prompts and continuations; no model is needed.",
+    )
+    _add_datasets(look)
+    look.add_argument("-m", "--model", action="append", metavar="MODEL", help=argparse.SUPPRESS)
+    look.add_argument("--json", action="store_true", help="print one JSON object per sample")
+    _add_settings(look)
+
+    shown = commands.add_parser("list", help="what there is: datasets, metrics, retrievers, backends")
+    shown.add_argument("what", choices=("datasets", "metrics", "retrievers", "backends"))
+    shown.add_argument("--json", action="store_true", help="print JSON")
+
+    again = commands.add_parser(
+        "score",
+        help="score a run again, without its model",
+        description="Score a run again from its journal, without its model.",
+    )
+    again.add_argument("run", metavar="RUN", help="run folder")
+    again.add_argument("--json", action="store_true", help="print the results as JSON")
+    return top
+
+
+def _add_datasets(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "-d",
+        "--dataset",
+        action="append",
+        required=True,
+        metavar="DATASET",
+        help="NAME, NAME:subset,…, NAME:[category] or file.py:Class (repeatable)",
+    )
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    for item in fields(Settings):
+        meta = item.metadata
+        default = "" if item.default is None else f" (default: {item.default})"
+        options: dict[str, Any] = {"help": meta["help"] + default, "dest": item.name, "default": None}
+        if meta.get("choices"):
+            options["choices"] = meta["choices"]
+        elif meta.get("metavar"):
+            options["metavar"] = meta["metavar"]
+        if meta.get("repeat"):
+            options["action"] = "append"
+        if meta["kind"] is bool:
+            options["action"] = argparse.BooleanOptionalAction
+        else:
+            options["type"] = _list_of(meta["kind"]) if meta.get("listed") else meta["kind"]
+        command.add_argument(*meta["flags"], flag(item.name), **options)
+
+
+def _list_of(kind: Any) -> Any:
+    def read(text: str) -> tuple[Any, ...]:
+        return tuple(kind(part) for part in text.split(","))
+
+    read.__name__ = f"list of {kind.__name__}"
+    return read
+
+
+def settings_of(parsed: argparse.Namespace) -> Settings:
+    """The settings that were given on the command line."""
+    return settings_from(options_of(parsed))
+
+
+def options_of(parsed: argparse.Namespace) -> dict[str, Any]:
+    """The options that were given, by name; a stop text may be written with escapes such as a backslash and n."""
+    from kshot.prompts.strings import decode_escapes
+
+    given = {item.name: getattr(parsed, item.name) for item in fields(Settings)}
+    given = {name: value for name, value in given.items() if value is not None}
+    if "stop" in given:
+        given["stop"] = tuple(decode_escapes(text) for text in given["stop"])
+    return given

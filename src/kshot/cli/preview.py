@@ -1,0 +1,64 @@
+"""A previewed sample as text or JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from kshot.records import Generate, Loglik, Prompt, Request, Search
+
+if TYPE_CHECKING:
+    from kshot.api import Preview
+
+
+def as_text(shown: Preview) -> str:
+    """Print the prompt as it is, and what is asked of it."""
+    lines = [f"── {shown.task} · {shown.id} " + "─" * max(0, 60 - len(shown.task) - len(shown.id))]
+    for request in shown.requests:
+        lines.append(_prompt_text(_prompt(request)))
+        match request:
+            case Loglik(_, continuations):
+                lines += [f"  ↳ likelihood of {text!r}" for text in continuations]
+            case Generate():
+                stop = f", stop at {list(request.stop)}" if request.stop else ""
+                lines.append(
+                    f"  ↳ generate up to {request.max_tokens} tokens at temperature {request.temperature:g}{stop}"
+                )
+            case Search(_, k):
+                lines.append(f"  ↳ search the best {k}")
+    return "\n".join(lines)
+
+
+def as_json(shown: Preview) -> str:
+    """Print one object: task, id, requests."""
+    return json.dumps(
+        {"task": shown.task, "id": shown.id, "requests": [_plain(r) for r in shown.requests]}, ensure_ascii=False
+    )
+
+
+def _prompt(request: Request) -> Prompt:
+    return Prompt(request.query) if isinstance(request, Search) else request.prompt
+
+
+def _prompt_text(prompt: Prompt) -> str:
+    if not prompt.messages:
+        return prompt.text
+    return "\n".join(f"[{message.role}]\n{message.content}" for message in prompt.messages)
+
+
+def _plain(request: Request) -> dict[str, Any]:
+    body: dict[str, Any] = {"kind": type(request).__name__}
+    prompt = _prompt(request)
+    if prompt.messages:
+        body["messages"] = [{"role": m.role, "content": m.content} for m in prompt.messages]
+    else:
+        body["prompt"] = prompt.text
+    match request:
+        case Loglik(_, continuations):
+            body["continuations"] = list(continuations)
+        case Generate():
+            names = [name for name in request.__slots__ if name not in {"prompt", "to"}]
+            body |= {name: getattr(request, name) for name in names if getattr(request, name) is not None}
+        case Search():
+            body["k"] = request.k
+    return body

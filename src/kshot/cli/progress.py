@@ -1,0 +1,68 @@
+"""A progress bar on stderr while samples are asked."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from kshot.engine import Outcome
+    from kshot.records import Sample
+
+
+class Progress:
+    """Shows a bar per task on a terminal; elsewhere only the notes."""
+
+    def __init__(self) -> None:
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+        self._failed = 0
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as NewBar
+
+            self._bar = NewBar(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                TextColumn("[red]{task.fields[failed]}"),
+                console=Console(stderr=True),
+            )
+
+    def __enter__(self) -> Progress:  # noqa: PYI034 - Self needs Python 3.11
+        """Start showing."""
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Stop showing; the bars stay."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def begin(self, task: str, model: str, total: int | None) -> None:
+        """Start the bar of a task."""
+        self._failed = 0
+        if self._bar is not None:
+            from rich.markup import escape
+
+            self._task = self._bar.add_task(escape(f"{task} · {model}"), total=total, failed="")
+
+    def answered(self, outcome: Outcome[Sample]) -> None:
+        """Count a sample."""
+        if self._bar is None or self._task is None:
+            return
+        self._failed += outcome.failed
+        self._bar.update(self._task, advance=1, failed=f"{self._failed} failed" if self._failed else "")
+
+    def note(self, text: str) -> None:
+        """Say something the user should know."""
+        if self._bar is not None:
+            self._bar.console.print(f"note: {text}", markup=False, highlight=False)
+        else:
+            print(f"kshot: {text}", file=sys.stderr)

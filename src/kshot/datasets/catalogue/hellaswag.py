@@ -1,0 +1,38 @@
+"""HellaSwag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kshot.datasets.multiple_choice import MultipleChoiceDataset
+
+
+def preprocess(text: str) -> str:
+    """Drop the marks that WikiHow's layout left in the text."""
+    return text.replace(" [title]", ".").replace(" [substeps]", "").replace("  ", " ")
+
+
+class Hellaswag(MultipleChoiceDataset):
+    """HellaSwag: which of four endings goes on with a description of an everyday activity."""
+
+    instruction = (
+        "{{ preprocess(activity_label + ': ' + ctx_a + ' ' + ctx_b.capitalize()) }}"
+        "{{'\n' + options + '\nAnswer:' if options}}"
+    )
+    load_args = ("Rowan/hellaswag",)
+    evaluation_set = "validation"
+    example_set = "train"
+
+    def init_arguments(self) -> None:
+        """Let the instruction call ``preprocess``."""
+        self.jinja2_env.globals["preprocess"] = preprocess
+
+    def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
+        """Offer the endings."""
+        return {
+            "activity_label": instance["activity_label"],
+            "ctx_a": instance["ctx_a"],
+            "ctx_b": instance["ctx_b"],
+            "options": [preprocess(ending) for ending in instance["endings"]],
+            "label": int(instance["label"]),
+        }

@@ -1,0 +1,66 @@
+"""HumanEval."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kshot.datasets.generation import GenerationDataset
+from kshot.metrics import PassAtK
+
+_CHAT = (
+    "Complete the following Python function. Reply with the whole function in one code block.\n\n"
+    "```python\n{prompt}\n```"
+)
+_FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:\n```|\Z)", re.DOTALL | re.IGNORECASE)
+
+
+class Humaneval(GenerationDataset):
+    """HumanEval: Python functions to complete from their docstrings, checked by unit tests.
+
+    Base models continue the function; chat models are asked for a code block. For pass@k with k above 1 use
+    ``--sample-num`` and ``--pass-at-k``.
+    """
+
+    instruction = "{prompt}"
+    load_args = ("openai/openai_humaneval",)
+    evaluation_set = "test"
+    metrics = (PassAtK(),)
+    id_column = "task_id"
+    extra_model_args: Mapping[str, Any] = {"max_tokens": 512}
+
+    def init_arguments(self) -> None:
+        """Choose the wording by the kind of model."""
+        if self.model_type == "chat":
+            self.instruction = _CHAT
+        else:
+            self.extra_model_args = {**self.extra_model_args, "stop": ["\nclass", "\ndef", "\n#", "\nif", "\nprint"]}
+
+    def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
+        """Show the function's head; the target is its body and serves no metric."""
+        return {"prompt": instance["prompt"], "target": instance["canonical_solution"]}
+
+    def post_processing(self, predictions: Sequence[str]) -> list[str]:
+        """Turn replies into whole programs."""
+        return [
+            program(row["prompt"], row["entry_point"], reply)
+            for row, reply in zip(self.evaluation_data, predictions, strict=True)
+        ]
+
+    @property
+    def references(self) -> list[str]:
+        """The tests, and the call that runs them."""
+        return [f"{row['test']}\ncheck({row['entry_point']})" for row in self.evaluation_data]
+
+
+def program(prompt: str, function: str, reply: str) -> str:
+    """Put a reply after the prompt: as a function of its own, or as the body that goes on from the docstring."""
+    fenced = _FENCED.search(reply)
+    code = fenced[1] if fenced else reply
+    if re.search(rf"^def\s+{re.escape(function)}\b", code, re.MULTILINE):
+        return f"{prompt.rstrip()}\n\n{code}"
+    head, (first, _, rest) = prompt.rstrip(), code.partition("\n")
+    if not first.strip():
+        return f"{head}\n{rest}"
+    return f"{head}\n{code}" if first.startswith(("    ", "\t")) else f"{head}\n    {code.lstrip()}"

@@ -1,0 +1,25 @@
+"""WinoGrande."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kshot.datasets.multiple_choice import MultipleChoiceDataset
+
+
+class Winogrande(MultipleChoiceDataset):
+    """WinoGrande: who or what a gap in a sentence stands for; the rest is weighed after each of two names."""
+
+    instruction = "{source}"
+    load_args = ("allenai/winogrande", "winogrande_xl")
+    evaluation_set = "validation"
+    example_set = "train"
+
+    def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
+        """Fill the gap with each name: what follows it is the target."""
+        before, _, after = instance["sentence"].partition("_")
+        return {
+            "source": [before + instance["option1"], before + instance["option2"]],
+            "source_idx": int(instance["answer"]) - 1,
+            "target": after,
+        }

@@ -1,0 +1,113 @@
+"""From what a user names to datasets: ``NAME``, ``NAME:subset,…``, ``NAME:[category]``, ``file.py:Class``, a class."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kshot.datasets import catalogue
+from kshot.datasets.dataset import Dataset
+from kshot.datasets.loading import discover_subsets
+from kshot.errors import UsageError
+from kshot.plugins import class_in, split_plugin
+from kshot.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A dataset class and the subsets asked for; ``label`` is how the user wrote it."""
+
+    label: str
+    dataset: type[Dataset]
+    subsets: tuple[str, ...] = ()
+
+
+def catalogue_names() -> list[str]:
+    """The datasets that come with kshot."""
+    return sorted(module.name for module in pkgutil.iter_modules(catalogue.__path__))
+
+
+def from_catalogue(name: str) -> type[Dataset]:
+    """The catalogue's class of that name."""
+    names = catalogue_names()
+    if name not in names:
+        close = _closest(name, names)
+        hint = f"Did you mean {close!r}? " if close else ""
+        raise UsageError(
+            f"there is no dataset {name!r}", hint=f"{hint}See kshot list datasets, or write path/to/file.py:Class."
+        )
+    module = importlib.import_module(f"{catalogue.__name__}.{name}")
+    found = (v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Dataset))
+    return next(cls for cls in found if cls.__module__ == module.__name__)
+
+
+def _closest(name: str, names: Sequence[str]) -> str | None:
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name, names, 1)), None)
+
+
+def resolve(spec: Any) -> Named:
+    """Find the class a user named, and the subsets."""
+    if isinstance(spec, type) and issubclass(spec, Dataset):
+        return Named(f"{spec.__module__}:{spec.__qualname__}", spec)
+    if not isinstance(spec, str):
+        raise UsageError(f"a dataset is a name, a class or a Task, not {type(spec).__name__}")
+    plugin = split_plugin(spec)
+    if plugin is not None:
+        path, rest = plugin
+        name, _, chosen = rest.partition(":")
+        cls = class_in(path, name, Dataset)
+    else:
+        name, _, chosen = spec.partition(":")
+        cls = from_catalogue(name)
+    return Named(spec, cls, tuple(_chosen(cls, chosen)))
+
+
+def _chosen(cls: type[Dataset], text: str) -> list[str]:
+    """Read ``a,b,[category]``."""
+    subsets: list[str] = []
+    for part in (found.strip() for found in re.findall(r"\s*\[[^\]]*\]|[^,]+", text)):
+        if not part.startswith("["):
+            subsets.append(part)
+            continue
+        wanted, categories = part.strip("[]").strip(), cls.categorized_subsets or {}
+        match = {key.lower().replace(" ", "_"): key for key in categories}.get(wanted.lower().replace(" ", "_"))
+        if match is None:
+            raise UsageError(
+                f"there is no category {wanted!r} in {cls.registered_name()}",
+                hint=f"Categories: {', '.join(categories) or 'none'}.",
+            )
+        subsets.extend(categories[match])
+    return list(dict.fromkeys(subset for subset in subsets if subset))
+
+
+def instances(named: Named, settings: Settings) -> list[Dataset]:
+    """Make one dataset per subset that is to run."""
+    cls = named.dataset
+    subsets: list[str | None] = [*named.subsets] or [*_all_subsets(cls, settings)]
+    banned = set(cls.banned_subsets or ())
+    kept = [subset for subset in subsets if subset not in banned]
+    if subsets and not kept:
+        raise UsageError(
+            f"all subsets asked for are banned: {', '.join(map(str, subsets))}",
+            where=f"dataset {cls.registered_name()}",
+        )
+    return [cls(settings, subset) for subset in kept or [None]]
+
+
+def _all_subsets(cls: type[Dataset], settings: Settings) -> Sequence[str]:
+    if cls.subset_name is not None or (cls.load_args is not None and len(cls.load_args) > 1):
+        return []
+    listed = [subset for subsets in (cls.categorized_subsets or {}).values() for subset in subsets]
+    if cls.load_raw_dataset is not Dataset.load_raw_dataset:
+        return listed
+    if listed and settings.dataset_path is None:
+        return listed  # the class knows; nobody needs to be asked
+    split = settings.evaluation_set or cls.evaluation_set
+    found = discover_subsets(settings.dataset_path, cls.registered_name(), cls.load_args, split)
+    return listed if found is None else found

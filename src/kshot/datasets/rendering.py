@@ -1,0 +1,63 @@
+"""From the fields of an instance to the text of its question and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kshot.errors import DataError
+from kshot.records import Message, Prompt
+
+
+def stripped(value: Any) -> Any:
+    """Strip the white space around text, inside lists too; leave everything else."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list):
+        return [stripped(each) for each in value]
+    if isinstance(value, tuple):
+        return tuple(stripped(each) for each in value)
+    return value
+
+
+def copied(value: Any) -> Any:
+    """Copy the dicts and lists of a row, so that who changes them changes nobody else's."""
+    if type(value) is dict:
+        return {name: copied(each) for name, each in value.items()}
+    if type(value) is list:
+        return [copied(each) for each in value]
+    return value
+
+
+def as_index(value: Any, what: str, where: str) -> int:
+    """Read an index that may come as a number or as digits."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError) as exc:
+        raise DataError(f"{what} is {value!r}; it must be the index of an option", where=where) from exc
+    if isinstance(value, float) and number != value:
+        raise DataError(f"{what} is {value!r}; it must be a whole number", where=where)
+    return number
+
+
+def as_messages(examples: Any, where: str) -> list[Message]:
+    """Read what ``construct_examples`` returned: text, or messages as records or role/content dicts."""
+    if isinstance(examples, str):
+        return [Message("user", examples)] if examples else []
+    if not isinstance(examples, Sequence):
+        raise DataError(f"construct_examples returned {type(examples).__name__}, not text or messages", where=where)
+    messages = []
+    for each in examples:
+        if isinstance(each, Message):
+            messages.append(each)
+        elif isinstance(each, Mapping) and each.get("role") in {"system", "user", "assistant"} and "content" in each:
+            messages.append(Message(each["role"], str(each["content"])))
+        else:
+            raise DataError(f"construct_examples returned a message that is not one: {each!r:.80}", where=where)
+    return messages
+
+
+def continuation(prompt: Prompt, text: str) -> str:
+    """Write an answer so that it follows its prompt: after one space, or bare where nothing or a chat turn precedes."""
+    text = text.strip()
+    return text if prompt.messages or not prompt.text else f" {text}"

@@ -1,0 +1,101 @@
+"""Token lookup files: test data and recorded completions in the published formats, checked as they are read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from kshot.errors import DataError
+from kshot.lookup.generate import TASKS, answers, group_of
+
+Record: TypeAlias = Mapping[str, Any]
+Source: TypeAlias = str | Path | Iterable[Record]
+
+
+def read(source: Source, task: str | None = None) -> list[Record]:
+    """Read records, from a file or a collection, and check each: for one task, or for all that it has answers to."""
+    return [_checked(record, where, task) for where, record in _located(source)]
+
+
+def completions(source: Source) -> list[Record]:
+    """Read recorded completions: at least ``full_output``, ``input``, ``target`` and ``task``, as published."""
+    rows = []
+    for where, row in _located(source):
+        for name in ("input", "target", "full_output", "task"):
+            if not isinstance(row.get(name), str):
+                raise DataError(f"a recorded completion needs the text {name!r}", where=where)
+        if row["task"] not in (known := answers(*parts(row["input"]))):
+            raise DataError(_misplaced(row["input"], row["task"]), where=where)
+        if known[row["task"]] != row["target"]:
+            raise DataError(_contradiction(row["input"], row["task"], row["target"]), where=where)
+        rows.append(row)
+    return rows
+
+
+def parts(text: str) -> tuple[str, str]:
+    """Split an input, with or without its bar, into context and query."""
+    return text[:-1].removesuffix("|"), text[-1:]
+
+
+def _located(source: Source) -> Iterator[tuple[str, Record]]:
+    if not isinstance(source, str | Path):
+        for index, record in enumerate(source):
+            if not isinstance(record, Mapping):
+                raise DataError(f"not a record but {type(record).__name__}", where=f"record {index}")
+            yield f"record {index}", record
+        return
+    try:
+        lines = Path(source).read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot read lookup records: {error}", where=str(source)) from error
+    if not any(line.strip() for line in lines):
+        raise DataError("the file holds no records", where=str(source))
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield f"{source}, line {number}", _parsed(line, f"{source}, line {number}")
+
+
+def _parsed(line: str, where: str) -> Record:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise DataError(f"not JSON: {error}", where=where) from error
+    if not isinstance(record, dict):
+        raise DataError("not a JSON object", where=where)
+    return record
+
+
+def _checked(record: Record, where: str, task: str | None) -> Record:
+    joined, spaced = record.get("input_no_space"), record.get("input_with_space")
+    if not isinstance(joined, str) or not isinstance(spaced, str):
+        raise DataError("a lookup record needs the texts 'input_no_space' and 'input_with_space'", where=where)
+    if spaced != f"{joined[:-1]}|{joined[-1:]}":
+        raise DataError(f"the two inputs differ: {joined!r} and {spaced!r}", where=where)
+    tasks = [task] if task else [name for names in TASKS.values() for name in names if name in record]
+    if not tasks:
+        raise DataError("a lookup record needs the answer to at least one task", where=where)
+    known = answers(*parts(joined))
+    for name in tasks:
+        if name not in known:
+            raise DataError(_misplaced(joined, name), where=where)
+        if name not in record:
+            raise DataError(f"the record has no answer for {name}", where=where)
+        if record[name] != known[name]:
+            raise DataError(_contradiction(joined, name, record[name]), where=where)
+    return record
+
+
+def _misplaced(text: str, task: str) -> str:
+    context, query = parts(text)
+    return (
+        f"{task} is asked of {group_of(task)} records, but the query {query!r} occurs {context.count(query)} time(s) "
+        f"in the context {context!r}"
+    )
+
+
+def _contradiction(text: str, task: str, target: object) -> str:
+    context, query = parts(text)
+    right = answers(context, query)[task]
+    return f"the target {target!r} contradicts its context: {task} of {query!r} in {context!r} is {right!r}"

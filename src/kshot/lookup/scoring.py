@@ -1,0 +1,151 @@
+"""Token lookup scores: what was predicted, how a wrong answer is wrong, and how far the tasks lie apart."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kshot.errors import UsageError
+from kshot.lookup.data import parts
+from kshot.lookup.generate import answers
+from kshot.metrics.statistics import Paired, paired
+
+FAILED = "failed"
+OPPOSITE = "opposite neighbour"
+OTHER = "other occurrence"
+QUERY = "the query itself"
+LAST = "last token"
+ELSEWHERE = "elsewhere in the context"
+ABSENT = "not in the context"
+KINDS = (OPPOSITE, OTHER, QUERY, LAST, ELSEWHERE, ABSENT)
+
+# An opening tag, however mangled before its name (``=target>``, ``<|im_start|>target>``), and what stands after it.
+_TAG = re.compile(r"(?<!/)target\s*>\s*([^<]*)", re.IGNORECASE)
+
+
+# ---- Predictions ----
+
+
+def first_character(text: str) -> str:
+    """The rule for completion models: the first character that is not white space."""
+    return text.strip()[:1] or FAILED
+
+
+def first_word(text: str) -> str:
+    """The rule of the oldest recorded files: the first word, without colons at its end."""
+    return (text.split() or [FAILED])[0].rstrip(":")
+
+
+def between_tags(text: str) -> str:
+    """The original rule for instruct models, as it stands: without tags it cuts wherever ``find`` = -1 leads."""
+    return text[text.find("<target>") + 8 : text.find("</target>")].strip()
+
+
+def tolerant_tags(text: str) -> str:
+    """Read the first opening tag that something follows: mangled, unclosed or quoted answers are read too."""
+    for match in _TAG.finditer(text):
+        if answer := match.group(1).strip().strip("\"'`“”‘’*").strip():
+            return answer
+    return FAILED
+
+
+RULES: dict[str, Callable[[str], str]] = {
+    "first_character": first_character,
+    "first_word": first_word,
+    "between_tags": between_tags,
+    "tolerant_tags": tolerant_tags,
+}
+
+
+def rules_for(model_type: str) -> tuple[str, ...]:
+    """The rules to report: the one that counts first, then those beside it."""
+    return ("between_tags", "tolerant_tags") if model_type == "instruct" else ("first_character",)
+
+
+def rule(name: str) -> Callable[[str], str]:
+    """A prediction rule by name."""
+    if name not in RULES:
+        raise UsageError(f"there is no prediction rule {name!r}", hint=f"Choose from {', '.join(RULES)}.")
+    return RULES[name]
+
+
+# ---- How an answer is wrong ----
+
+
+def error_kind(text: str, task: str, prediction: str) -> str | None:
+    """Say how the answer to an input is wrong; None if it is right. Of kinds that fit, the first of ``KINDS``."""
+    context, query = parts(text)
+    if prediction == answers(context, query)[task]:
+        return None
+    place = context.rfind(query) if task.endswith("Last") else context.find(query)
+    others = [i for i, c in enumerate(context) if c == query and i != place]
+    if prediction in _neighbours(context, place):
+        return OPPOSITE
+    if any(prediction in _neighbours(context, other) for other in others):
+        return OTHER
+    if prediction == query:
+        return QUERY
+    if prediction == context[-1:]:
+        return LAST
+    return ELSEWHERE if len(prediction) == 1 and prediction in context else ABSENT
+
+
+def _neighbours(context: str, place: int) -> list[str]:
+    return [context[i] for i in (place - 1, place + 1) if 0 <= i < len(context)]
+
+
+def error_kinds(rows: Iterable[tuple[str, str, str]]) -> dict[str, int]:
+    """Count the kinds of error among (input, task, prediction); every kind is listed."""
+    found = Counter(error_kind(*row) for row in rows)
+    return {kind: found[kind] for kind in KINDS}
+
+
+def chance(inputs: Iterable[str], task: str) -> float:
+    """Accuracy of naming a random token of the context that is not the query: the mean share that holds the answer."""
+    shares = []
+    for text in inputs:
+        context, query = parts(text)
+        others = [c for c in context if c != query]
+        shares.append(others.count(answers(context, query)[task]) / len(others))
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+# ---- Gaps between tasks ----
+
+GAPS: dict[str, tuple[tuple[str, str], ...]] = {
+    "right - left": (("UR", "UL"), ("NRFirst", "NLFirst"), ("NRLast", "NLLast")),
+    "last - first": (("NLLast", "NLFirst"), ("NRLast", "NRFirst")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """How much more accurate one task is than another on the same records, in points."""
+
+    kind: str
+    better: str
+    worse: str
+    records: int
+    difference: float
+    interval: tuple[float, float] | None
+    p: float
+
+
+def gaps(correct: Mapping[str, Mapping[Any, bool]]) -> list[Gap]:
+    """Pair the tasks record by record: ``correct[task][record]``. Tasks or records without a partner are left out."""
+    found = []
+    for kind, pairs in GAPS.items():
+        for better, worse in pairs:
+            a, b = correct.get(better, {}), correct.get(worse, {})
+            common = [record for record in a if record in b]
+            if common:
+                result = _paired([a[r] for r in common], [b[r] for r in common])
+                found.append(Gap(kind, better, worse, len(common), result.difference, result.interval, result.p))
+    return found
+
+
+def _paired(a: Sequence[bool], b: Sequence[bool]) -> Paired:
+    return paired([100.0 * right for right in a], [100.0 * right for right in b])

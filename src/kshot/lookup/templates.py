@@ -1,0 +1,104 @@
+"""The texts around lookup examples: variants, and template files in the format of kshot's own ``templates.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from kshot.errors import DataError, UsageError
+from kshot.lookup.generate import TASKS
+
+SEPARATORS = ("sep", "nosep")
+POOLS = ("small", "same")
+TEMPLATES = ("bare", "simple_rule", "math_rule", "simple_rule_explained", "math_rule_explained")
+Texts: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to put a record to a model: is the query set off by a bar, which examples, which words."""
+
+    separator: str
+    pool: str
+    template: str
+
+    def __str__(self) -> str:
+        """Write it as the command line does."""
+        return f"{self.separator}|{self.pool}|{self.template}"
+
+    @property
+    def folder(self) -> str:
+        """The variant's name in published result paths: no bars."""
+        return self.separator + self.pool + self.template
+
+    @property
+    def input_field(self) -> str:
+        """The record field that is shown."""
+        return "input_with_space" if self.separator == "sep" else "input_no_space"
+
+
+VARIANTS = tuple(str(Variant(s, p, t)) for s in SEPARATORS for p in POOLS for t in TEMPLATES)
+
+
+def variant(text: str) -> Variant:
+    """Read ``sep|small|simple_rule``, or the bar-less folder name of it."""
+    for known in VARIANTS:
+        if text in (known, known.replace("|", "")):
+            return Variant(*known.split("|"))
+    raise UsageError(
+        f"there is no variant {text!r}",
+        hint=f"Join one each of {'/'.join(SEPARATORS)}, {'/'.join(POOLS)} and {'/'.join(TEMPLATES)} by bars.",
+    )
+
+
+@lru_cache(maxsize=1)
+def default_texts() -> Texts:
+    """Kshot's own wording."""
+    texts: Texts = json.loads(files("kshot.lookup").joinpath("templates.json").read_text(encoding="utf-8"))
+    return texts
+
+
+def load_texts(source: str | Path | Texts | None) -> Texts:
+    """Open a template file (or take its content); ``None`` gives kshot's own wording."""
+    if source is None:
+        return default_texts()
+    if isinstance(source, Mapping):
+        return _checked(source, "templates")
+    try:
+        content = json.loads(Path(source).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read lookup templates: {error}", where=str(source)) from error
+    return _checked(content, str(source))
+
+
+def _checked(texts: Any, where: str) -> Texts:
+    hint = "It needs the parts of kshot's own file: rules, completion, instruct, system, format, explanation."
+    if not isinstance(texts, Mapping):
+        raise DataError("lookup templates must be a JSON object", where=where, hint=hint)
+    needed = [("rules", task, kind) for tasks in TASKS.values() for task in tasks for kind in ("simple", "math")]
+    needed += [(kind, template) for kind in ("completion", "instruct") for template in TEMPLATES]  # type: ignore[misc]
+    needed += [("system",), ("format",), ("explanation",)]  # type: ignore[list-item]
+    for path in needed:
+        value: Any = texts
+        for name in path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        if not isinstance(value, str):
+            raise DataError(f"lookup templates lack the text {'.'.join(path)!r}", where=where, hint=hint)
+    return texts
+
+
+def fill(template: str, **fields: object) -> str:
+    """Put values into a text's ``{names}``."""
+    try:
+        return template.format(**fields)
+    except (KeyError, IndexError, ValueError) as error:
+        known = ", ".join(f"{{{name}}}" for name in fields)
+        raise DataError(
+            f"the lookup template {template[:60]!r} cannot be filled: {error}",
+            hint=f"It may use {known}; other braces are doubled.",
+        ) from error

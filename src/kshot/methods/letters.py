@@ -1,0 +1,37 @@
+"""Option letters: A, B, … Z, AA, AB, …, and finding them in what a model wrote."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+UNANSWERED = -1
+"""The answer of a sample whose reply names no option: counted wrong, and reported."""
+
+
+def letter(index: int) -> str:
+    """Give the letter of an option, as spreadsheets name their columns."""
+    name = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        name = chr(ord("A") + rest) + name
+    return name
+
+
+def lettered(options: tuple[str, ...] | list[str]) -> list[str]:
+    """Put its letter before every option: ``A. first``."""
+    return [f"{letter(i)}. {option.lstrip()}" for i, option in enumerate(options)]
+
+
+@lru_cache(maxsize=64)
+def _standalone(count: int) -> re.Pattern[str]:
+    names = "|".join(sorted((letter(i) for i in range(count)), key=len, reverse=True))
+    # ASCII word characters only: a letter beside Chinese text stands alone
+    return re.compile(rf"(?<![A-Za-z0-9_])(?:{names})(?![A-Za-z0-9_])")
+
+
+def last_letter(text: str, count: int) -> int:
+    """Index of the last standalone option letter in the text, or ``UNANSWERED``."""
+    found = _standalone(count).findall(text)
+    return [letter(i) for i in range(count)].index(found[-1]) if found else UNANSWERED

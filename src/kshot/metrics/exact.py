@@ -1,0 +1,29 @@
+"""Exact match of normalised answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kshot.metrics.metric import Metric
+from kshot.metrics.normalise import MultiRef, checked, listed, normalise, over_references
+
+
+class Em(Metric):
+    """Exact match after normalisation: 100 when the prediction is one of the references, else 0.
+
+    ``multiref_strategy="leave_one_out"`` takes the mean of the best over all references but one.
+    """
+
+    name = "EM"
+
+    def __init__(self, multiref_strategy: MultiRef = "max") -> None:
+        self.multiref_strategy = checked("multiref_strategy", multiref_strategy, ("max", "leave_one_out"))
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:
+        """Compare one prediction with a list of references."""
+        said = normalise(prediction)
+        return over_references(
+            lambda answer: 100.0 if normalise(answer) == said else 0.0,
+            listed(reference, self.name),
+            self.multiref_strategy,
+        )

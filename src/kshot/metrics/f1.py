@@ -1,0 +1,90 @@
+"""Token overlap of prediction and reference."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Literal
+
+from kshot.metrics.metric import Metric
+from kshot.metrics.normalise import MultiRef, checked, listed, normalise, over_references
+
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
+_SPACE_OR_HYPHEN = re.compile(r"[\s-]+")
+
+
+@cache
+def _treebank() -> Callable[[str], list[str]]:
+    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
+
+    tokenize: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
+    return tokenize
+
+
+def _words(text: str) -> list[str]:
+    return _treebank()(text)
+
+
+_TOKENIZERS: Mapping[str, Callable[[str], list[str]]] = {
+    "nltk": _words,
+    "split": str.split,
+    "regex": _SPACE_OR_HYPHEN.split,
+}
+
+
+class F1(Metric):
+    """Harmonic mean of token precision and recall, best over the references.
+
+    - ``word_tokenize``: ``nltk`` (its Treebank word tokenizer, which needs no downloaded data; sentences are not split
+      first), ``split`` (at white space) or ``regex`` (at white space and hyphens).
+    - ``align_bag``: tokens as a bag (``counter``) or a ``set``.
+    - ``normalize_level``: normalise the ``text`` before it is cut, each ``token`` after, or ``both``.
+    - ``force_number_match``: 0 when the reference has numbers and the prediction has none of them.
+    """
+
+    name = "F1"
+
+    def __init__(
+        self,
+        word_tokenize: Literal["nltk", "split", "regex"] = "nltk",
+        align_bag: Literal["counter", "set"] = "counter",
+        normalize_level: Literal["both", "text", "token"] = "both",
+        *,
+        force_number_match: bool = False,
+        multiref_strategy: MultiRef = "max",
+    ) -> None:
+        self.word_tokenize = checked("word_tokenize", word_tokenize, tuple(_TOKENIZERS))
+        self.align_bag = checked("align_bag", align_bag, ("counter", "set"))
+        self.normalize_level = checked("normalize_level", normalize_level, ("both", "text", "token"))
+        self.force_number_match = force_number_match
+        self.multiref_strategy = checked("multiref_strategy", multiref_strategy, ("max", "leave_one_out"))
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:
+        """Compare one prediction with a list of references."""
+        said = self._bag(prediction)
+        return over_references(
+            lambda answer: self._overlap(said, self._bag(answer)), listed(reference, self.name), self.multiref_strategy
+        )
+
+    def _bag(self, text: Any) -> Counter[str]:
+        text = str(text) if self.normalize_level == "token" else normalise(text)
+        tokens = _TOKENIZERS[self.word_tokenize](text)
+        if self.normalize_level != "text":
+            tokens = [normalise(token) for token in tokens]
+        tokens = [token for token in tokens if token]
+        return Counter(set(tokens) if self.align_bag == "set" else tokens)
+
+    def _overlap(self, said: Counter[str], truth: Counter[str]) -> float:
+        if not said or not truth:
+            return 100.0 if said == truth else 0.0
+        if self.force_number_match:
+            numbers = {token for token in truth if _NUMBER.fullmatch(token)}
+            if numbers and numbers.isdisjoint(said):
+                return 0.0
+        common = (said & truth).total()
+        if not common:
+            return 0.0
+        precision, recall = common / said.total(), common / truth.total()
+        return 2 * precision * recall / (precision + recall) * 100

@@ -1,0 +1,85 @@
+"""pass@k: whether one of k generated programs passes the tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from kshot.errors import DataError, UsageError
+from kshot.metrics import sandbox
+from kshot.metrics.metric import Metric
+from kshot.records import Value
+
+
+class PassAtK(Metric):
+    """Chance that at least one of k programs drawn from the n generated ones passes the reference's tests.
+
+    ``k`` is one number or several, and may be set later by ``with_k``. The program that runs is the prediction, a line
+    break, and the reference (test code; or a list whose first item it is), in a locked-down process: see ``sandbox``.
+    """
+
+    grouped = True
+
+    def __init__(
+        self, k: int | Sequence[int] | None = None, timeout: float = 10.0, memory_mb: int = sandbox.MEMORY_MB
+    ) -> None:
+        self.k = (1,) if k is None else (k,) if isinstance(k, int) else tuple(k)
+        if not self.k or min(self.k) < 1:
+            raise UsageError(f"pass@k got k={k!r}", hint="Give one or more whole numbers from 1 up.")
+        self.timeout, self.memory_mb = timeout, memory_mb
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """``pass@k`` for every k."""
+        return tuple(f"pass@{k}" for k in self.k)
+
+    def with_k(self, k: int | Sequence[int]) -> PassAtK:
+        """Copy this metric with another k."""
+        return type(self)(k, self.timeout, self.memory_mb)
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+        """Run all repeats of one sample against its tests."""
+        programs = [prediction] if isinstance(prediction, str) else list(prediction)
+        n, most = len(programs), max(self.k)
+        if most > n:
+            raise too_few(n, most)
+        passed = self._passed(programs, _tests(reference))
+        correct = sum(passed[program] for program in programs)
+        return {f"pass@{k}": 100 * self.estimate_pass_at_k(n, correct, k) for k in self.k}
+
+    def _passed(self, programs: Sequence[str], tests: str) -> dict[str, bool]:
+        distinct = list(dict.fromkeys(programs))
+
+        def passes(program: str) -> bool:
+            return sandbox.run(f"{program}\n{tests}", timeout=self.timeout, memory_mb=self.memory_mb).passed
+
+        with ThreadPoolExecutor(min(len(distinct), os.cpu_count() or 1)) as pool:
+            return dict(zip(distinct, pool.map(passes, distinct), strict=True))
+
+    @staticmethod
+    def estimate_pass_at_k(n: int, c: int, k: int) -> float:
+        """Estimate without bias, from c of n programs passing: ``1 - C(n - c, k) / C(n, k)``."""
+        if k > n:
+            raise too_few(n, k)
+        if n - c < k:
+            return 1.0
+        missed = 1.0
+        for i in range(n - c + 1, n + 1):
+            missed *= 1.0 - k / i
+        return 1.0 - missed
+
+
+def too_few(n: int, k: int) -> DataError:
+    """Say that pass@k needs k repeats."""
+    return DataError(
+        f"pass@{k} needs at least {k} programs for a sample and there are {n}", hint=f"Sample {k} or more."
+    )
+
+
+def _tests(reference: Any) -> str:
+    tests = reference[0] if isinstance(reference, list | tuple) and reference else reference
+    if not isinstance(tests, str):
+        raise DataError(f"pass@k got the reference {reference!r}", hint="Give the test code as text.")
+    return tests

@@ -1,0 +1,140 @@
+"""Chat templates: messages → the text a chat model reads, by a jinja source as Hugging Face models carry one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from kshot.errors import BackendError, UsageError
+from kshot.records import Message
+
+if TYPE_CHECKING:
+    from jinja2.parser import Parser
+
+Renderer: TypeAlias = Callable[..., str]
+
+# A template is somebody's program: besides jinja's own errors it may add None to text or look up what is not there.
+TEMPLATE_FAULTS = (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+
+
+class _GenerationBlock(Extension):
+    """``{% generation %}…{% endgeneration %}`` marks what an assistant wrote; it renders as its body."""
+
+    tags = {"generation"}  # noqa: RUF012 - as jinja declares it
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        """Replace the block by its body."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def _strftime_now(layout: str) -> str:
+    return datetime.now().astimezone().strftime(layout)
+
+
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - templates pass these by position too
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,  # noqa: FBT001, FBT002
+) -> str:
+    """JSON as it is; jinja's own filter would escape it for HTML."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def read_template(path: str) -> str:
+    """The jinja source of a chat template kept in a file."""
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise UsageError(f"the chat template cannot be read: {exc}", where=path) from exc
+
+
+def renderer(source: str, bos_token: str = "", eos_token: str = "") -> Renderer:
+    """Make a function that writes ``(messages, add_generation_prompt)`` by this template.
+
+    A template that is not jinja, or that raises, gives a BackendError with the template's own message.
+    """
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=[_GenerationBlock, "jinja2.ext.loopcontrols"],
+    )
+    environment.filters["tojson"] = _tojson
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = _strftime_now
+    try:
+        template = environment.from_string(source)
+    except jinja2.TemplateError as error:
+        raise template_fault(error) from None
+
+    def render(messages: Sequence[Message], add_generation_prompt: bool = True) -> str:  # noqa: FBT001, FBT002
+        try:
+            return template.render(
+                messages=as_dicts(messages),
+                add_generation_prompt=add_generation_prompt,
+                bos_token=bos_token,
+                eos_token=eos_token,
+                tools=None,
+                documents=None,
+            )
+        except TEMPLATE_FAULTS as error:
+            raise template_fault(error) from None
+
+    return render
+
+
+def as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """Messages in the shape that templates read."""
+    return [{"role": message.role, "content": message.content} for message in messages]
+
+
+def template_fault(error: Exception) -> BackendError:
+    """Tell what a template complained of, as an error that a person can act on."""
+    line = getattr(error, "lineno", None)
+    return BackendError(
+        f"the chat template failed{f' at its line {line}' if line else ''}: {error or type(error).__name__}",
+        hint="Check the messages' roles and order, or give another template with --chat-template FILE.",
+    )
+
+
+def fold_system(messages: Sequence[Message], render: Callable[[Sequence[Message]], str]) -> tuple[Message, ...]:
+    r"""Put system text where this template will show it: as it is, or ahead of the first user message.
+
+    A template that refuses a system message or leaves it out (Gemma's do) gets it as ``system + "\n" + user``.
+    """
+    system = [message.content for message in messages if message.role == "system"]
+    if not system or _shows_system(messages, render):
+        return tuple(messages)
+    rest = [message for message in messages if message.role != "system"]
+    text = "\n".join(system)
+    for index, message in enumerate(rest):
+        if message.role == "user":
+            rest[index] = replace(message, content=f"{text}\n{message.content}")
+            return tuple(rest)
+    return (Message("user", text), *rest)
+
+
+def _shows_system(messages: Sequence[Message], render: Callable[[Sequence[Message]], str]) -> bool:
+    # Marks stand in for the system texts, which may also occur in some other message.
+    marks = iter(f"kshot-system-{index}-mark" for index in range(len(messages)))
+    marked = [replace(message, content=next(marks)) if message.role == "system" else message for message in messages]
+    try:
+        text = render(marked)
+    except (BackendError, *TEMPLATE_FAULTS):
+        return False
+    return all(message.content in text for message in marked if message.role == "system")

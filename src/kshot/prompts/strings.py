@@ -1,0 +1,107 @@
+"""Instruction strings: jinja2 where they use its syntax, else ``{name}`` fields as in an f-string."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from string import Formatter
+from typing import Any, TypeAlias
+
+import jinja2
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from kshot.errors import DataError
+
+Render: TypeAlias = Callable[[Mapping[str, Any]], str]
+
+_JINJA = re.compile(r"\{\{|\{%|\{#")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
+_ESCAPE = re.compile(r"\\(?:([ntr\\\"'])|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+
+
+def jinja_environment() -> ImmutableSandboxedEnvironment:
+    """Make a sandbox in which an undefined or None value renders as nothing."""
+    return ImmutableSandboxedEnvironment(
+        undefined=jinja2.ChainableUndefined,
+        autoescape=False,  # prompts are not HTML
+        finalize=lambda value: "" if value is None else value,
+    )
+
+
+def compile_string(text: str, environment: jinja2.Environment | None = None, *, where: str = "") -> Render:
+    """Turn an instruction into a function of its fields; a faulty one is a DataError that says what and where."""
+    if _JINJA.search(text):
+        return _compile_jinja(text, environment or jinja_environment(), where)
+    return _compile_format(text, where)
+
+
+def _compile_jinja(text: str, environment: jinja2.Environment, where: str) -> Render:
+    try:
+        template = environment.from_string(text)
+    except jinja2.TemplateSyntaxError as exc:
+        raise DataError(f"the template cannot be read: {exc.message} (line {exc.lineno})", where=where) from exc
+
+    def render(fields: Mapping[str, Any]) -> str:
+        try:
+            return template.render(fields)
+        except SecurityError as exc:
+            raise DataError(f"the template tries something that is not allowed: {exc}", where=where) from exc
+        except jinja2.TemplateError as exc:
+            raise DataError(f"the template fails: {exc}", where=where) from exc
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError) as exc:
+            raise DataError(f"the template fails: {type(exc).__name__}: {exc}", where=where) from exc
+
+    return render
+
+
+class _Fields(Formatter):
+    """``str.format`` without access to private attributes, where None is nothing."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if "._" in field_name or "[_" in field_name:
+            raise ValueError(f"private attribute in {{{field_name}}}")
+        return super().get_field(field_name, args, kwargs)
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        return None if value is None else super().convert_field(value, conversion)
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        return "" if value is None else super().format_field(value, format_spec)
+
+
+def _compile_format(text: str, where: str) -> Render:
+    formatter = _Fields()
+    try:
+        names = [name for _, name, _, _ in formatter.parse(text) if name is not None]
+    except ValueError as exc:
+        raise DataError(
+            f"the template cannot be read: {exc}",
+            where=where,
+            hint="For literal braces write it in jinja: {{ question }}.",
+        ) from exc
+    if any(not name or name[0].isdigit() for name in names):
+        raise DataError("the template has a field without a name", where=where, hint="Write {question}, not {} or {0}.")
+
+    def render(fields: Mapping[str, Any]) -> str:
+        try:
+            return formatter.vformat(text, (), fields)
+        except KeyError as exc:
+            have = ", ".join(sorted(str(name) for name in fields))
+            raise DataError(f"the template wants {exc.args[0]!r}, which is not among: {have}", where=where) from exc
+        except (ValueError, AttributeError, LookupError, TypeError) as exc:
+            raise DataError(f"the template fails: {exc}", where=where) from exc
+
+    return render
+
+
+def decode_escapes(text: str) -> str:
+    r"""Turn the ``\n``, ``\t``, ``\u00e9`` that people type on a command line into the characters they mean."""
+
+    def character(match: re.Match[str]) -> str:
+        simple, *codes = match.groups()
+        return _ESCAPES[simple] if simple else chr(int(next(c for c in codes if c), 16))
+
+    decoded = _ESCAPE.sub(character, text)
+    # two halves of a character beyond U+FFFF, as JSON and JavaScript write it, become that character
+    return decoded.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -1,0 +1,349 @@
+"""The records that flow through an evaluation: Sample → Prompt → Request → Response → Score.
+
+Everything here is immutable and built from the standard library alone, so any part of kshot can speak of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypeVar
+
+Role: TypeAlias = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    content: str
+
+
+def glue(left: str, right: str) -> str:
+    """Join a question and its answer: one space, unless either side of the seam is white space already."""
+    if left and right and not left[-1].isspace() and not right[0].isspace():
+        return f"{left} {right}"
+    return left + right
+
+
+def plain(messages: Sequence[Message]) -> str:
+    """What a base model reads of a conversation: answers glued to questions, a blank line between the rounds."""
+    text = ""
+    for index, message in enumerate(messages):
+        if index and message.role == "assistant":
+            text = glue(text, message.content)
+        else:
+            text += ("\n\n" if index else "") + message.content
+    return text.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is shown: text, or messages for a chat model (then ``text`` is their plain reading)."""
+
+    text: str = ""
+    messages: tuple[Message, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Fill in the plain reading of a conversation."""
+        if self.messages and not self.text:
+            object.__setattr__(self, "text", plain(self.messages))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One answer to weigh: its text after a prompt, and perhaps after a baseline prompt to compare with."""
+
+    prompt: Prompt
+    text: str
+    baseline: Prompt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """A conversation to be held: the prompt up to the first question, then the user's later turns."""
+
+    prompt: Prompt
+    turns: tuple[str, ...] = ()
+
+
+# ---- What counts as right: a sum type, one case per kind of truth ----
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Any one of these texts is right."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """This index into ``Sample.choices`` is right."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """Document id → relevance grade, as in TREC qrels."""
+
+    grades: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Quotes, grouped by the component of the answer that they support."""
+
+    parts: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """Any other reference value, for a metric that knows what to do with it."""
+
+    value: Any
+
+
+Target: TypeAlias = Answers | Option | Graded | Evidence | Gold
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One item of a dataset, before any prompt is written for it."""
+
+    id: str
+    fields: Mapping[str, Any]
+    target: Target | None = None
+    choices: tuple[str, ...] = ()
+    category: str | None = None
+
+
+# ---- Requests: what a method may ask ----
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Continue the prompt. Equal requests are asked once; repeats differ by ``replica``.
+
+    ``seed`` matters only when ``temperature`` is above 0; ``None`` fields are left to the model.
+    """
+
+    prompt: Prompt
+    max_tokens: int = 256
+    temperature: float = 0.0
+    stop: tuple[str, ...] = ()
+    top_p: float | None = None
+    top_k: int | None = None
+    repetition_penalty: float | None = None
+    no_repeat_ngram_size: int | None = None
+    seed: int | None = None
+    replica: int = 0
+    to: str = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Loglik:
+    """Log-probability of each continuation after the prompt (an empty prompt: of the text itself)."""
+
+    prompt: Prompt
+    continuations: tuple[str, ...]
+    to: str = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The ``k`` best passages for the query, among those that match ``where``."""
+
+    query: str
+    k: int
+    where: tuple[tuple[str, str], ...] = ()
+    to: str = "corpus"
+
+
+Request: TypeAlias = Generate | Loglik | Search
+
+
+# ---- Responses: what comes back ----
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens read and written for one response."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """Text a model wrote, and why it stopped (``stop``, ``length``)."""
+
+    text: str
+    finish: str = "stop"
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """Summed natural log-probability of one continuation, over this many tokens of its own."""
+
+    logprob: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One likelihood per continuation, in the order asked."""
+
+    likelihoods: tuple[Likelihood, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One passage found."""
+
+    id: str
+    score: float
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Passages, best first."""
+
+    hits: tuple[Hit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """No answer: counted, shown, and asked again on the next run; never scored as 0."""
+
+    kind: str
+    message: str
+    retryable: bool = False
+
+
+Response: TypeAlias = Generated | Scored | Ranking | Failed
+Value: TypeAlias = float | tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What one metric says of one sample."""
+
+    sample_id: str
+    metric: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """The answers of a sample that was asked several times."""
+
+    answers: tuple[Any, ...]
+
+    @property
+    def majority(self) -> Any:
+        """The most frequent answer; the first one given on a tie."""
+        return max(self.answers, key=self.answers.count)
+
+
+# ---- Asking: a method is a generator of requests ----
+
+Asking: TypeAlias = Generator[Sequence[Request], Sequence[Any], Any]
+R = TypeVar("R", Generated, Scored, Ranking)
+
+
+class AskFailed(Exception):  # noqa: N818 - it carries a Failed, and reads as one
+    """Raised inside a method at the ``yield`` whose request got no answer; a method may catch it."""
+
+    def __init__(self, failed: Failed) -> None:
+        """Carry the failure."""
+        super().__init__(failed.message)
+        self.failed = failed
+
+
+def ask(*requests: Request) -> Generator[Sequence[Request], Sequence[Any], tuple[Any, ...]]:
+    """Put requests to whoever drives the method; their responses come back in the same order."""
+    replies = yield requests
+    return tuple(replies)
+
+
+# ---- Content addresses ----
+
+
+def _prompt_body(prompt: Prompt) -> Any:
+    return [[m.role, m.content] for m in prompt.messages] if prompt.messages else prompt.text
+
+
+def request_body(request: Request) -> list[Any]:
+    """The request as plain JSON values: what its digest and a replay file are made of."""
+    match request:
+        case Generate():
+            sampling = {
+                name: value for name in _SAMPLING if (value := getattr(request, name)) is not None and value != ()
+            }
+            return ["Generate", request.to, _prompt_body(request.prompt), sampling]
+        case Loglik():
+            return ["Loglik", request.to, _prompt_body(request.prompt), list(request.continuations)]
+        case Search():
+            return ["Search", request.to, request.query, request.k, [list(pair) for pair in request.where]]
+
+
+_SAMPLING = (
+    "max_tokens",
+    "temperature",
+    "stop",
+    "top_p",
+    "top_k",
+    "repetition_penalty",
+    "no_repeat_ngram_size",
+    "seed",
+    "replica",
+)
+
+
+def digest(request: Request) -> str:
+    """Content address of a request, whoever answers it."""
+    body = json.dumps(request_body(request), ensure_ascii=False, separators=(",", ":"))
+    return hashlib.blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def key(fingerprint: str, asked: str) -> str:
+    """Content address of a response: the same question (by its digest) to the same backend."""
+    return hashlib.blake2b(f"{fingerprint}\0{asked}".encode(), digest_size=16).hexdigest()
+
+
+# ---- Responses to and from JSON ----
+
+
+def response_to_json(response: Response) -> dict[str, Any]:
+    """A response as one JSON object; ``response_from_json`` is its inverse."""
+    match response:
+        case Generated(text, finish, usage):
+            body: dict[str, Any] = {"text": text, "finish": finish}
+            if usage is not None:
+                body["usage"] = [usage.prompt_tokens, usage.completion_tokens]
+            return body
+        case Scored(likelihoods):
+            return {"scored": [[item.logprob, item.tokens] for item in likelihoods]}
+        case Ranking(hits):
+            return {"hits": [[hit.id, hit.score, hit.text] for hit in hits]}
+        case Failed(kind, message, retryable):
+            return {"failed": kind, "message": message, "retryable": retryable}
+
+
+def response_from_json(body: Mapping[str, Any]) -> Response:
+    """The response a journal line holds."""
+    if "text" in body:
+        usage = Usage(*body["usage"]) if "usage" in body else None
+        return Generated(body["text"], body.get("finish", "stop"), usage)
+    if "scored" in body:
+        return Scored(tuple(Likelihood(logprob, tokens) for logprob, tokens in body["scored"]))
+    if "hits" in body:
+        return Ranking(tuple(Hit(*hit) for hit in body["hits"]))
+    return Failed(body["failed"], body["message"], body.get("retryable", False))

@@ -1,0 +1,127 @@
+"""Every option of an evaluation, once: the command line and the Python functions are both made from this class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from kshot.errors import UsageError
+
+MODEL_OPTIONS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "batch_size")
+"""The settings that are the model's own."""
+
+RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation")
+
+
+def _option(default: Any, text: str, *, flags: tuple[str, ...] = (), kind: type = str, **more: Any) -> Any:
+    """One option: its default, help text, extra flags and how its words are read."""
+    return field(default=default, metadata={"help": text, "flags": flags, "kind": kind, **more})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """How datasets are put to models. ``identity=False`` marks what cannot change a result."""
+
+    num_shots: int = _option(0, "examples in the prompt", flags=("-k",), kind=int)
+    max_example_tokens: int = _option(1024, "token budget for the examples; whole ones are kept", kind=int)
+    ranking_type: str | None = _option(None, "how multiple choice is decided", choices=RANKING_TYPES)
+    seed: int = _option(2023, "seed of every random choice", kind=int)
+    limit: int | None = _option(None, "evaluate only the first LIMIT samples of each subset", kind=int)
+    instruction: str | None = _option(None, "prompt template to use instead of the dataset's own")
+    system_prompt: str | None = _option(None, "system message for chat models")
+    model_type: Literal["base", "chat"] = _option(
+        "base", "whether prompts are text or messages", choices=("base", "chat")
+    )
+    chat_template: str | None = _option(
+        None, "file with a jinja chat template to use instead of the model's", metavar="FILE"
+    )
+    dataset_path: str | None = _option(None, "local file, folder or pattern with {subset} and {split}", metavar="PATH")
+    evaluation_set: str | None = _option(None, "split to evaluate instead of the dataset's own, slices allowed")
+    example_set: str | None = _option(None, "split to take examples from instead of the dataset's own")
+    max_tokens: int | None = _option(None, "longest reply, in tokens", kind=int)
+    temperature: float | None = _option(None, "0 takes the most likely token; above, replies are sampled", kind=float)
+    top_p: float | None = _option(None, "sample only from this share of the probability", kind=float)
+    top_k: int | None = _option(None, "sample only from the K most likely tokens", kind=int)
+    stop: tuple[str, ...] | None = _option(None, "end the reply before this text (repeatable)", repeat=True)
+    sample_num: int = _option(1, "replies per sample; the majority answer counts", kind=int)
+    pass_at_k: tuple[int, ...] | None = _option(None, "k of pass@k, such as 1,10", kind=int, listed=True)
+    cot: str | None = _option(None, "reasoning style, one that the dataset supports")
+    judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL")
+    dtype: str | None = _option(None, "number format of the weights: float32, bfloat16, float16, auto")
+    revision: str | None = _option(None, "branch, tag or commit of a model on the hub")
+    trust_remote_code: bool | None = _option(None, "run the Python code that a model brings along", kind=bool)
+    add_bos: bool | None = _option(
+        None, "put the beginning-of-text token first, whatever the tokenizer does", kind=bool
+    )
+    device: str | None = _option(None, "where the model runs: cpu, cuda, cuda:1", identity=False)
+    batch_size: int = _option(16, "sequences computed together", kind=int, identity=False)
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot mean anything, naming the option."""
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise UsageError(f"{flag(name)} is {value}; it must be {least} or more")
+        for item in fields(self):
+            choices, value = item.metadata.get("choices"), getattr(self, item.name)
+            if choices and value is not None and value not in choices:
+                raise UsageError(f"{flag(item.name)} is {value!r}; it must be one of {', '.join(choices)}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise UsageError(f"--top-p is {self.top_p}; it must be above 0 and at most 1")
+        if self.pass_at_k and min(self.pass_at_k) < 1:
+            raise UsageError("--pass-at-k must be 1 or more")
+
+    def identity(self) -> dict[str, Any]:
+        """The settings a result depends on, as plain JSON values."""
+        return {
+            item.name: list(value) if isinstance(value := getattr(self, item.name), tuple) else value
+            for item in fields(self)
+            if item.metadata.get("identity", True)
+        }
+
+
+_LEAST = {
+    "num_shots": 0,
+    "max_example_tokens": 0,
+    "limit": 1,
+    "max_tokens": 1,
+    "temperature": 0,
+    "top_k": 1,
+    "sample_num": 1,
+    "batch_size": 1,
+}
+
+
+def flag(name: str) -> str:
+    """The command line's spelling of an option."""
+    return "--" + name.replace("_", "-")
+
+
+def settings_from(options: dict[str, Any]) -> Settings:
+    """Settings from keyword options; an unknown name is an error that lists the known ones."""
+    known = {item.name: item for item in fields(Settings)}
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise UsageError(f"there is no option {unknown[0]!r}", hint=f"Options: {', '.join(sorted(known))}.")
+    return Settings(**{name: _read(known[name], value) for name, value in options.items()})
+
+
+def _read(item: Any, value: Any) -> Any:
+    """Bring a Python value into the option's own type (a single stop string becomes a tuple, and so on)."""
+    if value is None:
+        return item.default
+    meta = item.metadata
+    if meta.get("repeat") or meta.get("listed"):
+        values = value if isinstance(value, (list, tuple)) else (value,)
+        return tuple(_typed(item.name, meta["kind"], each) for each in values)
+    return _typed(item.name, meta["kind"], value)
+
+
+def _typed(name: str, kind: type, value: Any) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is str and hasattr(value, "__fspath__"):
+        return str(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise UsageError(f"{name} is {value!r}; it must be {kind.__name__}")
+    return value

@@ -1,0 +1,108 @@
+"""What the samples of a task came to: values by metric, figures with intervals, averages over subsets."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from kshot.metrics.statistics import interval, macro_interval
+from kshot.records import Sample, Value
+from kshot.task import Scorer
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the samples of one task on one model came to."""
+
+    task: str
+    model: str
+    metrics: tuple[Scorer, ...]
+    values: dict[str, MutableSequence[Any]] = field(default_factory=dict)
+    categories: list[str | None] = field(default_factory=list)
+    failed_categories: list[str | None] = field(default_factory=list)
+    unanswered: int = 0
+    first_failure: str = ""
+
+    @property
+    def failed(self) -> int:
+        """Samples without an answer."""
+        return len(self.failed_categories)
+
+    def named(self) -> Iterator[tuple[str, Scorer]]:
+        """Every reported name with the metric it belongs to."""
+        for metric in self.metrics:
+            for name in metric.names:
+                yield name, metric
+
+    def add(self, sample: Sample, scores: Mapping[str, Value]) -> None:
+        """Count one scored sample."""
+        self.categories.append(sample.category)
+        for name, value in scores.items():
+            held = self.values.get(name)
+            if held is None:  # plain numbers go into a flat array: a quarter of a list's memory
+                empty: MutableSequence[Any] = [] if isinstance(value, tuple) else array("d")
+                held = self.values[name] = empty
+            held.append(value)
+
+    def rows(self) -> Iterator[Row]:
+        """Give the figures of each category, then of the whole task."""
+        for category in sorted({c for c in (*self.categories, *self.failed_categories) if c is not None}):
+            for name, metric in self.named():
+                values = self.values.get(name, [])
+                chosen = [v for v, c in zip(values, self.categories, strict=True) if c == category]
+                yield self._row(
+                    f"{self.task}[{category}]", name, metric, chosen, self.failed_categories.count(category)
+                )
+        for name, metric in self.named():
+            row = self._row(self.task, name, metric, self.values.get(name, []), self.failed)
+            yield row | {"unanswered": self.unanswered} if self.unanswered else row
+
+    def _row(self, task: str, name: str, metric: Scorer, values: Sequence[Value], failed: int) -> Row:
+        reduce = partial(metric.reduce, name)
+        return {
+            "task": task,
+            "model": self.model,
+            "metric": name,
+            "value": reduce(values) if values else None,
+            "n": len(values),
+            "failed": failed,
+            "ci95": _listed(interval(values, reduce)) if values else None,
+        }
+
+
+def macro_rows(
+    dataset: str, tallies: Mapping[str, Tally], categories: Mapping[str, Sequence[str]] | None
+) -> Iterator[Row]:
+    """Unweighted averages over subsets: of each category that ran whole with two or more, and of all."""
+    groups = {
+        f"{dataset}[{name.replace('_', ' ').title()} Macro Average]": list(subsets)
+        for name, subsets in (categories or {}).items()
+        if len(subsets) > 1 and all(subset in tallies for subset in subsets)
+    }
+    if len(tallies) > 1:
+        groups[f"{dataset}[Macro Average]"] = list(tallies)
+    for label, subsets in groups.items():
+        chosen = [tallies[subset] for subset in subsets]
+        for name, metric in chosen[0].named():
+            values = [tally.values.get(name, []) for tally in chosen]
+            if not all(values):
+                continue
+            reduce = partial(metric.reduce, name)
+            yield {
+                "task": label,
+                "model": chosen[0].model,
+                "metric": name,
+                "value": sum(reduce(each) for each in values) / len(values),
+                "n": sum(len(each) for each in values),
+                "failed": sum(tally.failed for tally in chosen),
+                "ci95": _listed(macro_interval(values, reduce)),
+            }
+
+
+def _listed(found: tuple[float, float] | None) -> list[float] | None:
+    return None if found is None else list(found)

@@ -1,0 +1,56 @@
+"""Every command and every Python block of README, docs and CONTRIBUTING runs."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.commands import kshot
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"```(bash|python)\n(.*?)```", re.DOTALL)
+QUIZ = '{"question": "Is water wet?", "a": "yes", "b": "no", "answer": 0}\n'
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch, tiny_llama):
+    """A folder as a reader of the docs has it: a model, the examples, a small dataset."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(tiny_llama, "model")
+    shutil.copytree(ROOT / "examples", "examples")
+    Path("quiz").mkdir()
+    for split in ("test", "dev"):
+        Path(f"quiz/{split}.jsonl").write_text(QUIZ)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_runs(page, user, capsys):
+    blocks = BLOCK.findall(page.read_text())
+    assert blocks, f"{page.name} shows nothing to run"
+    for kind, code in blocks:
+        if kind == "python":
+            named = re.match(r"# (\w+\.py)\n", code)
+            if named:
+                Path(named[1]).write_text(code)
+            if page.name == "runs.md":
+                kshot(capsys, "run", "-m", "hf:model", "-d", "examples/planets.py:Planets", "--out", "runs/first")
+            exec(compile(code, f"{page.name}", "exec"), {"__name__": "docs"})
+            continue
+        for line in re.sub(r"\\\n\s*", "", code).splitlines():
+            words = shlex.split(line, comments=True)
+            if not words or words[0] in {"make", "pip", "git", "cd"}:
+                continue  # CI itself is `make test`; installing is what it does first
+            assert words[0] == "kshot", f"{page.name}: a test must know how to run {line!r}"
+            done = kshot(capsys, *words[1:])
+            assert done.code == 0, f"{page.name}: {line}\n{done.err}"
+
+
+def test_pages_name_only_options_that_exist(capsys):
+    known = set(re.findall(r"--[a-z][a-z-]+", kshot(capsys, "run", "--help").out + kshot(capsys, "--help").out))
+    for page in PAGES:
+        for line in re.findall(r"kshot (?:run|preview) [^`\n]*", page.read_text()):
+            assert set(re.findall(r"--[a-z][a-z-]+", line)) <= known, f"{page.name}: {line}"
