@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kshot.backends import open_backend
-from kshot.datasets.naming import Named, instances, resolve
+from kshot.datasets.naming import resolve
 from kshot.engine import Memo, MemoryMemo, Outcome
 from kshot.errors import RunError, UsageError
-from kshot.evaluation import Row, Tally, macro_rows, run_task
+from kshot.evaluation import run_task
 from kshot.prompts.chat import read_template
 from kshot.records import Failed, Request, Response, Sample
 from kshot.runs import Journal, RunFolder, read_spec
 from kshot.runs.folder import JOURNAL, SAMPLES, SUMMARY
 from kshot.settings import MODEL_OPTIONS, Settings, settings_from
+from kshot.tally import Row, Tally
 from kshot.task import Backend, Task, Waiting
 
 
@@ -40,8 +41,8 @@ class Result:
     def samples(self) -> list[Row]:
         """Every sample with its prompt, response, answer, target and scores."""
         if self._samples is None and self.path is not None:
-            text = (self.path / SAMPLES).read_text(encoding="utf-8", errors="surrogatepass")
-            self._samples = [json.loads(line) for line in text.splitlines()]
+            with (self.path / SAMPLES).open(encoding="utf-8", errors="surrogatepass", newline="\n") as lines:
+                self._samples = [json.loads(line) for line in lines]
         return self._samples or []
 
 
@@ -52,6 +53,47 @@ class Preview:
     task: str
     id: str
     requests: tuple[Request, ...]
+
+
+class Source(Protocol):
+    """What a user named to be evaluated, as Tasks: the three ways in meet here."""
+
+    @property
+    def label(self) -> str:
+        """How the user wrote it."""
+        ...
+
+    def tasks(
+        self, settings: Settings, model: object = None, facts: Mapping[str, Any] | None = None, /
+    ) -> Iterator[Task[Any]]:
+        """Compile; a model, where there is one, may be asked about its tokens."""
+        ...
+
+    def totals(self, tallies: Sequence[Tally], /) -> Iterator[Row]:
+        """Figures over several tasks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """A Task that was given as it is."""
+
+    task: Task[Any]
+
+    @property
+    def label(self) -> str:
+        return self.task.name
+
+    def tasks(self, *_: object) -> Iterator[Task[Any]]:
+        yield self.task
+
+    def totals(self, _: Sequence[Tally]) -> Iterator[Row]:
+        return iter(())
+
+
+def source_of(spec: Any) -> Source:
+    """Find what a user named: a Task, a dataset class or its name, a file."""
+    return _Value(spec) if isinstance(spec, Task) else resolve(spec)
 
 
 class Watcher(Protocol):
@@ -92,10 +134,10 @@ def evaluate(
     """
     settings = settings_from(options)
     models, datasets = _listed(model), _listed(dataset)
-    named = [spec if isinstance(spec, Task) else resolve(spec) for spec in datasets]
+    sources = [source_of(spec) for spec in datasets]
     identity = {
         "models": [spec if isinstance(spec, str) else spec.name for spec in models],
-        "datasets": [entry.name if isinstance(entry, Task) else entry.label for entry in named],
+        "datasets": [source.label for source in sources],
         **settings.identity(),
     }
     if out is None and reuse is not None:
@@ -104,7 +146,7 @@ def evaluate(
         folder = stack.enter_context(RunFolder(out, identity, reuse=reuse)) if out is not None else None
         judge = _open(settings.judge, settings) if settings.judge else None
         run = _Run(settings, folder or MemoryMemo(), folder, watcher or _Nobody(), judge)
-        return run.all((partial(_open, spec, settings) for spec in models), named)
+        return run.all((partial(_open, spec, settings) for spec in models), sources)
 
 
 def _listed(given: Any) -> list[Any]:
@@ -134,12 +176,12 @@ class _Run:
         self._folder = folder
         self._watcher = watcher
         self._judge = judge
-        self._kept: Mapping[str, Any] | None = None
+        self._kept: Mapping[str, Any] = {}
         self._notes: dict[str, None] = {}
         self._failures: list[str] = []
         self._facts: dict[str, Any] = {}
 
-    def all(self, models: Iterable[Callable[[], Backend]], named: Sequence[Named | Task[Any]]) -> Result:
+    def all(self, models: Iterable[Callable[[], Backend]], sources: Sequence[Source]) -> Result:
         results: list[Row] = []
         samples: list[Row] = []
         with ExitStack() as stack:
@@ -150,8 +192,8 @@ class _Run:
                 backend = open_model()  # one at a time: the one before is let go
                 backends = {"model": backend} | ({"judge": self._judge} if self._judge else {})
                 self._record(backends)
-                for entry in named:
-                    results += self._dataset(entry, backends, emit)
+                for source in sources:
+                    results += self._source(source, backends, emit)
                 del backend, backends
         notes = list(self._notes)
         if self._folder is None:
@@ -162,13 +204,11 @@ class _Run:
         self._folder.write_spec(tasks=self._facts)
         return Result(results, notes, self._folder.path, self._failures)
 
-    def _dataset(
-        self, entry: Named | Task[Any], backends: Mapping[str, Backend], emit: Callable[[Row], None]
-    ) -> list[Row]:
+    def _source(self, source: Source, backends: Mapping[str, Backend], emit: Callable[[Row], None]) -> list[Row]:
         model = backends["model"]
-        tallies: dict[str, Tally] = {}
+        tallies: list[Tally] = []
         rows: list[Row] = []
-        for subset, task in self._tasks(entry, model):
+        for task in source.tasks(self._settings, model, self._kept.get(model.name)):
             for note in task.notes:
                 if note not in self._notes:
                     self._notes[note] = None
@@ -180,19 +220,8 @@ class _Run:
             if tally.failed:
                 self._failures.append(f"{task.name} on {model.name}: {tally.failed} failed ({tally.first_failure})")
             rows += tally.rows()
-            tallies[subset] = tally
-        if isinstance(entry, Named):
-            rows += macro_rows(entry.dataset.registered_name(), tallies, entry.dataset.categorized_subsets)
-        return rows
-
-    def _tasks(self, entry: Named | Task[Any], model: Backend) -> Iterator[tuple[str, Task[Any]]]:
-        if isinstance(entry, Task):
-            yield entry.name, entry
-            return
-        for dataset in instances(entry, self._settings):
-            dataset.load()
-            kept = ((self._kept or {}).get(model.name) or {}).get(dataset.display_name, {}).get("shots")
-            yield dataset.subset_name or "", dataset.task(getattr(model, "count_tokens", None), kept)
+            tallies.append(tally)
+        return [*rows, *source.totals(tallies)]
 
     def _record(self, backends: Mapping[str, Backend]) -> None:
         if self._folder is None:
@@ -235,20 +264,13 @@ def preview(dataset: Any, **options: Any) -> list[Preview]:
 def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] = lambda _: None) -> Iterator[Preview]:
     """Preview as a stream."""
     for spec in _listed(dataset):
-        tasks = [spec] if isinstance(spec, Task) else _preview_tasks(resolve(spec), settings)
-        for task in tasks:
+        for task in source_of(spec).tasks(settings):
             for text in task.notes:
                 note(text)
             for sample in task.samples:
                 asking = task.ask(sample)
                 yield Preview(task.name, sample.id, tuple(next(asking)))
                 asking.close()
-
-
-def _preview_tasks(named: Named, settings: Settings) -> Iterator[Task[Any]]:
-    for dataset in instances(named, settings):
-        dataset.load()
-        yield dataset.task()
 
 
 # ---- score ----
@@ -288,7 +310,7 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
     options = dict(spec.get("options", {}))
     judge_spec = str(options.get("judge"))
     settings = settings_from(options)
-    named = [resolve(label) for label in identity["datasets"]]
+    sources = [source_of(label) for label in identity["datasets"]]
     if not (path / JOURNAL).exists():
         raise RunError("it has no journal", where=str(path))
     judge = _Unasked(judge_spec, prints[f"judge {judge_spec}"]) if f"judge {judge_spec}" in prints else None
@@ -296,4 +318,4 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
     with RunFolder(path, identity) as folder:
         again = _Run(settings, _Stored(path), folder, watcher or _Nobody(), judge)
         again.use_facts(spec.get("tasks", {}))
-        return again.all((partial(_Unasked, name, value) for name, value in models.items()), named)
+        return again.all((partial(_Unasked, name, value) for name, value in models.items()), sources)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -13,10 +14,8 @@ from kshot.errors import DataError
 
 def split_plugin(spec: str) -> tuple[Path, str] | None:
     """Take ``file.py:rest`` apart; None where the spec names no Python file."""
-    head, dot, rest = spec.partition(".py")
-    if not dot or (rest and not rest.startswith(":")):
-        return None
-    return Path(head + dot).expanduser(), rest.removeprefix(":")
+    found = re.match(r"(.*?\.py)(?::(.*))?$", spec, re.DOTALL)
+    return (Path(found[1]).expanduser(), found[2] or "") if found else None
 
 
 def load_module(path: Path) -> ModuleType:
@@ -35,9 +34,7 @@ def load_module(path: Path) -> ModuleType:
     except SyntaxError as exc:
         raise DataError(f"this is not Python: {exc.msg}", where=f"{path}:{exc.lineno}") from exc
     except Exception as exc:
-        frames = [
-            f for f in traceback.extract_tb(exc.__traceback__) if Path(f.filename) == path or f.filename == str(path)
-        ]
+        frames = [f for f in traceback.extract_tb(exc.__traceback__) if Path(f.filename).resolve() == path.resolve()]
         line = f":{frames[-1].lineno}" if frames else ""
         raise DataError(f"the file fails: {type(exc).__name__}: {exc}", where=f"{path}{line}") from exc
     finally:

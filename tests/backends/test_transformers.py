@@ -15,8 +15,6 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from tests.tiny_models import CHAT, Queue, ask_all, build, copied, tokenizer_of  # noqa: E402
-
 from kshot.backends import hf_loading  # noqa: E402
 from kshot.backends.hf_tokens import Tokens  # noqa: E402
 from kshot.backends.hf_writing import noise, penalised, sampled  # noqa: E402
@@ -32,6 +30,7 @@ from kshot.records import (  # noqa: E402
     Scored,
     Search,
 )
+from tests.tiny_models import CHAT, Queue, ask_all, build, copied, tokenizer_of  # noqa: E402
 
 LONG = "Question: what is the answer to this question? " * 60
 

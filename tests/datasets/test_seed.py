@@ -7,11 +7,11 @@ import json
 from functools import cached_property
 
 import pytest
-from tests.datasets.fakes import Fake, from_rows, prefers, says, values
 
 import kshot
 from kshot import F1, Accuracy, Dataset, Em, GenerationDataset, GPTEval, MultipleChoiceDataset
 from kshot.records import Generated, Likelihood, Message, Scored
+from tests.datasets.fakes import Fake, from_rows, prefers, says, values
 
 NAMES = {
     "Accuracy": Accuracy,
@@ -285,7 +285,7 @@ def test_loading_by_a_function_of_ones_own(tmp_path, monkeypatch):
 
     class Whole(printed(code), GenerationDataset):
         instruction = "{q}="
-        metrics = [Em()]
+        metrics = (Em(),)
 
         def format_instance(self, instance):
             return instance

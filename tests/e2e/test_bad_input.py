@@ -71,7 +71,7 @@ ROWS = {
         dict(rows=[GOOD_ROWS[0], {"q": "x", "t": 0}]),
         r"dataset mine, row 1: format_instance wants 'o'; the row has: q, t",
     ),
-    "format_instance raises": (dict(body='1 / 0'), r"row 0: format_instance fails: ZeroDivisionError"),
+    "format_instance raises": (dict(body="1 / 0"), r"row 0: format_instance fails: ZeroDivisionError"),
     "format_instance returns no dict": (dict(body='["a"]'), r"row 0: format_instance returned list, not a dict"),
     "no options": (dict(body='dict(q="x", target_idx=0)'), r"row 0: format_instance gave no options"),
     "options are text": (dict(body='dict(q="x", options="ab", target_idx=0)'), r"row 0: options must be a list of texts, not str"),
@@ -154,9 +154,9 @@ def test_names(here, capsys):
 
 def test_models(here, capsys, tiny_llama):
     ok = "good.py:Mine"
-    run(capsys, ok, model="gpt2", match=r"there is no model 'gpt2'. Write one of: hf:PATH_OR_ID")
-    run(capsys, ok, model="hf:./nowhere", match=r"hf:\./nowhere: .*")
-    run(capsys, ok, model=f"hf:{here}", match=re.escape(f"hf:{here}"))
+    run(capsys, ok, model="gpt2", match=r"there is no model 'gpt2'. Write one of: embedded, hf:PATH_OR_ID")
+    run(capsys, ok, model="hf:./nowhere", match=r"\./nowhere: there is no such folder")
+    run(capsys, ok, model=f"hf:{here}", match=re.escape(str(here)))
     run(
         capsys,
         ok,

@@ -1,6 +1,6 @@
 """What a program in the sandbox must not be able to do, with all layers and with only some."""
 
-# ruff: noqa: E501, ISC004 - attacks are programs, one a line
+# ruff: noqa: ISC004 - attacks are programs, one a line
 from __future__ import annotations
 
 import os

@@ -1,4 +1,4 @@
-"""Every case of the golden file: prompts, post-processing, aggregation. The documented behaviour where a case has a quirk."""
+"""Every case of the golden file; where a case has a quirk, the documented behaviour."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,9 @@ import pytest
 
 import kshot
 from kshot.datasets import GenerationDataset, MultipleChoiceDataset
+from kshot.datasets.naming import compiled
 from kshot.metrics import F1, Accuracy, Em
-from kshot.records import Generated, Generate, Likelihood, Loglik, Scored
+from kshot.records import Generate, Generated, Likelihood, Loglik, Scored
 from kshot.settings import Settings
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_datasets.json").read_text())
@@ -145,9 +146,9 @@ def test_prompts(name, tmp_path):
 
 def test_token_budget():
     case = CASES["tokens-limit-0"]
-    dataset = dataset_of(case)(Settings(num_shots=3, max_example_tokens=5))
-    dataset.load()
-    task = dataset.task(count=lambda text: len(text.encode()))
+    task = compiled(dataset_of(case)(Settings(num_shots=3, max_example_tokens=5))).task(
+        count=lambda text: len(text.encode())
+    )
     (request,) = next(task.ask(next(iter(task.samples))))
     assert request.prompt.text == case["expected"]["instances"][0]["prompt"]
     assert task.facts["shots"] == 0
@@ -224,7 +225,7 @@ def test_post_processing(case):
     assert result.results[0].get("unanswered", 0) == unanswered
     # the same through the method a user may call or override
     dataset = cls(Settings(ranking_type=case["ranking_type"]))
-    dataset.load()
+    compiled(dataset)
     assert list(dataset.post_processing(case["raw_predictions"])) == case["processed"]
 
 

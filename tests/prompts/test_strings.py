@@ -13,7 +13,7 @@ from kshot.prompts import compile_string, decode_escapes, jinja_environment
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="{}"), max_size=30)
 
 
-def render(text, **fields):
+def render(text, /, **fields):
     return compile_string(text, where="dataset mine")(fields)
 
 

@@ -16,7 +16,19 @@ Options = Mapping[str, Any]
 def _hf(path: str, options: Options) -> Backend:
     from kshot.backends.transformers import Transformers
 
+    if path == "embedded":
+        from kshot.backends.embedded import FOLDER
+
+        path = str(FOLDER)
     return Transformers(path, **{name: value for name, value in options.items() if value is not None})
+
+
+def _embedded(rest: str, options: Options) -> Backend:
+    from kshot.backends.embedded import Embedded
+
+    if rest:
+        raise UsageError(f"there is one embedded model, so nothing can follow its name: {rest!r}")
+    return Embedded(batch_size=options.get("batch_size") or 16)
 
 
 def _replay(path: str, options: Options) -> Backend:  # noqa: ARG001 - a recording has no options
@@ -35,6 +47,7 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
+    "embedded": Kind("embedded", "the model in the box: small, trained on token lookup, no torch needed", _embedded),
     "hf": Kind("hf:PATH_OR_ID", "a Hugging Face model, run by transformers (extra: hf)", _hf),
     "replay": Kind(
         "replay:FILE", "recorded answers: another run's folder or journal, or JSONL with prompt and response", _replay
@@ -47,8 +60,8 @@ def open_backend(spec: str, options: Options | None = None) -> Backend:
     plugin = split_plugin(spec)
     if plugin is not None:
         return _own(class_in(*plugin, None), spec)
-    kind, colon, rest = spec.partition(":")
-    if kind not in KINDS or not colon or not rest:
+    kind, _, rest = spec.partition(":")
+    if kind not in KINDS or (kind != "embedded" and not rest):
         known = ", ".join(entry.spec for entry in KINDS.values())
         raise UsageError(f"there is no model {spec!r}", hint=f"Write one of: {known}, or path/to/file.py:Class.")
     return KINDS[kind].open(rest, options or {})
@@ -59,7 +72,7 @@ def _own(cls: type, spec: str) -> Backend:
         made: Backend = cls()
     except TypeError as exc:
         raise BackendError(f"it cannot be made without arguments: {exc}", where=spec) from exc
-    missing = [name for name in ("name", "fingerprint", "answers", "serve") if not hasattr(made, name)]
+    missing = [name for name in ("name", "fingerprint", "answers", "serve") if getattr(made, name, None) is None]
     if missing:
         raise BackendError(f"it is no backend: it has no {', '.join(missing)}", where=spec)
     return made

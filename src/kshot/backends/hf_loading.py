@@ -173,11 +173,10 @@ def precision(dtype: Any, device: Any, config: Any, torch: Any) -> Any:
         dtype = "float32" if device.type == "cpu" else "auto"
     if dtype == "auto":
         dtype = getattr(config, "dtype", None) or getattr(config.get_text_config(), "dtype", None) or "float32"
-    if isinstance(dtype, str):
-        dtype = getattr(torch, dtype.removeprefix("torch."), None)
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise UsageError("is not a dtype to run a model in", where=str(dtype), hint="Use float32, bfloat16 or float16.")
-    return dtype
+    found = getattr(torch, dtype.removeprefix("torch."), None) if isinstance(dtype, str) else dtype
+    if not isinstance(found, torch.dtype) or not found.is_floating_point:
+        raise UsageError(f"no model runs in the dtype {dtype}", hint="Use float32, bfloat16 or float16.")
+    return found
 
 
 def load_model(path: str, device: Any, transformers: Any, **options: Any) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from kshot.datasets.dataset import Count, Dataset
+from kshot.datasets.compiled import Compiled, Count
+from kshot.datasets.dataset import Dataset
 from kshot.datasets.loading import Row
 from kshot.datasets.rendering import continuation
 from kshot.errors import DataError, UsageError
@@ -22,11 +23,17 @@ class GenerationDataset(Dataset):
     the tuple of all replies. With ``metrics = [Perplexity()]`` the target is measured after the prompt instead.
     """
 
+
+class CompiledTexts(Compiled):
+    """Generation as a Task."""
+
+    kind: ClassVar[type[Dataset]] = GenerationDataset
+
     def sample(self, index: int, row: Row) -> Sample:
         """Make the sample of one evaluated row."""
-        where = self.place(index, row)
+        where = self.locate(index, row)
         fields = self.fields(row, where)
-        if self.multi_turn and (not isinstance(fields.get("source"), (list, tuple)) or not fields["source"]):
+        if self.dataset.multi_turn and (not isinstance(fields.get("source"), (list, tuple)) or not fields["source"]):
             raise DataError("multi_turn needs source to be a list of turns", where=where)
         own = self.own_reference(index)
         target = _target(own[0]) if own else _default_target(fields)
@@ -34,7 +41,7 @@ class GenerationDataset(Dataset):
 
     def example(self, index: int, row: Row) -> Sample:
         """Make the sample of one example row."""
-        where = self.place(index, row, example=True)
+        where = self.locate(index, row, example=True)
         fields = self.fields(row, where)
         if fields.get("target") is None:
             raise DataError("an example needs a target", where=where)
@@ -72,14 +79,14 @@ class GenerationDataset(Dataset):
             self.refuse_sampling("perplexity")
             template, method, finish = self._measured, likelihood, None
         else:
-            template = self._dialogue if self.multi_turn else self._asked
+            template = self._dialogue if self.dataset.multi_turn else self._asked
             sampling = self.sampling("generation")
-            method = converse(**sampling) if self.multi_turn else generate(**sampling)
-            if self.args.sample_num > 1:
-                method = repeat(method, self.args.sample_num)
+            method = converse(**sampling) if self.dataset.multi_turn else generate(**sampling)
+            if self.dataset.args.sample_num > 1:
+                method = repeat(method, self.dataset.args.sample_num)
             finish = self.finished(self._blank) if self.overrides("post_processing") else None
         return Task(
-            self.display_name,
+            self.dataset.display_name,
             self.rows(),
             template,
             method,
@@ -91,27 +98,24 @@ class GenerationDataset(Dataset):
         )
 
     def _blank(self, sample: Sample) -> Any:
-        return ("",) * len(sample.fields["source"]) if self.multi_turn else ""
+        return ("",) * len(sample.fields["source"]) if self.dataset.multi_turn else ""
 
     def _metrics(self) -> tuple[Scorer, ...]:
-        if not self.metrics:
+        if not self.dataset.metrics:
             raise DataError("it has no metrics", where=self.where, hint="Set metrics = [Em(), F1()], for example.")
-        asked = self.args.pass_at_k
-        if asked and not any(isinstance(metric, PassAtK) for metric in self.metrics):
+        asked = self.dataset.args.pass_at_k
+        if asked and not any(isinstance(metric, PassAtK) for metric in self.dataset.metrics):
             raise UsageError("--pass-at-k needs a dataset with the metric PassAtK", where=self.where)
-        metrics = [m.with_k(asked) if asked and isinstance(m, PassAtK) else m for m in self.metrics]
+        metrics = [m.with_k(asked) if asked and isinstance(m, PassAtK) else m for m in self.dataset.metrics]
         for metric in metrics:
-            if isinstance(metric, PassAtK) and max(metric.k) > self.args.sample_num:
-                k, n = max(metric.k), self.args.sample_num
+            if isinstance(metric, PassAtK) and max(metric.k) > self.dataset.args.sample_num:
+                k, n = max(metric.k), self.dataset.args.sample_num
                 raise UsageError(
                     f"pass@{k} needs {k} replies per sample, not {n}",
                     where=self.where,
                     hint=f"Add --sample-num {k} or more.",
                 )
         return tuple(metrics)
-
-
-GenerationDataset._overridable = GenerationDataset  # noqa: SLF001 - each kshot class compares with itself
 
 
 def _target(reference: Any) -> Target | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -261,3 +262,8 @@ def _hub_subsets(name: str) -> list[str] | None:
     except (OSError, ValueError, RuntimeError, LookupError):
         return None  # the loader's own error says more
     return [] if len(names) < 2 else sorted(names)  # noqa: PLR2004
+
+
+def first_rows(rows: Rows, limit: int) -> Rows:
+    """The first rows of a list, or of a Hugging Face dataset without reading the rest."""
+    return rows.select(range(limit)) if hasattr(rows, "select") else list(islice(rows, limit))

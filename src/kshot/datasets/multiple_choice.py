@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from kshot.datasets.dataset import Count, Dataset, Processing
+from kshot.datasets.compiled import Compiled, Count, Processing
+from kshot.datasets.dataset import Dataset, place
 from kshot.datasets.loading import Row
-from kshot.datasets.rendering import as_index, continuation
+from kshot.datasets.rendering import as_index, continuation, copied
 from kshot.errors import DataError
 from kshot.methods import (
     Pair,
@@ -37,125 +38,10 @@ class MultipleChoiceDataset(Dataset):
 
     metrics: Sequence[Scorer] = (Accuracy(),)
 
-    # ---- samples ----
-
-    def sample(self, index: int, row: Row) -> Sample:
-        """Make the sample of one evaluated row."""
-        where = self.place(index, row)
-        fields = self.fields(row, where)
-        choices = self._choices_of(fields, where)
-        own = self.own_reference(index)
-        right = self._right_of(own[0], choices, where) if own else self._index_of(fields, choices, where)
-        if right is None:
-            raise DataError("there is no target_idx, label or matching target", where=where)
-        if not 0 <= right < len(choices):
-            raise DataError(f"the target is {right}, but there are {len(choices)} options", where=where)
-        return Sample(self.identify(index, row), fields, Option(right), choices, self.category(row, where))
-
-    def example(self, index: int, row: Row) -> Sample:
-        """Make the sample of one example row."""
-        where = self.place(index, row, example=True)
-        fields = self.fields(row, where)
-        choices = self._choices_of(fields, where)
-        right = self._index_of(fields, choices, where)
-        if right is not None and not 0 <= right < len(choices):
-            raise DataError(f"the target is {right}, but there are {len(choices)} options", where=where)
-        return Sample(f"example-{index}", fields, None if right is None else Option(right), choices)
-
-    def _choices_of(self, fields: dict[str, Any], where: str) -> tuple[str, ...]:
-        if _in_contexts(fields):
-            choices = fields["source"]
-            if not str(fields.get("target") or "").strip():
-                raise DataError("several contexts need a target to weigh after each", where=where)
-        else:
-            choices = fields.get("options")
-        if choices is None:
-            raise DataError("format_instance gave no options", where=where)
-        if isinstance(choices, str) or not isinstance(choices, Sequence):
-            raise DataError(f"options must be a list of texts, not {type(choices).__name__}", where=where)
-        if not choices:
-            raise DataError("the list of options is empty", where=where)
-        texts = tuple("" if choice is None else str(choice) for choice in choices)
-        for number, text in enumerate(texts):
-            if not text.strip():
-                raise DataError(f"option {number} is empty", where=where)
-        return texts
-
-    def _index_of(self, fields: dict[str, Any], choices: tuple[str, ...], where: str) -> int | None:
-        for name in ("target_idx", "label", "source_idx"):
-            if fields.get(name) is not None:
-                return as_index(fields[name], name, where)
-        target = fields.get("target")
-        texts = [choice.strip() for choice in choices]
-        return texts.index(str(target).strip()) if target is not None and str(target).strip() in texts else None
-
-    def _right_of(self, given: Any, choices: tuple[str, ...], where: str) -> int:
-        letters = [letter(i) for i in range(len(choices))]
-        if isinstance(given, str) and given.strip() in letters:
-            return letters.index(given.strip())
-        return as_index(given, "the reference", where)
-
-    # ---- text ----
-
     @property
     def ranking_type(self) -> str:
         """How options are put to the model: several samples per question need generation."""
         return "generation" if self.args.sample_num > 1 else self.args.ranking_type or "ppl_no_option"
-
-    def question(self, sample: Sample, *, example_idx: int = -1, turn_idx: int = 0, shots: int = 0, **more: Any) -> str:
-        """Render the instruction, options listed where the method shows them."""
-        listed = None if self.ranking_type == "ppl_no_option" else "\n".join(lettered(sample.choices))
-        if _in_contexts(sample.fields):
-            more.setdefault("source", sample.choices[_right(sample)].strip())
-            listed = None
-        more |= {"options": listed, "target": self.answer_text(sample)}
-        return super().question(sample, example_idx=example_idx, turn_idx=turn_idx, shots=shots, **more)
-
-    def answer_text(self, sample: Sample) -> str:
-        """Give an example's answer: letter and text in ``ppl``, letter in ``prob`` and generation, else the text."""
-        if _in_contexts(sample.fields) or sample.target is None:
-            return str(sample.fields.get("target") or "").strip()
-        return self._spelled(sample)[_right(sample)]
-
-    def _spelled(self, sample: Sample) -> list[str]:
-        match self.ranking_type:
-            case "ppl_no_option":
-                return [choice.strip() for choice in sample.choices]
-            case "ppl":
-                return [option.strip() for option in lettered(sample.choices)]
-            case _:
-                return [letter(i) for i in range(len(sample.choices))]
-
-    def _weighed(self, sample: Sample, shots: Sequence[Sample]) -> list[Choice]:
-        baseline = self._baseline()
-        if _in_contexts(sample.fields):
-            questions = [self.question(sample, shots=len(shots), source=context.strip()) for context in sample.choices]
-            prompts = [self.prompt(sample, shots, question) for question in questions]
-            target = str(sample.fields.get("target") or "")
-            return [Choice(prompt, continuation(prompt, target), baseline) for prompt in prompts]
-        prompt = self._asked(sample, shots)
-        return [Choice(prompt, continuation(prompt, text), baseline) for text in self._spelled(sample)]
-
-    def _baseline(self) -> Prompt | None:
-        if not self.use_normalization:
-            return None
-        return self.prompt_of([Message("user", self.normalization_prompt)])
-
-    def _letters(self, sample: Sample, shots: Sequence[Sample]) -> list[Choice]:
-        prompt = self._asked(sample, shots)
-        letters = self._spelled(sample)
-        return [Choice(prompt, lead + text) for lead in (" ", "") for text in letters]
-
-    def _asked(self, sample: Sample, shots: Sequence[Sample]) -> Prompt:
-        if _in_contexts(sample.fields) and self.ranking_type != "ppl_no_option":
-            raise DataError(
-                f"several contexts cannot be put to a model by {self.ranking_type}",
-                where=f"{self.where}, sample {sample.id}",
-                hint="Use --ranking-type ppl_no_option.",
-            )
-        return self.prompt(sample, shots, self.question(sample, shots=len(shots)))
-
-    # ---- decisions ----
 
     def post_processing(self, predictions: Sequence[Any], /) -> Sequence[Any]:
         """Turn raw predictions into option indices.
@@ -181,13 +67,109 @@ class MultipleChoiceDataset(Dataset):
     @property
     def option_nums(self) -> list[int]:
         """The number of options of every evaluated row."""
-        return [len(sample.choices) for sample in self.samples()]
+        fields = (self.format_instance(copied(dict(row))) for row in self.evaluation_data)
+        return [len(choices_of(each, place(self))) for each in fields]
 
-    # ---- the task ----
+
+class CompiledChoices(Compiled):
+    """Multiple choice as a Task."""
+
+    kind: ClassVar[type[Dataset]] = MultipleChoiceDataset
+    dataset: MultipleChoiceDataset
+
+    def sample(self, index: int, row: Row) -> Sample:
+        """Make the sample of one evaluated row."""
+        where = self.locate(index, row)
+        fields = self.fields(row, where)
+        choices = choices_of(fields, where)
+        own = self.own_reference(index)
+        right = self._right_of(own[0], choices, where) if own else self._index_of(fields, choices, where)
+        if right is None:
+            raise DataError("there is no target_idx, label or matching target", where=where)
+        if not 0 <= right < len(choices):
+            raise DataError(f"the target is {right}, but there are {len(choices)} options", where=where)
+        return Sample(self.identify(index, row), fields, Option(right), choices, self.category(row, where))
+
+    def example(self, index: int, row: Row) -> Sample:
+        """Make the sample of one example row."""
+        where = self.locate(index, row, example=True)
+        fields = self.fields(row, where)
+        choices = choices_of(fields, where)
+        right = self._index_of(fields, choices, where)
+        if right is not None and not 0 <= right < len(choices):
+            raise DataError(f"the target is {right}, but there are {len(choices)} options", where=where)
+        return Sample(f"example-{index}", fields, None if right is None else Option(right), choices)
+
+    def _index_of(self, fields: dict[str, Any], choices: tuple[str, ...], where: str) -> int | None:
+        for name in ("target_idx", "label", "source_idx"):
+            if fields.get(name) is not None:
+                return as_index(fields[name], name, where)
+        target = fields.get("target")
+        texts = [choice.strip() for choice in choices]
+        return texts.index(str(target).strip()) if target is not None and str(target).strip() in texts else None
+
+    def _right_of(self, given: Any, choices: tuple[str, ...], where: str) -> int:
+        letters = [letter(i) for i in range(len(choices))]
+        if isinstance(given, str) and given.strip() in letters:
+            return letters.index(given.strip())
+        return as_index(given, "the reference", where)
+
+    def question(self, sample: Sample, *, example_idx: int = -1, turn_idx: int = 0, shots: int = 0, **more: Any) -> str:
+        """Render the instruction, options listed where the method shows them."""
+        listed = None if self.dataset.ranking_type == "ppl_no_option" else "\n".join(lettered(sample.choices))
+        if _in_contexts(sample.fields):
+            more.setdefault("source", sample.choices[_right(sample)].strip())
+            listed = None
+        more |= {"options": listed, "target": self.answer_text(sample)}
+        return super().question(sample, example_idx=example_idx, turn_idx=turn_idx, shots=shots, **more)
+
+    def answer_text(self, sample: Sample) -> str:
+        """Give an example's answer: letter and text in ``ppl``, letter in ``prob`` and generation, else the text."""
+        if _in_contexts(sample.fields) or sample.target is None:
+            return str(sample.fields.get("target") or "").strip()
+        return self._spelled(sample)[_right(sample)]
+
+    def _spelled(self, sample: Sample) -> list[str]:
+        match self.dataset.ranking_type:
+            case "ppl_no_option":
+                return [choice.strip() for choice in sample.choices]
+            case "ppl":
+                return [option.strip() for option in lettered(sample.choices)]
+            case _:
+                return [letter(i) for i in range(len(sample.choices))]
+
+    def _weighed(self, sample: Sample, shots: Sequence[Sample]) -> list[Choice]:
+        baseline = self._baseline()
+        if _in_contexts(sample.fields):
+            questions = [self.question(sample, shots=len(shots), source=context.strip()) for context in sample.choices]
+            prompts = [self.prompt(sample, shots, question) for question in questions]
+            target = str(sample.fields.get("target") or "")
+            return [Choice(prompt, continuation(prompt, target), baseline) for prompt in prompts]
+        prompt = self._asked(sample, shots)
+        return [Choice(prompt, continuation(prompt, text), baseline) for text in self._spelled(sample)]
+
+    def _baseline(self) -> Prompt | None:
+        if not self.dataset.use_normalization:
+            return None
+        return self.prompt_of([Message("user", self.dataset.normalization_prompt)])
+
+    def _letters(self, sample: Sample, shots: Sequence[Sample]) -> list[Choice]:
+        prompt = self._asked(sample, shots)
+        letters = self._spelled(sample)
+        return [Choice(prompt, lead + text) for lead in (" ", "") for text in letters]
+
+    def _asked(self, sample: Sample, shots: Sequence[Sample]) -> Prompt:
+        if _in_contexts(sample.fields) and self.dataset.ranking_type != "ppl_no_option":
+            raise DataError(
+                f"several contexts cannot be put to a model by {self.dataset.ranking_type}",
+                where=f"{self.where}, sample {sample.id}",
+                hint="Use --ranking-type ppl_no_option.",
+            )
+        return self.prompt(sample, shots, self.question(sample, shots=len(shots)))
 
     def task(self, count: Count | None = None, kept: int | None = None) -> Task[Any]:
         """Compile to a Task by the chosen ranking type."""
-        if self.multi_turn:
+        if self.dataset.multi_turn:
             raise DataError("multi_turn is for datasets of generation", where=self.where)
         self.fit_examples(count, kept)
         template, method, finish = {
@@ -195,9 +177,9 @@ class MultipleChoiceDataset(Dataset):
             "ppl": self._by_perplexity,
             "prob": self._by_probability,
             "generation": self._by_generation,
-        }[self.ranking_type](own=self.overrides("post_processing"))
+        }[self.dataset.ranking_type](own=self.overrides("post_processing"))
         return Task(
-            self.display_name,
+            self.dataset.display_name,
             self.rows(),
             template,
             method,
@@ -205,36 +187,34 @@ class MultipleChoiceDataset(Dataset):
             lambda _: self.shots,
             finish,
             notes=tuple(self.notes),
-            facts={"shots": len(self.shots), "ranking_type": self.ranking_type},
+            facts={"shots": len(self.shots), "ranking_type": self.dataset.ranking_type},
         )
 
     def _metrics(self) -> tuple[Scorer, ...]:
-        normalised = self.use_normalization and self.ranking_type in {"ppl", "ppl_no_option"}
-        return tuple(Accuracy("Norm") if normalised and type(m) is Accuracy else m for m in self.metrics)
+        normalised = self.dataset.use_normalization and self.dataset.ranking_type in {"ppl", "ppl_no_option"}
+        return tuple(Accuracy("Norm") if normalised and type(m) is Accuracy else m for m in self.dataset.metrics)
 
     def _by_perplexity(self, *, own: bool) -> _Parts:
-        self.refuse_sampling(self.ranking_type)
+        self.refuse_sampling(self.dataset.ranking_type)
         if not own:
             return self._weighed, perplexity(), None
 
         def blank(sample: Sample) -> Any:
             pairs = [(0.0, 1)] * len(sample.choices)
-            return pairs, pairs if self.use_normalization else []
+            return pairs, pairs if self.dataset.use_normalization else []
 
         return self._weighed, perplexity(_both), self.finished(blank, self._flattened)
 
     def _by_probability(self, *, own: bool) -> _Parts:
-        self.refuse_sampling(self.ranking_type)
+        self.refuse_sampling(self.dataset.ranking_type)
         if not own:
             return self._letters, probability(), None
         return self._letters, probability(list), self.finished(lambda sample: [0.0] * 2 * len(sample.choices))
 
     def _by_generation(self, *, own: bool) -> _Parts:
-        times = self.args.sample_num
-        if times > 1 and self.args.ranking_type != "generation":
-            self.notes.append(
-                f"{self.display_name}: multiple choice goes by generation, since {times} replies are sampled"
-            )
+        times = self.dataset.args.sample_num
+        if times > 1 and self.dataset.args.ranking_type != "generation":
+            self.note(f"multiple choice goes by generation, since {times} replies are sampled")
         sampling = self.sampling("generation")
         method = generate(**sampling) if own else generate(_chosen, **sampling)
         finish = self.finished(lambda _: "") if own else None
@@ -243,10 +223,28 @@ class MultipleChoiceDataset(Dataset):
     def _flattened(self, answers: Sequence[Any]) -> Sequence[Any]:
         here = [pair for pairs, _ in answers for pair in pairs]
         there = [pair for _, pairs in answers for pair in pairs]
-        return self.post_processing(here + there)
+        return self.dataset.post_processing(here + there)
 
 
-MultipleChoiceDataset._overridable = MultipleChoiceDataset  # noqa: SLF001 - each kshot class compares with itself
+def choices_of(fields: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """The options of a formatted row, or its contexts."""
+    if _in_contexts(fields):
+        choices = fields["source"]
+        if not str(fields.get("target") or "").strip():
+            raise DataError("several contexts need a target to weigh after each", where=where)
+    else:
+        choices = fields.get("options")
+    if choices is None:
+        raise DataError("format_instance gave no options", where=where)
+    if isinstance(choices, str) or not isinstance(choices, Sequence):
+        raise DataError(f"options must be a list of texts, not {type(choices).__name__}", where=where)
+    if not choices:
+        raise DataError("the list of options is empty", where=where)
+    texts = tuple("" if choice is None else str(choice) for choice in choices)
+    for number, text in enumerate(texts):
+        if not text.strip():
+            raise DataError(f"option {number} is empty", where=where)
+    return texts
 
 
 def _in_contexts(fields: Mapping[str, Any]) -> bool:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kshot.datasets import catalogue
-from kshot.datasets.dataset import Dataset
+from kshot.datasets.compiled import Compiled
+from kshot.datasets.dataset import Dataset, name_of, place
+from kshot.datasets.generation import CompiledTexts
 from kshot.datasets.loading import discover_subsets
-from kshot.errors import UsageError
+from kshot.datasets.multiple_choice import CompiledChoices
+from kshot.errors import DataError, UsageError
 from kshot.plugins import class_in, split_plugin
 from kshot.settings import Settings
+from kshot.tally import Row, Tally, macro_rows
+from kshot.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,20 @@ class Named:
     label: str
     dataset: type[Dataset]
     subsets: tuple[str, ...] = ()
+
+    def tasks(
+        self, settings: Settings, model: object = None, facts: Mapping[str, Any] | None = None
+    ) -> Iterator[Task[Any]]:
+        """One Task per subset; the model's tokenizer (or the ``facts`` of an earlier run) fits the examples."""
+        for dataset in instances(self, settings):
+            kept = (facts or {}).get(dataset.display_name, {}).get("shots")
+            yield compiled(dataset).task(getattr(model, "count_tokens", None), kept)
+
+    def totals(self, tallies: Sequence[Tally]) -> Iterator[Row]:
+        """Averages over the subsets that ran."""
+        name = name_of(self.dataset)
+        by_subset = {tally.task.removeprefix(f"{name}:"): tally for tally in tallies}
+        yield from macro_rows(name, by_subset, self.dataset.categorized_subsets)
 
 
 def catalogue_names() -> list[str]:
@@ -79,7 +98,7 @@ def _chosen(cls: type[Dataset], text: str) -> list[str]:
         match = {key.lower().replace(" ", "_"): key for key in categories}.get(wanted.lower().replace(" ", "_"))
         if match is None:
             raise UsageError(
-                f"there is no category {wanted!r} in {cls.registered_name()}",
+                f"there is no category {wanted!r} in {name_of(cls)}",
                 hint=f"Categories: {', '.join(categories) or 'none'}.",
             )
         subsets.extend(categories[match])
@@ -95,7 +114,7 @@ def instances(named: Named, settings: Settings) -> list[Dataset]:
     if subsets and not kept:
         raise UsageError(
             f"all subsets asked for are banned: {', '.join(map(str, subsets))}",
-            where=f"dataset {cls.registered_name()}",
+            where=f"dataset {name_of(cls)}",
         )
     return [cls(settings, subset) for subset in kept or [None]]
 
@@ -109,5 +128,17 @@ def _all_subsets(cls: type[Dataset], settings: Settings) -> Sequence[str]:
     if listed and settings.dataset_path is None:
         return listed  # the class knows; nobody needs to be asked
     split = settings.evaluation_set or cls.evaluation_set
-    found = discover_subsets(settings.dataset_path, cls.registered_name(), cls.load_args, split)
+    found = discover_subsets(settings.dataset_path, name_of(cls), cls.load_args, split)
     return listed if found is None else found
+
+
+def compiled(dataset: Dataset) -> Compiled:
+    """Read a dataset's rows and make it ready to run."""
+    for kind in (CompiledChoices, CompiledTexts):
+        if isinstance(dataset, kind.kind):
+            return kind(dataset)
+    raise DataError(
+        "it does not say what kind of dataset it is",
+        where=place(dataset),
+        hint="Subclass MultipleChoiceDataset or GenerationDataset.",
+    )

@@ -50,7 +50,7 @@ class Wmt(GenerationDataset):
         if found is None or not {found[2], found[3]} <= set(_LANGUAGES):
             raise UsageError(
                 f"the subset {self.subset_name!r} does not say what to translate",
-                where=self.where,
+                where=f"dataset {self.display_name}",
                 hint=f"Write wmt:wmt16-de-en; languages: {', '.join(_LANGUAGES)}.",
             )
         year, self.source_language, self.target_language = found.groups()
