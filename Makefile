@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 .PHONY: run test lint bench clean
 
 run: $(READY)
-	$(BIN)/python examples/first_run.py
+	$(BIN)/kshot run
 
 test: $(READY) lint
 	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term --cov-fail-under=90

@@ -45,6 +45,8 @@ def test_every_block_runs(page, user, capsys):
             if not words or words[0] in {"make", "pip", "git", "cd"}:
                 continue  # CI itself is `make test`; installing is what it does first
             assert words[0] == "kshot", f"{page.name}: a test must know how to run {line!r}"
+            if words == ["kshot", "run"]:  # the starter suite, which tests/cli/test_lookup.py runs in small
+                words += ["-d", "lookup:UR", "--length", "10", "--samples", "3"]
             done = kshot(capsys, *words[1:])
             assert done.code == 0, f"{page.name}: {line}\n{done.err}"
 

@@ -24,6 +24,9 @@ _HOMES = {
     "kshot.records": ("Answers", "Generate", "Loglik", "Message", "Option", "Prompt", "Sample", "ask"),
     "kshot.task": ("Task",),
 }
+_PARTS = ("lookup", "metrics", "methods", "records")
+"""Parts that people use by their own name: ``kshot.lookup.prompts(…)``."""
+
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = list(_HOME_OF)
@@ -31,6 +34,8 @@ __all__ = list(_HOME_OF)
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its home when it is first asked for."""
+    if name in _PARTS:
+        return importlib.import_module(f"kshot.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'kshot' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME_OF[name]), name)

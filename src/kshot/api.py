@@ -6,7 +6,7 @@ import json
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
@@ -18,6 +18,7 @@ from kshot.datasets.naming import resolve
 from kshot.engine import Memo, MemoryMemo, Outcome
 from kshot.errors import RunError, UsageError
 from kshot.evaluation import run_task
+from kshot.lookup.suite import LookupSource
 from kshot.prompts.chat import read_template
 from kshot.records import Failed, Request, Response, Sample
 from kshot.runs import Journal, RunFolder, read_spec
@@ -92,8 +93,12 @@ class _Value:
 
 
 def source_of(spec: Any) -> Source:
-    """Find what a user named: a Task, a dataset class or its name, a file."""
-    return _Value(spec) if isinstance(spec, Task) else resolve(spec)
+    """Find what a user named: a Task, token lookup, a dataset class or its name, a file."""
+    if isinstance(spec, Task):
+        return _Value(spec)
+    if isinstance(spec, str) and spec.partition(":")[0] == "lookup":
+        return LookupSource(spec)
+    return resolve(spec)
 
 
 class Watcher(Protocol):
@@ -185,15 +190,15 @@ class _Run:
         results: list[Row] = []
         samples: list[Row] = []
         with ExitStack() as stack:
-            emit: Callable[[Row], None] = samples.append
+            keep: Callable[[Row], None] = samples.append
             if self._folder is not None:
-                emit = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
+                keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
             for open_model in models:
                 backend = open_model()  # one at a time: the one before is let go
                 backends = {"model": backend} | ({"judge": self._judge} if self._judge else {})
                 self._record(backends)
                 for source in sources:
-                    results += self._source(source, backends, emit)
+                    results += self._source(source, backends, keep)
                 del backend, backends
         notes = list(self._notes)
         if self._folder is None:
@@ -204,7 +209,7 @@ class _Run:
         self._folder.write_spec(tasks=self._facts)
         return Result(results, notes, self._folder.path, self._failures)
 
-    def _source(self, source: Source, backends: Mapping[str, Backend], emit: Callable[[Row], None]) -> list[Row]:
+    def _source(self, source: Source, backends: Mapping[str, Backend], keep: Callable[[Row], None]) -> list[Row]:
         model = backends["model"]
         tallies: list[Tally] = []
         rows: list[Row] = []
@@ -216,12 +221,28 @@ class _Run:
             self._facts.setdefault(model.name, {})[task.name] = dict(task.facts)
             total = len(task.samples) if isinstance(task.samples, Sized) else None
             self._watcher.begin(task.name, model.name, total)
-            tally = run_task(task, backends, self._memo, emit, self._watcher.answered)
+            with self._emitting(task, keep) as emit:
+                tally = run_task(task, backends, self._memo, emit, self._watcher.answered)
             if tally.failed:
                 self._failures.append(f"{task.name} on {model.name}: {tally.failed} failed ({tally.first_failure})")
             rows += tally.rows()
             tallies.append(tally)
         return [*rows, *source.totals(tallies)]
+
+    @contextmanager
+    def _emitting(self, task: Task[Any], keep: Callable[[Row], None]) -> Iterator[Callable[[Sample, Row], None]]:
+        """Where the rows of a task go: to ``samples.jsonl``, and to the files that the task itself asks for."""
+        export, folder = task.export, self._folder
+        if export is None or folder is None:
+            yield lambda _, row: keep(row)
+            return
+        with folder.exporting() as write:
+
+            def emit(sample: Sample, row: Row) -> None:
+                keep(row)
+                write(*export(sample, row))
+
+            yield emit
 
     def _record(self, backends: Mapping[str, Backend]) -> None:
         if self._folder is None:

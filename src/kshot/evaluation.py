@@ -38,25 +38,25 @@ def run_task(
     task: Task[Any],
     backends: Mapping[str, Backend],
     memo: Memo,
-    emit: Callable[[Row], None],
+    emit: Callable[[Sample, Row], None],
     progress: Callable[[Outcome[Sample]], None] = lambda _: None,
 ) -> Tally:
     """Ask and score every sample; ``emit`` gets the samples' rows in order."""
-    tally = Tally(task.name, backends["model"].name, task.metrics)
+    tally = Tally(task, backends["model"].name)
     jobs = ((sample, _asking(task, sample)) for sample in _distinct(task))
     answered: Iterable[Outcome[Sample]] = _watched(drive(jobs, backends, memo), progress)
     if task.finish is not None:
         answered = _finished(list(answered), task.finish)
     judged = drive(((outcome, _scoring(task, outcome)) for outcome in answered), backends, memo)
-    for judgement in judged:
+    for position, judgement in enumerate(judged):
         outcome, scores = judgement.item, judgement.answer
         if isinstance(scores, Failed):
             tally.failed_categories.append(outcome.item.category)
             tally.first_failure = tally.first_failure or f"{scores.kind}: {scores.message}"
         else:
-            tally.add(outcome.item, scores)
+            tally.add(position, outcome.item, scores)
             tally.unanswered += _majority(outcome.answer) == UNANSWERED and isinstance(outcome.item.target, Option)
-        emit(_row(task, tally.model, outcome, scores))
+        emit(outcome.item, _row(task, tally.model, outcome, scores))
     return tally
 
 

@@ -13,6 +13,9 @@ MODEL_OPTIONS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", 
 RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation")
 
 
+LOOKUP = "token lookup (-d lookup)"
+
+
 def _option(default: Any, text: str, *, flags: tuple[str, ...] = (), kind: type = str, **more: Any) -> Any:
     """One option: its default, help text, extra flags and how its words are read."""
     return field(default=default, metadata={"help": text, "flags": flags, "kind": kind, **more})
@@ -46,6 +49,15 @@ class Settings:
     sample_num: int = _option(1, "replies per sample; the majority answer counts", kind=int)
     pass_at_k: tuple[int, ...] | None = _option(None, "k of pass@k, such as 1,10", kind=int, listed=True)
     cot: str | None = _option(None, "reasoning style, one that the dataset supports")
+    length: tuple[int, ...] | None = _option(None, "lengths, such as 10,20,30", kind=int, listed=True, group=LOOKUP)
+    variant: tuple[str, ...] | None = _option(
+        None, "such as 'sep|small|simple_rule'; repeatable; 'all' for all 20", repeat=True, group=LOOKUP
+    )
+    shots: int | None = _option(None, "examples in the prompt (5)", kind=int, group=LOOKUP)
+    samples: int | None = _option(None, "records per length (100)", kind=int, group=LOOKUP)
+    data: str | None = _option(None, "existing records, or recorded completions", metavar="FILE", group=LOOKUP)
+    templates: str | None = _option(None, "texts to use instead of kshot's", metavar="FILE", group=LOOKUP)
+    reference: bool | None = _option(None, "the published procedure, byte for byte", kind=bool, group=LOOKUP)
     judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL")
     dtype: str | None = _option(None, "number format of the weights: float32, bfloat16, float16, auto")
     revision: str | None = _option(None, "branch, tag or commit of a model on the hub")
@@ -88,6 +100,8 @@ _LEAST = {
     "temperature": 0,
     "top_k": 1,
     "sample_num": 1,
+    "shots": 0,
+    "samples": 1,
     "batch_size": 1,
 }
 

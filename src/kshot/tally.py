@@ -10,7 +10,7 @@ from typing import Any
 
 from kshot.metrics.statistics import interval, macro_interval
 from kshot.records import Sample, Value
-from kshot.task import Scorer
+from kshot.task import Scorer, Task
 
 Row = dict[str, Any]
 
@@ -19,10 +19,10 @@ Row = dict[str, Any]
 class Tally:
     """What the samples of one task on one model came to."""
 
-    task: str
+    task: Task[Any]
     model: str
-    metrics: tuple[Scorer, ...]
     values: dict[str, MutableSequence[Any]] = field(default_factory=dict)
+    positions: array[int] = field(default_factory=lambda: array("q"))
     categories: list[str | None] = field(default_factory=list)
     failed_categories: list[str | None] = field(default_factory=list)
     unanswered: int = 0
@@ -35,12 +35,13 @@ class Tally:
 
     def named(self) -> Iterator[tuple[str, Scorer]]:
         """Every reported name with the metric it belongs to."""
-        for metric in self.metrics:
+        for metric in self.task.metrics:
             for name in metric.names:
                 yield name, metric
 
-    def add(self, sample: Sample, scores: Mapping[str, Value]) -> None:
-        """Count one scored sample."""
+    def add(self, position: int, sample: Sample, scores: Mapping[str, Value]) -> None:
+        """Count one scored sample, the one at this position of the task."""
+        self.positions.append(position)
         self.categories.append(sample.category)
         for name, value in scores.items():
             held = self.values.get(name)
@@ -56,10 +57,10 @@ class Tally:
                 values = self.values.get(name, [])
                 chosen = [v for v, c in zip(values, self.categories, strict=True) if c == category]
                 yield self._row(
-                    f"{self.task}[{category}]", name, metric, chosen, self.failed_categories.count(category)
+                    f"{self.task.name}[{category}]", name, metric, chosen, self.failed_categories.count(category)
                 )
         for name, metric in self.named():
-            row = self._row(self.task, name, metric, self.values.get(name, []), self.failed)
+            row = self._row(self.task.name, name, metric, self.values.get(name, []), self.failed)
             yield row | {"unanswered": self.unanswered} if self.unanswered else row
 
     def _row(self, task: str, name: str, metric: Scorer, values: Sequence[Value], failed: int) -> Row:
@@ -67,6 +68,7 @@ class Tally:
         return {
             "task": task,
             "model": self.model,
+            **self.task.labels,
             "metric": name,
             "value": reduce(values) if values else None,
             "n": len(values),

@@ -50,6 +50,10 @@ class Task(Generic[P]):
     ``template(sample, shots(sample))`` gives what ``method(sample, …)`` puts to the model: a Prompt in most cases.
     ``finish`` turns the raw answers of all samples, in order, into the answers that are scored; without it the
     method's own are. ``samples`` may be any re-iterable collection: it is read as a stream.
+
+    ``notes`` are for the user, ``facts`` for ``spec.json``, ``labels`` become columns of the task's results. ``export``
+    gives, for a sample and its row of ``samples.jsonl``, a file of the run folder and a line for it: for those who
+    expect results in a form of their own.
     """
 
     name: str
@@ -61,6 +65,8 @@ class Task(Generic[P]):
     finish: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    export: Callable[[Sample, Mapping[str, Any]], tuple[str, Mapping[str, Any]]] | None = None
 
     def ask(self, sample: Sample) -> Asking:
         """Start asking one sample."""

@@ -1,7 +1,8 @@
-"""Write the embedded model as ONNX: ``python training/embedded/export.py HF_FOLDER OUT_FOLDER`` (and ``--to-hf`` back).
+"""Write the ONNX graph of a Hugging Face Llama folder into it: ``python training/embedded/export.py FOLDER``.
 
-The file stores the checkpoint's own tensors, fp16, under their Hugging Face names; onnxruntime turns them into fp32
-once, when it loads the file. So one 4.6 MB file is both models: ``--to-hf ONNX_FOLDER HF_FOLDER`` gives the other back.
+``FOLDER/model.onnx`` is only the graph: its weights are ONNX external data inside ``FOLDER/model.safetensors``, fp16, which
+onnxruntime turns into fp32 once, when it loads the file. So both backends read the very same numbers. The same folder
+gives the same bytes.
 
 Inputs   tokens [B, T], position_ids [B, T], mask [B, P + T] (1: a real token), past [layers, 2, B, heads, P, width],
          wanted [B, S]: the places among the T at which logits are needed (the last layer is computed only there)
@@ -12,14 +13,33 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+WEIGHTS = "model.safetensors"
+
+
+def stored(folder: Path) -> dict[str, onnx.TensorProto]:
+    """The tensors of a safetensors file by name, each as a pointer into that file."""
+    data = (folder / WEIGHTS).read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    found = {}
+    for name, entry in json.loads(data[8 : 8 + size]).items():
+        if name == "__metadata__":
+            continue
+        if entry["dtype"] != "F16":
+            raise SystemExit(f"{name} is {entry['dtype']}; the weights must be F16")
+        start, end = entry["data_offsets"]
+        tensor = onnx.TensorProto(name=name, dims=entry["shape"], data_type=TensorProto.FLOAT16)
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", WEIGHTS), ("offset", 8 + size + start), ("length", end - start)):
+            tensor.external_data.add(key=key, value=str(value))
+        found[name] = tensor
+    return found
 
 
 class Graph:
@@ -45,12 +65,13 @@ class Graph:
             self.constants.append(numpy_helper.from_array(array, self.named[key]))
         return self.named[key]
 
-    def weight(self, name: str, array: np.ndarray, *, transposed: bool = False) -> str:
-        """Add a checkpoint tensor, kept in fp16, as an fp32 value (cast and transposition are folded at load)."""
+    def weight(self, tensor: onnx.TensorProto, *, transposed: bool = False) -> str:
+        """Add a checkpoint tensor, stored in fp16, as an fp32 value (cast and transposition are folded at load)."""
+        name = tensor.name
         key = f"w_{name}_{transposed}"
         if key not in self.named:
-            if name not in (tensor.name for tensor in self.constants):
-                self.constants.append(numpy_helper.from_array(array.astype(np.float16), name))
+            if name not in (known.name for known in self.constants):
+                self.constants.append(tensor)
             cast = self.op("Cast", name, to=TensorProto.FLOAT)
             self.named[key] = self.op("Transpose", cast, perm=[1, 0]) if transposed else cast
         return self.named[key]
@@ -59,14 +80,14 @@ class Graph:
 class Exporter:
     """Spells the Llama forward pass in ONNX."""
 
-    def __init__(self, config: dict, weights: dict[str, np.ndarray]) -> None:
+    def __init__(self, config: dict[str, Any], weights: dict[str, onnx.TensorProto]) -> None:
         self.config, self.weights, self.g = config, weights, Graph()
         self.heads, self.layers = config["num_attention_heads"], config["num_hidden_layers"]
         self.width = config["hidden_size"] // self.heads
 
     def linear(self, x: str, *names: str) -> str:
         """Multiply by one weight, or by several side by side."""
-        parts = [self.g.weight(name, self.weights[name], transposed=True) for name in names]
+        parts = [self.g.weight(self.weights[name], transposed=True) for name in names]
         return self.g.op("MatMul", x, parts[0] if len(parts) == 1 else self.g.op("Concat", *parts, axis=1))
 
     def norm(self, x: str, name: str) -> str:
@@ -74,7 +95,7 @@ class Exporter:
         g = self.g
         mean = g.op("ReduceMean", g.op("Pow", x, g.const(2.0, np.float32)), axes=[-1], keepdims=1)
         root = g.op("Sqrt", g.op("Add", mean, g.const(self.config["rms_norm_eps"], np.float32)))
-        return g.op("Mul", g.op("Div", x, root), g.weight(name, self.weights[name]))
+        return g.op("Mul", g.op("Div", x, root), g.weight(self.weights[name]))
 
     def angles(self, positions: str) -> tuple[str, str]:
         """Cosine and sine [B, 1, T, width] of every position."""
@@ -122,7 +143,7 @@ class Exporter:
     def build(self) -> onnx.ModelProto:
         """The whole graph."""
         g = self.g
-        embedding = g.weight("model.embed_tokens.weight", self.weights["model.embed_tokens.weight"])
+        embedding = g.weight(self.weights["model.embed_tokens.weight"])
         x = g.op("Gather", embedding, "tokens", axis=0)
         past_length = g.op("Gather", g.op("Shape", "past"), g.const(4), axis=0)
         new = g.op("Gather", g.op("Shape", "tokens"), g.const(1), axis=0)
@@ -189,44 +210,24 @@ class Exporter:
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="kshot")
         model.ir_version = 8
         helper.set_model_props(model, {"config": json.dumps(self.config)})
-        onnx.checker.check_model(model, full_check=True)
         return model
 
 
-def to_onnx(source: Path, out: Path) -> None:
-    """Hugging Face folder -> ``model.onnx`` and the tokenizer."""
-    from safetensors.numpy import load_file
-
-    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
-    model = Exporter(config, load_file(source / "model.safetensors")).build()
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "model.onnx").write_bytes(model.SerializeToString(deterministic=True))
-    for name in TOKENIZER:
-        shutil.copyfile(source / name, out / name)
-
-
-def to_hf(source: Path, out: Path) -> None:
-    """Folder with ``model.onnx`` -> Hugging Face folder, tensor for tensor."""
-    from safetensors.numpy import save_file
-
-    model = onnx.load(source / "model.onnx")
-    weights = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer if t.name.startswith("model.")}
-    out.mkdir(parents=True, exist_ok=True)
-    save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
-    config = json.loads({p.key: p.value for p in model.metadata_props}["config"])
-    (out / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
-    for name in TOKENIZER:
-        shutil.copyfile(source / name, out / name)
+def export(folder: Path) -> Path:
+    """``config.json`` and ``model.safetensors`` -> ``model.onnx`` beside them."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    model = Exporter(config, stored(folder)).build()
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString(deterministic=True))
+    onnx.checker.check_model(str(path), full_check=True)
+    return path
 
 
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--to-hf", action="store_true", help="the other way round")
-    args = parser.parse_args()
-    (to_hf if args.to_hf else to_onnx)(args.source, args.out)
+    parser.add_argument("folder", type=Path)
+    print(export(parser.parse_args().folder))
 
 
 if __name__ == "__main__":

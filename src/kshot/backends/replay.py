@@ -81,7 +81,7 @@ class Replay:
             if "failed" not in row["response"]:
                 self._first[address(row["asked"])] = offset
             return
-        if "prompt" not in row or not isinstance(row.get("response"), str):
+        if "prompt" not in row or not isinstance(_reply(row), str):
             raise BackendError(
                 "this line is no recorded answer",
                 where=f"{self._path}:{number}",
@@ -102,7 +102,7 @@ class Replay:
             for prompt in _spellings(request.prompt):
                 offset = self._offset(_address(prompt), request.replica)
                 if offset is not None:
-                    return Generated(self._row(offset)["response"])
+                    return Generated(str(_reply(self._row(offset))))
         return Failed("not_recorded", f"{self._path} holds no answer to this prompt")
 
     def _offset(self, place: int, replica: int) -> int | None:
@@ -115,6 +115,11 @@ class Replay:
         self._file.seek(offset)
         row: dict[str, Any] = json.loads(self._file.readline())
         return row
+
+
+def _reply(row: dict[str, Any]) -> Any:
+    """The recorded text; files of token lookup results call it ``full_output``."""
+    return row.get("response", row.get("full_output"))
 
 
 def _spellings(prompt: Prompt) -> Iterator[Any]:

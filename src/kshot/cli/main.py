@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
     from kshot.api import Result
 
+STARTER = {
+    "length": (10, 20, 40, 80, 120),
+    "variant": ("sep|small|bare", "sep|small|simple_rule"),
+    "samples": 50,
+}
+"""What ``kshot run`` shows without arguments: all six tasks, bare and with the rule."""
+
 OK, NOTHING_ANSWERED, WRONG, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -47,9 +54,12 @@ def _run(parsed: argparse.Namespace) -> int:
     from kshot.cli.progress import Progress
 
     options = options_of(parsed)
-    out = parsed.out or _default_folder(parsed.model, parsed.dataset, options)
+    models, datasets = parsed.model or ["embedded"], parsed.dataset or ["lookup"]
+    if not parsed.dataset:
+        options = STARTER | options
+    out = parsed.out or _default_folder(models, datasets, options)
     with Progress() as progress:
-        result = evaluate(parsed.model, parsed.dataset, out=out, reuse=parsed.reuse, watcher=progress, **options)
+        result = evaluate(models, datasets, out=out, reuse=parsed.reuse, watcher=progress, **options)
     return _show(result, as_json=parsed.json)
 
 
@@ -74,14 +84,22 @@ def _show(result: Result, *, as_json: bool) -> int:
             )
         )
     else:
-        from rich.console import Console
-
-        from kshot.report import results_table
-
-        console = Console(soft_wrap=False)
-        console.print(results_table(result.results))
-        console.print(f"run folder: {result.path}", highlight=False, soft_wrap=True, markup=False)
+        _print(result)
     return OK if any(row["n"] for row in result.results) else NOTHING_ANSWERED
+
+
+def _print(result: Result) -> None:
+    from rich.console import Console
+
+    from kshot.report import findings, grids, results_table
+
+    console = Console(soft_wrap=False)
+    looked_up = [row for row in result.results if "lookup" in row]
+    others = [row for row in result.results if "lookup" not in row]
+    for table in (*grids(looked_up), *([results_table(others)] if others else [])):
+        console.print(table)
+    for line in (*findings(looked_up), f"run folder: {result.path}"):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 def _preview(parsed: argparse.Namespace) -> int:
@@ -117,7 +135,11 @@ def _entries(what: str) -> list[dict[str, str]]:
         case "datasets":
             from kshot.datasets.naming import catalogue_names, from_catalogue
 
-            return [{"name": n, "text": _first_line(from_catalogue(n))} for n in catalogue_names()]
+            found = [{"name": n, "text": _first_line(from_catalogue(n))} for n in catalogue_names()]
+            return [
+                {"name": "lookup", "text": "Token lookup: which character stands beside the query? Six tasks."},
+                *found,
+            ]
         case "metrics":
             from kshot.metrics import describe
 
@@ -150,4 +172,14 @@ def _default_folder(models: Sequence[str], datasets: Sequence[str], options: dic
     return f"runs/{slug[:60]}-{mark}"
 
 
-_COMMANDS = {"run": _run, "preview": _preview, "list": _list, "score": _score}
+def _lookup(parsed: argparse.Namespace) -> int:
+    from kshot.lookup.generate import VOCAB, write
+
+    vocab = VOCAB if parsed.vocab is None else parsed.vocab
+    for length in parsed.length:
+        options = {"hard": parsed.hard, "divisor": parsed.divisor, "vocab": vocab}
+        print(write(parsed.out, parsed.group, length, parsed.samples, parsed.seed, **options))
+    return OK
+
+
+_COMMANDS = {"run": _run, "preview": _preview, "list": _list, "score": _score, "lookup": _lookup}

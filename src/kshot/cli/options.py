@@ -11,6 +11,8 @@ from kshot.errors import UsageError
 from kshot.settings import Settings, flag, settings_from
 
 _EXAMPLES = """examples:
+  kshot run                                              (a starter suite, no model needed)
+  kshot run -d lookup:UR,UL --length 10,20,40 --variant 'sep|small|bare'
   kshot run -m hf:path/to/model -d arc:ARC-Easy --dataset-path data/arc -k 5
   kshot run -m hf:path/to/model -d my_dataset.py:MyDataset --limit 100 --out runs/first
   kshot preview -d my_dataset.py:MyDataset -k 2
@@ -36,15 +38,18 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"kshot {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
 
-    run = commands.add_parser("run", help="evaluate models on datasets", description="Evaluate models on datasets.")
-    _add_datasets(run)
+    run = commands.add_parser(
+        "run",
+        help="evaluate models on datasets",
+        description="Evaluate models on datasets. Without -d: a starter suite of token lookup tasks.",
+    )
+    _add_datasets(run, required=False)
     run.add_argument(
         "-m",
         "--model",
         action="append",
-        required=True,
         metavar="MODEL",
-        help="hf:PATH_OR_ID, replay:FILE or file.py:Class (repeatable)",
+        help="embedded, hf:PATH_OR_ID, replay:FILE or file.py:Class (repeatable; default: embedded)",
     )
     run.add_argument(
         "--out",
@@ -71,6 +76,8 @@ def parser() -> argparse.ArgumentParser:
     shown.add_argument("what", choices=("datasets", "metrics", "retrievers", "backends"))
     shown.add_argument("--json", action="store_true", help="print JSON")
 
+    _add_lookup(commands)
+
     again = commands.add_parser(
         "score",
         help="score a run again, without its model",
@@ -81,20 +88,38 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _add_datasets(command: argparse.ArgumentParser) -> None:
+def _add_lookup(commands: Any) -> None:
+    lookup = commands.add_parser("lookup", help="make data for token lookup")
+    actions = lookup.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
+    make = actions.add_parser("generate", help="write JSONL files under the published names")
+    make.add_argument("--group", choices=("unique", "nonunique"), required=True)
+    make.add_argument("--length", type=int, nargs="+", required=True, metavar="L")
+    make.add_argument("--samples", type=int, default=1500, metavar="N", help="records per file (default: 1500)")
+    make.add_argument("--seed", type=int, default=2025, metavar="S", help="(default: 2025)")
+    make.add_argument("--out", default=".", metavar="DIR", help="folder to write GROUP/FILE to (default: here)")
+    make.add_argument("--hard", action="store_true", help="the query occurs only in the first half")
+    make.add_argument("--divisor", type=int, default=5, metavar="D", help="at most length/D occurrences (default: 5)")
+    make.add_argument("--vocab", default=None, metavar="CHARS", help="characters to use (default: letters and digits)")
+
+
+def _add_datasets(command: argparse.ArgumentParser, *, required: bool = True) -> None:
     command.add_argument(
         "-d",
         "--dataset",
         action="append",
-        required=True,
+        required=required,
         metavar="DATASET",
-        help="NAME, NAME:subset,…, NAME:[category] or file.py:Class (repeatable)",
+        help="lookup, NAME, NAME:subset,…, NAME:[category] or file.py:Class (repeatable)",
     )
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
+    groups: dict[str, Any] = {"": command}
     for item in fields(Settings):
         meta = item.metadata
+        title = meta.get("group", "")
+        if title not in groups:
+            groups[title] = command.add_argument_group(title)
         default = "" if item.default is None else f" (default: {item.default})"
         options: dict[str, Any] = {"help": meta["help"] + default, "dest": item.name, "default": None}
         if meta.get("choices"):
@@ -107,7 +132,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
             options["action"] = argparse.BooleanOptionalAction
         else:
             options["type"] = _list_of(meta["kind"]) if meta.get("listed") else meta["kind"]
-        command.add_argument(*meta["flags"], flag(item.name), **options)
+        groups[title].add_argument(*meta["flags"], flag(item.name), **options)
 
 
 def _list_of(kind: Any) -> Any:

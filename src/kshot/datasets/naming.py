@@ -41,7 +41,7 @@ class Named:
     def totals(self, tallies: Sequence[Tally]) -> Iterator[Row]:
         """Averages over the subsets that ran."""
         name = name_of(self.dataset)
-        by_subset = {tally.task.removeprefix(f"{name}:"): tally for tally in tallies}
+        by_subset = {tally.task.name.removeprefix(f"{name}:"): tally for tally in tallies}
         yield from macro_rows(name, by_subset, self.dataset.categorized_subsets)
 
 
