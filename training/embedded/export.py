@@ -1,8 +1,8 @@
 """Write the ONNX graph of a Hugging Face Llama folder into it: ``python training/embedded/export.py FOLDER``.
 
-``FOLDER/model.onnx`` is only the graph: its weights are ONNX external data inside ``FOLDER/model.safetensors``, fp16, which
-onnxruntime turns into fp32 once, when it loads the file. So both backends read the very same numbers. The same folder
-gives the same bytes.
+``FOLDER/model.onnx`` is only the graph: its weights are ONNX external data inside ``FOLDER/model.safetensors``, fp16,
+which onnxruntime turns into fp32 once, when it loads the file. So both backends read the very same numbers. The same
+folder gives the same bytes.
 
 Inputs   tokens [B, T], position_ids [B, T], mask [B, P + T] (1: a real token), past [layers, 2, B, heads, P, width],
          wanted [B, S]: the places among the T at which logits are needed (the last layer is computed only there)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from kshot.datasets.dataset import Dataset, place
@@ -12,14 +12,10 @@ from kshot.datasets.rendering import as_messages, copied, stripped
 from kshot.errors import DataError, KshotError
 from kshot.prompts import compile_string, decode_escapes
 from kshot.prompts.chat import fold_system, read_template, renderer
-from kshot.records import Failed, Message, Prompt, Repeats, Sample, plain
+from kshot.records import Message, Prompt, Sample, plain
 from kshot.task import Scorer, Task
 
 Count = Callable[[str], int]
-Processing = Callable[[Sequence[Any]], Sequence[Any]]
-
-SAMPLING = ("max_tokens", "temperature", "stop", "top_p", "top_k", "repetition_penalty", "no_repeat_ngram_size", "seed")
-"""What ``extra_model_args`` may set for a method that generates."""
 
 
 class Compiled:
@@ -39,14 +35,13 @@ class Compiled:
             None if template is None else partial(renderer(read_template(template)), add_generation_prompt=True)
         )
         self._load()
-        drawn = self.shots or self._draw() if dataset.num_shots and len(dataset.example_data) else ()
         # an override of construct_examples may call the one it replaces
-        dataset._examples = lambda: self._example_messages(self.shots or drawn)  # noqa: SLF001
+        dataset._examples = lambda: self._example_messages(self.shots or self._drawn)  # noqa: SLF001
 
     def _load(self) -> None:
         """Read the rows and check what the class defines."""
         self._choose_splits()
-        self._call("init_arguments", self.dataset.init_arguments)
+        self.call("init_arguments", self.dataset.init_arguments)
         self._choose_splits()
         self._check_metrics()
         if self.dataset.args.instruction is not None:
@@ -60,7 +55,7 @@ class Compiled:
             self.dataset.evaluation_set,
             self.dataset.example_set,
         )
-        self._call("load_raw_dataset", lambda: self.dataset.load_raw_dataset(*where_from))
+        self.call("load_raw_dataset", lambda: self.dataset.load_raw_dataset(*where_from))
         for name in ("evaluation_data", "example_data"):
             held = getattr(self.dataset, name)
             if not hasattr(held, "__len__"):
@@ -70,9 +65,9 @@ class Compiled:
         if self.dataset.args.limit is not None and self.dataset.args.limit < len(self.dataset.evaluation_data):
             self.dataset.evaluation_data = first_rows(self.dataset.evaluation_data, self.dataset.args.limit)
         self._references = self._own_references()
-        self.shots = () if self.overrides("construct_examples") else self._draw()
+        self.shots = () if self.overrides("construct_examples") else self._drawn
 
-    def _call(self, name: str, method: Callable[[], Any]) -> Any:
+    def call(self, name: str, method: Callable[[], Any]) -> Any:
         """Call a method that the class defines; whatever it raises names the dataset and the method."""
         try:
             return method()
@@ -146,7 +141,7 @@ class Compiled:
             found = self.dataset.references
             return list(found() if callable(found) else found)
 
-        listed: list[Any] = self._call("references", read)
+        listed: list[Any] = self.call("references", read)
         if len(listed) != len(self.dataset.evaluation_data):
             raise DataError(
                 f"references has {len(listed)} entries for {len(self.dataset.evaluation_data)} rows", where=self.where
@@ -159,7 +154,8 @@ class Compiled:
 
     # ---- examples ----
 
-    def _draw(self) -> tuple[Sample, ...]:
+    @cached_property
+    def _drawn(self) -> tuple[Sample, ...]:
         wanted = self.dataset.num_shots
         if not wanted:
             return ()
@@ -237,7 +233,7 @@ class Compiled:
         """Put the examples and a question together, for a base or a chat model."""
         messages: list[Message]
         if self.overrides("construct_examples"):
-            examples = self._call("construct_examples", lambda: self.dataset.construct_examples(dict(sample.fields)))
+            examples = self.call("construct_examples", lambda: self.dataset.construct_examples(dict(sample.fields)))
             if isinstance(examples, str) and examples and question:  # one turn: chat templates want roles to alternate
                 return self.prompt_of([Message("user", f"{examples.rstrip()}\n\n{question}")])
             messages = as_messages(examples, self.where)
@@ -264,72 +260,6 @@ class Compiled:
     def task(self, count: Count | None = None, kept: int | None = None) -> Task[Any]:
         """Make the Task; ``count`` counts a text's tokens for the model that will be asked."""
         raise NotImplementedError
-
-    def refuse_sampling(self, method: str) -> None:
-        """Refuse ``extra_model_args`` for a method that samples nothing."""
-        if self.dataset.extra_model_args:
-            raise DataError(
-                f"extra_model_args has {', '.join(self.dataset.extra_model_args)}, which {method} cannot use",
-                where=self.where,
-                hint="It can use none; generation can.",
-            )
-
-    def sampling(self, method: str) -> dict[str, Any]:
-        """Merge what the class and the user say about generation; the user wins."""
-        for name in self.dataset.extra_model_args:
-            if name not in SAMPLING:
-                raise DataError(
-                    f"extra_model_args has {name!r}, which {method} cannot use",
-                    where=self.where,
-                    hint=f"It can use: {', '.join(SAMPLING)}.",
-                )
-        chosen = dict(self.dataset.extra_model_args)
-        for name in ("max_tokens", "temperature", "stop", "top_p", "top_k"):
-            if getattr(self.dataset.args, name) is not None:
-                chosen[name] = getattr(self.dataset.args, name)
-        if "stop" in chosen:
-            stop = chosen["stop"] or ()
-            chosen["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-        if self.dataset.args.sample_num > 1 and not chosen.get("temperature"):
-            chosen["temperature"] = 1.0
-            self.note(f"temperature 0 becomes 1, since {self.dataset.args.sample_num} replies are sampled")
-        if chosen.get("temperature"):
-            chosen.setdefault("seed", self.dataset.seed)
-        else:
-            chosen.pop("seed", None)
-        return chosen
-
-    def finished(self, blank: Callable[[Sample], Any], process: Processing | None = None) -> Processing:
-        """Let the class's own post_processing see all raw answers in order, a blank in place of each failed one.
-
-        Repeats are processed a round at a time, so that every call sees one answer per evaluated row.
-        """
-        process = process or self.dataset.post_processing
-
-        def finish(answers: Sequence[Any]) -> Sequence[Any]:
-            pairs = zip(answers, self.samples(), strict=True)
-            whole = [self._blanked(blank, s) if isinstance(a, Failed) else a for a, s in pairs]
-            if self.dataset.args.sample_num == 1:
-                return self._processed(process, whole)
-            rounds = [
-                self._processed(process, [a.answers[i] for a in whole]) for i in range(self.dataset.args.sample_num)
-            ]
-            return [Repeats(tuple(each)) for each in zip(*rounds, strict=True)]
-
-        return finish
-
-    def _blanked(self, blank: Callable[[Sample], Any], sample: Sample) -> Any:
-        times = self.dataset.args.sample_num
-        return blank(sample) if times == 1 else Repeats((blank(sample),) * times)
-
-    def _processed(self, process: Processing, answers: Sequence[Any]) -> Sequence[Any]:
-        done: list[Any] = self._call("post_processing", lambda: list(process(answers)))
-        if len(done) != len(self.dataset.evaluation_data):
-            raise DataError(
-                f"post_processing returned {len(done)} answers for {len(self.dataset.evaluation_data)} rows",
-                where=self.where,
-            )
-        return done
 
     def _choose_splits(self) -> None:
         self.dataset.evaluation_set = self.dataset.args.evaluation_set or self.dataset.evaluation_set

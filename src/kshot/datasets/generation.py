@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from kshot.datasets.asking import finished, refuse_sampling, sampling
 from kshot.datasets.compiled import Compiled, Count
 from kshot.datasets.dataset import Dataset
 from kshot.datasets.loading import Row
@@ -76,15 +77,15 @@ class CompiledTexts(Compiled):
         if any(isinstance(metric, Perplexity) for metric in metrics):
             if not all(isinstance(metric, Perplexity) for metric in metrics):
                 raise DataError("Perplexity cannot be mixed with metrics of generated text", where=self.where)
-            self.refuse_sampling("perplexity")
+            refuse_sampling(self, "perplexity")
             template, method, finish = self._measured, likelihood, None
         else:
             template = self._dialogue if self.dataset.multi_turn else self._asked
-            sampling = self.sampling("generation")
-            method = converse(**sampling) if self.dataset.multi_turn else generate(**sampling)
+            options = sampling(self)
+            method = converse(**options) if self.dataset.multi_turn else generate(**options)
             if self.dataset.args.sample_num > 1:
                 method = repeat(method, self.dataset.args.sample_num)
-            finish = self.finished(self._blank) if self.overrides("post_processing") else None
+            finish = finished(self, self._blank) if self.overrides("post_processing") else None
         return Task(
             self.dataset.display_name,
             self.rows(),

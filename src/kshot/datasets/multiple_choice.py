@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from kshot.datasets.compiled import Compiled, Count, Processing
+from kshot.datasets.asking import Processing, finished, refuse_sampling, sampling
+from kshot.datasets.compiled import Compiled, Count
 from kshot.datasets.dataset import Dataset, place
 from kshot.datasets.loading import Row
 from kshot.datasets.rendering import as_index, continuation, copied
@@ -195,7 +196,7 @@ class CompiledChoices(Compiled):
         return tuple(Accuracy("Norm") if normalised and type(m) is Accuracy else m for m in self.dataset.metrics)
 
     def _by_perplexity(self, *, own: bool) -> _Parts:
-        self.refuse_sampling(self.dataset.ranking_type)
+        refuse_sampling(self, self.dataset.ranking_type)
         if not own:
             return self._weighed, perplexity(), None
 
@@ -203,21 +204,21 @@ class CompiledChoices(Compiled):
             pairs = [(0.0, 1)] * len(sample.choices)
             return pairs, pairs if self.dataset.use_normalization else []
 
-        return self._weighed, perplexity(_both), self.finished(blank, self._flattened)
+        return self._weighed, perplexity(_both), finished(self, blank, self._flattened)
 
     def _by_probability(self, *, own: bool) -> _Parts:
-        self.refuse_sampling(self.dataset.ranking_type)
+        refuse_sampling(self, self.dataset.ranking_type)
         if not own:
             return self._letters, probability(), None
-        return self._letters, probability(list), self.finished(lambda sample: [0.0] * 2 * len(sample.choices))
+        return self._letters, probability(list), finished(self, lambda sample: [0.0] * 2 * len(sample.choices))
 
     def _by_generation(self, *, own: bool) -> _Parts:
         times = self.dataset.args.sample_num
         if times > 1 and self.dataset.args.ranking_type != "generation":
             self.note(f"multiple choice goes by generation, since {times} replies are sampled")
-        sampling = self.sampling("generation")
-        method = generate(**sampling) if own else generate(_chosen, **sampling)
-        finish = self.finished(lambda _: "") if own else None
+        options = sampling(self)
+        method = generate(**options) if own else generate(_chosen, **options)
+        finish = finished(self, lambda _: "") if own else None
         return self._asked, repeat(method, times) if times > 1 else method, finish
 
     def _flattened(self, answers: Sequence[Any]) -> Sequence[Any]:
