@@ -33,9 +33,22 @@ MAY = {
     "backends": PURE | {"prompts", "task", "plugins"},
     "runs": PURE,
     "evaluation": PURE | {"task", "tally", "engine", "methods", "metrics"},
+    "running": PURE | {"task", "tally", "engine", "evaluation", "runs", "settings"},
     "report": GROUND | {"runs"},
     "api": PURE
-    | {"prompts", "datasets", "lookup", "backends", "runs", "task", "tally", "engine", "evaluation", "settings"},
+    | {
+        "prompts",
+        "datasets",
+        "lookup",
+        "backends",
+        "runs",
+        "task",
+        "tally",
+        "engine",
+        "evaluation",
+        "running",
+        "settings",
+    },
     "cli": {"*"},
     "__main__": {"cli"},
 }

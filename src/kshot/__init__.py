@@ -11,7 +11,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "kshot.api": ("Preview", "Result", "evaluate", "preview", "score"),
+    "kshot.api": ("Preview", "evaluate", "preview", "score"),
     "kshot.datasets": (
         "Dataset",
         "GenerationDataset",
@@ -22,6 +22,7 @@ _HOMES = {
     "kshot.errors": ("KshotError",),
     "kshot.metrics": ("F1", "Accuracy", "Bleu", "Em", "GPTEval", "Metric", "PassAtK", "Perplexity", "Rouge"),
     "kshot.records": ("Answers", "Generate", "Loglik", "Message", "Option", "Prompt", "Sample", "ask"),
+    "kshot.running": ("Result",),
     "kshot.task": ("Task",),
 }
 _PARTS = ("lookup", "metrics", "methods", "records")

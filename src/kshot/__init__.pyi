@@ -2,7 +2,6 @@ from kshot.api import (
     Preview as Preview,
 )
 from kshot.api import (
-    Result as Result,
 )
 from kshot.api import (
     evaluate as evaluate,
@@ -81,6 +80,9 @@ from kshot.records import (
 )
 from kshot.records import (
     ask as ask,
+)
+from kshot.running import (
+    Result as Result,
 )
 from kshot.task import (
     Task as Task,

@@ -43,7 +43,7 @@ def run_task(
 ) -> Tally:
     """Ask and score every sample; ``emit`` gets the samples' rows in order."""
     tally = Tally(task, backends["model"].name)
-    jobs = ((sample, _asking(task, sample)) for sample in _distinct(task))
+    jobs = ((sample, start(task, sample)) for sample in _distinct(task))
     answered: Iterable[Outcome[Sample]] = _watched(drive(jobs, backends, memo), progress)
     if task.finish is not None:
         answered = _finished(list(answered), task.finish)
@@ -83,7 +83,7 @@ def _distinct(task: Task[Any]) -> Iterator[Sample]:
         yield sample
 
 
-def _asking(task: Task[Any], sample: Sample) -> Asking:
+def start(task: Task[Any], sample: Sample) -> Asking:
     """Start a sample; whatever its template or method raises names the sample."""
     try:
         return (yield from task.ask(sample))

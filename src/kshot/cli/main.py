@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from kshot.api import Result
+    from kshot.running import Result
 
 STARTER = {
     "length": (10, 20, 40, 80, 120),
