@@ -13,7 +13,7 @@ MODEL_OPTIONS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", 
 RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation")
 
 
-LOOKUP = "token lookup (-d lookup)"
+LOOKUP, GENERATION, MODEL = "token lookup (-d lookup)", "generation", "the model"
 
 
 def _option(default: Any, text: str, *, flags: tuple[str, ...] = (), kind: type = str, **more: Any) -> Any:
@@ -29,25 +29,31 @@ class Settings:
     max_example_tokens: int = _option(1024, "token budget for the examples; whole ones are kept", kind=int)
     ranking_type: str | None = _option(None, "how multiple choice is decided", choices=RANKING_TYPES)
     seed: int = _option(2023, "seed of every random choice", kind=int)
-    limit: int | None = _option(None, "evaluate only the first LIMIT samples of each subset", kind=int)
+    limit: int | None = _option(None, "evaluate only the first N samples of each subset", kind=int)
     instruction: str | None = _option(None, "prompt template to use instead of the dataset's own")
     system_prompt: str | None = _option(None, "system message for chat models")
     model_type: Literal["base", "chat"] = _option(
-        "base", "whether prompts are text or messages", choices=("base", "chat")
+        "base", "whether prompts are text or messages", choices=("base", "chat"), group=MODEL
     )
     chat_template: str | None = _option(
-        None, "file with a jinja chat template to use instead of the model's", metavar="FILE"
+        None, "file with a jinja chat template to use instead of the model's", metavar="FILE", group=MODEL
     )
     dataset_path: str | None = _option(None, "local file, folder or pattern with {subset} and {split}", metavar="PATH")
     evaluation_set: str | None = _option(None, "split to evaluate instead of the dataset's own, slices allowed")
     example_set: str | None = _option(None, "split to take examples from instead of the dataset's own")
-    max_tokens: int | None = _option(None, "longest reply, in tokens", kind=int)
-    temperature: float | None = _option(None, "0 takes the most likely token; above, replies are sampled", kind=float)
-    top_p: float | None = _option(None, "sample only from this share of the probability", kind=float)
-    top_k: int | None = _option(None, "sample only from the K most likely tokens", kind=int)
-    stop: tuple[str, ...] | None = _option(None, "end the reply before this text (repeatable)", repeat=True)
-    sample_num: int = _option(1, "replies per sample; the majority answer counts", kind=int)
-    pass_at_k: tuple[int, ...] | None = _option(None, "k of pass@k, such as 1,10", kind=int, listed=True)
+    max_tokens: int | None = _option(None, "longest reply, in tokens", kind=int, group=GENERATION)
+    temperature: float | None = _option(
+        None, "0 takes the most likely token; above, replies are sampled", kind=float, group=GENERATION
+    )
+    top_p: float | None = _option(None, "sample only from this share of the probability", kind=float, group=GENERATION)
+    top_k: int | None = _option(None, "sample only from the N most likely tokens", kind=int, group=GENERATION)
+    stop: tuple[str, ...] | None = _option(
+        None, "end the reply before this text (repeatable)", repeat=True, group=GENERATION
+    )
+    sample_num: int = _option(1, "replies per sample; the majority answer counts", kind=int, group=GENERATION)
+    pass_at_k: tuple[int, ...] | None = _option(
+        None, "k of pass@k, such as 1,10", kind=int, listed=True, group=GENERATION
+    )
     cot: str | None = _option(None, "reasoning style, one that the dataset supports")
     length: tuple[int, ...] | None = _option(None, "lengths, such as 10,20,30", kind=int, listed=True, group=LOOKUP)
     variant: tuple[str, ...] | None = _option(
@@ -58,15 +64,17 @@ class Settings:
     data: str | None = _option(None, "existing records, or recorded completions", metavar="FILE", group=LOOKUP)
     templates: str | None = _option(None, "texts to use instead of kshot's", metavar="FILE", group=LOOKUP)
     reference: bool | None = _option(None, "the published procedure, byte for byte", kind=bool, group=LOOKUP)
-    judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL")
-    dtype: str | None = _option(None, "number format of the weights: float32, bfloat16, float16, auto")
-    revision: str | None = _option(None, "branch, tag or commit of a model on the hub")
-    trust_remote_code: bool | None = _option(None, "run the Python code that a model brings along", kind=bool)
-    add_bos: bool | None = _option(
-        None, "put the beginning-of-text token first, whatever the tokenizer does", kind=bool
+    judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL", group=GENERATION)
+    dtype: str | None = _option(None, "number format of the weights: float32, bfloat16, float16, auto", group=MODEL)
+    revision: str | None = _option(None, "branch, tag or commit of a model on the hub", group=MODEL)
+    trust_remote_code: bool | None = _option(
+        None, "run the Python code that a model brings along", kind=bool, group=MODEL
     )
-    device: str | None = _option(None, "where the model runs: cpu, cuda, cuda:1", identity=False)
-    batch_size: int = _option(16, "sequences computed together", kind=int, identity=False)
+    add_bos: bool | None = _option(
+        None, "put the beginning-of-text token first, whatever the tokenizer does", kind=bool, group=MODEL
+    )
+    device: str | None = _option(None, "where the model runs: cpu, cuda, cuda:1", identity=False, group=MODEL)
+    batch_size: int = _option(16, "sequences computed together", kind=int, identity=False, group=MODEL)
 
     def __post_init__(self) -> None:
         """Refuse values that cannot mean anything, naming the option."""

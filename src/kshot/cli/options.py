@@ -20,6 +20,9 @@ _EXAMPLES = """examples:
 """
 
 
+_METAVARS = {int: "N", float: "X", str: "TEXT"}
+
+
 class _Parser(argparse.ArgumentParser):
     """Reports a wrong call as every other error is reported."""
 
@@ -124,8 +127,8 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
         options: dict[str, Any] = {"help": meta["help"] + default, "dest": item.name, "default": None}
         if meta.get("choices"):
             options["choices"] = meta["choices"]
-        elif meta.get("metavar"):
-            options["metavar"] = meta["metavar"]
+        elif meta["kind"] is not bool:
+            options["metavar"] = meta.get("metavar") or _METAVARS[meta["kind"]]
         if meta.get("repeat"):
             options["action"] = "append"
         if meta["kind"] is bool:
