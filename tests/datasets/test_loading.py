@@ -220,7 +220,8 @@ def test_a_hub_name_without_network_is_a_data_error():
         DataError, match=r"dataset mine: 'nobody/nothing' cannot be loaded from the hub.*--dataset-path"
     ):
         load(None, load_args=("nobody/nothing",))
-    assert discover_subsets(None, "mine", ("nobody/nothing",), "test") is None
+    with pytest.raises(DataError, match="dataset mine: 'nobody/nothing' cannot be loaded from the hub"):
+        discover_subsets(None, "mine", ("nobody/nothing",), "test")  # at once: the loader would wait as long again
 
 
 def test_what_is_asked_of_the_hub(monkeypatch):

@@ -209,12 +209,16 @@ def _hub(name: str, config: str | None, split: str, where: str) -> Rows:
     try:
         return library.load_dataset(name, config, split=split)  # type: ignore[no-any-return]
     except (OSError, ValueError, RuntimeError, LookupError) as exc:
-        first = str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__
-        raise DataError(
-            f"{name!r} cannot be loaded from the hub: {first}",
-            where=where,
-            hint="Use a local copy with --dataset-path FILE_OR_FOLDER.",
-        ) from exc
+        raise _not_loaded(name, where, exc) from exc
+
+
+def _not_loaded(name: str, where: str, exc: Exception) -> DataError:
+    first = str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__
+    return DataError(
+        f"{name!r} cannot be loaded from the hub: {first}",
+        where=where,
+        hint="Use a local copy with --dataset-path FILE_OR_FOLDER.",
+    )
 
 
 def discover_subsets(
@@ -226,7 +230,7 @@ def discover_subsets(
     """
     path = _local_path(dataset_path, load_args)
     if path is None:
-        return _hub_subsets(load_args[0]) if load_args and len(load_args) == 1 else None
+        return _hub_subsets(load_args[0], f"dataset {name}") if load_args and len(load_args) == 1 else None
     plain = _split_name(split or "")
     if "{subset}" in path:
         return _matched(path.replace("{split}", plain)) or None
@@ -256,9 +260,11 @@ def _matched(pattern: str) -> list[str]:
     return sorted({match["s"] for match in found if match})
 
 
-def _hub_subsets(name: str) -> list[str] | None:
+def _hub_subsets(name: str, where: str) -> list[str] | None:
     try:
         names: list[str] = _datasets().get_dataset_config_names(name)
+    except ConnectionError as exc:  # the loader would wait as long and fail too
+        raise _not_loaded(name, where, exc) from exc
     except (OSError, ValueError, RuntimeError, LookupError):
         return None  # the loader's own error says more
     return [] if len(names) < 2 else sorted(names)  # noqa: PLR2004
