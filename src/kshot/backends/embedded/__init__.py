@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ FOLDER = Path(__file__).parent
 FILES = ("model.onnx", "model.safetensors", "tokenizer.json")
 
 Floats = NDArray[np.float32]
+T = TypeVar("T")
+
+BATCH_TOKENS = 2048
+"""Tokens computed together, padding included."""
 
 
 @dataclass(slots=True)
@@ -119,6 +123,18 @@ class Embedded:
         logits, present = self._session.run(None, inputs)
         return logits, present
 
+    def _batches(self, items: Sequence[T], length: Callable[[T], int]) -> Iterator[list[T]]:
+        """Cut a sequence so that no batch has too many rows, or too many tokens: attention grows with their square."""
+        batch: list[T] = []
+        for item in items:
+            longest = max([length(item), *map(length, batch)])
+            if batch and (len(batch) == self._batch_size or longest * (len(batch) + 1) > BATCH_TOKENS):
+                yield batch
+                batch = []
+            batch.append(item)
+        if batch:
+            yield batch
+
     def _start(
         self, rows: Sequence[Sequence[int]], wanted: NDArray[np.int64]
     ) -> tuple[Floats, Floats, NDArray[np.int64]]:
@@ -146,8 +162,7 @@ class Embedded:
             else:
                 texts.append(_Text(request, prompt, min(request.max_tokens, self._limit - len(prompt))))
         texts.sort(key=lambda text: -len(text.prompt))
-        for at in range(0, len(texts), self._batch_size):
-            batch = texts[at : at + self._batch_size]
+        for batch in self._batches(texts, lambda text: len(text.prompt)):
             self._continue(batch)
             for text in batch:
                 usage = Usage(len(text.prompt), len(text.new))
@@ -200,8 +215,8 @@ class Embedded:
             if not spans:
                 yield request, Scored(())
             rows += [(entry, index, tokens, start) for index, (tokens, start) in enumerate(spans)]
-        for at in range(0, len(rows), self._batch_size):
-            yield from self._read(rows[at : at + self._batch_size])
+        for batch in self._batches(rows, lambda row: len(row[2])):
+            yield from self._read(batch)
 
     def _span(self, context: str, continuation: str) -> tuple[list[int], int]:
         """Tokens of the whole, and where the continuation's begin; a token across the seam is the continuation's."""
