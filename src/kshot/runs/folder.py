@@ -1,0 +1,161 @@
+"""The run folder: what was asked for, every response, every sample, the figures."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from kshot.errors import RunError
+from kshot.records import Response, response_from_json
+from kshot.runs.journal import Journal
+
+SPEC, JOURNAL, SAMPLES, SUMMARY = "spec.json", "journal.jsonl", "samples.jsonl", "summary.json"
+
+
+class RunFolder:
+    """One run on disk. Opening it with the settings it was made with continues it; others are refused."""
+
+    def __init__(self, path: str | Path, identity: Mapping[str, Any], *, reuse: str | Path | None = None) -> None:
+        """Create the folder or continue it; ``reuse`` names another run whose answers may be taken over."""
+        self.path = Path(path).expanduser()
+        self._identity = json.loads(json.dumps(identity))
+        self._make()
+        self.spec: dict[str, Any] = self._checked_spec()
+        self.journal = Journal(self.path / JOURNAL)
+        self._other = _journal_of(reuse) if reuse is not None else None
+
+    def __enter__(self) -> RunFolder:
+        """Use the folder until the block ends."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Release the journal."""
+        self.journal.close()
+        if self._other is not None:
+            self._other.close()
+
+    # ---- the memo the engine uses ----
+
+    def get(self, key: str) -> Response | None:
+        """Return a response of this run, or take over the one of the run to reuse."""
+        own = self.journal.get(key)
+        if own is not None or self._other is None:
+            return own
+        row = self._other.row(key)
+        if row is None:
+            return None
+        response = response_from_json(row["response"])
+        self.journal.put(key, str(row.get("asked", "")), response)
+        return response
+
+    def put(self, key: str, asked: str, response: Response) -> None:
+        """Keep a response."""
+        self.journal.put(key, asked, response)
+
+    # ---- files ----
+
+    def note_backend(self, role: str, name: str, fingerprint: str) -> None:
+        """Record a backend's fingerprint; one that differs from the recorded is refused."""
+        known = self.spec.setdefault("fingerprints", {})
+        label = name if role == "model" else f"{role} {name}"
+        if known.setdefault(label, fingerprint) != fingerprint:
+            raise RunError(
+                f"{name} is not what it was when this run began (its weights, format or template changed)",
+                where=str(self.path),
+                hint="Choose another folder with --out.",
+            )
+
+    def write_spec(self, **more: Any) -> None:
+        """Write ``spec.json``."""
+        self.spec |= more
+        with self.replacing(SPEC) as file:
+            json.dump(self.spec, file, indent=2, ensure_ascii=False)
+            file.write("\n")
+
+    @contextmanager
+    def replacing(self, name: str) -> Iterator[IO[str]]:
+        """Write a file beside its old version and put it in place whole."""
+        target = self.path / name
+        draft = target.with_name(f".{target.name}.draft")
+        try:
+            with draft.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+                yield file
+            os.replace(draft, target)
+        except OSError as exc:
+            raise RunError(
+                f"it cannot be written: {exc.strerror or exc}",
+                where=str(target),
+                hint="Every answer is kept: the same command goes on from there.",
+            ) from exc
+
+    @contextmanager
+    def exporting(self) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
+        """Write lines to files below the folder, by their relative paths; they are put in place when the block ends."""
+        with ExitStack() as stack:
+            files: dict[str, IO[str]] = {}
+
+            def write(name: str, line: Mapping[str, Any]) -> None:
+                if name not in files:
+                    (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+                    files[name] = stack.enter_context(self.replacing(name))
+                files[name].write(json.dumps(line, ensure_ascii=False) + "\n")
+
+            yield write
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise RunError(f"the run folder cannot be made: {exc.strerror or exc}", where=str(self.path)) from exc
+        others = {p.name for p in self.path.iterdir()} - {SPEC, JOURNAL, SAMPLES, SUMMARY}
+        if others and not (self.path / SPEC).exists() and not (self.path / JOURNAL).exists():
+            raise RunError("the folder is not empty and holds no run", where=str(self.path), hint="Choose another with --out.")
+
+    def _checked_spec(self) -> dict[str, Any]:
+        if not (self.path / SPEC).exists():
+            return {"identity": self._identity}
+        journal = self.path / JOURNAL
+        if not journal.exists() or not journal.stat().st_size:
+            return {"identity": self._identity}  # nothing was answered yet, so there is nothing to mix up
+        spec = read_spec(self.path)
+        before = spec.get("identity", {})
+        names = [n for n in {**before, **self._identity} if before.get(n) != self._identity.get(n)]
+        if names:
+            changes = "; ".join(f"{n} was {_shown(before.get(n))}, is {_shown(self._identity.get(n))}" for n in names)
+            raise RunError(
+                f"this folder holds a run with other settings ({changes})",
+                where=str(self.path),
+                hint=f"Choose another folder, and --reuse {self.path} to take over its answers.",
+            )
+        return spec
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - a line, not a page
+
+
+def read_spec(path: str | Path) -> dict[str, Any]:
+    """Read the ``spec.json`` of a run folder."""
+    file = Path(path).expanduser() / SPEC
+    try:
+        spec = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise RunError(f"this is no run folder: spec.json cannot be read ({exc.strerror})", where=str(path)) from exc
+    except ValueError as exc:
+        raise RunError("spec.json is damaged", where=str(path), hint="Delete it and run the command again.") from exc
+    if not isinstance(spec, dict) or "identity" not in spec:
+        raise RunError("spec.json is not one of kshot's", where=str(path))
+    return spec
+
+
+def _journal_of(run: str | Path) -> Journal:
+    path = Path(run).expanduser()
+    file = path / JOURNAL if path.is_dir() else path
+    if not file.is_file():
+        raise RunError("there is no journal to reuse", where=str(path), hint="Name a run folder.")
+    return Journal(file, read_only=True)

@@ -1,0 +1,145 @@
+"""The journal: every response of a run, one JSON line each, written before it is used. Resuming is reading it back."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from kshot.errors import RunError
+from kshot.offsets import Offsets, address
+from kshot.records import Failed, Response, response_from_json, response_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+class Journal:
+    """Append-only responses by content address.
+
+    Memory holds only an offset per response; the responses stay on disk, and the full key is checked there. A torn last line, left by a
+    crash, is cut off when the file is opened, so that the next record starts on a line of its own.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False, use_failures: bool = False) -> None:
+        """Open or create the file; ``use_failures`` lets ``get`` return failures too (scoring without a model)."""
+        self._path = path
+        self._use_failures = use_failures
+        self._offsets = Offsets()
+        flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT | os.O_APPEND
+        try:
+            self._fd = os.open(path, flags, 0o644)
+        except OSError as exc:
+            raise _unusable(path, exc) from exc
+        if not read_only:
+            self._lock()
+        self._end = self._whole(repair=not read_only)
+        for offset, row in _rows(path, self._end):
+            if use_failures or "failed" not in row["response"]:
+                self._offsets[address(row["key"])] = offset
+
+    def __len__(self) -> int:
+        """Count the responses that ``get`` can return."""
+        return len(self._offsets)
+
+    def get(self, key: str) -> Response | None:
+        """Return the stored response, or None where it has to be asked."""
+        row = self.row(key)
+        return None if row is None else response_from_json(row["response"])
+
+    def row(self, key: str) -> dict[str, Any] | None:
+        """Return the stored record itself."""
+        offset = self._offsets.get(address(key))
+        if offset is None:
+            return None
+        row: dict[str, Any] = json.loads(self._line_at(offset))
+        return row if row["key"] == key else None
+
+    def put(self, key: str, asked: str, response: Response) -> None:
+        """Append a response with one write, so that a killed process leaves it whole or absent."""
+        row = {"key": key, "asked": asked, "response": response_to_json(response)}
+        line = json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        try:
+            written = os.write(self._fd, line)
+        except OSError as exc:
+            raise _unusable(self._path, exc) from exc
+        if written != len(line):
+            raise RunError("only part of a record could be written: is the disk full?", where=str(self._path))
+        if self._use_failures or not isinstance(response, Failed):
+            self._offsets[address(key)] = self._end
+        self._end += len(line)
+
+    def close(self) -> None:
+        """Close the file and release its lock."""
+        os.close(self._fd)
+
+    def _line_at(self, offset: int) -> bytes:
+        chunk = os.pread(self._fd, 4096, offset)
+        while (end := chunk.find(b"\n")) < 0:
+            more = os.pread(self._fd, 1 << 16, offset + len(chunk))
+            if not more:
+                raise RunError("the file changed while it was in use", where=str(self._path))
+            chunk += more
+        return chunk[:end]
+
+    def _lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # pragma: no cover - no advisory locks on this platform
+            return
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            os.close(self._fd)
+            raise RunError(
+                "another process is working in this run folder",
+                where=str(self._path.parent),
+                hint="Wait for it, or choose another folder with --out.",
+            ) from exc
+
+    def _whole(self, *, repair: bool) -> int:
+        """Return the length of the whole lines; cut off a torn last one if told to."""
+        size = os.fstat(self._fd).st_size
+        whole = size
+        while whole > 0:
+            start = max(0, whole - (1 << 16))
+            newline = os.pread(self._fd, whole - start, start).rfind(b"\n")
+            if newline >= 0:
+                whole = start + newline + 1
+                break
+            whole = start
+        if repair and whole != size:
+            os.ftruncate(self._fd, whole)
+        return whole
+
+
+def _rows(path: Path, end: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every record with its offset."""
+    offset = 0
+    with path.open("rb") as file:
+        for number in count(1):
+            if offset >= end:
+                return
+            line = file.readline()
+            try:
+                row = json.loads(line)
+                if not isinstance(row["key"], str) or not isinstance(row["response"], dict):
+                    raise TypeError
+                address(row["key"])
+            except (ValueError, KeyError, TypeError) as exc:
+                raise RunError(
+                    "this line is not a journal record",
+                    where=f"{path}:{number}",
+                    hint="Delete the line: its request is asked again.",
+                ) from exc
+            yield offset, row
+            offset += len(line)
+
+
+def _unusable(path: Path, exc: OSError) -> RunError:
+    return RunError(
+        f"the journal cannot be used: {exc.strerror or exc}",
+        where=str(path),
+        hint="Free some space or choose another folder with --out; the same command goes on from what is there.",
+    )

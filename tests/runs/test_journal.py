@@ -1,0 +1,137 @@
+"""The journal: whole or absent records, torn lines, locks, full disks."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kshot.errors import RunError
+from kshot.records import Failed, Generated, Hit, Likelihood, Ranking, Scored, Usage
+from kshot.runs import Journal
+
+RESPONSES = {
+    "00" * 16: Generated("héllo\n\ud800 wörld", "length", Usage(3, 4)),
+    "a1" * 16: Scored((Likelihood(-1.25, 2), Likelihood(-float("inf"), 1))),
+    "b2" * 16: Ranking((Hit("d1", 0.5, "text"), Hit("d2", 0.25))),
+    "c3" * 16: Generated(""),
+}
+
+
+def filled(path, responses=RESPONSES):
+    journal = Journal(path)
+    for key, response in responses.items():
+        journal.put(key, f"asked-{key[:4]}", response)
+    journal.close()
+    return path
+
+
+def test_every_response_comes_back_equal(tmp_path):
+    journal = Journal(filled(tmp_path / "journal.jsonl"))
+    assert {key: journal.get(key) for key in RESPONSES} == RESPONSES
+    assert journal.get("ff" * 16) is None
+    assert len(journal) == 4
+
+
+def test_a_key_that_only_begins_alike_is_not_mistaken(tmp_path):
+    journal = Journal(filled(tmp_path / "journal.jsonl"))
+    assert journal.get("00" * 8 + "11" * 8) is None
+
+
+def test_failures_are_written_but_asked_again(tmp_path):
+    path = filled(tmp_path / "journal.jsonl", {"d4" * 16: Failed("timeout", "slow", retryable=True)})
+    assert "timeout" in path.read_text()
+    assert Journal(path).get("d4" * 16) is None
+    stored = Journal(path, read_only=True, use_failures=True).get("d4" * 16)
+    assert stored == Failed("timeout", "slow", retryable=True)
+
+
+def test_a_later_answer_replaces_an_earlier_failure(tmp_path):
+    key = "d4" * 16
+    path = filled(tmp_path / "journal.jsonl", {key: Failed("timeout", "slow")})
+    filled(path, {key: Generated("now")})
+    assert Journal(path, read_only=True, use_failures=True).get(key) == Generated("now")
+
+
+def test_a_torn_last_line_is_cut_wherever_it_broke_and_the_next_record_is_whole(tmp_path):
+    whole = filled(tmp_path / "whole.jsonl").read_bytes()
+    lines = whole.splitlines(keepends=True)
+    before = b"".join(lines[:-1])
+    for cut in range(len(before), len(whole)):
+        path = tmp_path / f"torn-{cut}.jsonl"
+        path.write_bytes(whole[:cut])
+        journal = Journal(path)
+        assert len(journal) == 3
+        journal.put("e5" * 16, "asked", Generated("next"))
+        journal.close()
+        again = Journal(path)
+        assert again.get("e5" * 16) == Generated("next")
+        assert len(again) == 4
+        again.close()
+        assert path.read_bytes().startswith(before)
+
+
+def test_reading_another_runs_torn_journal_changes_nothing(tmp_path):
+    path = filled(tmp_path / "journal.jsonl")
+    path.write_bytes(path.read_bytes()[:-5])
+    before = path.read_bytes()
+    assert len(Journal(path, read_only=True)) == 3
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_line_in_the_middle_is_named(tmp_path):
+    path = filled(tmp_path / "journal.jsonl")
+    lines = path.read_text().splitlines()
+    lines[1] = lines[1][:20]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(RunError, match=r"journal\.jsonl:2: this line is not a journal record\. Delete the line"):
+        Journal(path)
+
+
+@pytest.mark.parametrize("line", ['{"key": 3, "response": {}}', "[]", '{"key": "zz", "response": {}}', '{"response": {}}'])
+def test_lines_that_are_json_but_no_record_are_named(tmp_path, line):
+    path = tmp_path / "journal.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(RunError, match="not a journal record"):
+        Journal(path)
+
+
+def test_two_processes_cannot_write_one_journal(tmp_path):
+    held = Journal(tmp_path / "journal.jsonl")
+    with pytest.raises(RunError, match="another process is working in this run folder"):
+        Journal(tmp_path / "journal.jsonl")
+    held.close()
+    Journal(tmp_path / "journal.jsonl").close()
+
+
+def test_a_full_disk_is_a_clear_error():
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    journal = Journal(Path("/dev/full"))
+    with pytest.raises(RunError, match=r"/dev/full: the journal cannot be used: No space left on device\. Free some space"):
+        journal.put("00" * 16, "asked", Generated("x"))
+
+
+def test_an_unreadable_place_is_a_clear_error(tmp_path):
+    with pytest.raises(RunError, match="the journal cannot be used"):
+        Journal(tmp_path)
+
+
+def test_long_records_are_read_whole(tmp_path):
+    long = Generated("x" * 300_000)
+    journal = Journal(filled(tmp_path / "journal.jsonl", {"aa" * 16: long, "bb" * 16: Generated("y")}))
+    assert journal.get("aa" * 16) == long
+    assert journal.get("bb" * 16) == Generated("y")
+
+
+@settings(max_examples=30)
+@given(st.dictionaries(st.binary(min_size=16, max_size=16), st.text(), max_size=60))
+def test_any_texts_under_any_keys(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    responses = {key.hex(): Generated(text) for key, text in texts.items()}
+    filled(path, responses)
+    journal = Journal(path)
+    assert {key: journal.get(key) for key in responses} == responses
+    assert all(json.loads(line)["key"] in responses for line in path.read_text().splitlines())
+    journal.close()
