@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kshot.errors import BackendError
 from kshot.records import AskFailed, Asking, Failed, Request, Response, digest, key
+from kshot.serving import served, sound
 from kshot.task import Backend
 
 T = TypeVar("T")
@@ -86,8 +87,8 @@ class _Queue:
     def add(self, request: Request) -> None:
         self._waiting.append(request)
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     def take(self, at_most: int | None = None) -> list[Request]:
         self._more()
@@ -130,10 +131,14 @@ class _Engine(Generic[T]):
                 if self._exhausted:
                     return
                 continue
-            backend = self._backends[busy]
-            for request, response in backend.serve(self._queues[busy]):
+            backend, queue = self._backends[busy], self._queues[busy]
+            waiting, answered = len(queue), 0
+            for request, response in served(backend, queue):
                 self._answered(backend, request, response)
+                answered += 1
                 yield from self._emit()
+            if not answered and len(queue) >= waiting:
+                raise BackendError(f"it took none of {waiting} waiting requests", where=backend.name)
 
     def _emit(self) -> Iterator[Outcome[T]]:
         while (outcome := self._finished.pop(self._emitted, None)) is not None:
@@ -180,6 +185,7 @@ class _Engine(Generic[T]):
             if (waiters := self._waiters.get(address)) is not None:
                 waiters.append((job, slot))
             elif (known := self._memo.get(address)) is not None:
+                known = sound(request, known, backend.name)
                 job.pending[slot] = known
                 job.exchanges.append((request, known))
                 continue
@@ -195,6 +201,7 @@ class _Engine(Generic[T]):
         address, asked = self._asked.pop(id(request), ("", ""))
         if not address:
             raise BackendError("it answered a request that was not waiting", where=backend.name)
+        response = sound(request, response, backend.name)
         self._memo.put(address, asked, response)
         for job, slot in self._waiters.pop(address):
             job.pending[slot] = response

@@ -21,6 +21,10 @@ class UsageError(KshotError):
     """An option or argument that cannot be used."""
 
 
+class BadValue(UsageError, ValueError):  # noqa: N818 - config files know it as AISBenchValueError
+    """A value outside what is possible, such as the id of a training row that does not exist."""
+
+
 class DataError(KshotError):
     """A dataset, row, template or class that cannot be used."""
 

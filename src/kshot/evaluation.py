@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from numbers import Real
 from typing import Any
 
 from kshot.engine import Memo, Outcome, drive
@@ -42,6 +44,10 @@ def run_task(
     progress: Callable[[Outcome[Sample]], None] = lambda _: None,
 ) -> Tally:
     """Ask and score every sample; ``emit`` gets the samples' rows in order."""
+    names = [name for metric in task.metrics for name in metric.names]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"two of its metrics report {twice!r}", where=f"dataset {task.name}")
     tally = Tally(task, backends["model"].name)
     jobs = ((sample, start(task, sample)) for sample in _distinct(task))
     answered: Iterable[Outcome[Sample]] = _watched(drive(jobs, backends, memo), progress)
@@ -111,7 +117,8 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> Asking:
         where = f"dataset {task.name}, sample {outcome.item.id}"
         try:
             found = metric.score(outcome.item, _given(metric, outcome.answer))
-            scores |= found if isinstance(found, Mapping) else (yield from found)
+            given = found if isinstance(found, Mapping) else (yield from found)
+            scores |= _sound(metric, given, where)
         except KshotError as exc:
             exc.where = exc.where or where
             raise
@@ -120,6 +127,18 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> Asking:
         except Exception as exc:
             raise DataError(f"{', '.join(metric.names)} fails: {type(exc).__name__}: {exc}", where=where) from exc
     return scores
+
+
+def _sound(metric: Scorer, given: Mapping[str, Value], where: str) -> Mapping[str, Value]:
+    """Refuse a metric's values that would not add up: other names than it reports, or what is not a number."""
+    if set(given) != set(metric.names):
+        raise DataError(f"{', '.join(metric.names)} gave values for {', '.join(given) or 'nothing'}", where=where)
+    for name, value in given.items():
+        numbers: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
+        for number in numbers:
+            if not isinstance(number, Real) or not math.isfinite(number):
+                raise DataError(f"{name} gave {value!r}, which is not a finite number", where=where)
+    return given
 
 
 def _given(metric: Scorer, answer: Any) -> Any:

@@ -33,7 +33,7 @@ def load_module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SyntaxError as exc:
         raise DataError(f"this is not Python: {exc.msg}", where=f"{path}:{exc.lineno}") from exc
-    except Exception as exc:
+    except (Exception, SystemExit) as exc:
         frames = [f for f in traceback.extract_tb(exc.__traceback__) if Path(f.filename).resolve() == path.resolve()]
         line = f":{frames[-1].lineno}" if frames else ""
         raise DataError(f"the file fails: {type(exc).__name__}: {exc}", where=f"{path}{line}") from exc

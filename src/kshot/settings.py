@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -86,6 +87,10 @@ class Settings:
             choices, value = item.metadata.get("choices"), getattr(self, item.name)
             if choices and value is not None and value not in choices:
                 raise UsageError(f"{flag(item.name)} is {value!r}; it must be one of {', '.join(choices)}")
+        if not 0 <= self.seed < 2**32:
+            raise UsageError(f"--seed is {self.seed}; it must be from 0 to 4294967295")
+        if self.temperature is not None and not math.isfinite(self.temperature):
+            raise UsageError(f"--temperature is {self.temperature}; it must be a finite number")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise UsageError(f"--top-p is {self.top_p}; it must be above 0 and at most 1")
         if self.pass_at_k and min(self.pass_at_k) < 1:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from kshot.errors import DataError, KshotError
 from kshot.metrics.statistics import interval, macro_interval
 from kshot.records import Sample, Value
 from kshot.task import Scorer, Task
@@ -64,7 +66,7 @@ class Tally:
             yield row | {"unanswered": self.unanswered} if self.unanswered else row
 
     def _row(self, task: str, name: str, metric: Scorer, values: Sequence[Value], failed: int) -> Row:
-        reduce = partial(metric.reduce, name)
+        reduce = partial(_reduced, metric, name, f"dataset {task}")
         return {
             "task": task,
             "model": self.model,
@@ -75,6 +77,18 @@ class Tally:
             "failed": failed,
             "ci95": _listed(interval(values, reduce)) if values else None,
         }
+
+
+def _reduced(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> float:
+    try:
+        figure = float(metric.reduce(name, values))
+    except KshotError:
+        raise
+    except Exception as exc:
+        raise DataError(f"{name} cannot be summed up: {type(exc).__name__}: {exc}", where=where) from exc
+    if not math.isfinite(figure):
+        raise DataError(f"{name} came to {figure}, which is not a finite number", where=where)
+    return figure
 
 
 def macro_rows(

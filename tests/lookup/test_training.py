@@ -1,10 +1,14 @@
 """The embedded model is trained on the very text that ``kshot.lookup.prompts`` writes, token by token."""
 
+import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import kshot
 from kshot.lookup.generate import VOCAB, answers, generate
 from kshot.lookup.prompts import Shot, _Writer, prompts
 from kshot.lookup.templates import TEMPLATES, VARIANTS, Variant, default_texts
@@ -81,3 +85,43 @@ def test_rendered_rows_are_prompts(modules, tokenizer, same):
         assert weight[row, len(ids) - 3] == 1  # the colon of the question, before its answer
         for place in weight[row].nonzero()[:, 0].tolist():
             assert tokens[row, place] == renderer.colon or tokens[row, place + 1] == renderer.blank
+
+
+# ---- from training to the shipped files ----
+
+SHIPPED = Path(kshot.__file__).parent / "backends" / "embedded"
+
+
+def script(name, *arguments):
+    command = [sys.executable, str(FOLDER / name), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_export_writes_the_shipped_graph_byte_for_byte(tmp_path):
+    pytest.importorskip("onnx")
+    for name in ("config.json", "model.safetensors"):
+        shutil.copyfile(SHIPPED / name, tmp_path / name)
+    script("export.py", tmp_path)
+    assert (tmp_path / "model.onnx").read_bytes() == (SHIPPED / "model.onnx").read_bytes()
+
+
+def test_the_shipped_tokenizer_is_the_one_built(modules, tokenizer, tmp_path):
+    modules[1].save(tokenizer, tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        assert json.loads((tmp_path / name).read_text()) == json.loads((SHIPPED / name).read_text())
+
+
+def test_what_training_saves_can_be_exported_and_run(tmp_path, monkeypatch):
+    pytest.importorskip("onnx")
+    script("train.py", "--out", tmp_path, "--steps", 2, "--scale", 0.01, "--samples", 1, "--lengths", 10)
+    facts = json.loads((tmp_path / "training.json").read_text())
+    assert (facts["log"][-1]["step"], facts["lengths"]) == (2, [10])
+    assert set(facts) == set(json.loads((FOLDER / "training.json").read_text()))
+    script("export.py", tmp_path)
+    assert {path.name for path in SHIPPED.iterdir() if path.suffix in {".json", ".onnx", ".safetensors"}} == {
+        path.name for path in tmp_path.iterdir() if path.name != "training.json"
+    }
+    monkeypatch.setattr("kshot.backends.embedded.FOLDER", tmp_path)
+    found = kshot.evaluate("embedded", "lookup:UR", length=10, samples=2)
+    assert found.results[0]["n"] == 2

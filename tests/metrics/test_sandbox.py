@@ -334,3 +334,17 @@ def test_a_trivial_program_is_quick():
     for _ in range(3):
         run("pass")
     assert (time.monotonic() - began) / 3 < 1.0  # measured: 0.07 s; the slack is for busy machines
+
+
+def test_the_word_that_proves_a_pass_cannot_be_read_from_memory():
+    program = """
+import re, os
+for line in open('/proc/self/maps'):
+    ends, rights = line.split()[:2]
+    if 'r' in rights:
+        start, stop = (int(end, 16) for end in ends.split('-'))
+        memory = open('/proc/self/mem', 'rb')
+"""
+    outcome = sandbox.run(program + "\nraise SystemExit", timeout=5)
+    assert not outcome.passed
+    assert "SystemExit" not in outcome.reason

@@ -1,6 +1,7 @@
 """Every case of the golden file; where a case has a quirk, the documented behaviour."""
 
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -206,7 +207,7 @@ def raw_answers(case):
             return Generated(flat[int(request.prompt.text.split("q")[1].split("A.")[0])])
         if kind == "prob":
             row = flat[int(request.prompt.text.split("q")[1].split("A.")[0])]
-            return Scored(tuple(Likelihood(p, 1) for p in [*row, *(-1.0 for _ in row)]))
+            return Scored(tuple(Likelihood(p, 1) for p in [*map(math.log, row), *(-9.0 for _ in row)]))
         shift = sum(nums) if request.prompt.text.startswith("Question:") else 0
         question = int(request.continuations[0].split("q")[1].split("o")[0])
         pairs = flat[shift + starts[question] : shift + starts[question] + nums[question]]
@@ -245,7 +246,9 @@ def test_an_overridden_post_processing_sees_the_documented_raw_form(case):
     assert [row["answer"] for row in result.samples] == case["processed"]
     raw = [list(each) if isinstance(each, tuple) else each for each in seen.raw]
     if case["ranking_type"] == "prob":
-        raw = [each[: len(each) // 2] for each in raw]
+        raw = [[math.exp(each) for each in logprobs[: len(logprobs) // 2]] for logprobs in raw]
+        assert raw == [pytest.approx(each) for each in case["raw_predictions"]]
+        return
     assert raw == case["raw_predictions"]
 
 

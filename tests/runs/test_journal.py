@@ -89,7 +89,9 @@ def test_a_damaged_line_in_the_middle_is_named(tmp_path):
         Journal(path)
 
 
-@pytest.mark.parametrize("line", ['{"key": 3, "response": {}}', "[]", '{"key": "zz", "response": {}}', '{"response": {}}'])
+@pytest.mark.parametrize(
+    "line", ['{"key": 3, "response": {}}', "[]", '{"key": "zz", "response": {}}', '{"response": {}}']
+)
 def test_lines_that_are_json_but_no_record_are_named(tmp_path, line):
     path = tmp_path / "journal.jsonl"
     path.write_text(line + "\n")
@@ -109,7 +111,9 @@ def test_a_full_disk_is_a_clear_error():
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
     journal = Journal(Path("/dev/full"))
-    with pytest.raises(RunError, match=r"/dev/full: the journal cannot be used: No space left on device\. Free some space"):
+    with pytest.raises(
+        RunError, match=r"/dev/full: the journal cannot be used: No space left on device\. Free some space"
+    ):
         journal.put("00" * 16, "asked", Generated("x"))
 
 

@@ -50,7 +50,7 @@ class Graph:
         self.constants: list[onnx.TensorProto] = []
         self.named: dict[str, str] = {}
 
-    def op(self, kind: str, *inputs: str, **attributes: object) -> str:
+    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
         """Add a node."""
         name = f"{kind}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
@@ -58,7 +58,7 @@ class Graph:
 
     def const(self, values: object, dtype: type = np.int64) -> str:
         """Add a constant once."""
-        array = np.asarray(values, dtype)
+        array: np.ndarray = np.asarray(values, dtype)
         key = f"c_{array.dtype}_{array.shape}_{array.tolist()}"
         if key not in self.named:
             self.named[key] = f"const_{len(self.named)}"
@@ -191,7 +191,7 @@ class Exporter:
         return g.op("Concat", front, batch, heads, keys, width, axis=0)
 
     def _model(self) -> onnx.ModelProto:
-        def tensor(name: str, kind: int, *shape: object) -> onnx.ValueInfoProto:
+        def tensor(name: str, kind: int, *shape: str | int) -> onnx.ValueInfoProto:
             return helper.make_tensor_value_info(name, kind, list(shape))
 
         cache = (self.layers, 2, "batch", self.heads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ class Replay:
     def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
         try:
             row = json.loads(line)
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise BackendError("this line is not JSON", where=f"{self._path}:{number}") from exc
         if not isinstance(row, dict):
             raise BackendError("this line is not an object", where=f"{self._path}:{number}")
@@ -78,6 +79,8 @@ class Replay:
             raise BackendError("the file mixes journal records and prompts", where=f"{self._path}:{number}")
         self._journal = journal
         if journal:
+            if not isinstance(row["asked"], str) or not re.fullmatch(r"[0-9a-f]{32}", row["asked"]):
+                raise BackendError("this line is not a journal record", where=f"{self._path}:{number}")
             if "failed" not in row["response"]:
                 self._first[address(row["asked"])] = offset
             return
@@ -97,7 +100,7 @@ class Replay:
         if self._journal:
             place = self._first.get(address(digest(request)))
             if place is not None:
-                return response_from_json(self._row(place)["response"])
+                return self._recorded(place)
         elif isinstance(request, Generate):
             for prompt in _spellings(request.prompt):
                 offset = self._offset(_address(prompt), request.replica)
@@ -110,6 +113,13 @@ class Replay:
             return self._first.get(place)
         repeats = self._repeats.get(place, ())
         return repeats[replica - 1] if replica <= len(repeats) else None
+
+    def _recorded(self, offset: int) -> Response:
+        row = self._row(offset)
+        try:
+            return response_from_json(row["response"])
+        except (KeyError, TypeError, ValueError) as exc:
+            raise BackendError(f"the record {row['asked']} is damaged", where=str(self._path)) from exc
 
     def _row(self, offset: int) -> dict[str, Any]:
         self._file.seek(offset)

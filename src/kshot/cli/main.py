@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -29,16 +30,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; what a user can mend is one message on stderr and exit code 2."""
     from kshot.cli.options import parser
 
+    for stream in (sys.stdout, sys.stderr):  # a lone surrogate or an ASCII terminal must not end a run
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         parsed = parser().parse_args(arguments)
-        if parsed.command is None:
-            parser().print_help()
-            return OK
+    except KshotError as exc:
+        print(f"kshot: {exc}", file=sys.stderr)
+        return WRONG
+    if parsed.command is None:
+        parser().print_help()
+        return OK
+    return _guarded(parsed)
+
+
+def _guarded(parsed: argparse.Namespace) -> int:
+    """Carry a command out; whatever goes wrong is one line."""
+    try:
         return _COMMANDS[parsed.command](parsed)
     except KshotError as exc:
         if os.environ.get("KSHOT_DEBUG"):
             raise
         print(f"kshot: {exc}", file=sys.stderr)
+        return WRONG
+    except SystemExit:
+        print("kshot: a class of yours called sys.exit; nothing was evaluated to its end", file=sys.stderr)
         return WRONG
     except KeyboardInterrupt:
         print("\nkshot: interrupted; the same command goes on from here", file=sys.stderr)
@@ -46,6 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except Exception as exc:  # the last resort: one line, and how to see more
+        if os.environ.get("KSHOT_DEBUG"):
+            raise
+        what = f"{type(exc).__name__}: {exc}"
+        print(f"kshot: {what}. A fault of kshot or of a class of yours; KSHOT_DEBUG=1 shows where.", file=sys.stderr)
+        return WRONG
 
 
 def _run(parsed: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ class Progress:
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._failed = 0
-        if sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as NewBar

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from numbers import Integral, Real
 from typing import Any
 
 from kshot.datasets.compiled import Compiled
@@ -13,6 +16,44 @@ Processing = Callable[[Sequence[Any]], Sequence[Any]]
 
 SAMPLING = ("max_tokens", "temperature", "stop", "top_p", "top_k", "repetition_penalty", "no_repeat_ngram_size", "seed")
 """What ``extra_model_args`` may set for a method that generates."""
+
+
+def _number(least: float, most: float = math.inf) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        return type(value) is not bool and isinstance(value, Real) and least <= float(value) <= most
+
+    return check
+
+
+def _whole(least: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is not bool and isinstance(value, Integral) and int(value) >= least
+
+
+def _texts(value: Any) -> bool:
+    return (
+        value is None
+        or isinstance(value, str)
+        or (isinstance(value, (list, tuple)) and all(isinstance(t, str) for t in value))
+    )
+
+
+_SOUND: dict[str, Callable[[Any], bool]] = {
+    "max_tokens": _whole(1),
+    "temperature": _number(0, 1e6),
+    "stop": _texts,
+    "top_p": _number(1e-9, 1),
+    "top_k": _whole(1),
+    "repetition_penalty": _number(1e-9, 1e6),
+    "no_repeat_ngram_size": _whole(0),
+    "seed": _whole(0),
+}
+
+
+def _plain(value: Any) -> Any:
+    """Python's own numbers for numpy's: a request is written as JSON."""
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
 
 
 def refuse_sampling(compiled: Compiled, method: str) -> None:
@@ -36,7 +77,10 @@ def sampling(compiled: Compiled) -> dict[str, Any]:
                 where=compiled.where,
                 hint=f"It can use: {', '.join(SAMPLING)}.",
             )
-    chosen = dict(dataset.extra_model_args)
+        if not _SOUND[name](dataset.extra_model_args[name]):
+            value = dataset.extra_model_args[name]
+            raise DataError(f"extra_model_args has {name} = {value!r}, which cannot be used", where=compiled.where)
+    chosen = {name: _plain(value) for name, value in dataset.extra_model_args.items()}
     for name in ("max_tokens", "temperature", "stop", "top_p", "top_k"):
         if getattr(dataset.args, name) is not None:
             chosen[name] = getattr(dataset.args, name)
@@ -63,7 +107,10 @@ def finished(compiled: Compiled, blank: Callable[[Sample], Any], process: Proces
     times = compiled.dataset.args.sample_num
 
     def processed(answers: Sequence[Any]) -> Sequence[Any]:
-        done: list[Any] = compiled.call("post_processing", lambda: list(call(answers)))
+        given = compiled.call("post_processing", lambda: call(answers))
+        if isinstance(given, (str, bytes, Mapping, AbstractSet)):
+            raise DataError(f"post_processing returned a {type(given).__name__}, not a list", where=compiled.where)
+        done: list[Any] = compiled.call("post_processing", lambda: list(given))
         size = len(compiled.dataset.evaluation_data)
         if len(done) != size:
             raise DataError(f"post_processing returned {len(done)} answers for {size} rows", where=compiled.where)

@@ -97,7 +97,8 @@ class Compiled:
             formatted = self.dataset.format_instance(copied(dict(row)))
         except KeyError as exc:
             have = ", ".join(str(name) for name in row)
-            raise DataError(f"format_instance wants {exc.args[0]!r}; the row has: {have}", where=where) from exc
+            wanted = ", ".join(repr(each) for each in exc.args)
+            raise DataError(f"format_instance wants {wanted}; the row has: {have}", where=where) from exc
         except KshotError:
             raise
         except Exception as exc:
@@ -270,6 +271,8 @@ class Compiled:
             raise DataError(
                 f"metrics is {self.dataset.metrics!r}", where=self.where, hint="Write a list: metrics = [Em()]."
             )
+        if not self.dataset.metrics:
+            raise DataError("it has no metrics", where=self.where, hint="Set metrics = [Em(), F1()], for example.")
         for metric in self.dataset.metrics:
             if isinstance(metric, type) or not isinstance(metric, Scorer):
                 called = f"Write {metric.__name__}()." if isinstance(metric, type) else "See kshot list metrics."

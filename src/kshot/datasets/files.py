@@ -99,6 +99,10 @@ def _csv(file: Path) -> Read:
     rows: Read = []
     with file.open(encoding="utf-8-sig", newline="") as lines, _long_fields():
         reader = csv.DictReader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True)
+        names = list(reader.fieldnames or ())
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DataError(f"the header names the column {twice!r} twice", where=f"{file}:1")
         try:
             for row in reader:
                 if None in row or None in row.values():

@@ -102,8 +102,6 @@ class CompiledTexts(Compiled):
         return ("",) * len(sample.fields["source"]) if self.dataset.multi_turn else ""
 
     def _metrics(self) -> tuple[Scorer, ...]:
-        if not self.dataset.metrics:
-            raise DataError("it has no metrics", where=self.where, hint="Set metrics = [Em(), F1()], for example.")
         asked = self.dataset.args.pass_at_k
         if asked and not any(isinstance(metric, PassAtK) for metric in self.dataset.metrics):
             raise UsageError("--pass-at-k needs a dataset with the metric PassAtK", where=self.where)

@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from kshot.datasets.dataset import Dataset, name_of, place
 from kshot.datasets.generation import CompiledTexts
 from kshot.datasets.loading import discover_subsets
 from kshot.datasets.multiple_choice import CompiledChoices
-from kshot.errors import DataError, UsageError
+from kshot.errors import DataError, KshotError, UsageError
 from kshot.plugins import class_in, split_plugin
 from kshot.settings import Settings
 from kshot.tally import Row, Tally, macro_rows
@@ -36,13 +37,26 @@ class Named:
         """One Task per subset; the model's tokenizer (or the ``facts`` of an earlier run) fits the examples."""
         for dataset in instances(self, settings):
             kept = (facts or {}).get(dataset.display_name, {}).get("shots")
-            yield compiled(dataset).task(getattr(model, "count_tokens", None), kept)
+            with _blaming(place(dataset)):
+                task = compiled(dataset).task(getattr(model, "count_tokens", None), kept)
+            yield task
 
     def totals(self, tallies: Sequence[Tally]) -> Iterator[Row]:
         """Averages over the subsets that ran."""
         name = name_of(self.dataset)
         by_subset = {tally.task.name.removeprefix(f"{name}:"): tally for tally in tallies}
         yield from macro_rows(name, by_subset, self.dataset.categorized_subsets)
+
+
+@contextmanager
+def _blaming(where: str) -> Iterator[None]:
+    """Whatever a user's class does wrong while it is made ready is an error that names the class."""
+    try:
+        yield
+    except KshotError:
+        raise
+    except Exception as exc:
+        raise DataError(f"it cannot be used: {type(exc).__name__}: {exc}", where=where) from exc
 
 
 def catalogue_names() -> list[str]:
@@ -116,13 +130,14 @@ def instances(named: Named, settings: Settings) -> list[Dataset]:
             f"all subsets asked for are banned: {', '.join(map(str, subsets))}",
             where=f"dataset {name_of(cls)}",
         )
-    return [cls(settings, subset) for subset in kept or [None]]
+    with _blaming(f"dataset {cls.__name__}"):
+        return [cls(settings, subset) for subset in kept or [None]]
 
 
 def _all_subsets(cls: type[Dataset], settings: Settings) -> Sequence[str]:
     if cls.subset_name is not None or (cls.load_args is not None and len(cls.load_args) > 1):
         return []
-    listed = [subset for subsets in (cls.categorized_subsets or {}).values() for subset in subsets]
+    listed = list(dict.fromkeys(s for subsets in (cls.categorized_subsets or {}).values() for s in subsets))
     if cls.load_raw_dataset is not Dataset.load_raw_dataset:
         return listed
     if listed and settings.dataset_path is None:

@@ -33,7 +33,7 @@ def as_index(value: Any, what: str, where: str) -> int:
     """Read an index that may come as a number or as digits."""
     try:
         number = int(value)
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, OverflowError) as exc:
         raise DataError(f"{what} is {value!r}; it must be the index of an option", where=where) from exc
     if isinstance(value, float) and number != value:
         raise DataError(f"{what} is {value!r}; it must be a whole number", where=where)

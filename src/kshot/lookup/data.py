@@ -47,7 +47,7 @@ def _located(source: Source) -> Iterator[tuple[str, Record]]:
             yield f"record {index}", record
         return
     try:
-        lines = Path(source).read_text(encoding="utf-8").split("\n")
+        lines = Path(source).read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read lookup records: {error}", where=str(source)) from error
     if not any(line.strip() for line in lines):
@@ -77,6 +77,10 @@ def _checked(record: Record, where: str, task: str | None) -> Record:
     if not tasks:
         raise DataError("a lookup record needs the answer to at least one task", where=where)
     known = answers(*parts(joined))
+    if known and not all(known.values()):
+        raise DataError(
+            f"the query of {joined!r} stands at the edge of the context, where it has one neighbour", where=where
+        )
     for name in tasks:
         if name not in known:
             raise DataError(_misplaced(joined, name), where=where)

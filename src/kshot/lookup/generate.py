@@ -162,7 +162,10 @@ def write(
 ) -> Path:
     """Generate and write ``OUT/<group>/<published name>``; gives the path."""
     records = generate(group, length, samples, seed, hard=hard, divisor=divisor, vocab=vocab)
-    path = Path(out) / group / file_name(samples, length, seed, hard=hard)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(dumps(records), encoding="utf-8")
+    path = Path(out).expanduser() / group / file_name(samples, length, seed, hard=hard)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dumps(records), encoding="utf-8")
+    except OSError as exc:
+        raise UsageError(f"it cannot be written: {exc.strerror or exc}", where=str(path)) from exc
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +89,8 @@ class _Records:
             record = self._cell.records[index]
             text = str(record.get("input") or record[self._cell.form.input_field])
             target = str(record["target"] if "target" in record else record[self._cell.task])
-            yield Sample(str(index), {"input": text, "target": target, "position": index}, Answers((target,)))
+            fields = {"input": text, "target": target, "position": index, "replica": record.get("replica", 0)}
+            yield Sample(str(index), fields, Answers((target,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,7 @@ class LookupSource:
             for task in self._chosen():
                 for group, length, file, records in files:
                     if group == group_of(task):
+                        read(records, task)  # every record must have an answer to it
                         prompt = _prompts(records, task, form, settings, streams[group])
                         yield _Cell(task, length, form, file, records, prompt)
 
@@ -171,7 +174,7 @@ def _files(settings: Settings, groups: set[str]) -> Iterator[tuple[str, int, str
         return
     samples = settings.samples or settings.limit or SAMPLES
     for group in (name for name in TASKS if name in groups):
-        for length in settings.length or LENGTHS:
+        for length in dict.fromkeys(settings.length or LENGTHS):
             made: list[Record] = [*generate(group, length, samples, settings.seed)]
             yield group, length, file_name(samples, length, settings.seed), made
 
@@ -218,7 +221,7 @@ def _task(cell: _Cell, settings: Settings, *, recorded: bool) -> Task[Any]:
         f"lookup:{cell.task}:{cell.length}:{cell.form}",
         samples,
         lambda sample, _: cell.prompt(sample.fields["position"]),
-        say(**sampling),
+        lambda sample, prompt: say(**sampling, replica=sample.fields["replica"])(sample, prompt),
         (metric,),
         labels={
             "lookup": cell.task,
@@ -264,10 +267,10 @@ def _recorded(path: str | None) -> list[Record]:
     """Recorded completions in the published format, or nothing where the file holds something else."""
     if path is None or not Path(path).is_file():
         return []
-    with Path(path).open(encoding="utf-8") as lines:
+    with Path(path).open(encoding="utf-8-sig", errors="replace") as lines:
         try:
-            first = json.loads(next(lines, "null"))
-        except ValueError:
+            first = json.loads(next((line for line in lines if line.strip()), "null"))
+        except (ValueError, RecursionError):
             return []
     known = isinstance(first, dict) and {"input", "target", "full_output", "prompt", "task"} <= set(first)
     return completions(path) if known else []
@@ -275,14 +278,17 @@ def _recorded(path: str | None) -> list[Record]:
 
 def _recorded_cells(rows: Iterable[Record], chosen: Sequence[str]) -> Iterator[_Cell]:
     grid: dict[tuple[str, str, int, str], list[Record]] = {}
-    for row in rows:
+    seen: Counter[str] = Counter()
+    for given in rows:
+        row = {**given, "replica": seen[given["prompt"]]}  # a prompt recorded again is another answer
+        seen[given["prompt"]] += 1
         if row["task"] in chosen:
             context, _ = parts(row["input"])
             place = (
                 str(variant(row.get("variant", VARIANT))),
                 row["task"],
                 len(context) + 1,
-                row.get("file", "recorded.jsonl"),
+                Path(str(row.get("file", ""))).name or "recorded.jsonl",
             )
             grid.setdefault(place, []).append(row)
     if not grid:

@@ -120,9 +120,9 @@ class _Paths:
 
 
 def _shows_process(path: str | None, mine: str) -> bool:
-    """Tell whether a path shows another process: its environment may hold secrets."""
+    """Tell whether a path shows another process (its environment may hold secrets) or the memory of any."""
     _, root, process, *rest = [*(path or "").split("/"), "", ""]
-    return root == "proc" and bool(rest) and process.isdigit() and process != mine
+    return root == "proc" and bool(rest) and process.isdigit() and (process != mine or "mem" in rest)
 
 
 def install(folder: str, refuse: Callable[[str], None], *, alone: bool) -> None:

@@ -50,6 +50,7 @@ def _divide(job: dict[str, Any], channel: int, layers: set[str]) -> bool:
         return False
     kernel = _sibling("_kernel") if sys.platform == "linux" else None
     if kernel:
+        kernel.die_with_parent()  # nothing runs on when the evaluation is killed
         kernel.adopt_orphans()
     apart = kernel is not None and "namespaces" in layers and kernel.unshare()
     child = os.fork()

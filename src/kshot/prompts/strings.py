@@ -41,6 +41,8 @@ def _compile_jinja(text: str, environment: jinja2.Environment, where: str) -> Re
         template = environment.from_string(text)
     except jinja2.TemplateSyntaxError as exc:
         raise DataError(f"the template cannot be read: {exc.message} (line {exc.lineno})", where=where) from exc
+    except (RecursionError, SyntaxError, MemoryError) as exc:
+        raise DataError("the template cannot be read: it is nested too deeply", where=where) from exc
 
     def render(fields: Mapping[str, Any]) -> str:
         try:

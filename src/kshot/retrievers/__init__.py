@@ -1,5 +1,74 @@
-"""Which examples go into the prompt. Dataset classes draw theirs; the first retriever names that draw."""
+"""Which examples go into the prompt: ``RandomRetriever(dataset, ice_num=3, seed=123).retrieve()``.
+
+Each retriever takes a dataset (``train`` and ``test`` rows) and gives one list of training row numbers per test row.
+They load when they are first asked for, so that naming them costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kshot.retrievers.balanced import BalancedRetriever
+    from kshot.retrievers.base import Retriever
+    from kshot.retrievers.bm25 import BM25Retriever
+    from kshot.retrievers.diverse import DPPRetriever, MMRRetriever
+    from kshot.retrievers.making import make, select
+    from kshot.retrievers.simple import FixKRetriever, RandomRetriever, SlidingWindowRetriever, ZeroRetriever
+    from kshot.retrievers.study import Spread, parse_seeds, spread
+    from kshot.retrievers.topk import TopkRetriever
+    from kshot.retrievers.votek import VotekRetriever
+
+__all__ = [
+    "RETRIEVERS",
+    "BM25Retriever",
+    "BalancedRetriever",
+    "DPPRetriever",
+    "FixKRetriever",
+    "MMRRetriever",
+    "RandomRetriever",
+    "Retriever",
+    "SlidingWindowRetriever",
+    "Spread",
+    "TopkRetriever",
+    "VotekRetriever",
+    "ZeroRetriever",
+    "make",
+    "parse_seeds",
+    "select",
+    "spread",
+]
 
 RETRIEVERS = {
-    "random": "a seeded draw without replacement from the example split, the same for every sample of a subset",
+    "zero": "no examples",
+    "fixk": "the training rows you name (fix_id_list), the same for every row; by default the first ones",
+    "random": "a seeded draw without replacement from the example split",
+    "bm25": "the training rows that share the most telling words with the row",
+    "topk": "the training rows whose embeddings are nearest to the row's",
+    "mmr": "near the row and unlike each other: maximal marginal relevance",
+    "dpp": "near the row and unlike each other: greedy determinantal point process",
+    "votek": "training rows that many others are near to, spread out; the same for every row",
+    "window": "the training rows just before the row's own position",
+    "balanced": "a seeded draw with every label as often as the others",
 }
+
+_HOMES = {
+    "balanced": ("BalancedRetriever",),
+    "base": ("Retriever",),
+    "bm25": ("BM25Retriever",),
+    "diverse": ("DPPRetriever", "MMRRetriever"),
+    "making": ("make", "select"),
+    "simple": ("FixKRetriever", "RandomRetriever", "SlidingWindowRetriever", "ZeroRetriever"),
+    "study": ("Spread", "parse_seeds", "spread"),
+    "topk": ("TopkRetriever",),
+    "votek": ("VotekRetriever",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a retriever from its home when it is first asked for."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from kshot.errors import RunError
 from kshot.records import Response, response_from_json
@@ -28,7 +27,7 @@ class RunFolder:
         self.journal = Journal(self.path / JOURNAL)
         self._other = _journal_of(reuse) if reuse is not None else None
 
-    def __enter__(self) -> RunFolder:
+    def __enter__(self) -> RunFolder:  # noqa: PYI034 - Self needs Python 3.11
         """Use the folder until the block ends."""
         return self
 
@@ -79,18 +78,22 @@ class RunFolder:
     @contextmanager
     def replacing(self, name: str) -> Iterator[IO[str]]:
         """Write a file beside its old version and put it in place whole."""
-        target = self.path / name
+        target = (self.path / name).resolve()
+        if not target.is_relative_to(self.path.resolve()):
+            raise RunError(f"{name!r} lies outside the run folder", where=str(self.path))
         draft = target.with_name(f".{target.name}.draft")
+        with _writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file = draft.open("w", encoding="utf-8", errors="surrogatepass", newline="\n")
         try:
-            with draft.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
-                yield file
-            os.replace(draft, target)
-        except OSError as exc:
-            raise RunError(
-                f"it cannot be written: {exc.strerror or exc}",
-                where=str(target),
-                hint="Every answer is kept: the same command goes on from there.",
-            ) from exc
+            yield cast("IO[str]", _Draft(file, target))
+        except BaseException:
+            file.close()
+            draft.unlink(missing_ok=True)
+            raise
+        with _writing(target):
+            file.close()
+            draft.replace(target)
 
     @contextmanager
     def exporting(self) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
@@ -100,7 +103,6 @@ class RunFolder:
 
             def write(name: str, line: Mapping[str, Any]) -> None:
                 if name not in files:
-                    (self.path / name).parent.mkdir(parents=True, exist_ok=True)
                     files[name] = stack.enter_context(self.replacing(name))
                 files[name].write(json.dumps(line, ensure_ascii=False) + "\n")
 
@@ -113,7 +115,9 @@ class RunFolder:
             raise RunError(f"the run folder cannot be made: {exc.strerror or exc}", where=str(self.path)) from exc
         others = {p.name for p in self.path.iterdir()} - {SPEC, JOURNAL, SAMPLES, SUMMARY}
         if others and not (self.path / SPEC).exists() and not (self.path / JOURNAL).exists():
-            raise RunError("the folder is not empty and holds no run", where=str(self.path), hint="Choose another with --out.")
+            raise RunError(
+                "the folder is not empty and holds no run", where=str(self.path), hint="Choose another with --out."
+            )
 
     def _checked_spec(self) -> dict[str, Any]:
         if not (self.path / SPEC).exists():
@@ -134,6 +138,30 @@ class RunFolder:
         return spec
 
 
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """Report what the disk refuses, and only that."""
+    try:
+        yield
+    except OSError as exc:
+        raise RunError(
+            f"it cannot be written: {exc.strerror or exc}",
+            where=str(target),
+            hint="Every answer is in the journal: the same command goes on from there.",
+        ) from exc
+
+
+class _Draft:
+    """A file being written, whose errors are the disk's and nobody else's."""
+
+    def __init__(self, file: IO[str], target: Path) -> None:
+        self._file, self._target = file, target
+
+    def write(self, text: str) -> int:
+        with _writing(self._target):
+            return self._file.write(text)
+
+
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - a line, not a page
@@ -148,8 +176,11 @@ def read_spec(path: str | Path) -> dict[str, Any]:
         raise RunError(f"this is no run folder: spec.json cannot be read ({exc.strerror})", where=str(path)) from exc
     except ValueError as exc:
         raise RunError("spec.json is damaged", where=str(path), hint="Delete it and run the command again.") from exc
-    if not isinstance(spec, dict) or "identity" not in spec:
+    parts = {"identity": dict, "fingerprints": dict, "options": dict, "tasks": dict}
+    if not isinstance(spec, dict) or not isinstance(spec.get("identity"), dict):
         raise RunError("spec.json is not one of kshot's", where=str(path))
+    if not all(isinstance(spec.get(name, {}), kind) for name, kind in parts.items()):
+        raise RunError("spec.json is damaged", where=str(path), hint="Delete it and run the command again.")
     return spec
 
 

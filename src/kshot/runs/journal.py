@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_KEY = re.compile(r"[0-9a-f]{32}")
+
+
 class Journal:
     """Append-only responses by content address.
 
-    Memory holds only an offset per response; the responses stay on disk, and the full key is checked there. A torn last line, left by a
-    crash, is cut off when the file is opened, so that the next record starts on a line of its own.
+    Memory holds only an offset per response; the responses stay on disk, and the full key is checked there. A torn
+    last line, left by a crash, is cut off when the file is opened, so that the next record starts on its own line.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, use_failures: bool = False) -> None:
@@ -46,7 +50,16 @@ class Journal:
     def get(self, key: str) -> Response | None:
         """Return the stored response, or None where it has to be asked."""
         row = self.row(key)
-        return None if row is None else response_from_json(row["response"])
+        if row is None:
+            return None
+        try:
+            return response_from_json(row["response"])
+        except (KeyError, TypeError, ValueError) as exc:
+            raise RunError(
+                f"the record {key} is damaged",
+                where=str(self._path),
+                hint="Delete its line: its request is asked again.",
+            ) from exc
 
     def row(self, key: str) -> dict[str, Any] | None:
         """Return the stored record itself."""
@@ -124,15 +137,15 @@ def _rows(path: Path, end: int) -> Iterator[tuple[int, dict[str, Any]]]:
             line = file.readline()
             try:
                 row = json.loads(line)
-                if not isinstance(row["key"], str) or not isinstance(row["response"], dict):
-                    raise TypeError
-                address(row["key"])
-            except (ValueError, KeyError, TypeError) as exc:
+                whole = _KEY.fullmatch(row["key"]) and isinstance(row["response"], dict)
+            except (ValueError, KeyError, TypeError, RecursionError):
+                whole = None
+            if not whole:
                 raise RunError(
                     "this line is not a journal record",
                     where=f"{path}:{number}",
                     hint="Delete the line: its request is asked again.",
-                ) from exc
+                )
             yield offset, row
             offset += len(line)
 

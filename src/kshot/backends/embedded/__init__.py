@@ -62,7 +62,7 @@ class Embedded:
     def __init__(self, *, batch_size: int = 16, threads: int | None = None) -> None:
         """Say how many sequences run together and on how many threads (default: all cores)."""
         self._batch_size = batch_size
-        self._threads = threads or os.cpu_count() or 1
+        self._threads = threads or int(os.environ.get("OMP_NUM_THREADS") or 0) or os.cpu_count() or 1
         config = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))
         self._limit: int = config["max_position_embeddings"]
         self._end: int = config["eos_token_id"]
@@ -104,7 +104,7 @@ class Embedded:
     def _text_of(self, prompt: Prompt) -> str:
         if prompt.messages:
             raise BackendError("it has no chat template", where=self.name, hint="Use --model-type base.")
-        return prompt.text
+        return _sound(prompt.text)
 
     def _too_long(self, count: int) -> Failed:
         return Failed("too_long", f"the prompt has {count} tokens; the embedded model takes {self._limit}")
@@ -159,6 +159,8 @@ class Embedded:
             prompt = encoding.ids or [self._end]
             if len(prompt) >= self._limit:
                 yield request, self._too_long(len(prompt))
+            elif request.max_tokens < 1:
+                yield request, Generated("", "length", Usage(len(prompt), 0))
             else:
                 texts.append(_Text(request, prompt, min(request.max_tokens, self._limit - len(prompt))))
         texts.sort(key=lambda text: -len(text.prompt))
@@ -220,7 +222,7 @@ class Embedded:
 
     def _span(self, context: str, continuation: str) -> tuple[list[int], int]:
         """Tokens of the whole, and where the continuation's begin; a token across the seam is the continuation's."""
-        found = self._tokenizer.encode(context + continuation)
+        found = self._tokenizer.encode(context + _sound(continuation))
         ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
         start = max(next(ends, len(found.ids)), 1)  # the first token of all is given, not predicted
         if start >= len(found.ids):
@@ -241,3 +243,8 @@ class Embedded:
             entry.found[index] = Likelihood(total, count)
             if len(entry.found) == len(entry.request.continuations):
                 yield entry.request, Scored(tuple(entry.found[i] for i in range(len(entry.found))))
+
+
+def _sound(text: str) -> str:
+    """Replace lone surrogates, which no tokenizer can read."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

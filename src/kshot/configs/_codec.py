@@ -1,0 +1,105 @@
+"""Values of a config as plain JSON, and back: on both sides of the confined process's pipe. Standard library only.
+
+Text, numbers, lists and dicts with text keys are themselves; everything else is an object with one key that starts
+with ``$``: ``$dict``, ``$tuple``, ``$set``, ``$name`` (of another package), ``$own``
+(a function or class of the config), ``$opaque``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import NoneType
+from typing import Any
+
+MOST_VALUES = 3_000_000
+
+
+class Codec:
+    """Encodes values; what the config itself defined stays here and travels as a number."""
+
+    def __init__(
+        self,
+        name_type: type = NoneType,
+        describe: Callable[[Any], tuple[str, str]] = lambda value: (str(value), ""),
+        own: Callable[[int, str, str], Any] = lambda number, name, kind: (number, name, kind),
+        name: Callable[[str, str], Any] = lambda called, _: called,
+        opaque: Callable[[str], Any] = lambda text: text,
+    ) -> None:
+        """Say how names are told apart (encoding), and what to make of what cannot be sent (decoding)."""
+        self._name_type, self._describe = name_type, describe
+        self.make_own, self._make_name, self._make_opaque = own, name, opaque
+        self.saw_own = False
+        self._owned: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._count = 0
+
+    def owned(self, number: int) -> Any:
+        """What was sent under a number."""
+        return self._owned[number]
+
+    def encode(self, value: Any) -> Any:
+        """Give the plain form."""
+        self._count = 0
+        return self._plain(value)
+
+    def _plain(self, value: Any) -> Any:  # noqa: PLR0911 - one a kind
+        self._count += 1
+        if self._count > MOST_VALUES:
+            raise ValueError(f"the config holds more than {MOST_VALUES:,} values")
+        kind = type(value)
+        if value is None or kind in (bool, int, float, str):
+            return value
+        if isinstance(value, dict):
+            if all(type(key) is str and not key.startswith("$") for key in value):
+                return {key: self._plain(each) for key, each in value.items()}
+            return {"$dict": [[self._plain(key), self._plain(each)] for key, each in value.items()]}
+        if isinstance(value, list):
+            return [self._plain(each) for each in value]
+        if isinstance(value, range):
+            return list(value)
+        if isinstance(value, (tuple, set, frozenset)):
+            return {"$tuple" if isinstance(value, tuple) else "$set": [self._plain(each) for each in value]}
+        if isinstance(value, self._name_type) and value is not None:
+            return {"$name": list(self._describe(value))}
+        return self._special(value)
+
+    def _special(self, value: Any) -> Any:
+        for base in (bool, int, float, str):
+            if isinstance(value, base):
+                return base(value)
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        if hasattr(value, "item") and hasattr(value, "dtype"):  # a number of numpy's
+            return self._plain(value.tolist())
+        if callable(value):
+            number = self._numbers.setdefault(id(value), len(self._owned))
+            if number == len(self._owned):
+                self._owned.append(value)
+            called = str(getattr(value, "__name__", type(value).__name__))
+            return {"$own": [number, called, "class" if isinstance(value, type) else "function"]}
+        return {"$opaque": type(value).__name__}
+
+    def decode(self, plain: Any) -> Any:  # noqa: PLR0911 - one a kind
+        """Give the value of a plain form."""
+        if isinstance(plain, list):
+            return [self.decode(each) for each in plain]
+        if not isinstance(plain, dict):
+            return plain
+        if len(plain) == 1:
+            ((key, held),) = plain.items()
+            match key:
+                case "$dict":
+                    return {self.decode(name): self.decode(each) for name, each in held}
+                case "$tuple":
+                    return tuple(self.decode(each) for each in held)
+                case "$set":
+                    return {self.decode(each) for each in held}
+                case "$name":
+                    return self._make_name(str(held[0]), str(held[1]))
+                case "$own":
+                    self.saw_own = True
+                    return self.make_own(int(held[0]), str(held[1]), str(held[2]))
+                case "$opaque":
+                    return self._make_opaque(str(held))
+        return {key: self.decode(each) for key, each in plain.items()}

@@ -1,0 +1,110 @@
+"""From a reply to the answer that is scored: the role's part of it, then the config's clean-up; repeats counted."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kshot.configs.cleanup import CLEANUPS
+from kshot.configs.names import Own, short, unknown
+from kshot.errors import DataError
+from kshot.metrics import Metric, PassAtK
+from kshot.records import Sample, Value
+
+Cleaner = Callable[[Any], Any]
+
+
+def cleaner(config: Any, where: str, registered: Mapping[str, Any]) -> Cleaner:
+    """Make the function that a ``…_postprocessor=dict(type=…)`` names."""
+    body = dict(config) if isinstance(config, Mapping) else {"type": config}
+    kind = body.pop("type", None)
+    function: Any = kind if isinstance(kind, Own) or (callable(kind) and not isinstance(kind, str)) else None
+    if function is None:
+        function = registered.get(str(kind)) or CLEANUPS.get(short(kind))
+    if function is None:
+        unknown("clean-up", kind, where, lambda: CLEANUPS)
+
+    def clean(text: Any) -> Any:
+        try:
+            return function(text, **body)
+        except ImportError as exc:
+            raise DataError(f"{short(kind)} needs a package: {exc}", where=where) from exc
+        except (TypeError, ValueError, LookupError, AttributeError) as exc:
+            raise DataError(f"{short(kind)} fails on {text!r:.80}: {exc}", where=where) from exc
+
+    return clean
+
+
+def role_part(text: str, role: Any, meta: Mapping[str, Any] | None) -> str:
+    """Keep what a role said: after its ``begin`` and before its ``end``, where the meta template has them."""
+    rounds = [*(meta or {}).get("round", ()), *(meta or {}).get("reserved_roles", ())]
+    held = next((item for item in rounds if isinstance(item, Mapping) and item.get("role") == role), {})
+    begin, end = held.get("begin"), held.get("end")
+    if isinstance(begin, str) and begin and (found := re.search(re.escape(begin), text)):
+        text = text[found.end() :]
+    if isinstance(end, str) and end and (found := re.search(re.escape(end), text)):
+        text = text[: found.start()]
+    return text
+
+
+def extraction(
+    eval_cfg: Mapping[str, Any],
+    meta: Mapping[str, Any] | None,
+    model_cfg: Mapping[str, Any],
+    where: str,
+    registered: Mapping[str, Any],
+) -> Callable[[Sample, Any], Any]:
+    """Make the function from a sample's reply (or replies) to its answer."""
+    steps: list[Cleaner] = []
+    role = eval_cfg.get("pred_role")
+    if role and meta:
+        steps.append(lambda text: role_part(text, role, meta) if isinstance(text, str) else text)
+    wanted = (model_cfg.get("pred_postprocessor"), eval_cfg.get("pred_postprocessor"))
+    steps += [cleaner(config, where, registered) for config in wanted if config]
+
+    def extract(sample: Sample, reply: Any) -> Any:
+        if isinstance(reply, tuple):
+            return tuple(extract(sample, each) for each in reply)
+        for step in steps:
+            reply = step(reply)
+        return reply
+
+    return extract
+
+
+class Repeated(Metric):
+    """A metric of several replies to each sample: avg@n, and for each k pass@k (unbiased) and cons@k (majority)."""
+
+    grouped = True
+
+    def __init__(self, metric: Metric, n: int, ks: Sequence[int] = ()) -> None:
+        self.metric, self.n, self.ks = metric, n, tuple(ks)
+        for k in self.ks:
+            if not 0 < k <= n:
+                raise DataError(f"k is {k}, and each row is asked {n} times", hint="k must be from 1 to n.")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """avg@n, pass@k…, cons@k…."""
+        return (f"avg@{self.n}", *(f"{what}@{k}" for k in self.ks for what in ("pass", "cons")))
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+        """Rate each reply, and the majority of the first k."""
+        rated = {repr(each): self._one(sample, each) for each in answer}
+        values = [rated[repr(each)] for each in answer]
+        right = sum(value >= 100 for value in values)  # noqa: PLR2004 - per cent
+        found: dict[str, Value] = {f"avg@{self.n}": sum(values) / len(values)}
+        for k in self.ks:
+            found[f"pass@{k}"] = 100 * PassAtK.estimate_pass_at_k(len(values), right, k)
+            most = Counter(repr(each) for each in answer[:k]).most_common(1)[0][0]
+            found[f"cons@{k}"] = rated[most]
+        return found
+
+    def _one(self, sample: Sample, answer: Any) -> float:
+        scored = self.metric.score(sample, answer)
+        if not isinstance(scored, Mapping):
+            raise DataError("a judge cannot be combined with n", hint="Leave n out of the entry.")
+        name = self.metric.names[0]
+        return self.metric.reduce(name, [scored[name]])

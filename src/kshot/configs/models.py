@@ -1,0 +1,73 @@
+"""``models = [dict(type=…, path=…)]`` of a config, as models that kshot can open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from kshot.configs.names import Name, short
+from kshot.errors import DataError
+
+_BASE = ("HuggingFace", "HuggingFaceCausalLM", "HuggingFaceBaseModel", "HuggingFaceCausalLLM")
+_CHAT = ("HuggingFacewithChatTemplate", "HuggingFaceChatGLM3", "HuggingFaceChatModel")
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """A model as a config writes it: ``spec`` is how kshot names it."""
+
+    body: Mapping[str, Any]
+    where: str = ""
+
+    @property
+    def abbr(self) -> str:
+        """What tables call it."""
+        return str(self.body.get("abbr") or Path(str(self.body.get("path", "model"))).name)
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return short(self.body.get("type", "?"))
+
+    @property
+    def spec(self) -> str:
+        """``hf:PATH``; a kind that kshot does not have is an error that says so."""
+        if self.kind not in (*_BASE, *_CHAT):
+            held = self.body.get("type")
+            at = f" (imported at {held.at})" if isinstance(held, Name) and held.at else ""
+            raise DataError(
+                f"models has {self.abbr!r} of the kind {self.kind}{at}, which kshot cannot open",
+                where=self.where,
+                hint=f"It can open: {', '.join((*_BASE, *_CHAT))}. Or name a model yourself: -m MODEL.",
+            )
+        path = self.body.get("path")
+        if not isinstance(path, str) or not path:
+            raise DataError(f"the model {self.abbr!r} has no path", where=self.where)
+        return f"hf:{path}"
+
+    @property
+    def model_type(self) -> Literal["base", "chat"]:
+        """Whether it is asked with messages."""
+        return "chat" if self.kind in _CHAT else "base"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The settings that it brings along."""
+        found: dict[str, Any] = {"model_type": self.model_type}
+        if isinstance(self.body.get("batch_size"), int):
+            found["batch_size"] = self.body["batch_size"]
+        kwargs = self.body.get("model_kwargs")
+        kwargs = kwargs if isinstance(kwargs, Mapping) else {}
+        if kwargs.get("trust_remote_code"):
+            found["trust_remote_code"] = True
+        dtype = str(kwargs.get("torch_dtype") or "").removeprefix("torch.")
+        if dtype:
+            found["dtype"] = dtype
+        return found
+
+    def is_called(self, name: str) -> bool:
+        """Whether a backend of this name is this model."""
+        path = str(self.body.get("path", ""))
+        return name in {self.abbr, path, f"hf:{path}", Path(path).name}

@@ -1,0 +1,173 @@
+"""``reader_cfg``: which columns and which rows of a dataset are asked, and which are shown as examples."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from kshot.errors import DataError
+
+Row: TypeAlias = Mapping[str, Any]
+Splits: TypeAlias = "Mapping[str, Sequence[Row]] | Sequence[Row]"
+T = TypeVar("T")
+
+KEYS = (
+    "input_columns", "output_column", "train_split", "test_split", "train_range", "test_range",
+    "input_template", "output_template", "ds_size", "name", "data_files",
+)  # fmt: skip
+_SLICE = re.compile(r"\s*\[\s*([+-]?\d*)\s*(?::\s*([+-]?\d*)\s*)(?::\s*([+-]?\d*)\s*)?\]\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A ``reader_cfg``, checked."""
+
+    input_columns: tuple[str, ...]
+    output_column: str | None
+    train_split: str
+    test_split: str
+    train_range: Any
+    test_range: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of one dataset: ``train`` to show, ``test`` to ask. A retriever takes it as its ``dataset``.
+
+    The rows are the very objects that were given; ``shown`` and ``asked`` add the columns ``idx`` and ``subdivision``.
+    """
+
+    train: list[Row]
+    test: list[Row]
+    input_columns: tuple[str, ...]
+    output_column: str | None
+    abbr: str = "dataset"
+    train_repeats: int = 1
+    test_repeats: int = 1
+
+    def shown(self, index: int) -> Row:
+        """A training row with all its columns."""
+        if not 0 <= index < len(self.train):
+            raise DataError(
+                f"the example {index} does not exist: there are {len(self.train)} training rows",
+                where=self.abbr,
+                hint="" if self.train else "Give rows for the split that reader_cfg names as train_split.",
+            )
+        own = {"subdivision": f"{self.abbr}_train", "idx": index // self.train_repeats}
+        return {**self.train[index], **{name: value for name, value in own.items() if name not in self.train[index]}}
+
+    def asked(self, index: int) -> Row:
+        """A test row with all its columns."""
+        own = {"subdivision": f"{self.abbr}_test", "idx": index // self.test_repeats}
+        return {**self.test[index], **{name: value for name, value in own.items() if name not in self.test[index]}}
+
+
+def read_rows(reader_cfg: Mapping[str, Any], splits: Splits, *, strict: bool, abbr: str = "", n: int = 1) -> Rows:
+    """Choose the training and test rows. One list of rows is both; a training split that is missing has no rows.
+
+    ``n`` repeats each test row, its copies side by side; originally (``strict=False``) the training rows too.
+    """
+    reader = read_reader(reader_cfg, strict=strict, where=abbr)
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise DataError(f"n is {n!r}", where=abbr, hint="It says how often each row is asked: a number from 1 on.")
+    if not isinstance(splits, Mapping):
+        splits = {"train": splits, "test": splits, reader.train_split: splits, reader.test_split: splits}
+    train = chosen(list(splits.get(reader.train_split, ())), reader.train_range, where=f"{abbr} train_range".strip())
+    if reader.test_split == "train" and not strict and reader.train_split in splits:
+        source: Sequence[Row] = train  # the original stored its training rows under this name before reading it
+    elif reader.test_split in splits:
+        source = splits[reader.test_split]
+    else:
+        raise DataError(
+            f"there is no split {reader.test_split!r}",
+            where=abbr,
+            hint=f"There is {', '.join(map(repr, splits)) or 'none'}; reader_cfg's test_split says which one to ask.",
+        )
+    test = chosen(list(source), reader.test_range, where=f"{abbr} test_range".strip())
+    if strict:
+        _check_columns(reader, test, abbr)
+    train_repeats = 1 if strict else n
+    return Rows(
+        [row for row in train for _ in range(train_repeats)],
+        [row for row in test for _ in range(n)],
+        reader.input_columns,
+        reader.output_column,
+        abbr or "dataset",
+        train_repeats,
+        n,
+    )
+
+
+def read_reader(reader_cfg: Mapping[str, Any], *, strict: bool, where: str = "") -> Reader:
+    """Check a ``reader_cfg``."""
+    unknown = [key for key in reader_cfg if key not in KEYS]
+    if strict and unknown:
+        raise DataError(f"reader_cfg has {unknown[0]!r}", where=where, hint=f"It takes {', '.join(KEYS[:6])}.")
+    columns = reader_cfg.get("input_columns", ())
+    columns = columns.split() if isinstance(columns, str) else columns
+    if not isinstance(columns, (list, tuple)) or not all(isinstance(column, str) for column in columns):
+        raise DataError(f"input_columns is {columns!r}", where=where, hint="Write a list of column names.")
+    if strict and not columns:
+        raise DataError(
+            "reader_cfg has no input_columns", where=where, hint="Name the columns that make up a question."
+        )
+    output = reader_cfg.get("output_column")
+    if output is not None and not isinstance(output, str):
+        raise DataError(f"output_column is {output!r}", where=where, hint="Give the name of one column, or None.")
+    return Reader(
+        tuple(columns),
+        output,
+        reader_cfg.get("train_split") or "train",
+        reader_cfg.get("test_split") or "test",
+        reader_cfg.get("train_range"),
+        reader_cfg.get("test_range"),
+    )
+
+
+def _check_columns(reader: Reader, rows: Sequence[Row], where: str) -> None:
+    for index, row in enumerate(rows):
+        for column in reader.input_columns:
+            if column not in row:
+                raise DataError(
+                    f"row {index} has no column {column!r}", where=where, hint=f"It has {', '.join(map(str, row))}."
+                )
+
+
+def chosen(rows: list[T], wanted: Any, *, where: str = "") -> list[T]:
+    """The rows of a range: a slice as text, a number or a fraction (then drawn by a seed that is the number itself)."""
+    if wanted is None or wanted == "":
+        return rows
+    if isinstance(wanted, str):
+        return rows[_parsed(wanted, where)]
+    if isinstance(wanted, bool) or not isinstance(wanted, (int, float)):
+        raise _bad_range(wanted, where)
+    if wanted >= len(rows) or wanted <= 0:
+        return rows
+    count = int(wanted * len(rows)) if wanted < 1 else wanted
+    if not isinstance(count, int):
+        raise _bad_range(wanted, where)
+    order = list(range(len(rows)))
+    random.Random(count).shuffle(order)  # noqa: S311 - the draw that configs have always meant
+    return [rows[index] for index in order[:count]]
+
+
+def _parsed(text: str, where: str) -> slice:
+    found = _SLICE.fullmatch(text)
+    try:
+        start, stop, step = (int(part) if part else None for part in found.groups()) if found else (0, 0, 0)
+    except ValueError:  # a sign alone
+        step = 0
+    if step == 0:
+        raise _bad_range(text, where)
+    return slice(start, stop, step)
+
+
+def _bad_range(wanted: Any, where: str) -> DataError:
+    return DataError(
+        f"the range {wanted!r} cannot be read",
+        where=where,
+        hint="Write a slice as text, '[0:100]' or '[::2]', a whole number of rows, or a fraction below 1.",
+    )

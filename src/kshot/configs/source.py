@@ -1,0 +1,120 @@
+"""A config file as something to evaluate: ``kshot run CONFIG.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kshot.configs.data import read_data, splits_of
+from kshot.configs.entry import Entry
+from kshot.configs.loader import Config, load
+from kshot.configs.models import ModelEntry
+from kshot.configs.tasks import Compiled
+from kshot.errors import DataError
+from kshot.settings import Settings
+from kshot.tally import Row, Tally, macro_rows
+from kshot.task import Task
+
+
+class ConfigSource:
+    """The datasets of a config file, as Tasks.
+
+    ``data``: rows by an entry's abbr, name or loader (a file, or a folder with a file a split). ``retriever`` replaces
+    the config's own. ``models`` are the config's; the one that is asked gives its meta template and lengths.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        data: Mapping[str, str] | None = None,
+        config_root: str | Path | None = None,
+        retriever: Mapping[str, Any] | None = None,
+        only: Sequence[str] = (),
+    ) -> None:
+        """Name the file; it is run when it is first needed. ``only``: the abbrs of the entries to run."""
+        self.path, self._data, self._root = Path(path), dict(data or {}), config_root
+        self._retriever, self._only = retriever, tuple(only)
+
+    @property
+    def label(self) -> str:
+        """How the user wrote it."""
+        return str(self.path)
+
+    @cached_property
+    def config(self) -> Config:
+        """The config, run."""
+        return load(self.path, self._root)
+
+    @cached_property
+    def models(self) -> list[ModelEntry]:
+        """The models that the config lists."""
+        return [ModelEntry(body, str(self.path)) for body in self.config.models]
+
+    @cached_property
+    def judges(self) -> list[ModelEntry]:
+        """The models that the config would have judge: ``judge_models``, and the ``judge_cfg`` of its evaluators."""
+        held = [each.eval_cfg.get("evaluator") for each in self.entries]
+        written = [each.get("judge_cfg") for each in held if isinstance(each, Mapping)]
+        found = [*self.config.judge_models, *(each for each in written if isinstance(each, Mapping) and each)]
+        return [ModelEntry(body, str(self.path)) for body in found]
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries to run."""
+        found = [each for each in self.config.chosen if not self._only or each.abbr in self._only]
+        if not found:
+            names = ", ".join(each.abbr for each in self.config.chosen)
+            raise DataError(
+                "it has no datasets" if not names else f"it has no entry {', '.join(self._only)}",
+                where=str(self.path),
+                hint=f"It has: {names}." if names else "A config lists them in a variable that ends in 'datasets'.",
+            )
+        return found
+
+    def tasks(
+        self, settings: Settings, model: object = None, facts: Mapping[str, Any] | None = None
+    ) -> Iterator[Task[Any]]:
+        """One Task per entry."""
+        del facts  # examples are chosen without a model
+        return self._tasks(settings, model, scored=True)
+
+    def previews(self, settings: Settings, model: object = None) -> Iterator[Task[Any]]:
+        """The same to look at: evaluators and clean-ups that kshot lacks are no hindrance."""
+        return self._tasks(settings, model, scored=False)
+
+    def _tasks(self, settings: Settings, model: object, *, scored: bool) -> Iterator[Task[Any]]:
+        data = {**_given(settings.data), **self._data}
+        name = str(getattr(model, "name", ""))
+        cfg = next((each.body for each in self.models if each.is_called(name)), None)
+        seen: dict[str, int] = {}
+        for entry in self.entries:
+            rows: Any = splits_of(entry, data, settings.dataset_path)
+            task = Compiled(
+                entry,
+                rows,
+                settings,
+                model_cfg=cfg,
+                retriever=self._retriever,
+                count=getattr(model, "count_tokens", None),
+            ).task(scored=scored)
+            seen[task.name] = seen.get(task.name, 0) + 1
+            if seen[task.name] > 1:
+                raise DataError(f"two entries are called {task.name!r}", where=str(self.path), hint="Change an abbr.")
+            yield task
+
+    def totals(self, tallies: Sequence[Tally]) -> Iterator[Row]:
+        """Averages over the entries of a variable, where it has several and all were run."""
+        ran = {tally.task.name: tally for tally in tallies}
+        for variable, entries in self.config.datasets.items():
+            names = [each.abbr for each in entries]
+            same = {tuple(name for name, _ in ran[n].named()) for n in names if n in ran}
+            if len(names) > 1 and all(name in ran for name in names) and len(same) == 1:
+                yield from macro_rows(variable, {name: ran[name] for name in names}, None)
+
+
+def _given(data: Any) -> dict[str, str]:
+    texts = [data] if isinstance(data, str) else list(data or ())
+    return read_data([text for text in texts if "=" in text])

@@ -1,0 +1,175 @@
+"""An entry of a config and its rows → a Task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kshot.configs.answers import Repeated, cleaner, extraction
+from kshot.configs.asking import (
+    Method,
+    as_prompt,
+    conversation,
+    cut,
+    likelihood,
+    perplexity,
+    probabilities,
+    sampling,
+    scored_prompt,
+)
+from kshot.configs.corpus import AucRoc, Corpus
+from kshot.configs.entry import Entry, Splits
+from kshot.configs.evaluators import evaluator
+from kshot.configs.names import Own
+from kshot.configs.rendering import Kind, Rendered
+from kshot.errors import DataError
+from kshot.methods import generate, repeat
+from kshot.metrics import Metric, PassAtK
+from kshot.records import Gold, Sample
+from kshot.settings import Settings
+from kshot.task import Scorer, Task
+
+
+class Compiled:
+    """An entry under settings, with its rows: ``task`` is what the engine runs."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        splits: Splits,
+        settings: Settings | None = None,
+        *,
+        model_cfg: Mapping[str, Any] | None = None,
+        retriever: Mapping[str, Any] | None = None,
+        count: Callable[[str], int] | None = None,
+    ) -> None:
+        """Choose examples and check templates; ``model_cfg`` is a config's model entry (meta template, lengths)."""
+        self.entry, self.settings, self.model_cfg = entry, settings or Settings(), model_cfg or {}
+        self.kind: Kind = "chat" if self.settings.model_type == "chat" else "text"
+        self.meta: Mapping[str, Any] | None = self.model_cfg.get("meta_template")
+        self.rendered, self.chooses = entry.prepare(splits, retriever=retriever, count=count)
+        voices = entry.inferencer.get("sc_size") or self.settings.sample_num
+        self.times = entry.repeats if entry.repeats > 1 else int(voices)
+        self._step = entry.repeats  # copies of a row stand side by side; a sample stands for all of them
+        self.notes: list[str] = []
+
+    def task(self, *, scored: bool = True) -> Task[Any]:
+        """Compile; ``scored=False``: to look at the prompts only, so the names of evaluators do not matter."""
+        metrics = self._metrics() if scored else ()
+        if not scored:
+            self.entry = Entry({**self.entry.body, "eval_cfg": {}}, **self.entry.origin)
+        return Task(
+            self.entry.abbr,
+            self.samples(),
+            self._template,
+            self._method(metrics),
+            metrics,
+            notes=tuple(self.notes),
+            facts={"retriever": self.chooses.facts, "mode": "strict" if self.entry.strict else "compat"},
+        )
+
+    def samples(self) -> list[Sample]:
+        """One sample per test row, numbered."""
+        rendered, gold = self.rendered, self.rendered.gold
+        clean = self._reference_cleaner()
+        size = len(rendered) // self._step
+        size = size if self.settings.limit is None else min(size, self.settings.limit)
+        if not size:
+            raise DataError("there are no rows to evaluate", where=self.entry.place)
+        places = [index * self._step for index in range(size)]
+        return [
+            Sample(
+                str(number),
+                dict(rendered.rows.test[place]),
+                None if gold is None else Gold(clean(gold[place])),
+            )
+            for number, place in enumerate(places)
+        ]
+
+    def _reference_cleaner(self) -> Callable[[Any], Any]:
+        config = self.entry.eval_cfg.get("dataset_postprocessor")
+        clean = cleaner(config, self.entry.place, self.entry.registered) if config else None
+        last = self.rendered.mode == "multiturn" and self.rendered.plan.infer_mode == "last"
+
+        def cleaned(gold: Any) -> Any:
+            if last and isinstance(gold, (list, tuple)):
+                gold = gold[-1:]
+            if clean is None:
+                return gold
+            return [clean(each) for each in gold] if isinstance(gold, (list, tuple)) else clean(gold)
+
+        return cleaned
+
+    # ---- asking ----
+
+    def _template(self, sample: Sample, _: Sequence[Sample]) -> Any:
+        rendered: Rendered = self.rendered
+        place, system = int(sample.id) * self._step, self.settings.system_prompt if self.kind == "chat" else None
+        if rendered.mode == "multiturn":
+            return place, system
+        if self.entry.mode == "ll":
+            token = rendered.plan.renders.sep_token if rendered.plan.renders else None
+            return [cut(each, token, self.entry.place) for each in rendered.output_of(place, remain_sep=True)]
+        shown = rendered.text(place, self.meta) if self.kind == "text" else rendered.chat(place, self.meta)
+        if rendered.labels is not None:
+            return [scored_prompt(each, system, self.entry.place) for each in shown]
+        return as_prompt(shown, system)
+
+    def _method(self, metrics: Sequence[Scorer]) -> Method:
+        entry = self.entry
+        if self.rendered.labels is not None:
+            if entry.inferencer.get("normalizing_str"):
+                raise DataError("PPLInferencer's normalizing_str is not supported", where=entry.place)
+            if entry.mode == "ll":
+                return likelihood(self.rendered.labels)
+            # OpenCompass divides by all tokens of the prompt, of which the first is never scored.
+            return perplexity(self.rendered.labels, 1 if entry.home == "opencompass" else 0)
+        if entry.mode == "clp":
+            return probabilities(entry, chances=any(isinstance(each, (AucRoc, Corpus)) for each in metrics))
+        options, note = sampling(entry, self.settings, self.model_cfg, self.times)
+        if note:
+            self.notes.append(note)
+        extract = extraction(entry.eval_cfg, self.meta, self.model_cfg, entry.place, entry.registered)
+        method: Any = (
+            conversation(self.rendered, extract, options, self.kind, self.meta)
+            if self.rendered.mode == "multiturn"
+            else generate(extract, **options)
+        )
+        return repeat(method, self.times) if self.times > 1 else method
+
+    # ---- scoring ----
+
+    def _metrics(self) -> tuple[Scorer, ...]:
+        entry, config = self.entry, self.entry.eval_cfg.get("evaluator")
+        if config is None:
+            raise DataError(
+                "eval_cfg has no evaluator",
+                where=entry.place,
+                hint="Write eval_cfg=dict(evaluator=dict(type=AccEvaluator)).",
+            )
+        body = config if isinstance(config, Mapping) else {"type": config}
+        metric = evaluator(body, entry.place, entry.registered)
+        ks = self._ks()
+        if isinstance(metric, PassAtK):
+            wanted = self.settings.pass_at_k or ks or [k for k in metric.k if k <= self.times] or [1]
+            return (metric.with_k(wanted),)
+        if entry.repeats > 1:
+            return (Repeated(self._alone(metric), self.times, ks),)
+        return (metric,)
+
+    def _alone(self, metric: Metric) -> Metric:
+        if isinstance(metric, Corpus):
+            raise DataError("n cannot be combined with a measure of the whole corpus", where=self.entry.place)
+        return metric
+
+    def _ks(self) -> list[int]:
+        k = self.entry.get("k")
+        found = [] if k is None else [k] if isinstance(k, int) else k
+        if isinstance(found, Own) or not all(isinstance(each, int) and not isinstance(each, bool) for each in found):
+            raise DataError(f"k is {k!r}; it must be a whole number or a list of them", where=self.entry.place)
+        return [each for each in found if self.entry.repeats > 1]
+
+
+def task_of(entry: Entry, splits: Splits, settings: Settings | None = None, **more: Any) -> Task[Any]:
+    """Compile an entry with its rows to a Task; see ``Compiled``."""
+    return Compiled(entry, splits, settings, **more).task()

@@ -1,0 +1,213 @@
+"""Filled dialogues: a flat list of role items, plain strings and section marks, and how each kind of model reads one.
+
+A mark is ``{"section": name, "pos": "begin" | "end"}``, the sections are ``begin``, ``round``, ``end`` and, around an
+example, ``ice``; a role item is ``{"role": …, "prompt": …}`` with perhaps ``fallback_role``, ``begin``, ``end`` and
+``generate``.
+``mode`` is ``gen`` (the text stops where the model is to write) or ``ppl`` (the whole conversation is scored).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from kshot.errors import DataError
+from kshot.prompts.meta import Loose, Meta, MetaTemplate, OneTurn, mark, walk
+
+Mode: TypeAlias = Literal["gen", "ppl"]
+
+CHAT_META: Meta = {
+    "round": [{"role": "HUMAN", "api_role": "HUMAN"}, {"role": "BOT", "api_role": "BOT", "generate": True}],
+    "reserved_roles": [{"role": "SYSTEM", "api_role": "SYSTEM"}],
+}
+CHAT_ROLES = {"HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
+HOME_ROLES = {chat: home for home, chat in CHAT_ROLES.items()}
+
+
+class PromptList(list[Any]):
+    """A filled dialogue, flat: marks, role items and strings, in reading order."""
+
+    def __str__(self) -> str:
+        """All prompts, one after the other."""
+        return "".join(item if isinstance(item, str) else item.get("prompt", "") for item in self)
+
+
+class Messages(list[dict[str, Any]]):
+    """Messages that a template gave directly, as ``{"role": "user", "content": …}``."""
+
+
+Filled: TypeAlias = "str | PromptList | Messages"
+
+
+def as_dialogue(messages: Messages) -> PromptList:
+    """Messages as a dialogue: leading system messages are its ``begin``, the others its ``round``."""
+    items = [{"role": HOME_ROLES.get(m["role"], m["role"]), "prompt": m["content"]} for m in messages]
+    count = next((i for i, item in enumerate(items) if item["role"] != "SYSTEM"), len(items))
+    lead = [mark("begin", "begin"), *items[:count], mark("begin", "end")] if count else []
+    return PromptList([*lead, mark("round", "begin"), *items[count:], mark("round", "end")])
+
+
+def plain_text(filled: Filled, *, strict: bool = True) -> str:
+    """What a base model without a meta template reads: the non-empty prompts, one a line."""
+    if isinstance(filled, str):
+        return filled
+    prompts: list[str] = []
+    for item in as_dialogue(filled) if isinstance(filled, Messages) else filled:
+        if strict and not isinstance(item, str):
+            _refuse_parts(item)
+        prompts.append(item if isinstance(item, str) else item.get("prompt", ""))
+    return "\n".join(prompt for prompt in prompts if prompt)
+
+
+def _refuse_parts(item: Mapping[str, Any]) -> None:
+    if "prompt_mm" in item or isinstance(item.get("prompt"), list):
+        raise DataError(
+            "a base model cannot read images, sound or video, and the prompt has some",
+            hint="Use a chat model, or a template of text alone.",
+        )
+
+
+# ---- Base models with a meta template ----
+
+
+def with_meta(filled: Filled, meta: Meta | None, mode: Mode = "gen", *, strict: bool = True) -> str:
+    """What a base model reads: each item between its role's begin and end; without a meta, the plain text."""
+    if isinstance(filled, str):
+        return filled
+    if not meta:
+        return plain_text(filled, strict=strict)
+    known = MetaTemplate.of(meta)
+    text = _loose_text(meta.get("begin") or "", known, strict=strict)
+    for part in walk(as_dialogue(filled) if isinstance(filled, Messages) else filled, known, strict=strict):
+        if isinstance(part, Loose):
+            text += _loose_text(part.item, known, strict=strict)
+            continue
+        more, stopped = _turn_text(part, known, generating=mode == "gen", strict=strict)
+        text += more
+        if stopped:
+            return text
+    return text + (_loose_text(meta.get("end") or "", known, strict=strict) if mode == "ppl" else "")
+
+
+def _loose_text(item: Any, known: MetaTemplate, *, strict: bool) -> str:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, Mapping):
+        return _wrapped(known.merged(item), strict=strict)
+    return "".join(_loose_text(one, known, strict=strict) for one in item)
+
+
+def _wrapped(merged: Mapping[str, Any], *, strict: bool) -> str:
+    if strict:
+        _refuse_parts(merged)
+    return f"{merged.get('begin') or ''}{merged.get('prompt', '')}{merged.get('end') or ''}"
+
+
+def _turn_text(turn: OneTurn, known: MetaTemplate, *, generating: bool, strict: bool) -> tuple[str, bool]:
+    """One turn, every role of the meta round in its place; and whether the model is to go on from here."""
+    said: dict[str, Mapping[str, Any]] = {}
+    after: dict[str, str] = {}  # strings that follow a role's item
+    current = ""
+    for item in turn.items:
+        if isinstance(item, str):
+            after[current] = after.get(current, "") + item
+            continue
+        current = known.role_of(item)
+        if strict and current not in known.places:
+            raise DataError(
+                f"the role {current!r} is reserved in the meta template: in a round its text would be lost",
+                hint="Put the item into the template's begin.",
+            )
+        said[current] = item
+    text = after.get("", "")
+    for entry in known.round:
+        if isinstance(entry, str):
+            text += entry
+            continue
+        merged = {**entry, **said.get(entry["role"], {})}
+        if generating and turn.last and merged.get("generate"):
+            return text + (merged.get("begin") or ""), True
+        text += _wrapped(merged, strict=strict) + after.get(entry["role"], "")
+    return text, False
+
+
+# ---- Chat models ----
+
+
+def chat_items(
+    filled: Filled, meta: Meta | None = None, mode: Mode = "gen", *, strict: bool = True
+) -> str | PromptList:
+    """The items of a conversation by API role (``HUMAN``, ``BOT``, ``SYSTEM``), neighbours of one role merged."""
+    if isinstance(filled, str):
+        return filled
+    if isinstance(filled, Messages):
+        return PromptList({"role": HOME_ROLES.get(m["role"], m["role"]), "prompt": m["content"]} for m in filled)
+    meta = meta or CHAT_META
+    known = MetaTemplate.of(meta)
+    lead = meta.get("begin") or []
+    if isinstance(lead, str):
+        _refuse_loss(lead, strict=strict)
+        lead = []
+    said = PromptList(_chat_item(known, item) for item in ([lead] if isinstance(lead, Mapping) else lead) if item)
+    for part in walk(filled, known, strict=strict):
+        last = mode == "gen" and isinstance(part, OneTurn) and part.last
+        for item in [part.item] if isinstance(part, Loose) else part.items:
+            if isinstance(item, str):
+                _refuse_loss(item, strict=strict)
+            elif last and known.merged(item).get("generate"):
+                break
+            else:
+                _add(said, _chat_item(known, item))
+        if last and known.generates:
+            break
+    if not said:
+        raise DataError("nothing of the prompt is left for a chat model to read")
+    return said
+
+
+def _refuse_loss(item: str, *, strict: bool) -> None:
+    if strict and item.strip():
+        raise DataError(
+            f"a chat model has no place for the text {item[:60]!r}, which has no role",
+            hint="Write it as dict(role='SYSTEM', fallback_role='HUMAN', prompt=…).",
+        )
+
+
+def _chat_item(known: MetaTemplate, item: Any) -> dict[str, Any]:
+    if not isinstance(item, Mapping):
+        raise DataError(f"the begin of a chat model's meta template needs roles: {item!r}")
+    merged = known.merged(item)
+    content = merged.get("prompt_mm", merged.get("prompt", ""))
+    if isinstance(content, str):
+        content = f"{merged.get('begin') or ''}{content}{merged.get('end') or ''}"
+    return {"role": merged.get("api_role") or known.role_of(item), "prompt": content}
+
+
+def _add(said: PromptList, item: dict[str, Any]) -> None:
+    if not said or said[-1]["role"] != item["role"]:
+        said.append(item)
+        return
+    before, more = said[-1]["prompt"], item["prompt"]
+    if isinstance(before, str) and isinstance(more, str):
+        said[-1]["prompt"] = f"{before}\n{more}"
+    else:
+        said[-1]["prompt"] = [*_parts(before), *_parts(more)]
+
+
+def _parts(content: Any) -> list[Any]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+
+
+def chat_messages(
+    filled: Filled, meta: Meta | None = None, mode: Mode = "gen", *, strict: bool = True
+) -> list[dict[str, Any]]:
+    """What a chat model reads: ``[{"role": "user", "content": …}, …]``; plain text is one user message."""
+    if isinstance(filled, Messages):
+        return [dict(message) for message in filled]
+    items = chat_items(filled, meta, mode, strict=strict)
+    if isinstance(items, str):
+        return [{"role": "user", "content": items}]
+    for item in items:
+        if item["role"] not in CHAT_ROLES:
+            raise DataError(f"a chat model has no role {item['role']!r}", hint=f"It has {', '.join(CHAT_ROLES)}.")
+    return [{"role": CHAT_ROLES[item["role"]], "content": item["prompt"]} for item in items]

@@ -1,0 +1,133 @@
+"""Meta templates: which roles a model knows, and a filled dialogue cut into their turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from kshot.errors import DataError
+
+Meta: TypeAlias = Mapping[str, Any]
+Turn: TypeAlias = "list[str | dict[str, Any]]"
+
+
+def mark(section: str, pos: str) -> dict[str, str]:
+    """The mark that opens or closes a section."""
+    return {"section": section, "pos": pos}
+
+
+def is_mark(item: Any) -> bool:
+    """Whether an item of a dialogue opens or closes a section."""
+    return isinstance(item, dict) and "section" in item
+
+
+@dataclass(slots=True)
+class Loose:
+    """Something outside of rounds: a role item of its own, or a string."""
+
+    item: Any
+
+
+@dataclass(slots=True)
+class OneTurn:
+    """One turn of a round: role items in the order of the meta round (and, if strict, strings among them)."""
+
+    items: Turn
+    last: bool  # the turn in which the model is to write
+
+
+@dataclass(slots=True)
+class MetaTemplate:
+    """The roles of a meta template, checked."""
+
+    round: Sequence[Any]
+    roles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, meta: Meta) -> MetaTemplate:
+        """Read a meta template; a faulty one is a DataError."""
+        entries = meta.get("round")
+        if not isinstance(entries, (list, tuple)):
+            raise DataError("the meta template has no list 'round'", hint="Write round=[dict(role='HUMAN', …), …].")
+        made = cls(entries)
+        for place, entry in enumerate([*entries, *(meta.get("reserved_roles") or ())]):
+            if isinstance(entry, str):
+                continue
+            if not isinstance(entry, Mapping) or "role" not in entry:
+                raise DataError(f"an entry of the meta template has no role: {entry!r}")
+            if entry["role"] in made.roles:
+                raise DataError(f"the meta template has the role {entry['role']!r} twice")
+            made.roles[entry["role"]] = entry
+            if place < len(entries):
+                made.places[entry["role"]] = place
+        return made
+
+    @property
+    def generates(self) -> bool:
+        """Whether one of the roles is marked as the one that writes."""
+        return any(isinstance(entry, Mapping) and entry.get("generate") for entry in self.round)
+
+    def role_of(self, item: Mapping[str, Any]) -> str:
+        """The role an item is written in: its own, or the one it falls back to."""
+        return _known_role(item, self.roles)
+
+    def merged(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        """An item on top of what the meta template says of its role."""
+        return {**self.roles[self.role_of(item)], **item}
+
+    def turns(self, items: Turn) -> list[Turn]:
+        """Cut items into turns: a new one starts where a role's place does not increase."""
+        turns: list[Turn] = [[]]
+        last = -1
+        for item in items:
+            if isinstance(item, str):
+                turns[-1].append(item)
+                continue
+            place = self.places[_known_role(item, self.places)]
+            if place <= last:
+                turns.append([])
+            turns[-1].append(item)
+            last = place
+        return turns
+
+
+def _known_role(item: Mapping[str, Any], known: Mapping[str, Any]) -> str:
+    for name in ("role", "fallback_role"):
+        if item.get(name) in known:
+            return str(item[name])
+    raise DataError(
+        f"the role {item.get('role')!r} is not in the meta template, and its item names no fallback_role that is",
+        hint=f"Roles here: {', '.join(known)}.",
+    )
+
+
+def walk(dialogue: Sequence[Any], meta: MetaTemplate, *, strict: bool) -> Iterator[Loose | OneTurn]:
+    """The dialogue in reading order.
+
+    A string inside a round used to be read before that whole round; strict leaves it in its place.
+    """
+    open_sections: list[str] = []
+    waiting: Turn = []
+    for item in dialogue:
+        inside = open_sections[-1] if open_sections else "begin"
+        if is_mark(item):
+            opens = item["pos"] == "begin" or (item["section"] == "end" and inside != "end")
+            if opens:
+                if waiting:  # examples in the midst of a round
+                    yield from (OneTurn(turn, last=False) for turn in meta.turns(waiting))
+                    waiting = []
+                open_sections.append(item["section"])
+                continue
+            if not open_sections or open_sections.pop() != item["section"]:
+                raise DataError(f"the section {item['section']!r} closes without having been opened")
+            if inside in ("round", "ice"):
+                turns = meta.turns(waiting)
+                waiting = []
+                for index, turn in enumerate(turns):
+                    yield OneTurn(turn, last=inside == "round" and index == len(turns) - 1)
+        elif inside in ("round", "ice") and (strict or not isinstance(item, str)):
+            waiting.append(item)
+        else:
+            yield Loose(item)

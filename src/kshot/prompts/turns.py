@@ -1,0 +1,79 @@
+"""Conversations turn by turn: where a filled dialogue wants a reply, and what is said before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kshot.errors import DataError
+from kshot.prompts.dialogue import HOME_ROLES, Filled, Messages, PromptList
+from kshot.prompts.meta import is_mark, mark
+
+REPLIES = ("BOT", "assistant")
+QUESTIONS = ("HUMAN", "user")
+
+
+def reply_places(filled: PromptList | Messages) -> list[int]:
+    """The positions of the replies: the model's items in the round, not those of examples."""
+    return _places(filled, REPLIES)
+
+
+def _places(filled: PromptList | Messages, roles: Sequence[str]) -> list[int]:
+    sections: list[str] = []
+    places = []
+    for index, item in enumerate(filled):
+        if is_mark(item):
+            opens = item["pos"] == "begin" or (item["section"] == "end" and sections[-1:] != ["end"])
+            if opens:
+                sections.append(item["section"])
+            else:
+                del sections[-1:]
+        elif not isinstance(item, str) and item.get("role") in roles and (not sections or sections[-1] == "round"):
+            places.append(index)
+    return places
+
+
+def with_replies(filled: Filled, gold: Any = None) -> PromptList | Messages:
+    """The conversation with a place for each reply: after every question, where the template itself has none."""
+    if isinstance(filled, str):
+        filled = PromptList([mark("round", "begin"), {"role": "HUMAN", "prompt": filled}, mark("round", "end")])
+    if reply_places(filled):
+        return filled
+    answers = list(gold) if isinstance(gold, (list, tuple)) else [gold]
+    role, content = ("assistant", "content") if isinstance(filled, Messages) else ("BOT", "prompt")
+    result = type(filled)(filled)
+    for turn, place in reversed(list(enumerate(_places(filled, QUESTIONS)))):
+        answer = answers[turn] if turn < len(answers) and answers[turn] is not None else ""
+        result.insert(place + 1, {"role": role, content: str(answer)})
+    return result
+
+
+def before_reply(filled: PromptList | Messages, turn: int, replies: Sequence[str] | None) -> PromptList | Messages:
+    """All that is said before a reply; ``replies`` stand for those before it (None: the gold ones do)."""
+    place = reply_places(filled)[turn]
+    content = "content" if isinstance(filled, Messages) else "prompt"
+    said = type(filled)(dict(item) if isinstance(item, dict) else item for item in filled[:place])
+    if replies is not None:
+        for earlier, reply in zip(reply_places(said), replies, strict=False):
+            said[earlier][content] = reply
+    if isinstance(said, PromptList):
+        said.extend([{**filled[place], "prompt": ""}, mark("round", "end")])
+    return said
+
+
+def gold_replies(filled: PromptList | Messages) -> list[Any]:
+    """What the replies of a conversation should have been."""
+    content = "content" if isinstance(filled, Messages) else "prompt"
+    return [filled[place].get(content, "") for place in reply_places(filled)]
+
+
+def given_chat(value: Any) -> Messages | None:
+    """A column that holds a conversation already, as messages; None for any other value."""
+    if not isinstance(value, (list, tuple)) or not value or not all(isinstance(item, Mapping) for item in value):
+        return None
+    for item in value:
+        if item.get("role") not in HOME_ROLES or "content" not in item:
+            raise DataError(
+                f"a message of the conversation is {item!r:.80}", hint="Write dict(role='user', content=…)."
+            )
+    return Messages(dict(item) for item in value)

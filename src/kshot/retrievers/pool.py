@@ -1,0 +1,145 @@
+"""The rows a retriever works on: training and test rows, which row is which, and what their texts are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kshot.errors import BadValue
+
+Text: TypeAlias = Callable[[Any], str]
+
+ANSWERS = frozenset(
+    (
+        "answer",
+        "answers",
+        "completion",
+        "gold",
+        "label",
+        "labels",
+        "output",
+        "reference",
+        "solution",
+        "target",
+        "targets",
+    )
+)
+"""Columns taken for the answer where the dataset does not say which one it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Training and test rows, and the columns that hold questions and answers, where the dataset says so."""
+
+    train: Sequence[Any]
+    test: Sequence[Any]
+    input_columns: tuple[str, ...] = ()
+    output_column: str | None = None
+
+    def questions(self) -> tuple[str, ...]:
+        """The columns that make up a question: as declared, else all that are not known to hold an answer."""
+        if self.input_columns:
+            return self.input_columns
+        rows = self.train if len(self.train) else self.test
+        row = rows[0] if len(rows) else {}
+        if not isinstance(row, Mapping):
+            return ()
+        answers = ANSWERS if self.output_column is None else {self.output_column}
+        return tuple(str(name) for name in row if str(name).lower() not in answers)
+
+
+def read_pool(dataset: Any) -> Pool:
+    """Find the rows of a dataset: keys or attributes ``train`` and ``test``, those of what it wraps, or rows alone.
+
+    One sequence of rows is both train and test.
+    """
+    train, test = _part(dataset, "train"), _part(dataset, "test")
+    wrapped = _part(dataset, "dataset")
+    if train is None and test is None and wrapped is not None:
+        train, test = _part(wrapped, "train"), _part(wrapped, "test")
+        if train is None and test is None:
+            train = test = wrapped
+    if train is None and test is None:
+        train = test = dataset
+    for name, rows in (("train", train), ("test", test)):
+        if isinstance(rows, (str, Mapping)) or not (rows is None or hasattr(rows, "__getitem__")):
+            raise BadValue(
+                f"a retriever wants a dataset with train and test rows; its {name} rows are {type(rows).__name__}",
+                hint="Give an object or a dict with 'train' and 'test', or one list of rows.",
+            )
+    reader = _part(dataset, "reader")
+    declared = [source for source in (reader, dataset) if source is not None]
+    inputs = next((found for source in declared if (found := _part(source, "input_columns")) is not None), None)
+    output = next((found for source in declared if (found := _part(source, "output_column")) is not None), None)
+    columns = inputs.split() if isinstance(inputs, str) else tuple(inputs or ())
+    return Pool(() if train is None else train, () if test is None else test, tuple(columns), output)
+
+
+def _part(source: Any, name: str) -> Any:
+    if isinstance(source, Mapping):
+        return source.get(name)
+    return getattr(source, name, None)
+
+
+def text_of(pool: Pool, columns: str | Iterable[str] | None, text: Text | None) -> Text:
+    """How a row reads when rows are compared: your own ``text``, else these columns joined by a space."""
+    if text is not None:
+        return text
+    names = pool.questions() if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
+
+    def joined(row: Any) -> str:
+        if not isinstance(row, Mapping):
+            return str(row)
+        missing = [name for name in names if name not in row]
+        if missing:
+            have = ", ".join(map(str, row))
+            raise BadValue(f"examples are compared by the column {missing[0]!r}; a row has: {have}")
+        return " ".join(str(row[name]) for name in names)
+
+    if not names and any(isinstance(rows[0], Mapping) for rows in (pool.train, pool.test) if len(rows)):
+        raise BadValue("no column is left to compare rows by", hint="Name them: columns=['question'].")
+    return joined
+
+
+def own_rows(train: Sequence[Any], test: Sequence[Any]) -> list[int | None]:
+    """For each test row the training row that it is.
+
+    Two splits with equal rows throughout are the same rows, number by number; else a test row is a training row only
+    where both lists hold the very same object (a slice, a shuffle, repeated rows).
+    """
+    if train is test or (len(train) == len(test) and all(same(a, b) for a, b in zip(train, test, strict=True))):
+        return list(range(len(test)))
+    if not isinstance(train, (list, tuple)) or not isinstance(test, (list, tuple)):
+        return [None] * len(test)  # rows made on access have no lasting identity
+    held = {id(row): index for index, row in enumerate(train) if isinstance(row, Mapping)}
+    return [held.get(id(row)) for row in test]
+
+
+def twins(train: Sequence[Any], test: Sequence[Any], text: Text) -> list[tuple[int, ...]]:
+    """For each test row the training rows that say the same in every column both have."""
+    wanted = {text(row) for row in test}
+    groups: dict[str, list[int]] = {}
+    for index, row in enumerate(train):
+        key = text(row)
+        if key in wanted:
+            groups.setdefault(key, []).append(index)
+    if not groups:
+        return [()] * len(test)
+    return [tuple(i for i in groups.get(text(row), ()) if _says_the_same(train[i], row)) for row in test]
+
+
+def _says_the_same(left: Any, right: Any) -> bool:
+    if not isinstance(left, Mapping) or not isinstance(right, Mapping):
+        return same(left, right)
+    return all(same(left[name], right[name]) for name in left if name in right)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two values are equal; arrays, which have no single answer, by how they print."""
+    if left is right:
+        return True
+    try:
+        return bool(left == right)
+    except (TypeError, ValueError):
+        return repr(left) == repr(right)

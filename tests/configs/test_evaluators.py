@@ -1,0 +1,200 @@
+import math
+
+import pytest
+
+from kshot.configs.answers import cleaner, role_part
+from kshot.configs.cleanup import CLEANUPS
+from kshot.configs.corpus import AucRoc, Mcc
+from kshot.configs.evaluators import EVALUATORS, edits, evaluator
+from kshot.configs.formulas import boxed
+from kshot.errors import DataError
+from kshot.metrics import Metric
+from kshot.records import Gold, Sample
+
+
+def clean(name, text, **more):
+    return CLEANUPS[name](text, **more)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "answer"),
+    [
+        ("first_capital_postprocess", "the answer B, not C", "B"),
+        ("first_capital_postprocess", "none", ""),
+        ("last_capital_postprocess", "B or C?", "C"),
+        ("first_capital_postprocess_multi", "so ACD it is", "ACD"),
+        ("multiple_select_postprocess", "C and A and C", "AC"),
+        ("general_postprocess", "The cat, and a dog.", "cat"),
+        ("general_postprocess", " A  big\nthing", "big"),
+        ("gsm8k_postprocess", "3 + 4.5 is 7.5. Question: 9", "7.5"),
+        ("gsm8k_postprocess", "none", "NULL"),
+        ("gsm8k_dataset_postprocess", "First 3.\n#### 1,200", "1200"),
+        ("math_postprocess_v2", r"so \boxed{\frac{1}{2}} is it", r"\frac{1}{2}"),
+        ("math_postprocess_v2", "We think. The answer is $x = 12$. Good.", "12"),
+        ("math_postprocess", "Hm. The final answer is $42$. I hope", "42"),
+        ("humaneval_postprocess", "Sure:\n```python\ndef f():\n    return 1\n```\nbye", "def f():\n    return 1\n"),
+        ("humaneval_postprocess_v3", "```\na\n```\n```\nb\n```", "b\n"),
+        ("extract_non_reasoning_content", "<think>hm\nhm</think> yes", "yes"),
+        ("extract-non-reasoning-content", "hm hm</think> yes", "yes"),
+        ("bbh_mcq_postprocess", "So the answer is (C).", "C"),
+        ("bbh_freeform_postprocess", "so the answer is **left turn**.", "left turn"),
+        ("first_number_postprocess", "about 3.5 or 4", 3.5),
+        ("general_eval_wrapper_postprocess", "'yes'", "yes"),
+    ],
+)
+def test_clean_ups(name, text, answer):
+    assert clean(name, text) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("The answer is B", "B"),
+        ("A is wrong, so the answer is (C).", "C"),
+        ("The correct answer is: **D**", "D"),
+        ("答案是 C", "C"),
+        ("答案：B", "B"),
+        ("故选 D。", "D"),
+        ("B. because A is wrong", "B"),
+        (r"hence \boxed{C}", "C"),
+        ("C", "C"),
+        ("Answer: A", "A"),
+        ("nothing", ""),
+        ("I choose option (B) here", "B"),
+    ],
+)
+def test_first_option(text, answer):
+    assert clean("first_option_postprocess", text, options="ABCD") == answer
+
+
+def test_clean_ups_with_options():
+    assert clean("first_option_postprocess", "hmmB:", options="ABCD", cushion=False) == ""
+    assert clean("last_option_postprocess", "B then A", options="AB") == "A"
+    assert clean("last_option_postprocess", "none", options="AB") == ""
+    assert clean("match_answer_pattern", "Answer: 3\nAnswer: 4", answer_pattern=r"Answer: (\d)") == "4"
+    assert clean("xml_tag_postprocessor", "<a>1</a><a>2</a>", tag="<a>") == "2"
+    assert clean("think_pred_postprocess", "x [y]", re_pattern=r"\[(.)\]") == "y"
+    assert clean("general_eval_wrapper_postprocess", "['The b']", postprocess="general") == "b"
+
+
+def test_a_clean_up_that_fails_says_on_what():
+    with pytest.raises(DataError, match=r"first_option_postprocess fails on 'x'.*options"):
+        cleaner({"type": "first_option_postprocess"}, "here", {})("x")
+    with pytest.raises(DataError, match="kshot has no clean-up dreamt"):
+        cleaner({"type": "opencompass.utils.dreamt"}, "here", {})
+    assert cleaner({"type": "mine"}, "", {"mine": str.upper})("a") == "A"
+    assert cleaner(str.upper, "", {})("a") == "A"
+
+
+def test_boxed_braces_balance():
+    assert boxed(r"\boxed{a} and \boxed{\frac{1}{2}}") == r"\frac{1}{2}"
+    assert boxed(r"\boxed{a") is None
+    assert boxed("none") is None
+
+
+def test_a_role_part():
+    meta = {"round": [{"role": "BOT", "begin": "<b>", "end": "</b>"}]}
+    assert role_part("x<b>yes</b>no", "BOT", meta) == "yes"
+    assert role_part("plain", "BOT", meta) == "plain"
+    assert role_part("x", "BOT", None) == "x"
+
+
+def rate(name, prediction, reference, **options):
+    return evaluator({"type": name, **options}, "here", {}).rate(prediction, reference)
+
+
+@pytest.mark.parametrize(
+    ("name", "prediction", "reference", "value"),
+    [
+        ("AccEvaluator", "A", "A", 100),
+        ("AccEvaluator", "1", 1, 100),
+        ("AccEvaluator", "A ", "A", 0),
+        ("AccwithDetailsEvaluator", "B", "A", 0),
+        ("AccEvaluator", ("A", "B"), ["A", "C"], 50),
+        ("EMEvaluator", "the cat", ["A cat.", "dog"], 100),
+        ("EMEvaluator", "cow", "cat", 0),
+        ("TriviaQAEvaluator", "Well, the answer is Paris.\nReally", ["paris", "City of Light"], 100),
+        ("NQEvaluator", "rome", ["Paris"], 0),
+        ("Gsm8kEvaluator", "7.0", "7", 100),
+        ("Gsm8kEvaluator", "NULL", "7", 0),
+        ("MATHEvaluator", r"\frac12", r"\frac{1}{2}", 100),
+        ("MATHEvaluator", r"so \boxed{12}", r"\text{12}", 100),
+        ("MATHEvaluator", "1", "2", 0),
+        ("BBHEvaluator", "Left", "left", 100),
+        ("EDAccEvaluator", "the blue on", {"candidates": [["red"], "the blue one"], "label": 1}, 100),
+        ("SquadEvaluator", "the quick fox\nmore", ["a quick dog"], 50),
+        ("SquadEvaluator", "", "", 100),
+    ],
+)
+def test_evaluators(name, prediction, reference, value):
+    assert rate(name, prediction, reference) == pytest.approx(value)
+
+
+def test_rouge_and_bleu():
+    assert rate("RougeEvaluator", "a b c", "a b c")["ROUGE-1"] == pytest.approx(100)
+    metric = evaluator({"type": "BleuEvaluator"}, "", {})
+    import sacrebleu
+
+    said, truth = ["the cat sat on the mat today", "a dog"], ["the cat sat on a mat today", "the dog"]
+    assert metric(said, truth)["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(said, [truth]).score, abs=1e-6)
+
+
+def test_correlation_of_labels():
+    said, truth = list("aabbc"), list("abbbc")
+    assert Mcc()(said, truth)["MCC"] == pytest.approx(_mcc(said, truth))
+    assert Mcc()(["a", "a"], ["a", "a"])["MCC"] == 0
+
+
+def _mcc(said, truth):
+    """By covariances of indicator columns."""
+    labels, n = sorted({*said, *truth}), len(said)
+
+    def covariance(left, right):
+        total = 0.0
+        for label in labels:
+            x, y = [a == label for a in left], [b == label for b in right]
+            total += sum((i - sum(x) / n) * (j - sum(y) / n) for i, j in zip(x, y, strict=True))
+        return total
+
+    return 100 * covariance(said, truth) / math.sqrt(covariance(said, said) * covariance(truth, truth))
+
+
+def test_area_under_the_curve():
+    metric = AucRoc()([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7], [0.8, 0.2]], [0, 1, 0, 1])
+    assert metric == {"AUC": pytest.approx(50.0), "Accuracy": 50.0}
+    with pytest.raises(DataError, match="CLPInferencer"):
+        AucRoc()(["A"], [1])
+
+
+def test_corpus_values_cannot_be_summed():
+    metric = Mcc()
+    values = [metric.rate("a", "a")["MCC"], metric.rate("b", "b")["MCC"]]
+    assert metric.reduce("MCC", values) == 100
+    assert metric.reduce("MCC", [(1.0, 2.0)]) < -100  # like no figure there is
+
+
+def test_humaneval_runs_programs():
+    metric = evaluator({"type": "HumanEvalEvaluator", "k": [1, 10]}, "", {}).with_k([1, 2])
+    row = {"prompt": "def f(x):\n", "test": "def check(c):\n    assert c(1) == 2", "entry_point": "f"}
+    scores = metric.score(Sample("0", row, Gold("f")), ("    return x + 1", "    return x"))
+    assert scores == {"pass@1": 50.0, "pass@2": 100.0}
+    with pytest.raises(DataError, match="no column 'test'"):
+        metric.score(Sample("0", {"prompt": ""}, None), ("x",))
+
+
+def test_edits():
+    assert edits("kitten", "sitting") == 3
+    assert edits("", "ab") == 2
+
+
+def test_names_that_are_not_here():
+    with pytest.raises(DataError, match=r"here: kshot has no evaluator opencompass.x.Dream|no evaluator Dream"):
+        evaluator({"type": "opencompass.x.Dream"}, "here", {})
+    with pytest.raises(DataError, match="the judge has no prompt_template"):
+        evaluator({"type": "LMEvaluator"}, "here", {})
+
+    class Own(Metric):
+        name = "Own"
+
+    assert isinstance(evaluator({"type": Own}, "", {}), Own)
+    assert len(EVALUATORS) > 20

@@ -1,0 +1,199 @@
+import pytest
+
+from kshot.configs import ConfigSource, load
+from kshot.errors import DataError
+from tests.configs.written import ALL, ARC, GSM8K, MMLU, OWN, RACE, RAW, SUBJECTS, tree, write
+
+
+def test_loops_and_imports_of_a_package_that_is_not_installed(tmp_path):
+    config = load(write(tmp_path, RACE))
+    assert list(config.datasets) == ["race_datasets"]
+    middle, high = config.datasets["race_datasets"]
+    assert (middle.abbr, high.abbr, high["name"]) == ("race-middle", "race-high", "high")
+    kind = middle["type"]
+    assert kind == "RaceDataset"
+    assert kind.called == "ais_bench.benchmark.datasets.RaceDataset"
+    assert kind.at.endswith("config.py:6")
+    assert not config.strict
+
+
+def test_comprehensions_del_and_label_dicts(tmp_path):
+    config = load(write(tmp_path, ARC))
+    (arc,) = config.datasets["arc_datasets"]
+    assert list(arc.infer_cfg["prompt_template"]["template"]) == ["A", "B", "C", "D"]
+    assert "labels" not in config.variables
+
+
+def test_read_base_relative_and_absolute(tmp_path):
+    config = load(tree(tmp_path) / "eval_all.py")
+    assert set(config.datasets) == {"mmlu_datasets", "gsm8k_datasets", "datasets"}
+    assert [each.abbr for each in config.chosen] == ["mmlu_anatomy", "mmlu_virology", "mmlu_world_religions", "gsm8k"]
+    lengths = [each.inferencer["max_out_len"] for each in config.datasets["datasets"]]
+    assert lengths == [9, 9, 9, 11]  # as attribute and as item, shared by both variables
+    assert config.variables["work_dir"] == "outputs/here"
+    assert len(config.files) == 4
+    hint = config.datasets["mmlu_datasets"][2].infer_cfg["ice_template"]["template"]
+    assert hint.startswith("There is a single choice question about world religions.\n{input}")
+
+
+def test_a_package_elsewhere_is_found_by_its_root(tmp_path):
+    tree(tmp_path / "home")
+    away = tmp_path / "away"
+    away.mkdir()
+    path = write(
+        away,
+        "from mmengine.config import read_base\nwith read_base():\n    from opencompass.configs.datasets.gsm8k.gsm8k_gen import gsm8k_datasets\n",
+    )
+    with pytest.raises(DataError, match=r"config.py:3: there is no config 'opencompass.*config root"):
+        load(path)
+    assert load(path, config_root=tmp_path / "home").datasets["gsm8k_datasets"][0].abbr == "gsm8k"
+
+
+def test_what_two_files_read_is_not_shared(tmp_path):
+    write(tmp_path, "a_datasets = [dict(abbr='x', deep=dict(n=1))]\n", "base.py")
+    one = "from mmengine.config import read_base\nwith read_base():\n    from .base import a_datasets\na_datasets[0]['deep']['n'] = 2\nb_datasets = a_datasets\n"
+    write(tmp_path, one, "one.py")
+    both = "from mmengine.config import read_base\nwith read_base():\n    from .one import b_datasets\n    from .base import *\n"
+    config = load(write(tmp_path, both))
+    assert config.datasets["b_datasets"][0]["deep"] == {"n": 2}
+    assert config.datasets["a_datasets"][0]["deep"] == {"n": 1}
+
+
+def test_strict_unless_a_home_is_imported(tmp_path):
+    text = "from kshot.retrievers import RandomRetriever\nx_datasets = [dict(abbr='x', r=dict(type=RandomRetriever, ice_num=3))]\n"
+    config = load(write(tmp_path, text))
+    assert config.strict
+    assert config.datasets["x_datasets"][0].strict
+    assert config.datasets["x_datasets"][0]["r"] == {"type": "RandomRetriever", "ice_num": 3}
+
+
+def test_values_keep_their_kind(tmp_path):
+    text = "x_datasets = [dict(t=(1, (2,)), i={0: 'a', 1: 'b'}, s={3}, r=range(3), n=None, f=float('inf'), u='\\ud800', d={'$own': [0, 'x', 'y']})]\n"
+    (entry,) = load(write(tmp_path, text)).datasets["x_datasets"]
+    assert entry.body == {
+        "t": (1, (2,)), "i": {0: "a", 1: "b"}, "s": {3}, "r": [0, 1, 2], "n": None, "f": float("inf"), "u": "\ud800",
+        "d": {"$own": [0, "x", "y"]},
+    }  # fmt: skip
+
+
+def test_a_prompt_beside_the_file_can_be_read(tmp_path):
+    write(tmp_path, "think first", "hint.txt")
+    text = "import os\nhint = open(os.path.join(os.path.dirname(__file__), 'hint.txt')).read()\n"
+    assert load(write(tmp_path, text)).variables["hint"] == "think first"
+
+
+def test_a_name_without_equivalent_fails_only_when_used(tmp_path):
+    text = "from opencompass.utils import dreamt\nfrom lagent import ReAct\nimport torch\nx = dict(a=dreamt, b=ReAct.deep, c=torch.float16)\n"
+    held = load(write(tmp_path, text)).variables["x"]
+    assert [each.called for each in held.values()] == ["opencompass.utils.dreamt", "lagent.ReAct.deep", "torch.float16"]
+    with pytest.raises(
+        DataError, match=r"config.py:5: opencompass.utils.dreamt \(imported at .*config.py:1\) is called"
+    ):
+        load(write(tmp_path, text + "y = dreamt(3)\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = ", r"config.py:1: this is not Python"),
+        ("x = 1\ny = x / 0", r"config.py:2: the config fails: ZeroDivisionError"),
+        ("import no_such_package", r"config.py:1: .*there is no package 'no_such_package'"),
+        ("from .nothing import x", r"config.py:1: there is no config file .*nothing.py"),
+        ("from .config import x", r"import each other in a circle"),
+        ("a_datasets = [{}]\na_datasets[0]['a'] = a_datasets", r"RecursionError"),
+    ],
+)
+def test_broken_files(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        load(write(tmp_path, text))
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        load(tmp_path / "none.py")
+
+
+def test_files_of_every_style_load(tmp_path):
+    write(tmp_path, SUBJECTS, "mmlu_all_sets.py")
+    for text in (RACE, ARC, GSM8K, MMLU, RAW, OWN):
+        assert load(write(tmp_path, text)).datasets
+
+
+def test_models(tmp_path):
+    source = ConfigSource(tree(tmp_path) / "eval_all.py")
+    tiny, far = source.models
+    assert (tiny.spec, tiny.model_type, tiny.options) == (
+        "hf:some/model",
+        "base",
+        {"model_type": "base", "batch_size": 2},
+    )
+    with pytest.raises(DataError, match=r"'far' of the kind OpenAI \(imported at .*eval_all.py:5\).*-m MODEL"):
+        far.spec  # noqa: B018
+    assert "OpenAI" in ALL
+
+
+def test_a_file_with_one_reader_and_no_list(tmp_path):
+    text = "reader_cfg = dict(input_columns=['q'], output_column='a')\ninfer_cfg = dict(prompt_template=dict(type='PromptTemplate', template='{q}?'), retriever=dict(type='ZeroRetriever'), inferencer=dict(type='GenInferencer'))\n"
+    (one,) = load(write(tmp_path, text)).chosen
+    assert one.abbr == "config"
+    assert one.prompts(rows={"test": [{"q": "x", "a": "y"}]}) == ["x?"]
+
+
+IDIOMS = """
+from __future__ import annotations
+import os, re, json, math, random, itertools, functools, string, sys, datetime, collections, typing, pathlib
+from functools import partial
+from typing import List, Optional
+from mmengine.config import read_base
+import opencompass.datasets as ocd
+from opencompass.partitioners import NumWorkerPartitioner
+from opencompass.runners import LocalRunner
+from opencompass.tasks import OpenICLInferTask
+from opencompass.utils.text_postprocessors import first_option_postprocess
+try:
+    from opencompass.nothing.at.all import Gone
+except ImportError:
+    Gone = None
+with read_base():
+    from .base import *
+    from .pack import packed_datasets
+    from .groups.one import one_summary_groups, shared as renamed
+
+infer = dict(partitioner=dict(type=NumWorkerPartitioner, num_worker=8), runner=dict(type=LocalRunner, task=dict(type=OpenICLInferTask)))
+summarizer = dict(summary_groups=sum([v for k, v in locals().items() if k.endswith('_summary_groups')], []))
+_table = {k: v for k, v in zip('ab', itertools.count())}
+by_datasets = [dict(abbr='-'.join([d['abbr'], str(i)]), **{k: v for k, v in d.items() if k != 'abbr'}) for i, d in enumerate(base_datasets)]
+def prompt_of(name: str, *more: Optional[str]) -> str:
+    return f'{name!r:>10}' + ''.join(more)
+class Holder:
+    level = 3
+    names: List[str] = [f'n{i}' for i in range(level)]
+extra_datasets = [dict(abbr=name, prompt=prompt_of(name), type=ocd.X.Y, clean=partial(first_option_postprocess, options='AB')) for name in Holder.names]
+extra_datasets += [dict(abbr=x) for x in renamed if (y := x)]
+for d in extra_datasets:
+    d.setdefault('path', './data/x')
+    d.update(n=1)
+needle_datasets = ['only', 'names']
+lengths = sorted({len(d['abbr']) for d in extra_datasets}, key=lambda n: -n)
+if not os.environ.get('NOTHING'):
+    work_dir = os.path.join(os.getcwd(), 'out', datetime.datetime(2024, 1, 1).strftime('%Y'))
+del d
+"""
+
+
+def test_the_idioms_of_real_files(tmp_path):
+    for name in ("groups", "pack"):
+        (tmp_path / name).mkdir()
+    write(tmp_path, "_private = 1\nbase_datasets = [dict(abbr='b', n=2)]\n", "base.py")
+    write(tmp_path, "packed_datasets = [dict(abbr='p')]\n", "pack/__init__.py")
+    write(tmp_path, "one_summary_groups = [dict(name='g')]\nshared = ['s']\n", "groups/one.py")
+    config = load(write(tmp_path, IDIOMS + "x = _private\n"))
+    assert set(config.datasets) == {"base_datasets", "packed_datasets", "by_datasets", "extra_datasets"}
+    assert config.variables["summarizer"] == {"summary_groups": [{"name": "g"}]}
+    assert config.datasets["by_datasets"][0].body == {"abbr": "b-0", "n": 2}
+    extra = config.datasets["extra_datasets"]
+    assert [each.abbr for each in extra] == ["n0", "n1", "n2", "s"]
+    assert extra[0]["prompt"] == "      'n0'"
+    assert extra[0]["clean"]("The answer is B") == "B"
+    assert config.variables["infer"]["runner"]["task"]["type"].called == "opencompass.tasks.OpenICLInferTask"
+    config.close()

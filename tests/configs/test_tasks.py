@@ -1,0 +1,413 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from kshot import GenerationDataset, MultipleChoiceDataset
+from kshot.api import evaluate
+from kshot.backends import open_backend
+from kshot.configs import ConfigSource, entry, load, splits_of, task_of
+from kshot.configs.data import read_data
+from kshot.engine import MemoryMemo
+from kshot.errors import DataError, UsageError
+from kshot.metrics import Accuracy
+from kshot.records import Generate, Generated, Likelihood, Loglik, Scored
+from kshot.running import Run
+from kshot.settings import Settings
+from tests.configs.written import ARC, GSM8K, OWN, RAW, tree, write
+
+CAPITALS = [("France", "Paris"), ("Germany", "Berlin"), ("Italy", "Rome"), ("Peru", "Lima"), ("Cuba", "Havana")]
+ROWS = [{"country": country, "city": city, "n": str(i)} for i, (country, city) in enumerate(CAPITALS)]
+
+
+class Speaker:
+    """Answers generation by a function, likelihood by length; remembers what it was asked."""
+
+    name = fingerprint = "speaker"
+    answers = (Generate, Loglik)
+
+    def __init__(self, say=lambda text: "B."):
+        self.say, self.asked = say, []
+
+    def serve(self, waiting):
+        for request in waiting:
+            self.asked.append(request)
+            if isinstance(request, Generate):
+                yield request, Generated(self.say(request.prompt.text))
+            else:
+                yield (
+                    request,
+                    Scored(tuple(Likelihood(-float(len(t)) / 7 - t.count("o"), len(t)) for t in request.continuations)),
+                )
+
+
+def run(source, backend, judge=None, **options):
+    return Run(Settings(**options), MemoryMemo(), judge=judge).all([lambda: backend], [source])
+
+
+def values(result):
+    return {(row["task"], row["metric"]): row["value"] for row in result.results}
+
+
+def gen_entry(**more):
+    return {
+        "abbr": "cities",
+        "reader_cfg": {"input_columns": ["country"], "output_column": "city"},
+        "infer_cfg": {
+            "prompt_template": {"type": "PromptTemplate", "template": "The capital of {country} is"},
+            "retriever": {"type": "ZeroRetriever"},
+            "inferencer": {"type": "GenInferencer", "max_out_len": 6},
+        },
+        "eval_cfg": {"evaluator": {"type": "AccEvaluator"}},
+        **more,
+    }
+
+
+# ---- the same evaluation as a class ----
+
+
+class Cities(GenerationDataset):
+    """The same in free text, told right by the letter it begins with."""
+
+    instruction = "The capital of {country} is"
+    metrics = (Accuracy(),)
+    extra_model_args = {"max_tokens": 6}
+
+    def load_raw_dataset(self, *_):
+        self.evaluation_data = ROWS
+
+    def format_instance(self, row):
+        return {"country": row["country"]}
+
+    def post_processing(self, predictions):
+        return [next((c for c in text if c.isupper()), "") for text in predictions]
+
+    @property
+    def references(self):
+        return [[row["city"][0]] for row in ROWS]
+
+
+def test_generation_equals_the_class(tiny_llama):
+    rows = [{**row, "city": row["city"][0]} for row in ROWS]
+    made = gen_entry(
+        eval_cfg={"evaluator": {"type": "AccEvaluator"}, "pred_postprocessor": {"type": "first_capital_postprocess"}}
+    )
+    backend = open_backend(f"hf:{tiny_llama}")
+    ours = evaluate(backend, task_of(entry(made), {"test": rows}))
+    theirs = evaluate(backend, Cities)
+    for mine, other in zip(ours.samples, theirs.samples, strict=True):
+        assert (mine["prompt"], mine["response"], mine["answer"]) == (
+            other["prompt"],
+            other["response"],
+            other["answer"],
+        )
+        assert mine["scores"] == other["scores"]
+    assert ours.results[0]["value"] == theirs.results[0]["value"]
+    assert ours.results[0]["ci95"] == theirs.results[0]["ci95"]
+
+
+class Choices(MultipleChoiceDataset):
+    """Which whole sentence is least surprising."""
+
+    instruction = ""
+
+    def load_raw_dataset(self, *_):
+        self.evaluation_data = ROWS
+
+    def format_instance(self, row):
+        return {"options": [f"{row['country']}: {city}" for _, city in CAPITALS], "target_idx": int(row["n"])}
+
+
+@pytest.mark.parametrize("home", ["ais_bench", "opencompass", ""])
+def test_perplexity_equals_the_class(tiny_llama, home):
+    made = gen_entry(reader_cfg={"input_columns": ["country"], "output_column": "n"})
+    made["infer_cfg"] = {
+        "prompt_template": {
+            "type": "PromptTemplate",
+            "template": {str(i): f"{{country}}: {city}" for i, (_, city) in enumerate(CAPITALS)},
+        },
+        "retriever": {"type": "ZeroRetriever"},
+        "inferencer": {"type": "PPLInferencer"},
+    }
+    one = entry(made)
+    one.home = home
+    backend = open_backend(f"hf:{tiny_llama}")
+    ours = evaluate(backend, task_of(one, {"test": ROWS}))
+    assert len(ours.samples) == 5
+    if home == "opencompass":  # its losses are divided by one token more
+        for sample in ours.samples:
+            losses = [-each["logprob"] / (each["tokens"] + 1) for each in sample["response"]]
+            assert sample["answer"] == str(losses.index(min(losses)))
+        return
+    theirs = evaluate(backend, Choices)
+    assert [int(sample["answer"]) for sample in ours.samples] == [sample["answer"] for sample in theirs.samples]
+    assert [sample["scores"] for sample in ours.samples] == [sample["scores"] for sample in theirs.samples]
+    assert ours.results[0]["value"] == theirs.results[0]["value"]
+
+
+# ---- whole files ----
+
+
+@pytest.fixture
+def gsm8k_rows(tmp_path):
+    folder = tmp_path / "gsm"
+    folder.mkdir()
+    rows = [{"question": f"What is {i} + 1?", "answer": f"So\n#### {i + 1}"} for i in range(4)]
+    (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_a_config_file_runs(tmp_path, gsm8k_rows):
+    source = ConfigSource(write(tmp_path, GSM8K), data={"gsm8k": str(gsm8k_rows)})
+    backend = Speaker(lambda text: f"It is {int(text.rsplit('What is ')[-1][0]) // 2 + 1}.0, Question: 99")
+    result = run(source, backend)
+    assert values(result) == {("gsm8k", "Accuracy"): 25.0}
+    assert [sample["target"] for sample in result.samples] == ["1", "2", "3", "4"]
+    assert backend.asked[0] == Generate(backend.asked[0].prompt, max_tokens=64, stop=("Question:",))
+    assert backend.asked[0].prompt.text.endswith("It is 3.\n\nQuestion: What is 0 + 1?\nAnswer:")
+
+
+def test_the_user_wins_over_the_file(tmp_path, gsm8k_rows):
+    source = ConfigSource(write(tmp_path, GSM8K))
+    backend = Speaker()
+    run(
+        source,
+        backend,
+        max_tokens=3,
+        temperature=0.5,
+        limit=2,
+        model_type="chat",
+        system_prompt="Hm",
+        data=f"gsm8k={gsm8k_rows}",
+    )
+    assert len(backend.asked) == 2
+    asked = backend.asked[0]
+    assert (asked.max_tokens, asked.temperature, asked.seed) == (3, 0.5, 2023)
+    assert [message.role for message in asked.prompt.messages] == ["system", "user", "assistant", "user"]
+
+
+def test_models_bring_their_meta_template(tmp_path, gsm8k_rows):
+    home = tree(tmp_path)
+    source = ConfigSource(home / "eval_all.py", data={"gsm8k": str(gsm8k_rows)}, only=["gsm8k"])
+    backend = Speaker(lambda text: "B: 1\nH: 2")
+    backend.name = "tiny"
+    result = run(source, backend, limit=1)
+    assert backend.asked[0].prompt.text.startswith("H: Question: What is 1 + 2?\nAnswer:\nB: It is 3.\n\nH: Question:")
+    assert backend.asked[0].prompt.text.endswith("Answer:\nB: ")
+    assert backend.asked[0].max_tokens == 11
+    assert result.samples[0]["answer"] == "1"  # BOT's part alone
+    with pytest.raises(DataError, match=r"no entry other.*mmlu_anatomy"):
+        list(ConfigSource(home / "eval_all.py", only=["other"]).tasks(Settings()))
+
+
+def test_averages_over_the_entries_of_a_variable(tmp_path):
+    rows = tmp_path / "mmlu"
+    for name in ("anatomy", "virology", "world_religions"):
+        (rows / name).mkdir(parents=True)
+        for split in ("dev", "test"):
+            lines = [{"question": f"{name} {split} {i}", "choices": list("wxyz"), "answer": i % 2} for i in range(3)]
+            (rows / name / f"{split}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    home = tree(tmp_path)
+    source = ConfigSource(home / "datasets/mmlu/mmlu_gen.py", data={"MMLUDataset": str(rows)})
+    result = run(source, Speaker(lambda text: "The answer is B" if "anatomy test" in text else "A"))
+    assert values(result)["mmlu_anatomy", "Accuracy"] == pytest.approx(100 / 3)
+    assert values(result)["mmlu_virology", "Accuracy"] == pytest.approx(200 / 3)
+    assert values(result)["mmlu_datasets[Macro Average]", "Accuracy"] == pytest.approx(500 / 9)
+
+
+def test_rows_of_the_hub_get_the_columns_of_the_original(tmp_path):
+    arc = load(write(tmp_path, ARC)).datasets["arc_datasets"][0]
+    row = {"question": "Q?", "choices": {"text": ["a", "b", "c", "d"], "label": ["1", "2", "3", "4"]}, "answerKey": "2"}
+    (tmp_path / "arc.jsonl").write_text(json.dumps(row))
+    (found,) = splits_of(arc, {"ARC-c": str(tmp_path / "arc.jsonl")})
+    assert found == {"question": "Q?", "textA": "a", "textB": "b", "textC": "c", "textD": "d", "answerKey": "B"}
+
+
+def test_a_judge(tmp_path):
+    made = load(write(tmp_path, RAW)).datasets["raw_datasets"][0]
+    task = task_of(
+        made,
+        {"test": [{"question": "2+2", "answer": "4"}, {"question": "3+3", "answer": "6"}]},
+        Settings(model_type="chat"),
+    )
+    judge = Speaker(lambda text: "A" if "Said: 4" in text and "Gold: 4" in text else "B")
+    judge.name = "judge"
+
+    class One:
+        label = "raw"
+
+        def tasks(self, *_):
+            yield task
+
+        def totals(self, _):
+            return iter(())
+
+    result = run(One(), Speaker(lambda text: "4"), judge)
+    assert values(result) == {("raw", "Accuracy"): 50.0}
+    assert judge.asked[0].to == "judge"
+    assert judge.asked[0].prompt.messages[0].content == "You judge."
+
+
+def test_functions_and_evaluators_of_the_config(tmp_path):
+    config = load(write(tmp_path, OWN))
+    made = config.datasets["own_datasets"][0]
+    rows = [{"q": "x" * i, "a": "y"} for i in range(1, 4)]
+    result = evaluate(Speaker(lambda text: f"the {text}, and"), task_of(made, {"test": rows}))
+    assert [sample["answer"] for sample in result.samples] == ["X?", "XX?", "XXX?"]
+    found = values(result)
+    assert found["own", "spread"] == 4
+    assert found["own", "kept"] == 100
+    config.close()
+
+
+# ---- inferencers and repeats ----
+
+
+def test_repeats_give_avg_pass_and_cons():
+    said = iter(["Paris", "Rome", "Paris", "Oslo"] * 2)
+    made = gen_entry(n=4, k=[1, 2])
+    backend = Speaker(lambda text: next(said))
+    result = evaluate(backend, task_of(entry(made), {"test": ROWS[:2]}))
+    assert {row["metric"]: row["value"] for row in result.results} == pytest.approx(
+        {"avg@4": 25.0, "pass@1": 25.0, "cons@1": 50.0, "pass@2": 100 * (1 - 1 / 6) / 2, "cons@2": 50.0}
+    )
+    assert sorted(request.replica for request in backend.asked) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert "temperature 0 becomes 1" in result.notes[0]
+
+
+def test_option_probability():
+    made = gen_entry(reader_cfg={"input_columns": ["country"], "output_column": "city"})
+    made["infer_cfg"]["inferencer"] = {"type": "CLPInferencer"}
+    rows = [{**row, "choices": ["Oslo o", row["city"]]} for row in ROWS]
+    result = evaluate(Speaker(), task_of(entry(made), {"test": rows}))
+    assert result.results[0]["value"] == 100
+    made["eval_cfg"] = {"evaluator": {"type": "AUCROCEvaluator"}}
+    rows = [{**row, "city": i % 2, "choices": ["o", "oo" if i % 2 == 0 else ""]} for i, row in enumerate(ROWS)]
+    result = evaluate(Speaker(), task_of(entry(made), {"test": rows}))
+    assert {row["metric"]: row["value"] for row in result.results} == {"AUC": 100.0, "Accuracy": 100.0}
+    with pytest.raises(DataError, match="finds no options"):
+        evaluate(Speaker(), task_of(entry(made), {"test": [{"country": "x", "city": 1}]}))
+
+
+def test_likelihood_of_the_answer_alone():
+    made = gen_entry()
+    made["infer_cfg"] = {
+        "prompt_template": {
+            "type": "PromptTemplate",
+            "template": {"Paris": "{country}:</S> Paris", "Oslo": "{country}:</S> Oslo o"},
+            "sep_token": "</S>",
+        },
+        "retriever": {"type": "ZeroRetriever"},
+        "inferencer": {"type": "LLInferencer"},
+    }
+    backend = Speaker()
+    result = evaluate(backend, task_of(entry(made), {"test": ROWS[:1]}))
+    assert [(r.prompt.text, r.continuations) for r in backend.asked] == [("France:", (" Paris", " Oslo o"))]
+    assert result.results[0]["value"] == 100
+    del made["infer_cfg"]["prompt_template"]["sep_token"]
+    with pytest.raises(DataError, match="no separator"):
+        evaluate(backend, task_of(entry(made), {"test": ROWS[:1]}))
+
+
+def test_self_consistency_takes_the_majority():
+    said = iter(["Paris", "Rome", "Rome"])
+    made = gen_entry()
+    made["infer_cfg"]["inferencer"] = {
+        "type": "SCInferencer",
+        "sc_size": 3,
+        "generation_kwargs": {"do_sample": True, "temperature": 0.7, "top_k": 40},
+    }
+    backend = Speaker(lambda text: next(said))
+    result = evaluate(backend, task_of(entry(made), {"test": ROWS[2:3]}))
+    assert result.samples[0]["answer"] == "Rome"
+    assert {(r.temperature, r.top_k) for r in backend.asked} == {(0.7, 40)}
+
+
+@pytest.mark.parametrize(
+    ("mode", "asked", "answer"),
+    [
+        ("every", ["one", "one\nR1\ntwo"], ["R1", "R2"]),
+        ("every_with_gt", ["one", "one\n1\ntwo"], ["R1", "R2"]),
+        ("last", ["one\n1\ntwo"], ["R1"]),
+    ],
+)
+def test_conversations(mode, asked, answer):
+    made = gen_entry(reader_cfg={"input_columns": ["q"], "output_column": "a"})
+    made["infer_cfg"] = {
+        "prompt_template": {
+            "type": "MultiTurnPromptTemplate",
+            "template": {"round": [{"role": "HUMAN", "prompt": "{q}"}, {"role": "BOT", "prompt": "{a}"}]},
+        },
+        "retriever": {"type": "ZeroRetriever"},
+        "inferencer": {"type": "MultiTurnGenInferencer", "infer_mode": mode},
+    }
+    said = iter(["R1", "R2"])
+    backend = Speaker(lambda text: next(said))
+    result = evaluate(backend, task_of(entry(made), {"test": [{"q": ["one", "two"], "a": ["1", "2"]}]}))
+    assert [request.prompt.text for request in backend.asked] == asked
+    assert list(result.samples[0]["answer"]) == answer
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"eval_cfg": {}}, "no evaluator"),
+        (
+            {"eval_cfg": {"evaluator": {"type": "DreamEvaluator"}}},
+            "kshot has no evaluator DreamEvaluator.*AccEvaluator",
+        ),
+        (
+            {"eval_cfg": {"evaluator": {"type": "AccEvaluator"}, "pred_postprocessor": {"type": "dreamt"}}},
+            "kshot has no clean-up dreamt",
+        ),
+        ({"n": 2, "k": "x"}, "k is 'x'"),
+        ({"n": 2, "k": 3}, "asked 2 times"),
+        ({"n": 2, "eval_cfg": {"evaluator": {"type": "MccEvaluator"}}}, "whole corpus"),
+    ],
+)
+def test_what_cannot_be_compiled(change, message):
+    with pytest.raises(DataError, match=message):
+        task_of(entry(gen_entry(**change)), {"test": ROWS})
+
+
+def test_rows_that_are_nowhere(tmp_path):
+    made = entry(gen_entry(type="DreamDataset", path="no/where"))
+    with pytest.raises(DataError, match=r"no loader DreamDataset.*--data cities=FILE_OR_FOLDER"):
+        splits_of(made)
+    with pytest.raises(DataError, match="no such file or folder"):
+        splits_of(made, {"cities": str(tmp_path / "none")})
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="folder with train and test files"):
+        splits_of(made, {"cities": str(tmp_path / "empty")})
+    with pytest.raises(UsageError, match="--data NAME=FILE_OR_FOLDER"):
+        read_data(["x"])
+
+
+def test_rows_of_listed_files(tmp_path):
+    (tmp_path / "dev.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    body = gen_entry(type="HFDataset", path="json", data_files=str(tmp_path / "dev.jsonl"), split="train")
+    assert list(splits_of(entry(body))) == ["train"]
+    body["data_files"] = {"test": [str(tmp_path / "dev.jsonl")] * 2}
+    assert len(splits_of(entry(body))["test"]) == 10
+    body["data_files"] = "gone.jsonl"
+    with pytest.raises(DataError, match=r"no such file.*--data cities="):
+        splits_of(entry(body))
+
+
+def test_rows_by_path(tmp_path):
+    (tmp_path / "train.jsonl").write_text(json.dumps(ROWS[0]))
+    (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    made = entry(gen_entry(type="DreamDataset", path=str(tmp_path)))
+    assert {name: len(rows) for name, rows in splits_of(made).items()} == {"train": 1, "test": 5}
+    assert Path(made["path"]).is_dir()
+
+
+def test_prompts_can_be_seen_whatever_the_evaluator(tmp_path, gsm8k_rows):
+    text = GSM8K.replace("Gsm8kEvaluator", "DreamEvaluator").replace("gsm8k_postprocess", "dreamt")
+    source = ConfigSource(write(tmp_path, text), data={"gsm8k": str(gsm8k_rows)})
+    (task,) = source.previews(Settings(limit=2))
+    first, _ = task.samples
+    (request,) = next(task.ask(first))
+    assert request.prompt.text.endswith("Question: What is 0 + 1?\nAnswer:")
+    with pytest.raises(DataError, match=r"kshot has no evaluator opencompass.datasets.DreamEvaluator"):
+        list(source.tasks(Settings()))

@@ -1,0 +1,245 @@
+"""What all retrievers share: datasets of many shapes, order, budget, what rows are compared by, errors."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from kshot.errors import BadValue, KshotError, UsageError
+from kshot.retrievers import (
+    RETRIEVERS,
+    BM25Retriever,
+    FixKRetriever,
+    RandomRetriever,
+    Retriever,
+    TopkRetriever,
+    ZeroRetriever,
+    make,
+    select,
+)
+from kshot.retrievers.making import CLASSES, accepted, retriever_class
+from kshot.retrievers.pool import own_rows, read_pool, text_of, twins
+
+TRAIN = [
+    {"q": "red apple", "a": "fruit"},
+    {"q": "red apple pie", "a": "cake"},
+    {"q": "green car", "a": "car"},
+    {"q": "red car", "a": "car"},
+]
+TEST = [{"q": "red apple pie with cream", "a": "cake"}]
+DATA = {"train": TRAIN, "test": TEST}
+NEAREST = [1, 0, 3]
+
+
+def bm25(**options):
+    return BM25Retriever(DATA, **{"ice_num": 3, "columns": "q", **options}).retrieve()[0]
+
+
+def test_the_order_of_examples_is_a_choice():
+    assert bm25() == NEAREST[::-1]
+    assert bm25(strict=False) == NEAREST
+    assert bm25(order="nearest_last") == NEAREST[::-1]
+    assert bm25(order="nearest_first") == NEAREST
+    shuffled = {tuple(bm25(order="random", seed=seed)) for seed in range(40)}
+    assert {tuple(sorted(each)) for each in shuffled} == {tuple(sorted(NEAREST))}
+    assert len(shuffled) == 6
+    assert bm25(order="random", seed=3) == bm25(order="random", seed=3)
+    with pytest.raises(BadValue, match="order is 'best'; it must be one of nearest_last"):
+        bm25(order="best")
+
+
+def count(text):
+    return len(text.split())
+
+
+def test_a_budget_drops_whole_examples_the_least_near_first():
+    # words with the answer: row 1 has 4, row 0 has 3, row 3 has 3
+    kept = {limit: bm25(max_tokens=limit, count=count) for limit in (0, 3, 4, 6, 7, 9, 10, 99)}
+    assert kept == {0: [], 3: [], 4: [1], 6: [1], 7: [0, 1], 9: [0, 1], 10: [3, 0, 1], 99: [3, 0, 1]}
+    assert bm25(max_tokens=7, count=count, order="nearest_first") == [1, 0]
+    assert bm25(max_tokens=2, count=lambda text: 1) == [0, 1]
+    assert bm25(max_tokens=9, count=count, shown=lambda row: "a b c d e") == [1]
+    assert RandomRetriever(DATA, ice_num=4, max_tokens=2, count=lambda text: 1, seed=0).retrieve() == [[2, 3]]
+    with pytest.raises(BadValue, match="nothing that counts tokens"):
+        bm25(max_tokens=7)
+
+
+def test_the_budget_counts_what_a_reader_declares_and_asks_once_per_example():
+    seen = []
+    data = SimpleNamespace(**DATA, reader=SimpleNamespace(input_columns="q", output_column="a"))
+    made = FixKRetriever(data, [0, 0, 3], max_tokens=99, count=lambda text: seen.append(text) or 1)
+    assert made.retrieve() == [[0, 0, 3]]
+    assert seen == ["red apple fruit\n", "red car car\n"]
+    assert FixKRetriever(["x y", "z"], [0], strict=False, max_tokens=2, count=count).retrieve() == [[0], [0]]
+
+
+class Splits(dict):
+    """A reader that holds its splits."""
+
+
+@pytest.mark.parametrize(
+    "dataset",
+    [
+        DATA,
+        SimpleNamespace(**DATA),
+        SimpleNamespace(dataset=DATA),
+        Splits(DATA),
+        SimpleNamespace(dataset=SimpleNamespace(**DATA), input_columns=["q"], output_column="a"),
+        SimpleNamespace(**DATA, reader={"input_columns": "q", "output_column": "a"}),
+        {**DATA, "input_columns": "q"},
+    ],
+)
+def test_datasets_come_in_many_shapes(dataset):
+    pool = read_pool(dataset)
+    assert (pool.train, pool.test, pool.questions()) == (TRAIN, TEST, ("q", "a") if not declared(dataset) else ("q",))
+    assert RandomRetriever(dataset, ice_num=2).retrieve() == RandomRetriever(DATA, ice_num=2).retrieve()
+
+
+def declared(dataset):
+    return any(
+        (hasattr(dataset, n) or (isinstance(dataset, dict) and n in dataset)) for n in ("reader", "input_columns")
+    )
+
+
+def test_rows_alone_are_both_train_and_test():
+    assert read_pool(TRAIN).train is read_pool(TRAIN).test
+    assert read_pool(SimpleNamespace(dataset=TRAIN)).test is TRAIN
+    with pytest.raises(BadValue, match="a dataset with train and test rows"):
+        RandomRetriever(7)
+    with pytest.raises(BadValue, match="its train rows are str"):
+        RandomRetriever("rows.jsonl")
+    with pytest.raises(BadValue, match="its train rows are dict"):
+        RandomRetriever({"validation": []})
+
+
+def test_answers_are_not_compared():
+    pool = read_pool({"train": [{"text": "a", "extra": "b", "Label": "c"}], "test": []})
+    assert pool.questions() == ("text", "extra")
+    assert text_of(pool, None, None)(pool.train[0]) == "a b"
+    assert text_of(pool, ["extra"], None)(pool.train[0]) == "b"
+    assert text_of(pool, None, str)(pool.train[0]) == str(pool.train[0])
+    named = read_pool({"train": [{"answer": "a", "x": 1}], "test": [], "output_column": "x"})
+    assert named.questions() == ("answer",)
+    with pytest.raises(BadValue, match="compared by the column 'no'; a row has: text, extra, Label"):
+        text_of(pool, "no", None)(pool.train[0])
+    with pytest.raises(BadValue, match="no column is left"):
+        BM25Retriever({"train": [{"label": "c"}], "test": [{"label": "d"}]}).retrieve()
+
+
+def test_columns_decide_what_is_near():
+    data = {"train": [{"x": "red", "y": "green"}, {"x": "green", "y": "red"}], "test": [{"x": "red", "y": "red"}]}
+    assert BM25Retriever(data, columns="x").retrieve() == [[0]]
+    assert BM25Retriever(data, columns=["y"]).retrieve() == [[1]]
+    assert BM25Retriever(data, text=lambda row: row["y"]).retrieve() == [[1]]
+
+
+def test_which_row_is_which():
+    assert own_rows(TRAIN, TRAIN) == [0, 1, 2, 3]
+    assert own_rows(TRAIN, [dict(row) for row in TRAIN]) == [0, 1, 2, 3]
+    assert own_rows(TRAIN, [dict(row) for row in TRAIN[:2]]) == [None, None]
+    assert own_rows(TRAIN, [TRAIN[2], TRAIN[2], TEST[0]]) == [2, 2, None]
+    arrays = [{"v": np.zeros(2)}, {"v": np.ones(2)}]
+    assert own_rows(arrays, [{"v": np.zeros(2)}, {"v": np.ones(2)}]) == [0, 1]
+    assert own_rows(arrays, [{"v": np.zeros(2)}, {"v": np.zeros(2)}]) == [None, None]
+    assert own_rows(range(3), range(2)) == [None, None]
+    unanswered = [{"q": "red car"}, {"q": "red car", "a": "bus"}, {"q": "blue"}]
+    assert twins(TRAIN, unanswered, lambda row: row["q"]) == [(3,), (), ()]
+    assert twins(["a", "b", "a"], ["a"], str) == [(0, 2)]
+
+
+@pytest.mark.parametrize("name", ["bm25", "topk", "mmr", "dpp", "votek", "window", "balanced", "random"])
+def test_no_row_is_ever_its_own_example(name):
+    rng = np.random.default_rng(0)
+    rows = [{"q": f"word{i % 7} word{i % 5}", "answer": str(i % 2), "id": i} for i in range(40)]
+    options = {} if name not in {"topk", "mmr", "dpp", "votek"} else {"vectors": (vs := rng.normal(size=(40, 4)), vs)}
+    found = make(name, rows, 5, columns="q", **options).retrieve()
+    assert all(row not in each and len(set(each)) == 5 for row, each in enumerate(found))
+    if name != "random":  # what is near is itself, where nobody minds
+        shown = make(name, rows, 5, columns="q", exclude_self=False, **options).retrieve()
+        assert len(shown) == 40
+
+
+def test_a_copy_of_the_test_row_is_hidden_from_it():
+    data = {"train": [*TRAIN, dict(TEST[0])], "test": TEST}
+    assert 4 not in BM25Retriever(data, ice_num=3).retrieve()[0]
+    assert BM25Retriever(data, ice_num=3, strict=False).retrieve()[0][0] == 4
+    assert BM25Retriever(data, ice_num=3, exclude_self=[1]).retrieve()[0][-1] == 4
+    with pytest.raises(BadValue, match="ice_num is 5; the training set has 5 rows, and 1 of them"):
+        BM25Retriever(data, ice_num=5).retrieve()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"ice_num": -1}, "ice_num is -1"),
+        ({"ice_num": 1.5}, "ice_num is 1.5"),
+        ({"ice_num": True}, "ice_num is True"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**32}, "must be below"),
+        ({"max_tokens": -2, "count": len}, "max_tokens is -2"),
+    ],
+)
+def test_impossible_options(options, text):
+    with pytest.raises(BadValue, match=text) as caught:
+        RandomRetriever(DATA, **options)
+    assert isinstance(caught.value, UsageError)
+    assert isinstance(caught.value, ValueError)
+
+
+# ---- by name ----
+
+
+def test_every_listed_retriever_can_be_made():
+    assert list(RETRIEVERS) == list(CLASSES)
+    vectors = (np.eye(4), np.ones((1, 4)))
+    for name in RETRIEVERS:
+        options = {"vectors": vectors} if "vectors" in accepted(retriever_class(name)) else {}
+        options |= {"label": "a"} if name == "balanced" else {}
+        made = make(name, DATA, 2, 5, **options)
+        assert isinstance(made, Retriever)
+        assert [len(each) for each in made.retrieve()] == [0 if name == "zero" else 2]
+        assert select(made)(0) == made.retrieve()[0]
+        assert made.facts["retriever"] == CLASSES[name]
+        assert type(make(CLASSES[name], DATA, 2, **options)) is type(made)
+
+
+def test_names_and_options_that_do_not_exist():
+    with pytest.raises(UsageError, match=r"no retriever 'best'. Retrievers: zero, fixk"):
+        make("best", DATA)
+    with pytest.raises(UsageError, match=r"'random' has no option 'colums'. Options: columns, count"):
+        make("random", DATA, 2, colums="q")
+    assert make("fixk", DATA, 2).retrieve() == [[0, 1]]
+    assert make("fixk", DATA, 2, fix_id_list=[3]).retrieve() == [[3]]
+    with pytest.raises(KshotError, match="the training set has 4 rows"):
+        make("fixk", DATA, 9)
+    assert isinstance(make("Zero", DATA), ZeroRetriever)
+    assert isinstance(make("SlidingWindow", DATA), retriever_class("window"))
+
+
+def test_the_house_has_no_other_names():
+    import kshot.retrievers
+
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        kshot.retrievers.Nothing  # noqa: B018
+    assert all(getattr(kshot.retrievers, name) for name in kshot.retrievers.__all__)
+
+
+def test_a_retriever_of_your_own_needs_one_method():
+    class First(Retriever):
+        def ranked(self):
+            return ([0] for _ in self.test)
+
+    assert First(DATA).retrieve() == [[0]]
+    with pytest.raises(NotImplementedError):
+        Retriever(DATA).retrieve()
+    assert TopkRetriever(DATA, vectors={"train": np.eye(4), "test": np.eye(4)[2:3]}).retrieve() == [[2]]
+
+
+def test_datasets_of_the_hub_library_are_datasets():
+    hub = pytest.importorskip("datasets")
+    same = hub.Dataset.from_list(TRAIN)
+    for data in (hub.DatasetDict(train=same, test=hub.Dataset.from_list(TRAIN)), same):
+        assert RandomRetriever(data, ice_num=3).retrieve() == RandomRetriever(TRAIN, ice_num=3).retrieve()
+        assert BM25Retriever(data, ice_num=3).retrieve() == BM25Retriever(TRAIN, ice_num=3).retrieve()
+    apart = hub.DatasetDict(train=same, test=hub.Dataset.from_list(TEST))
+    assert BM25Retriever(apart, ice_num=3, columns="q").retrieve() == [NEAREST[::-1]]

@@ -1,0 +1,126 @@
+"""BM25 agrees with a plain sum over words, with the package bm25s, and with what it says of ties."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from kshot.errors import BadValue
+from kshot.retrievers import BM25Retriever
+from kshot.retrievers import bm25 as module
+from kshot.retrievers.bm25 import Bm25Index, tokens, words
+
+
+def plain_scores(docs, query, variant="lucene", k1=1.5, b=0.75):
+    """BM25 word by word, row by row."""
+    n, average = len(docs), sum(map(len, docs)) / len(docs)
+    df = Counter(word for doc in docs for word in set(doc))
+    idf = {w: math.log(1 + (n - f + 0.5) / (f + 0.5)) for w, f in df.items()}
+    if variant == "okapi":
+        idf = {w: math.log(n - f + 0.5) - math.log(f + 0.5) for w, f in df.items()}
+        floor = 0.25 * sum(idf.values()) / len(idf)
+        idf = {w: floor if value < 0 else value for w, value in idf.items()}
+    scores = []
+    for doc in docs:
+        score = 0.0
+        for word in query:
+            tf = doc.count(word)
+            if tf:
+                times = (k1 + 1) if variant == "okapi" else 1
+                score += idf[word] * tf * times / (tf + k1 * (1 - b + b * len(doc) / average))
+        scores.append(score)
+    return scores
+
+
+def texts(rng, many, vocabulary, longest):
+    weights = 1 / np.arange(1, vocabulary + 1)
+    return [
+        [f"w{word}" for word in rng.choice(vocabulary, rng.integers(0, longest), p=weights / weights.sum())]
+        for _ in range(many)
+    ]
+
+
+def dataset(docs, queries):
+    return {
+        "train": [{"q": " ".join(d), "answer": 1} for d in docs],
+        "test": [{"q": " ".join(q), "answer": 2} for q in queries],
+    }
+
+
+def brute(docs, queries, k, **options):
+    chosen = []
+    for query in queries:
+        scores = [round(score, 10) for score in plain_scores(docs, query, **options)]
+        chosen.append(sorted(range(len(docs)), key=lambda i: (-scores[i], i))[:k])
+    return chosen
+
+
+@pytest.mark.parametrize("variant", ["lucene", "okapi"])
+@pytest.mark.parametrize(("seed", "vocabulary", "longest"), [(0, 12, 8), (1, 60, 30), (2, 400, 40), (3, 3, 5)])
+def test_it_agrees_with_brute_force(seed, vocabulary, longest, variant, monkeypatch):
+    rng = np.random.default_rng(seed)
+    docs, queries = texts(rng, 150, vocabulary, longest), texts(rng, 40, vocabulary + 5, longest)
+    expected = brute(docs, queries, 6, variant=variant)
+    for share, block in ((0.1, 2**26), (2.0, 2**26), (0.0, 4 * 150 * 7)):  # some, none, and seven common words a block
+        monkeypatch.setattr(module, "DENSE_SHARE", share)
+        monkeypatch.setattr(module, "BLOCK_BYTES", block)
+        monkeypatch.setattr("kshot.retrievers.ranking.BLOCK_BYTES", block)
+        made = BM25Retriever(dataset(docs, queries), ice_num=6, variant=variant, columns="q", order="nearest_first")
+        assert made.retrieve() == expected
+
+
+def test_it_agrees_with_brute_force_on_many_rows():
+    rng = np.random.default_rng(9)
+    docs, queries = texts(rng, 3000, 500, 20), texts(rng, 12, 500, 20)
+    found = BM25Retriever(dataset(docs, queries), ice_num=8, order="nearest_first").retrieve()
+    assert found == brute(docs, queries, 8)
+
+
+def test_k1_and_b_count():
+    rng = np.random.default_rng(4)
+    docs, queries = texts(rng, 80, 40, 20), texts(rng, 20, 40, 20)
+    made = BM25Retriever(dataset(docs, queries), ice_num=4, k1=0.9, b=0.4, order="nearest_first")
+    assert made.retrieve() == brute(docs, queries, 4, k1=0.9, b=0.4)
+    assert made.facts["k1"] == 0.9
+
+
+def test_it_scores_as_bm25s_does():
+    bm25s = pytest.importorskip("bm25s")
+    rng = np.random.default_rng(5)
+    docs, queries = texts(rng, 200, 80, 30), [q for q in texts(rng, 20, 80, 30) if q]
+    peer = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend="numpy")
+    peer.index(docs, show_progress=False)
+    index = Bm25Index(docs)
+    everything = np.arange(len(docs))
+    for query in queries:
+        asked = [index._known(query)]
+        mine = index._exact(asked, np.zeros(len(docs), dtype=np.intp), everything)
+        np.testing.assert_allclose(mine, peer.get_scores(query), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(mine, index._scores(asked)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_ties_go_to_the_lower_number_and_nothing_in_common_is_no_error():
+    docs = [["a"], ["b", "a"], ["a", "b"], ["c"], ["b", "a"]] * 400
+    found = BM25Retriever(dataset(docs, [["zzz"], [], ["a", "b"]]), ice_num=4, order="nearest_first").retrieve()
+    assert found == [[0, 1, 2, 3], [0, 1, 2, 3], [1, 2, 4, 6]]
+    empty = {"train": [{"q": ""}, {"q": ""}], "test": [{"q": "x"}]}
+    assert BM25Retriever(empty, ice_num=2, order="nearest_first").retrieve() == [[0, 1]]
+    assert BM25Retriever({"train": [], "test": [{"q": "x"}]}, ice_num=0).retrieve() == [[]]
+    assert BM25Retriever({"train": [{"q": "x"}], "test": []}).retrieve() == []
+
+
+def test_words_and_tokens():
+    assert words("The cat's  Hat, 3.5!") == ["the", "cat", "s", "hat", "3", "5"]
+    assert words("什么是AI模型") == ["什", "么", "是", "ai", "模", "型"]
+    assert tokens("The cat, 什么") == ["The", "cat", ",", "什么"]
+    made = BM25Retriever(dataset([["a-b"], ["c"]], [["a-b"]]), tokenize=str.split)
+    assert made.retrieve() == [[0]]
+
+
+def test_impossible_options():
+    data = dataset([["a"]], [["a"]])
+    with pytest.raises(BadValue, match="variant is 'best'"):
+        BM25Retriever(data, variant="best")
+    with pytest.raises(BadValue, match="k1 is -1"):
+        BM25Retriever(data, k1=-1)
