@@ -1,5 +1,6 @@
 """Every command and every Python block of README, docs and CONTRIBUTING runs."""
 
+import json
 import re
 import shlex
 import shutil
@@ -24,6 +25,10 @@ def user(tmp_path, monkeypatch, tiny_llama):
     Path("quiz").mkdir()
     for split in ("test", "dev"):
         Path(f"quiz/{split}.jsonl").write_text(QUIZ)
+    Path("rows").mkdir()
+    for split, cities in (("train", ("Paris", "Lima", "Oslo")), ("test", ("Rome", "Kyiv"))):
+        lines = (json.dumps({"country": f"land of {city}", "city": city}) for city in cities)
+        Path(f"rows/{split}.jsonl").write_text("\n".join(lines) + "\n")
     return tmp_path
 
 
@@ -52,7 +57,9 @@ def test_every_block_runs(page, user, capsys):
 
 
 def test_pages_name_only_options_that_exist(capsys):
-    known = set(re.findall(r"--[a-z][a-z-]+", kshot(capsys, "run", "--help").out + kshot(capsys, "--help").out))
+    known = set(
+        re.findall(r"--[a-z][a-z-]+", "".join(kshot(capsys, *c, "--help").out for c in ((), ("run",), ("preview",))))
+    )
     for page in PAGES:
         for line in re.findall(r"kshot (?:run|preview) [^`\n]*", page.read_text()):
             assert set(re.findall(r"--[a-z][a-z-]+", line)) <= known, f"{page.name}: {line}"

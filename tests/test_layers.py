@@ -40,6 +40,8 @@ MAY = {
     "report": GROUND | {"runs"},
     "api": PURE
     | {
+        "retrievers",
+        "configs",
         "prompts",
         "datasets",
         "lookup",

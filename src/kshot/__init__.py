@@ -1,4 +1,4 @@
-"""kshot measures what language models and search engines can find.
+"""kshot measures what language models can find.
 
 Everything public is importable from here; heavy parts load when they are first used (types: ``__init__.pyi``).
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.backends import open_backend
+from kshot.configs import ConfigSource
 from kshot.datasets.naming import resolve
 from kshot.engine import MemoryMemo
 from kshot.errors import RunError, UsageError
@@ -18,11 +20,13 @@ from kshot.evaluation import start
 from kshot.lookup.suite import LookupSource
 from kshot.prompts.chat import read_template
 from kshot.records import Failed, Request, Response
+from kshot.retrievers import parse_seeds
+from kshot.retrievers.making import as_config
 from kshot.running import Result, Run, Source, Watcher
 from kshot.runs import Journal, RunFolder, read_spec
 from kshot.runs.folder import JOURNAL
 from kshot.settings import MODEL_OPTIONS, Settings, settings_from
-from kshot.tally import Row, Tally
+from kshot.tally import Row, Tally, spread_rows
 from kshot.task import Backend, Task, Waiting
 
 
@@ -53,17 +57,51 @@ class _Value:
         return iter(())
 
 
-def source_of(spec: Any) -> Source:
-    """Find what a user named: a Task, token lookup, a dataset class or its name, a file."""
+@dataclass(frozen=True, slots=True)
+class _Draws:
+    """The same thing for every seed of the choice of examples, and the spread that this choice alone causes."""
+
+    spec: Any
+    label: str
+
+    def tasks(self, settings: Settings, model: object = None, *_: object) -> Iterator[Task[Any]]:
+        if not settings.num_shots and not settings.shots:
+            raise UsageError("--retriever-seeds needs examples to choose", hint="Add --num-shots K.")
+        for seed in parse_seeds(settings.retriever_seeds or ""):
+            drawn = replace(settings, seed=seed, retriever_seeds=None)
+            for task in source_of(self.spec, drawn).tasks(drawn, model):
+                labels = {**task.labels, "of": task.name, "example_seed": seed}
+                yield replace(task, name=f"{task.name}@{seed}", labels=labels)
+
+    def totals(self, tallies: Sequence[Tally]) -> Iterator[Row]:
+        return spread_rows(tallies)
+
+
+def source_of(spec: Any, settings: Settings) -> Source:
+    """Find what a user named: a Task, token lookup, a config file, a dataset class or its name."""
+    source: Source
     if isinstance(spec, Task):
-        return _Value(spec)
-    if isinstance(spec, str) and spec.partition(":")[0] == "lookup":
-        return LookupSource(spec)
-    return resolve(spec)
+        source = _Value(spec)
+    elif isinstance(spec, str) and spec.partition(":")[0] == "lookup":
+        source = LookupSource(spec)
+    elif is_config(spec):
+        retriever = as_config(settings.retriever, settings.num_shots, settings.seed) if settings.retriever else None
+        source = ConfigSource(spec, config_root=settings.config_root, retriever=retriever)
+    else:
+        source = resolve(spec)
+    return _Draws(spec, source.label) if settings.retriever_seeds is not None else source
+
+
+def is_config(spec: Any) -> bool:
+    """Whether this names a config file: a Python file that names no class and defines no dataset class."""
+    if not isinstance(spec, (str, Path)) or not str(spec).endswith(".py") or not Path(spec).is_file():
+        return False
+    text = Path(spec).read_text(encoding="utf-8", errors="replace")
+    return re.search(r"^\s*class\s+\w+\(.*Dataset\b.*\):", text, re.MULTILINE) is None
 
 
 def evaluate(
-    model: Any = "embedded",
+    model: Any = None,
     dataset: Any = "lookup",
     *,
     out: str | Path | None = None,
@@ -73,12 +111,15 @@ def evaluate(
 ) -> Result:
     """Evaluate models on datasets.
 
-    ``model``: a spec such as ``"hf:PATH"``, a backend, or a list. ``dataset``: a name, a class, a Task, or a list.
+    ``model``: a spec such as ``"hf:PATH"``, a backend, or a list (default: those of a config file, else the embedded
+    model). ``dataset``: a name, a class, a Task, a config file, or a list.
     ``out``: the run folder (none: nothing is written). ``options``: those of ``kshot run``, with underscores.
     """
     settings = settings_from(options)
-    models, datasets = _listed(model), _listed(dataset)
-    sources = [source_of(spec) for spec in datasets]
+    datasets = _listed(dataset)
+    sources = [source_of(spec, settings) for spec in datasets]
+    models = _listed(model) if model is not None else _models_in(sources)
+    settings = _judged(settings, sources)
     identity = {
         "models": [spec if isinstance(spec, str) else spec.name for spec in models],
         "datasets": [source.label for source in sources],
@@ -91,6 +132,17 @@ def evaluate(
         judge = _open(settings.judge, settings) if settings.judge else None
         run = Run(settings, folder or MemoryMemo(), folder=folder, watcher=watcher, judge=judge)
         return run.all((partial(_open, spec, settings) for spec in models), sources)
+
+
+def _models_in(sources: Sequence[Source]) -> list[Any]:
+    found = [entry.spec for source in sources if isinstance(source, ConfigSource) for entry in source.models]
+    return list(dict.fromkeys(found)) or ["embedded"]
+
+
+def _judged(settings: Settings, sources: Sequence[Source]) -> Settings:
+    """Let the judge that a config names judge, unless the user names one."""
+    judges = [entry.spec for source in sources if isinstance(source, ConfigSource) for entry in source.judges[:1]]
+    return replace(settings, judge=judges[0]) if judges and settings.judge is None else settings
 
 
 def _listed(given: Any) -> list[Any]:
@@ -120,7 +172,9 @@ def preview(dataset: Any, **options: Any) -> list[Preview]:
 def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] = lambda _: None) -> Iterator[Preview]:
     """Preview as a stream."""
     for spec in _listed(dataset):
-        for task in source_of(spec).tasks(settings):
+        source = source_of(spec, settings)
+        look = source.previews if isinstance(source, ConfigSource) else source.tasks
+        for task in look(settings):
             for text in task.notes:
                 note(text)
             for sample in task.samples:
@@ -166,7 +220,7 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
     options = dict(spec.get("options", {}))
     judge_spec = str(options.get("judge"))
     settings = settings_from(options)
-    sources = [source_of(label) for label in identity["datasets"]]
+    sources = [source_of(label, settings) for label in identity["datasets"]]
     if not (path / JOURNAL).exists():
         raise RunError("it has no journal", where=str(path))
     judge = _Unasked(judge_spec, prints[f"judge {judge_spec}"]) if f"judge {judge_spec}" in prints else None

@@ -58,11 +58,15 @@ def run_task(
         outcome, scores = judgement.item, judgement.answer
         if isinstance(scores, Failed):
             tally.failed_categories.append(outcome.item.category)
-            tally.first_failure = tally.first_failure or f"{scores.kind}: {scores.message}"
+            again = "; the same command asks again" if scores.retryable else ""
+            tally.first_failure = tally.first_failure or f"{scores.kind}: {scores.message}{again}"
         else:
             tally.add(position, outcome.item, scores)
             tally.unanswered += _majority(outcome.answer) == UNANSWERED and isinstance(outcome.item.target, Option)
-        emit(outcome.item, _row(task, tally.model, outcome, scores))
+        row = _row(task, tally.model, outcome, scores)
+        if judgement.exchanges:
+            row["judge"] = [{"prompt": _prompt(q), "response": _response([(q, r)])} for q, r in judgement.exchanges]
+        emit(outcome.item, row)
     return tally
 
 

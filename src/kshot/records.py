@@ -113,13 +113,14 @@ Target: TypeAlias = Answers | Option | Graded | Evidence | Gold
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One item of a dataset, before any prompt is written for it."""
+    """One item of a dataset, before any prompt is written for it; ``position`` is its row's number."""
 
     id: str
     fields: Mapping[str, Any]
     target: Target | None = None
     choices: tuple[str, ...] = ()
     category: str | None = None
+    position: int = 0
 
 
 # ---- Requests: what a method may ask ----

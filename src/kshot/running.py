@@ -30,7 +30,7 @@ class Result:
     notes: list[str]
     path: Path | None = None
     first_failures: list[str] = field(default_factory=list)
-    _samples: list[Row] | None = None
+    _samples: list[Row] | None = field(default=None, repr=False)
 
     @property
     def samples(self) -> list[Row]:

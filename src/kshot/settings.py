@@ -27,8 +27,12 @@ class Settings:
     """How datasets are put to models. ``identity=False`` marks what cannot change a result."""
 
     num_shots: int = _option(0, "examples in the prompt", flags=("-k",), kind=int)
+    retriever: str | None = _option(None, "how examples are chosen (kshot list retrievers; default: one draw for all)")
+    retriever_seeds: str | None = _option(None, "repeat over seeds of the choice, such as 0..9, and report the spread")
     max_example_tokens: int = _option(1024, "token budget for the examples; whole ones are kept", kind=int)
-    ranking_type: str | None = _option(None, "how multiple choice is decided", choices=RANKING_TYPES)
+    ranking_type: str | None = _option(
+        None, "how multiple choice is decided (default: ppl_no_option)", choices=RANKING_TYPES
+    )
     seed: int = _option(2023, "seed of every random choice", kind=int)
     limit: int | None = _option(None, "evaluate only the first N samples of each subset", kind=int)
     instruction: str | None = _option(None, "prompt template to use instead of the dataset's own")
@@ -62,7 +66,13 @@ class Settings:
     )
     shots: int | None = _option(None, "examples in the prompt (5)", kind=int, group=LOOKUP)
     samples: int | None = _option(None, "records per length (100)", kind=int, group=LOOKUP)
-    data: str | None = _option(None, "existing records, or recorded completions", metavar="FILE", group=LOOKUP)
+    data: tuple[str, ...] | None = _option(
+        None,
+        "rows: FILE for lookup, KEY=FILE_OR_FOLDER for a config (repeatable)",
+        repeat=True,
+        metavar="[KEY=]FILE",
+    )
+    config_root: str | None = _option(None, "folder from which a config's absolute imports are found", metavar="DIR")
     templates: str | None = _option(None, "texts to use instead of kshot's", metavar="FILE", group=LOOKUP)
     reference: bool | None = _option(None, "the published procedure, byte for byte", kind=bool, group=LOOKUP)
     judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL", group=GENERATION)

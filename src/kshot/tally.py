@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import mean, stdev
 from typing import Any
 
 from kshot.errors import DataError, KshotError
@@ -75,7 +76,7 @@ class Tally:
             "value": reduce(values) if values else None,
             "n": len(values),
             "failed": failed,
-            "ci95": _listed(interval(values, reduce)) if values else None,
+            "ci95": _listed(interval(values, reduce), metric) if values else None,
         }
 
 
@@ -116,9 +117,38 @@ def macro_rows(
                 "value": sum(reduce(each) for each in values) / len(values),
                 "n": sum(len(each) for each in values),
                 "failed": sum(tally.failed for tally in chosen),
-                "ci95": _listed(macro_interval(values, reduce)),
+                "ci95": _listed(macro_interval(values, reduce), metric),
             }
 
 
-def _listed(found: tuple[float, float] | None) -> list[float] | None:
-    return None if found is None else list(found)
+def _listed(found: tuple[float, float] | None, metric: Scorer) -> list[float] | None:
+    """An interval as JSON has it, within the metric's scale."""
+    low, high = getattr(metric, "bounds", None) or (-math.inf, math.inf)
+    return None if found is None else [max(low, found[0]), min(high, found[1])]
+
+
+def spread_rows(tallies: Sequence[Tally]) -> Iterator[Row]:
+    """What the choice of examples alone does to a figure: its mean, spread and ends over the draws of one task.
+
+    ``ci95`` is the mean sampling interval of a single draw, to be held against the spread.
+    """
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for tally in tallies:
+        for row in tally.rows():
+            if row["value"] is not None and row["task"] == tally.task.name:
+                groups.setdefault((row["of"], row["metric"]), []).append(row)
+    for (task, metric), rows in groups.items():
+        values = [row["value"] for row in rows]
+        intervals = [row["ci95"] for row in rows if row["ci95"] is not None]
+        yield {
+            "task": f"{task}[{len(rows)} draws of examples]",
+            "model": rows[0]["model"],
+            "metric": metric,
+            "value": mean(values),
+            "n": rows[0]["n"],
+            "failed": sum(row["failed"] for row in rows),
+            "ci95": [mean([low for low, _ in intervals]), mean([high for _, high in intervals])] if intervals else None,
+            "sd": stdev(values) if len(values) > 1 else None,
+            "lowest": min(values),
+            "highest": max(values),
+        }

@@ -195,9 +195,9 @@ def test_nan_weights(here, capsys, tiny_llama):
 
 
 OPTIONS = {
-    "nothing to preview": (["preview"], "the following arguments are required: -d/--dataset"),
+    "nothing to preview": (["preview"], "there is nothing to preview. Name a config file"),
     "unknown command": (["walk"], "invalid choice: 'walk'"),
-    "unknown option": (["run", "-m", "x", "-d", "y", "--shoots", "3"], "unrecognized arguments: --shoots 3"),
+    "unknown option": (["run", "-m", "x", "-d", "y", "--shoots", "3"], "unrecognized arguments: --shoots"),
     "not a number": (["run", "-m", "x", "-d", "y", "-k", "many"], "argument -k/--num-shots: invalid int value"),
     "negative shots": (["run", "-m", "x", "-d", "y", "-k", "-1"], "--num-shots is -1; it must be 0 or more"),
     "zero limit": (["run", "-m", "x", "-d", "y", "--limit", "0"], "--limit is 0; it must be 1 or more"),

@@ -8,7 +8,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kshot.errors import KshotError
+from kshot.errors import KshotError, UsageError
+from kshot.settings import flag
 
 if TYPE_CHECKING:
     import argparse
@@ -22,6 +23,8 @@ STARTER = {
     "samples": 50,
 }
 """What ``kshot run`` shows without arguments: all six tasks, bare and with the rule."""
+
+_OF_DATASETS = ("dataset_path", "instruction", "ranking_type", "evaluation_set", "example_set", "cot", "retriever")
 
 OK, NOTHING_ANSWERED, WRONG, INTERRUPTED = 0, 1, 2, 130
 
@@ -76,10 +79,13 @@ def _run(parsed: argparse.Namespace) -> int:
     from kshot.cli.progress import Progress
 
     options = options_of(parsed)
-    models, datasets = parsed.model or ["embedded"], parsed.dataset or ["lookup"]
-    if not parsed.dataset:
-        options = STARTER | options
-    out = parsed.out or _default_folder(models, datasets, options)
+    models, datasets = parsed.model, [*parsed.config, *(parsed.dataset or ())]
+    if not datasets:
+        other = next((name for name in _OF_DATASETS if name in options), None)
+        if other is not None:
+            raise UsageError(f"{flag(other)} is for a dataset, and none is named", hint="Add -d NAME.")
+        datasets, options = ["lookup"], STARTER | options
+    out = parsed.out or _default_folder(models or ["config" if parsed.config else "embedded"], datasets, options)
     with Progress() as progress:
         result = evaluate(models, datasets, out=out, reuse=parsed.reuse, watcher=progress, **options)
     return _show(result, as_json=parsed.json)
@@ -96,7 +102,7 @@ def _score(parsed: argparse.Namespace) -> int:
 
 def _show(result: Result, *, as_json: bool) -> int:
     for failure in result.first_failures:
-        print(f"kshot: {failure}; the same command asks again", file=sys.stderr)
+        print(f"kshot: {failure}", file=sys.stderr)
     if as_json:
         print(
             json.dumps(
@@ -136,8 +142,30 @@ def _preview(parsed: argparse.Namespace) -> int:
         settings = replace(settings, limit=3)
         print("kshot: the first 3 samples of each subset; --limit shows more", file=sys.stderr)
     write = as_json if parsed.json else as_text
-    for shown in iter_preview(parsed.dataset, settings, lambda text: print(f"kshot: {text}", file=sys.stderr)):
-        print(write(shown))
+    datasets = [*parsed.config, *(parsed.dataset or ())]
+    if not datasets:
+        raise UsageError("there is nothing to preview", hint="Name a config file, or a dataset with -d.")
+
+    def say(text: str) -> None:
+        print(f"kshot: {text}", file=sys.stderr)
+
+    texts = (write(shown) for shown in iter_preview(datasets, settings, say))
+    if parsed.diff is None:
+        for text in texts:
+            print(text)
+        return OK
+    others = [write(shown) for shown in iter_preview([parsed.diff], settings, say)]
+    return _print_difference(others, list(texts), parsed.diff, datasets[0])
+
+
+def _print_difference(before: list[str], after: list[str], old: str, new: str) -> int:
+    import difflib
+
+    lines = difflib.unified_diff(
+        "\n".join(before).splitlines(), "\n".join(after).splitlines(), old, new, lineterm="", n=2
+    )
+    found = list(lines)
+    print("\n".join(found) if found else "the prompts are the same")
     return OK
 
 

@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     """Make the parser of all commands."""
     top = _Parser(
         prog="kshot",
-        description="Measure what language models and search engines can find.",
+        description="Measure what language models can find.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -46,7 +46,10 @@ def parser() -> argparse.ArgumentParser:
         help="evaluate models on datasets",
         description="Evaluate models on datasets. Without -d: a starter suite of token lookup tasks.",
     )
-    _add_datasets(run, required=False)
+    run.add_argument(
+        "config", nargs="*", metavar="CONFIG.py", help="config files, as AISBench and OpenCompass have them"
+    )
+    _add_datasets(run)
     run.add_argument(
         "-m",
         "--model",
@@ -70,6 +73,8 @@ def parser() -> argparse.ArgumentParser:
         help="print the exact prompts, no model needed",
         description="Print the exact prompts and continuations; no model is needed.",
     )
+    look.add_argument("config", nargs="*", metavar="CONFIG.py", help="config files to look at")
+    look.add_argument("--diff", metavar="OTHER.py", help="show what changes against this config or dataset")
     _add_datasets(look)
     look.add_argument("-m", "--model", action="append", metavar="MODEL", help=argparse.SUPPRESS)
     look.add_argument("--json", action="store_true", help="print one JSON object per sample")
@@ -105,12 +110,11 @@ def _add_lookup(commands: Any) -> None:
     make.add_argument("--vocab", default=None, metavar="CHARS", help="characters to use (default: letters and digits)")
 
 
-def _add_datasets(command: argparse.ArgumentParser, *, required: bool = True) -> None:
+def _add_datasets(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-d",
         "--dataset",
         action="append",
-        required=required,
         metavar="DATASET",
         help="lookup, NAME, NAME:subset,…, NAME:[category] or file.py:Class (repeatable)",
     )

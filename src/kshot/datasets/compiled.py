@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from kshot.datasets.dataset import Dataset, place
@@ -13,6 +14,7 @@ from kshot.errors import DataError, KshotError
 from kshot.prompts import compile_string, decode_escapes
 from kshot.prompts.chat import fold_system, read_template, renderer
 from kshot.records import Message, Prompt, Sample, plain
+from kshot.retrievers import Retriever
 from kshot.task import Scorer, Task
 
 Count = Callable[[str], int]
@@ -29,6 +31,8 @@ class Compiled:
         self.where = place(dataset)
         self.notes: list[str] = []
         self.shots: tuple[Sample, ...] = ()
+        self._retriever: Retriever | None = None
+        self._count: Count | None = None
         self._rendered: tuple[Any, list[Message]] = (None, [])
         template = dataset.args.chat_template
         self._chat_text = (
@@ -65,7 +69,10 @@ class Compiled:
         if self.dataset.args.limit is not None and self.dataset.args.limit < len(self.dataset.evaluation_data):
             self.dataset.evaluation_data = first_rows(self.dataset.evaluation_data, self.dataset.args.limit)
         self._references = self._own_references()
-        self.shots = () if self.overrides("construct_examples") else self._drawn
+        if self.dataset.args.retriever and self.dataset.num_shots and not self.overrides("construct_examples"):
+            self._retriever = self._make_retriever(self.dataset.args.retriever)
+        elif not self.overrides("construct_examples"):
+            self.shots = self._drawn
 
     def call(self, name: str, method: Callable[[], Any]) -> Any:
         """Call a method that the class defines; whatever it raises names the dataset and the method."""
@@ -182,8 +189,37 @@ class Compiled:
         """Whether the class replaces one of kshot's own methods."""
         return getattr(type(self.dataset), method) is not getattr(self.kind, method)
 
+    def _make_retriever(self, name: str) -> Retriever:
+        from kshot.retrievers import make
+
+        pool = SimpleNamespace(train=self.dataset.example_data, test=self.dataset.evaluation_data)
+        if not len(pool.train):
+            raise DataError("it has no examples to choose from", where=self.where, hint="Set example_set.")
+        made: Retriever = make(name, pool, ice_num=self.dataset.num_shots, seed=self.dataset.seed)
+        self.call(f"the retriever {name}", lambda: made.chosen)
+        return made
+
+    def select(self, sample: Sample) -> Sequence[Sample]:
+        """The examples shown before a sample: the same for all, or those its retriever chose, within the budget."""
+        if self._retriever is None:
+            return self.shots
+        chosen = [
+            (i, self._checked(self.dataset.example_data[i], f"example {i}"))
+            for i in self._retriever.chosen[sample.position]
+        ]
+        shots = tuple(self.example(i, row) for i, row in chosen)
+        count, budget = self._count, self.dataset.args.max_example_tokens
+        while count is not None and shots and count(plain(self._example_messages(shots))) > budget:
+            shots = shots[1:]  # the nearest stand last
+        return shots
+
+    def facts(self) -> dict[str, Any]:
+        """What the run's spec records about the examples."""
+        return {"shots": len(self.shots)} if self._retriever is None else {"retriever": dict(self._retriever.facts)}
+
     def fit_examples(self, count: Count | None, kept: int | None = None) -> None:
         """Keep the whole examples, from the front, that fit the token budget of the model's tokenizer."""
+        self._count = count
         if not self.shots:
             return
         if kept is not None:

@@ -38,7 +38,7 @@ class CompiledTexts(Compiled):
             raise DataError("multi_turn needs source to be a list of turns", where=where)
         own = self.own_reference(index)
         target = _target(own[0]) if own else _default_target(fields)
-        return Sample(self.identify(index, row), fields, target, category=self.category(row, where))
+        return Sample(self.identify(index, row), fields, target, (), self.category(row, where), index)
 
     def example(self, index: int, row: Row) -> Sample:
         """Make the sample of one example row."""
@@ -92,10 +92,10 @@ class CompiledTexts(Compiled):
             template,
             method,
             metrics,
-            lambda _: self.shots,
+            self.select,
             finish,
             notes=tuple(self.notes),
-            facts={"shots": len(self.shots)},
+            facts=self.facts(),
         )
 
     def _blank(self, sample: Sample) -> Any:

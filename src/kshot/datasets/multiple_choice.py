@@ -89,7 +89,7 @@ class CompiledChoices(Compiled):
             raise DataError("there is no target_idx, label or matching target", where=where)
         if not 0 <= right < len(choices):
             raise DataError(f"the target is {right}, but there are {len(choices)} options", where=where)
-        return Sample(self.identify(index, row), fields, Option(right), choices, self.category(row, where))
+        return Sample(self.identify(index, row), fields, Option(right), choices, self.category(row, where), index)
 
     def example(self, index: int, row: Row) -> Sample:
         """Make the sample of one example row."""
@@ -185,10 +185,10 @@ class CompiledChoices(Compiled):
             template,
             method,
             self._metrics(),
-            lambda _: self.shots,
+            self.select,
             finish,
             notes=tuple(self.notes),
-            facts={"shots": len(self.shots), "ranking_type": self.dataset.ranking_type},
+            facts={**self.facts(), "ranking_type": self.dataset.ranking_type},
         )
 
     def _metrics(self) -> tuple[Scorer, ...]:
@@ -217,6 +217,8 @@ class CompiledChoices(Compiled):
         if times > 1 and self.dataset.args.ranking_type != "generation":
             self.note(f"multiple choice goes by generation, since {times} replies are sampled")
         options = sampling(self)
+        if self.dataset.model_type == "base" and self.dataset.num_shots:
+            options.setdefault("stop", ("\n\n",))  # where the next example would begin
         method = generate(**options) if own else generate(_chosen, **options)
         finish = finished(self, lambda _: "") if own else None
         return self._asked, repeat(method, times) if times > 1 else method, finish

@@ -51,6 +51,8 @@ class _Cell:
 class Lookup(Metric):
     """Right or wrong by the rule that counts and those beside it, and the share of every kind of error."""
 
+    bounds = (0.0, 100.0)
+
     def __init__(self, task: str, rules: Sequence[str]) -> None:
         """The first rule decides ``Accuracy`` and the kinds of error."""
         self.task = task
@@ -101,7 +103,8 @@ class LookupSource:
 
     def tasks(self, settings: Settings, model: object = None, *_: object) -> Iterator[Task[Any]]:
         """One Task per task × length × variant, in the order variants → tasks → lengths."""
-        recorded = _recorded(settings.data) or _recorded(_replayed(model))
+        data = _data(settings)
+        recorded = _recorded(data) or _recorded(_replayed(model))
         cells = _recorded_cells(recorded, self._chosen()) if recorded else self._cells(settings)
         for cell in cells:
             yield _task(cell, settings, recorded=bool(recorded))
@@ -151,6 +154,13 @@ class LookupSource:
                         yield _Cell(task, length, form, file, records, prompt)
 
 
+def _data(settings: Settings) -> str | None:
+    given = settings.data or ()
+    if len(given) > 1:
+        raise UsageError("token lookup takes one --data file", hint="Run the files one after the other.")
+    return given[0] if given else None
+
+
 def _variants(settings: Settings) -> Sequence[str]:
     asked = settings.variant or (VARIANT,)
     return VARIANTS if "all" in asked else tuple(dict.fromkeys(asked))
@@ -158,19 +168,18 @@ def _variants(settings: Settings) -> Sequence[str]:
 
 def _files(settings: Settings, groups: set[str]) -> Iterator[tuple[str, int, str, list[Record]]]:
     """The data: an existing file, or records made for every length."""
-    if settings.data is not None:
-        records = read(settings.data)
+    data = _data(settings)
+    if data is not None:
+        records = read(data)
         by_length: dict[tuple[str, int], list[Record]] = {}
         for record in records:
             group = "unique" if "UL" in record else "nonunique"
             by_length.setdefault((group, len(record["input_no_space"])), []).append(record)
         if not groups & {group for group, _ in by_length}:
             wanted = " and ".join(sorted(groups))
-            raise UsageError(
-                f"it holds no {wanted} records", where=settings.data, hint="Choose tasks of the file's group."
-            )
+            raise UsageError(f"it holds no {wanted} records", where=data, hint="Choose tasks of the file's group.")
         for (group, length), found in by_length.items():
-            yield group, length, Path(settings.data).name, found
+            yield group, length, Path(data).name, found
         return
     samples = settings.samples or settings.limit or SAMPLES
     for group in (name for name in TASKS if name in groups):

@@ -13,6 +13,8 @@ class Accuracy(Metric):
     Texts are compared without the white space around them. ``Accuracy("Norm")`` is reported as ``Accuracy:Norm``.
     """
 
+    bounds = (0.0, 100.0)
+
     def __init__(self, name: str | None = None) -> None:
         self.name = f"Accuracy:{name}" if name else "Accuracy"
 

@@ -38,6 +38,8 @@ class Bleu(Metric):
     1-4); these add up, and the score is computed from their sums. The reference is a text or a list of texts.
     """
 
+    bounds = (0.0, 100.0)
+
     name = "Corpus_BLEU"
 
     @property

@@ -14,6 +14,8 @@ class Em(Metric):
     ``multiref_strategy="leave_one_out"`` takes the mean of the best over all references but one.
     """
 
+    bounds = (0.0, 100.0)
+
     name = "EM"
 
     def __init__(self, multiref_strategy: MultiRef = "max") -> None:

@@ -44,6 +44,8 @@ class F1(Metric):
     - ``force_number_match``: 0 when the reference has numbers and the prediction has none of them.
     """
 
+    bounds = (0.0, 100.0)
+
     name = "F1"
 
     def __init__(

@@ -162,8 +162,13 @@ def _answers(sample: Sample) -> tuple[str, ...]:
     return tuple(text for text in texts if isinstance(text, str) and text.strip())
 
 
+_ANSWERS = frozenset({"target", "target_idx", "label", "answer", "source_idx", "reference", "references"})
+
+
 def _question(sample: Sample) -> str:
-    return _flat(sample.fields.get("source") or _texts(sample.fields))
+    """The question as the dataset has it; never its answer."""
+    shown = {name: value for name, value in sample.fields.items() if name not in _ANSWERS}
+    return _flat(shown.get("source") or _texts(shown))
 
 
 def _texts(fields: Mapping[str, Any]) -> list[str]:

@@ -32,10 +32,12 @@ class Metric:
 
     ``rate(prediction, reference)`` returns a number on the reported scale (0-100 for shares), or a mapping of
     several names to values. A value may be a tuple of sums that ``reduce`` turns into the figure (corpus measures).
+    ``bounds`` are the ends of the scale, which no interval leaves.
     """
 
     name: str = ""
     grouped: bool = False
+    bounds: tuple[float, float] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ class PassAtK(Metric):
     break, and the reference (test code; or a list whose first item it is), in a locked-down process: see ``sandbox``.
     """
 
+    bounds = (0.0, 100.0)
+
     grouped = True
 
     def __init__(

@@ -26,6 +26,8 @@ class Rouge(Metric):
     With several references each of the three takes the best.
     """
 
+    bounds = (0.0, 100.0)
+
     name = "ROUGE-L"
 
     @property

@@ -59,8 +59,9 @@ def wilson(right: int, n: int) -> Interval:
 def macro_interval(groups: Sequence[Sequence[Value]], reduce: Reduce = mean) -> Interval | None:
     """95 % interval of the unweighted mean of the groups' figures; None when any group's is unknown.
 
-    The groups are independent, so the distances of their own intervals' ends from their figures add in squares, and
-    are divided by the number of groups. For plain values that is ``1.96·√(Σ sᵢ²/nᵢ) / G``.
+    The groups are independent, so their variances add: ``1.96·√(Σ vᵢ) / G``. A share of x in n has ``v = p(1-p)/n``
+    with ``p = (x+1)/(n+2)``: groups of a few samples often show no variance of their own, and the plain formula then
+    covers far less than 95 %. Other figures take the distances of their own intervals' ends.
     """
     if not groups:
         return None
@@ -71,11 +72,21 @@ def macro_interval(groups: Sequence[Sequence[Value]], reduce: Reduce = mean) -> 
             return None
         figure = reduce(values)
         figures.append(figure)
-        below += (figure - own[0]) ** 2
-        above += (own[1] - figure) ** 2
+        half = _share_half(values)
+        below += (figure - own[0] if half is None else half) ** 2
+        above += (own[1] - figure if half is None else half) ** 2
     count = len(figures)
     centre = math.fsum(figures) / count
     return (centre - math.sqrt(below) / count, centre + math.sqrt(above) / count)
+
+
+def _share_half(values: Sequence[Value]) -> float | None:
+    """Half the width of a share's interval in percent, by the rule of succession; None for other figures."""
+    if any(isinstance(value, tuple) or value not in {0.0, 100.0} for value in values):
+        return None
+    n = len(values)
+    share = (sum(value == 100.0 for value in values) + 1) / (n + 2)  # noqa: PLR2004 - percent
+    return 100 * Z * math.sqrt(share * (1 - share) / n)
 
 
 @dataclass(frozen=True, slots=True)

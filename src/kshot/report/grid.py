@@ -35,7 +35,14 @@ def grids(rows: Sequence[Row]) -> Iterator[RenderableType]:
             found = [cells.get((model, form, task, length)) for length in lengths]
             table.add_row(form if form != shown else "", task, *(_cell(row) for row in found))
             shown = form
-        yield Group(Text(f"{model}: accuracy in % by length", style="bold", overflow="fold"), table)
+        yield Group(
+            Text(f"{model}: accuracy in % by length ({_counts(rows, model)})", style="bold", overflow="fold"), table
+        )
+
+
+def _counts(rows: Sequence[Row], model: str) -> str:
+    counts = sorted({row["n"] for row in rows if row["model"] == model and row["metric"] == "Accuracy"})
+    return f"{counts[0]} records each" if len(counts) == 1 else f"{counts[0]}–{counts[-1]} records each"
 
 
 def _cell(row: Row | None) -> Text:
@@ -51,7 +58,7 @@ def _cell(row: Row | None) -> Text:
 def findings(rows: Sequence[Row]) -> Iterator[str]:
     """Say in a few lines where the figures fall, how the wrong answers are wrong, and which gap is real."""
     fall = max(_falls(rows), key=lambda pair: pair[0]["value"] - pair[1]["value"], default=None)
-    if fall is not None and fall[0]["value"] - fall[1]["value"] >= 5:  # noqa: PLR2004 - points worth a line
+    if fall is not None and fall[0]["ci95"][0] > max(fall[1]["ci95"][1], fall[0]["chance"]):
         before, after = fall
         yield (
             f"{after['lookup']} ({after['variant']}) falls from {before['value']:.0f} at length {before['length']} "

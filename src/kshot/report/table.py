@@ -10,6 +10,9 @@ from rich.text import Text
 
 Row = dict[str, Any]
 
+_ACROSS = 2
+"""Models that fit side by side."""
+
 _COUNTS = {"unanswered": "yellow", "failed": "bold red"}
 """What a reader must not miss: replies without an answer (counted wrong), and samples without a reply (not counted)."""
 
@@ -17,6 +20,9 @@ _COUNTS = {"unanswered": "yellow", "failed": "bold red"}
 def results_table(rows: Sequence[Row]) -> Table:
     """Tasks down, models across when there are several; each figure with its 95 % interval."""
     models = list(dict.fromkeys(row["model"] for row in rows))
+    if len(models) > _ACROSS:  # too wide side by side: every model gets lines of its own
+        rows = [{**row, "task": f"{_short(row['model'])} · {row['task']}", "model": ""} for row in rows]
+        models = [""]
     counts = {name: style for name, style in _COUNTS.items() if any(row.get(name) for row in rows)}
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
     table.add_column("task", overflow="fold")

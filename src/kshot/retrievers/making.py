@@ -60,6 +60,14 @@ def make(name: str, dataset: Any, ice_num: int = 1, seed: int | None = 43, **opt
     return kind(dataset, **{"ice_num": ice_num, "seed": seed, **options})
 
 
+def as_config(name: str, ice_num: int, seed: int) -> dict[str, Any]:
+    """A retriever by name as config files write one: ``dict(type=…, ice_num=…)``."""
+    kind = retriever_class(name)
+    options = {"ice_num": ice_num, "seed": seed, "fix_id_list": list(range(ice_num))}
+    known = accepted(kind)
+    return {"type": kind, **{option: value for option, value in options.items() if option in known}}
+
+
 _REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
