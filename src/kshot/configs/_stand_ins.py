@@ -42,9 +42,12 @@ class Settable(dict[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return self[name]
+            found = self[name]
         except KeyError:
             raise AttributeError(name) from None
+        if type(found) is dict:  # a dict inside is one of these, too
+            found = self[name] = Settable(found)
+        return found
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value

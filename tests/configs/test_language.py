@@ -1,0 +1,129 @@
+"""The language of config files, run in this process on files of ours: what the confined worker runs, without its walls."""
+
+import json
+
+import pytest
+
+from kshot.configs._language import Interpreter
+from tests.configs import written
+
+WHOLE = """
+from mmengine.config import read_base, ConfigDict
+from functools import partial
+from opencompass.registry import TEXT_POSTPROCESSORS
+from opencompass.openicl.icl_evaluator import BaseEvaluator
+from opencompass.utils.text_postprocessors import first_option_postprocess
+import os.path as osp
+
+with read_base():
+    from .parts.base import shared_datasets, common
+    from opencompass.configs.more import far_datasets
+
+@TEXT_POSTPROCESSORS.register_module('shout')
+def shout(text, mark='!'):
+    return text.upper() + mark
+
+class Longest(BaseEvaluator):
+    def __init__(self, unit='char'):
+        self.unit = unit
+    def score(self, predictions, references):
+        return {'longest': max(len(p) for p in predictions), 'unit': self.unit}
+
+settings = ConfigDict(a=dict(b=1))
+settings.a.b += common['step']
+shared_datasets[0]['abbr'] = 'mine'
+names = [d['abbr'] for d in shared_datasets + far_datasets if d]
+base = osp.basename('a/b.txt')
+cut = partial(first_option_postprocess, options='AB')
+x_datasets = sum([v for k, v in locals().items() if k.endswith('_datasets')], [])
+del base
+"""
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "opencompass" / "configs" / "parts").mkdir(parents=True)
+    root = tmp_path / "opencompass" / "configs"
+    (root / "parts" / "base.py").write_text("shared_datasets = [dict(abbr='base')]\ncommon = dict(step=4)\n")
+    (root / "more.py").write_text("far_datasets = [dict(abbr='far')]\n")
+    (root / "main.py").write_text(WHOLE)
+    return tmp_path
+
+
+def interpreter(tree, name="opencompass/configs/main.py"):
+    return Interpreter({"path": str(tree / name), "above": [str(tree)]})
+
+
+def asked(engine, do="load", **request):
+    return json.loads(engine.answer({"id": 1, "do": do, **request}))
+
+
+def test_a_file_with_everything(tree):
+    done = asked(interpreter(tree))
+    assert "fault" not in done, done
+    text = json.dumps(done["done"])
+    for expected in ("mine", "far", "opencompass", "shout"):
+        assert expected in text
+    assert "b.txt" not in text  # deleted by the file itself
+
+
+def test_what_a_file_lends_is_a_copy(tree):
+    engine = interpreter(tree)
+    space = engine.run(str(tree / "opencompass/configs/main.py"))
+    base = engine.run(str(tree / "opencompass/configs/parts/base.py"))
+    assert base["shared_datasets"] == [{"abbr": "base"}]
+    assert space["names"] == ["mine", "far"]
+    assert space["settings"].a.b == 5
+    assert [d["abbr"] for d in space["x_datasets"]] == ["mine", "far"]
+    assert engine.homes >= {"opencompass"}
+
+
+def test_functions_and_classes_are_called_later(tree):
+    engine = interpreter(tree)
+    space = engine.run(str(tree / "opencompass/configs/main.py"))
+    codec = engine._codec
+    shout, longest = (codec.encode(space[name])["$own"][0] for name in ("shout", "Longest"))
+    said = asked(engine, "call", own=shout, args=codec.encode(["hi"]), kwargs=codec.encode({"mark": "?"}))
+    assert said["done"] == "HI?"
+    given = {"predictions": ["a", "abc"], "references": [], "extra": 1}  # what it has no parameter for is left out
+    rated = asked(engine, "method", own=longest, method="score", made={"unit": "u"}, kwargs=codec.encode(given))
+    assert rated["done"] == {"longest": 3, "unit": "u"}
+
+
+@pytest.mark.parametrize("name", [n for n in vars(written) if n.isupper() and isinstance(getattr(written, n), str)])
+def test_the_written_configs_load_here_too(tmp_path, name):
+    (tmp_path / "c.py").write_text(getattr(written, name))
+    done = asked(Interpreter({"path": str(tmp_path / "c.py"), "above": [str(tmp_path)]}))
+    # some of them import their neighbours, which are not here: that is told with its place
+    assert "done" in done or done["fault"]["message"]
+
+
+FAULTS = {
+    "x = (\n": ("SyntaxError", 1),
+    "x = 1\ny = x / 0\n": ("ZeroDivisionError", 2),
+    "import nothing_like_this\n": ("ModuleNotFoundError", 1),
+    "from .nowhere import x\n": ("ConfigFault", 1),
+    "from mmengine.config import read_base\nwith read_base():\n    from opencompass.configs.nowhere import x\n": (
+        "ConfigFault",
+        3,
+    ),
+    "from opencompass.datasets import Nothing\nNothing.load('x') + 1\n": (None, 2),
+    "import sys\nsys.exit(3)\n": ("SystemExit", 2),
+}
+
+
+@pytest.mark.parametrize("text", FAULTS)
+def test_faults_name_their_place(tmp_path, text):
+    (tmp_path / "c.py").write_text(text)
+    done = asked(Interpreter({"path": str(tmp_path / "c.py"), "above": [str(tmp_path)]}))
+    kind, line = FAULTS[text]
+    assert done["fault"]["line"] == line
+    assert kind is None or done["fault"]["kind"] == kind
+    assert done["fault"]["file"] == str(tmp_path / "c.py")
+
+
+def test_a_circle_of_files_is_told(tmp_path):
+    (tmp_path / "a.py").write_text("from .b import x\n")
+    (tmp_path / "b.py").write_text("from .a import x\n")
+    done = asked(Interpreter({"path": str(tmp_path / "a.py"), "above": []}))
+    assert "circle" in done["fault"]["message"]
