@@ -25,7 +25,7 @@ _HOMES = {
     "kshot.running": ("Result",),
     "kshot.task": ("Task",),
 }
-_PARTS = ("lookup", "metrics", "methods", "records")
+_PARTS = ("configs", "datasets", "lookup", "methods", "metrics", "prompts", "records", "retrievers")
 """Parts that people use by their own name: ``kshot.lookup.prompts(…)``."""
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
