@@ -76,7 +76,7 @@ class Tally:
             "value": reduce(values) if values else None,
             "n": len(values),
             "failed": failed,
-            "ci95": _listed(interval(values, reduce), metric) if values else None,
+            "ci95": _listed(interval(values, reduce), metric, values) if values else None,
         }
 
 
@@ -117,14 +117,19 @@ def macro_rows(
                 "value": sum(reduce(each) for each in values) / len(values),
                 "n": sum(len(each) for each in values),
                 "failed": sum(tally.failed for tally in chosen),
-                "ci95": _listed(macro_interval(values, reduce), metric),
+                "ci95": _listed(macro_interval(values, reduce), metric, [v for each in values for v in each]),
             }
 
 
-def _listed(found: tuple[float, float] | None, metric: Scorer) -> list[float] | None:
-    """An interval as JSON has it, within the metric's scale."""
-    low, high = getattr(metric, "bounds", None) or (-math.inf, math.inf)
-    return None if found is None else [max(low, found[0]), min(high, found[1])]
+def _listed(found: tuple[float, float] | None, metric: Scorer, values: Sequence[Value]) -> list[float] | None:
+    """An interval as JSON has it, within the metric's scale; values of 0 and 100 alone are shares."""
+    if found is None:
+        return None
+    bounds = getattr(metric, "bounds", None)
+    if bounds is None and all(value in {0.0, 100.0} for value in values):
+        bounds = (0.0, 100.0)
+    low, high = bounds or (-math.inf, math.inf)
+    return [max(low, found[0]), min(high, found[1])]
 
 
 def spread_rows(tallies: Sequence[Tally]) -> Iterator[Row]:
