@@ -263,3 +263,24 @@ def test_perplexity_of_the_target():
     assert values(result) == {"mine": {"PPL": pytest.approx(np.e)}}
     with pytest.raises(DataError, match="sample 0: perplexity needs a target text"):
         texts(generation([{"q": "one"}], metrics=[Perplexity()]))
+
+
+def test_what_is_hardly_meant_is_said():
+    rows = [{"question": "q", "target": "a"}]
+    typo = from_rows(
+        GenerationDataset,
+        rows,
+        instruction="{{ quesion }}{{ nick if nick }}",
+        metrics=[kshot.Em()],
+        category_subsets={},
+    )
+    result = kshot.evaluate(says("a"), typo)
+    assert result.notes == [
+        "mine: the instruction uses 'nick', which row 0 does not have: it renders as nothing",
+        "mine: the instruction uses 'quesion', which row 0 does not have: it renders as nothing",
+        "mine: the class defines 'category_subsets', which means nothing to kshot; 'categorized_subsets' would",
+    ]
+    fine = from_rows(
+        GenerationDataset, rows, instruction="{{ question }}{{ options }}{{ range(3) | list }}", metrics=[kshot.Em()]
+    )
+    assert kshot.evaluate(says("a"), fine).notes == []

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+from kshot.datasets.checks import check_metrics, doubts
 from kshot.datasets.dataset import Dataset, place
 from kshot.datasets.loading import Row, first_rows
 from kshot.datasets.rendering import as_messages, copied, stripped
@@ -15,7 +16,7 @@ from kshot.prompts import compile_string, decode_escapes
 from kshot.prompts.chat import fold_system, read_template, renderer
 from kshot.records import Message, Prompt, Sample, plain
 from kshot.retrievers import Retriever
-from kshot.task import Scorer, Task
+from kshot.task import Task
 
 Count = Callable[[str], int]
 
@@ -47,7 +48,7 @@ class Compiled:
         self._choose_splits()
         self.call("init_arguments", self.dataset.init_arguments)
         self._choose_splits()
-        self._check_metrics()
+        check_metrics(self.dataset)
         if self.dataset.args.instruction is not None:
             self.dataset.instruction = decode_escapes(self.dataset.args.instruction)
         if self.dataset.instruction is None:
@@ -69,6 +70,9 @@ class Compiled:
         if self.dataset.args.limit is not None and self.dataset.args.limit < len(self.dataset.evaluation_data):
             self.dataset.evaluation_data = first_rows(self.dataset.evaluation_data, self.dataset.args.limit)
         self._references = self._own_references()
+        first = self._checked(self.dataset.evaluation_data[0], "row 0")
+        for hint in doubts(self.dataset, self.kind, lambda: self.fields(first, self.locate(0, first))):
+            self.note(hint)
         if self.dataset.args.retriever and self.dataset.num_shots and not self.overrides("construct_examples"):
             self._retriever = self._make_retriever(self.dataset.args.retriever)
         elif not self.overrides("construct_examples"):
@@ -301,18 +305,6 @@ class Compiled:
     def _choose_splits(self) -> None:
         self.dataset.evaluation_set = self.dataset.args.evaluation_set or self.dataset.evaluation_set
         self.dataset.example_set = self.dataset.args.example_set or self.dataset.example_set
-
-    def _check_metrics(self) -> None:
-        if not isinstance(self.dataset.metrics, (list, tuple)):
-            raise DataError(
-                f"metrics is {self.dataset.metrics!r}", where=self.where, hint="Write a list: metrics = [Em()]."
-            )
-        if not self.dataset.metrics:
-            raise DataError("it has no metrics", where=self.where, hint="Set metrics = [Em(), F1()], for example.")
-        for metric in self.dataset.metrics:
-            if isinstance(metric, type) or not isinstance(metric, Scorer):
-                called = f"Write {metric.__name__}()." if isinstance(metric, type) else "See kshot list metrics."
-                raise DataError(f"metrics has {metric!r}, which is not a metric", where=self.where, hint=called)
 
     def rows(self) -> Samples:
         """The samples as a re-iterable stream of known length."""

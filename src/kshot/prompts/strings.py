@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import jinja2
 from jinja2.exceptions import SecurityError
+from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kshot.errors import DataError
@@ -55,6 +56,13 @@ def _compile_jinja(text: str, environment: jinja2.Environment, where: str) -> Re
             raise DataError(f"the template fails: {type(exc).__name__}: {exc}", where=where) from exc
 
     return render
+
+
+def names_used(text: str, environment: jinja2.Environment) -> set[str]:
+    """The names a jinja instruction takes from outside; none for other instructions, whose unknown names are errors."""
+    if not _JINJA.search(text):
+        return set()
+    return find_undeclared_variables(environment.parse(text)) - set(environment.globals)
 
 
 class _Fields(Formatter):
