@@ -188,8 +188,19 @@ def load_model(path: str, device: Any, transformers: Any, **options: Any) -> Any
     if lacking:
         what = f"{len(lacking)} weights are missing or have another shape, {lacking[0]} for one"
         raise BackendError(what, where=path, hint="config.json and the weights are not of the same model: re-download.")
+    surplus = sorted(key for key in map(str, info.get("unexpected_keys") or ()) if _is_beyond(key, model))
+    if surplus:
+        what = f"the weights have more layers than config.json names, {surplus[0]} for one"
+        raise BackendError(what, where=path, hint="config.json and the weights are not of the same model: re-download.")
     # A quantised model is where it belongs already, and may not be moved.
     return (model.to(device) if model.device.type == "cpu" else model).eval()
+
+
+def _is_beyond(key: str, model: Any) -> bool:
+    """Whether a weight belongs to a layer after the last; other surplus (buffers, heads of other tasks) is harmless."""
+    layers = getattr(model.config.get_text_config(), "num_hidden_layers", None)
+    found = re.search(r"\.(?:layers|h|blocks)\.(\d+)\.", f".{key}")
+    return found is not None and isinstance(layers, int) and int(found[1]) >= layers
 
 
 def content(folder: Path) -> str:
