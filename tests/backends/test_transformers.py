@@ -563,5 +563,5 @@ def test_a_config_that_names_fewer_layers_than_there_are_is_refused(tmp_path):
     folder = build("llama", tmp_path / "model")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": config["num_hidden_layers"] - 1}))
-    with pytest.raises(BackendError, match="the weights have more layers than config.json names"):
+    with pytest.raises(BackendError, match=r"the weights have more layers than config\.json names"):
         ask_all(Transformers(str(folder)), [Generate(Prompt("a"), max_tokens=1)])
