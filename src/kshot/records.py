@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
@@ -233,15 +233,6 @@ Value: TypeAlias = float | tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """What one metric says of one sample."""
-
-    sample_id: str
-    metric: str
-    value: Value
-
-
-@dataclass(frozen=True, slots=True)
 class Repeats:
     """The answers of a sample that was asked several times."""
 
@@ -256,7 +247,6 @@ class Repeats:
 # ---- Asking: a method is a generator of requests ----
 
 Asking: TypeAlias = Generator[Sequence[Request], Sequence[Any], Any]
-R = TypeVar("R", Generated, Scored, Ranking)
 
 
 class AskFailed(Exception):  # noqa: N818 - it carries a Failed, and reads as one

@@ -118,6 +118,8 @@ class Run:
                 backend = open_model()  # one at a time: the one before is let go
                 backends = {"model": backend} | ({"judge": self._judge} if self._judge else {})
                 self._record(backends)
+                if self._settings.model_type == "base" and getattr(backend, "has_chat_template", False):
+                    self._watcher.note(f"{backend.name} has a chat template; --model-type chat would use it")
                 for source in sources:
                     results += self._source(source, backends, keep)
                 del backend, backends
@@ -136,9 +138,7 @@ class Run:
         rows: list[Row] = []
         for task in source.tasks(self._settings, model, self._kept.get(model.name)):
             for note in task.notes:
-                if note not in self._notes:
-                    self._notes[note] = None
-                    self._watcher.note(note)
+                self._note(note)
             self._facts.setdefault(model.name, {})[task.name] = dict(task.facts)
             total = len(task.samples) if isinstance(task.samples, Sized) else None
             self._watcher.begin(task.name, model.name, total)
@@ -149,6 +149,11 @@ class Run:
             rows += tally.rows()
             tallies.append(tally)
         return [*rows, *source.totals(tallies)]
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes[text] = None
+            self._watcher.note(text)
 
     @contextmanager
     def _emitting(self, task: Task[Any], keep: Callable[[Row], None]) -> Iterator[Callable[[Sample, Row], None]]:
