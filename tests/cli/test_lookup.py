@@ -113,6 +113,13 @@ def test_generated_files_are_read_back(capsys):
     assert Path("run/results/nonunique/NRLast/embedded/sepsmallsimple_rule/sample_4_len_30_seed_20.jsonl").exists()
 
 
+def test_lengths_may_be_given_in_either_way(capsys):
+    done = kshot(
+        capsys, "lookup", "generate", "--group", "unique", "--length", "10,12", "14", "--samples", "2", "--out", "data"
+    )
+    assert done.out.split() == [f"data/unique/sample_2_len_{n}_seed_2025.jsonl" for n in (10, 12, 14)]
+
+
 def test_a_prompt_does_not_depend_on_what_else_runs(capsys):
     def prompts(*arguments):
         shown = kshot(capsys, "preview", *arguments, "--samples", "4", "--json").out.splitlines()

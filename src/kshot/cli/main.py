@@ -226,7 +226,7 @@ def _lookup(parsed: argparse.Namespace) -> int:
     from kshot.lookup.generate import VOCAB, write
 
     vocab = VOCAB if parsed.vocab is None else parsed.vocab
-    for length in parsed.length:
+    for length in dict.fromkeys(length for lengths in parsed.length for length in lengths):
         options = {"hard": parsed.hard, "divisor": parsed.divisor, "vocab": vocab}
         print(write(parsed.out, parsed.group, length, parsed.samples, parsed.seed, **options))
     return OK

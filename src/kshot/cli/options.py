@@ -101,7 +101,9 @@ def _add_lookup(commands: Any) -> None:
     actions = lookup.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
     make = actions.add_parser("generate", help="write JSONL files under the published names")
     make.add_argument("--group", choices=("unique", "nonunique"), required=True)
-    make.add_argument("--length", type=int, nargs="+", required=True, metavar="L")
+    make.add_argument(
+        "--length", type=_list_of(int), nargs="+", required=True, metavar="L", help="such as 10 20 or 10,20"
+    )
     make.add_argument("--samples", type=int, default=1500, metavar="N", help="records per file (default: 1500)")
     make.add_argument("--seed", type=int, default=2025, metavar="S", help="(default: 2025)")
     make.add_argument("--out", default=".", metavar="DIR", help="folder to write GROUP/FILE to (default: here)")
