@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from kshot.configs import entry, load
+from kshot.configs import entry, load, task_of
 from kshot.errors import DataError, KshotError
 from kshot.retrievers import RandomRetriever
 from tests.configs.written import ARC, MMLU, RACE, RAW, SUBJECTS, write
@@ -135,6 +135,20 @@ def test_an_entry_knows_whose_it_is():
     assert "abbr" in entry(simple())
     assert entry(simple()).get("nothing", 3) == 3
     assert "entry s" in repr(entry(simple()))
+
+
+@pytest.mark.parametrize(
+    ("asks", "expected"),
+    [("SWCELossInferencer", "Q: x\nA: "), ("AgentInferencer", ["Q: x\nA: y"])],
+)
+def test_prompts_of_an_inferencer_that_only_the_home_has(asks, expected):
+    body = simple()
+    body["infer_cfg"]["inferencer"] = {"type": f"opencompass.openicl.icl_inferencer.{asks}"}
+    rows = {"test": [{"q": "x", "a": "y"}]}
+    assert entry(body).prompts(rows=rows) == [expected]
+    assert entry(body).prompts(rows=rows, kind="chat")
+    with pytest.raises(DataError, match=f"kshot has no inferencer {asks}"):
+        task_of(entry({**body, "eval_cfg": {"evaluator": {"type": "AccEvaluator"}}}), rows)
 
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="the shared goldens are not here")

@@ -59,6 +59,39 @@ def test_what_two_files_read_is_not_shared(tmp_path):
     assert config.datasets["a_datasets"][0]["deep"] == {"n": 1}
 
 
+CHANGES = """
+from mmengine.config import read_base
+with read_base():
+    from .base import a_datasets, asks
+copies = []
+for each in a_datasets:
+    each['asks']['prompt'] += '!'
+    copy = each.deepcopy()
+    copy['asks']['stop'].append('x')
+    copy.asks.update(dict(options=dict(seed=1)), prompt='new')
+    copy['more'] = dict(deep=[dict(n=1)])
+    copy['more'].deep[0].n += 1
+    copy.setdefault('last', {})['n'] = 3
+    copies.append(copy)
+copy_datasets = copies
+"""
+
+
+def test_what_is_read_changes_as_in_its_home(tmp_path):
+    base = (
+        "asks = dict(prompt='q', stop=[], options=dict(top=5))\na_datasets = [dict(abbr=n, asks=asks) for n in 'ab']\n"
+    )
+    write(tmp_path, base, "base.py")
+    config = load(write(tmp_path, CHANGES))
+    asks = {"prompt": "q", "stop": [], "options": {"top": 5}}
+    assert config.variables["asks"] == asks
+    # two entries that were written with one dict have one each
+    assert [each["asks"] for each in config.datasets["a_datasets"]] == [{**asks, "prompt": "q!"}] * 2
+    for copy in config.datasets["copy_datasets"]:
+        assert copy["asks"] == {"prompt": "new", "stop": ["x"], "options": {"top": 5, "seed": 1}}
+        assert (copy["more"], copy["last"]) == ({"deep": [{"n": 2}]}, {"n": 3})
+
+
 def test_strict_unless_a_home_is_imported(tmp_path):
     text = "from kshot.retrievers import RandomRetriever\nx_datasets = [dict(abbr='x', r=dict(type=RandomRetriever, ice_num=3))]\n"
     config = load(write(tmp_path, text))

@@ -173,9 +173,8 @@ class Interpreter:
         space = self.run(path)
         names = [name for name in space if not name.startswith("__")]
         held = types.ModuleType(os.path.basename(path).removesuffix(".py"))  # noqa: PTH119
-        memo: dict[int, Any] = {}
         for name in names if not wanted or "*" in wanted else [name for name in names if name in wanted]:
-            setattr(held, name, copied(space[name], memo))
+            setattr(held, name, copied(space[name]))
         held.__all__ = names  # type: ignore[attr-defined]
         held.__file__ = path
         return held

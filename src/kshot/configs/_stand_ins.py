@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections import OrderedDict
 from typing import Any, Protocol
 
 from kshot.configs.cleanup import CLEANUPS
@@ -38,16 +40,21 @@ class NotHere(Exception):  # noqa: N818
 
 
 class Settable(dict[str, Any]):
-    """A dict whose items are attributes too, as what ``read_base`` imports is."""
+    """A dict whose items are attributes too, as what ``read_base`` imports is; so are the dicts put into it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        for name, value in dict(*args, **kwargs).items():
+            self[name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, _settable(value))
 
     def __getattr__(self, name: str) -> Any:
         try:
-            found = self[name]
+            return self[name]
         except KeyError:
             raise AttributeError(name) from None
-        if type(found) is dict:  # a dict inside is one of these, too
-            found = self[name] = Settable(found)
-        return found
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
@@ -55,9 +62,33 @@ class Settable(dict[str, Any]):
     def __delattr__(self, name: str) -> None:
         self.pop(name)
 
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """Put a default in as any other value."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Put values in; a dict is added to the one that is there, and does not replace it."""
+        for name, value in dict(*args, **kwargs).items():
+            if isinstance(value, dict) and isinstance(self.get(name), dict):
+                self[name].update(value)
+            else:
+                self[name] = value
+
     def copy(self) -> Settable:
         """Copy it as what it is."""
         return Settable(self)
+
+    def deepcopy(self) -> Settable:
+        """Copy it and all that it holds."""
+        return copy.deepcopy(self)
+
+
+def _settable(value: Any) -> Any:
+    if type(value) in (dict, OrderedDict):
+        return Settable(value)
+    return type(value)(map(_settable, value)) if type(value) in (list, tuple) else value
 
 
 class Name:
@@ -136,19 +167,8 @@ class ReadBase:
         self._interpreter.reading -= 1
 
 
-def copied(value: Any, memo: dict[int, Any]) -> Any:
-    """Copy dicts and lists, to any depth, keeping what is shared shared."""
-    if id(value) in memo:
-        return memo[id(value)]
+def copied(value: Any) -> Any:
+    """Copy dicts and lists, to any depth; what two places shared, each has to itself then, as in the originals."""
     if isinstance(value, dict):
-        made: Any = memo.setdefault(id(value), Settable())
-        for name, each in value.items():
-            made[name] = copied(each, memo)
-        return made
-    if type(value) is list:
-        made = memo.setdefault(id(value), [])
-        made.extend(copied(each, memo) for each in value)
-        return made
-    if type(value) in (tuple, set):
-        return type(value)(copied(each, memo) for each in value)
-    return value
+        return Settable({name: copied(each) for name, each in value.items()})
+    return type(value)(map(copied, value)) if type(value) in (list, tuple, set) else value

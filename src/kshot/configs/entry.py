@@ -143,8 +143,11 @@ class Entry:
     ) -> tuple[Rendered, Retriever]:
         """Render, and give the retriever too; ``retriever`` replaces the config's, ``count`` counts a text's tokens."""
         infer_cfg = self.infer_cfg if retriever is None else {**self.infer_cfg, "retriever": dict(retriever)}
-        if self.mode == "clp":  # one prompt, as for generation; the options are weighed after it
-            infer_cfg["inferencer"] = {**self.inferencer, "type": "GenInferencer"}
+        asks = short(self.inferencer["type"])
+        only_shown = not self.strict and not INFERENCERS.get(asks)  # running it is refused, where ``mode`` is needed
+        if only_shown or self.mode == "clp":  # one prompt, as for generation; clp weighs the options after it
+            shown_as = "ChatInferencer" if asks == "AgentInferencer" else "GenInferencer"
+            infer_cfg["inferencer"] = {**self.inferencer, "type": shown_as}
         try:
             times = self.repeats if n is None else n
             rows = read_rows(self.reader_cfg, splits, strict=self.strict, abbr=self.abbr, n=times)
