@@ -1,6 +1,7 @@
 """The commands as a user sees them."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -158,7 +159,14 @@ def test_preview_prints_exact_prompts(here, capsys):
     assert first["requests"][0]["max_tokens"] == 256
     chat = kshot(capsys, "preview", "-d", "capitals.py:Cities", "--model-type", "chat", "--system-prompt", "Be brief.")
     assert "[system]\nBe brief.\n[user]\nThe capital of France0 is" in chat.out
-    assert "the first 3 samples" in chat.err
+    assert chat.out.count("── cities") == 5  # a pipe gets all; a terminal the first 3
+
+
+def test_preview_on_a_terminal_shows_a_few(here, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    done = kshot(capsys, "preview", "-d", "capitals.py:Cities")
+    assert done.out.count("── cities") == 3
+    assert "the first 3 samples" in done.err
 
 
 @pytest.mark.parametrize(

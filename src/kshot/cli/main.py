@@ -138,7 +138,7 @@ def _preview(parsed: argparse.Namespace) -> int:
     from kshot.cli.preview import as_json, as_text
 
     settings = settings_of(parsed)
-    if settings.limit is None and not parsed.json:
+    if settings.limit is None and not parsed.json and sys.stdout.isatty():  # a pipe or a file gets all of them
         settings = replace(settings, limit=3)
         print("kshot: the first 3 samples of each subset; --limit shows more", file=sys.stderr)
     write = as_json if parsed.json else as_text
