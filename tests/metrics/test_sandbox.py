@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -40,8 +41,14 @@ def run(program, layers=ALL, timeout=1.5, **options):
     return sandbox.run(program, timeout=timeout, layers=layers, **options)
 
 
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path_factory, monkeypatch):
+    """Folders of sandboxes that other tests run at the same time are not this test's."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("sandboxes")))
+
+
 def leftovers():
-    return set(Path(os.environ.get("TMPDIR", "/tmp")).glob("kshot-run-*"))
+    return set(Path(tempfile.gettempdir()).glob("kshot-run-*"))
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,26 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"kshot {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
 
+    _add_run(commands)
+    _add_preview(commands)
+
+    shown = commands.add_parser("list", help="what there is: datasets, metrics, retrievers, backends")
+    shown.add_argument("what", choices=("datasets", "metrics", "retrievers", "backends"))
+    shown.add_argument("--json", action="store_true", help="print JSON")
+
+    _add_lookup(commands)
+
+    again = commands.add_parser(
+        "score",
+        help="score a run again, without its model",
+        description="Score a run again from its journal, without its model.",
+    )
+    again.add_argument("run", metavar="RUN", help="run folder")
+    again.add_argument("--json", action="store_true", help="print the results as JSON")
+    return top
+
+
+def _add_run(commands: Any) -> None:
     run = commands.add_parser(
         "run",
         help="evaluate models on datasets",
@@ -68,6 +88,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--json", action="store_true", help="print the results as JSON")
     _add_settings(run)
 
+
+def _add_preview(commands: Any) -> None:
     look = commands.add_parser(
         "preview",
         help="print the exact prompts, no model needed",
@@ -79,21 +101,6 @@ def parser() -> argparse.ArgumentParser:
     look.add_argument("-m", "--model", action="append", metavar="MODEL", help=argparse.SUPPRESS)
     look.add_argument("--json", action="store_true", help="print one JSON object per sample")
     _add_settings(look)
-
-    shown = commands.add_parser("list", help="what there is: datasets, metrics, retrievers, backends")
-    shown.add_argument("what", choices=("datasets", "metrics", "retrievers", "backends"))
-    shown.add_argument("--json", action="store_true", help="print JSON")
-
-    _add_lookup(commands)
-
-    again = commands.add_parser(
-        "score",
-        help="score a run again, without its model",
-        description="Score a run again from its journal, without its model.",
-    )
-    again.add_argument("run", metavar="RUN", help="run folder")
-    again.add_argument("--json", action="store_true", help="print the results as JSON")
-    return top
 
 
 def _add_lookup(commands: Any) -> None:

@@ -17,6 +17,8 @@ from kshot.settings import Settings
 from kshot.tally import Row, Tally, macro_rows
 from kshot.task import Task
 
+_NO_DATASETS = "A config lists them in a variable that ends in 'datasets'; a dataset class is named FILE.py:Class."
+
 
 class ConfigSource:
     """The datasets of a config file, as Tasks.
@@ -70,7 +72,7 @@ class ConfigSource:
             raise DataError(
                 "it has no datasets" if not names else f"it has no entry {', '.join(self._only)}",
                 where=str(self.path),
-                hint=f"It has: {names}." if names else "A config lists them in a variable that ends in 'datasets'.",
+                hint=f"It has: {names}." if names else _NO_DATASETS,
             )
         return found
 
