@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import kshot
+from tests.passages.books import small_book
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -29,6 +30,8 @@ def user(tmp_path, monkeypatch, tiny_llama):
     for split, cities in (("train", ("Paris", "Lima", "Oslo")), ("test", ("Rome", "Kyiv"))):
         lines = (json.dumps({"country": f"land of {city}", "city": city}) for city in cities)
         Path(f"rows/{split}.jsonl").write_text("\n".join(lines) + "\n")
+    small_book(tmp_path / "book")
+    monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "cache"))
     return tmp_path
 
 
@@ -51,7 +54,7 @@ def test_every_block_runs(page, user, capsys):
                 continue  # CI itself is `make test`; installing is what it does first
             assert words[0] == "kshot", f"{page.name}: a test must know how to run {line!r}"
             if words == ["kshot", "run"]:  # the starter suite, which tests/cli/test_lookup.py runs in small
-                words += ["-d", "lookup:UR", "--length", "10", "--samples", "3"]
+                words += ["-d", "lookup:UR", "-d", "handbook", "--length", "10", "--samples", "3"]
             done = kshot(capsys, *words[1:])
             assert done.code == 0, f"{page.name}: {line}\n{done.err}"
 

@@ -21,22 +21,24 @@ MAY = {
     "offsets": set(),
     "settings": {"errors"},
     "plugins": {"errors"},
-    "task": {"records"},
+    "corpus": {"errors"},
+    "task": {"records", "corpus"},
     "tally": GROUND | {"task", "metrics"},
     "serving": GROUND | {"task"},
     "engine": GROUND | {"task", "serving"},
     "prompts": GROUND,
     "retrievers": GROUND | {"prompts"},
     "methods": GROUND | {"prompts"},
-    "metrics": GROUND,
+    "metrics": GROUND | {"corpus"},
     "datasets": PURE | {"prompts", "retrievers", "methods", "metrics", "task", "tally", "settings", "plugins"},
     "lookup": PURE | {"prompts", "retrievers", "methods", "metrics", "task", "tally", "settings"},
+    "passages": PURE | {"prompts", "methods", "metrics", "task", "tally", "settings", "datasets", "corpus"},
     "configs": PURE
     | {"prompts", "retrievers", "methods", "metrics", "task", "tally", "settings", "plugins", "datasets"},
-    "backends": PURE | {"prompts", "task", "plugins"},
+    "backends": PURE | {"prompts", "task", "plugins", "corpus"},
     "runs": PURE,
     "evaluation": PURE | {"task", "tally", "engine", "methods", "metrics"},
-    "running": PURE | {"task", "tally", "engine", "evaluation", "runs", "settings"},
+    "running": PURE | {"corpus", "task", "tally", "engine", "evaluation", "runs", "settings"},
     "report": GROUND | {"runs"},
     "api": PURE
     | {
@@ -45,6 +47,9 @@ MAY = {
         "prompts",
         "datasets",
         "lookup",
+        "passages",
+        "methods",
+        "corpus",
         "backends",
         "runs",
         "task",
@@ -59,7 +64,7 @@ MAY = {
 }
 HEAVY = {
     "torch", "transformers", "vllm", "ray", "datasets", "sentence_transformers", "matplotlib", "onnxruntime",
-    "tokenizers", "pyarrow", "pandas", "sacrebleu", "rouge_score", "nltk", "numpy", "jinja2", "rich",
+    "tokenizers", "pyarrow", "pandas", "ftfy", "bm25s", "tantivy", "llama_index", "pypdf", "bs4", "ir_measures", "sacrebleu", "rouge_score", "nltk", "numpy", "jinja2", "rich",
 }  # fmt: skip
 
 

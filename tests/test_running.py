@@ -102,7 +102,7 @@ def test_a_judge_without_a_verdict_is_a_failure_not_a_zero():
     from kshot.running import Run
     from kshot.settings import Settings
 
-    run = Run(Settings(), MemoryMemo(), judge=Mumbles(lambda r: Generated("well")))
+    run = Run(Settings(), MemoryMemo(), staff={"judge": Mumbles(lambda r: Generated("well"))})
     result = run.all([lambda: says("Because.")], [task])
     assert (result.results[0]["value"], result.results[0]["failed"]) == (None, 1)
     assert "judge" in result.first_failures[0]

@@ -1,4 +1,4 @@
-"""kshot measures what language models can find.
+"""kshot measures what language models and search engines can find.
 
 Everything public is importable from here; heavy parts load when they are first used (types: ``__init__.pyi``).
 """
@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "kshot.api": ("Preview", "evaluate", "preview", "score"),
+    "kshot.backends.search.engine": ("Engine", "Found"),
+    "kshot.corpus": ("Corpus", "Passage"),
     "kshot.datasets": (
         "Dataset",
         "GenerationDataset",
@@ -21,11 +23,24 @@ _HOMES = {
     ),
     "kshot.errors": ("KshotError",),
     "kshot.metrics": ("F1", "Accuracy", "Bleu", "Em", "GPTEval", "Metric", "PassAtK", "Perplexity", "Rouge"),
-    "kshot.records": ("Answers", "Generate", "Loglik", "Message", "Option", "Prompt", "Sample", "ask"),
+    "kshot.records": (
+        "Answers",
+        "Evidence",
+        "Generate",
+        "Generated",
+        "Graded",
+        "Loglik",
+        "Message",
+        "Option",
+        "Prompt",
+        "Sample",
+        "Search",
+        "ask",
+    ),
     "kshot.running": ("Result",),
     "kshot.task": ("Task",),
 }
-_PARTS = ("configs", "datasets", "lookup", "methods", "metrics", "prompts", "records", "retrievers")
+_PARTS = ("configs", "datasets", "lookup", "methods", "metrics", "passages", "prompts", "records", "retrievers")
 """Parts that people use by their own name: ``kshot.lookup.prompts(…)``."""
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -2,6 +2,10 @@ from kshot.api import Preview as Preview
 from kshot.api import evaluate as evaluate
 from kshot.api import preview as preview
 from kshot.api import score as score
+from kshot.backends.search.engine import Engine as Engine
+from kshot.backends.search.engine import Found as Found
+from kshot.corpus import Corpus as Corpus
+from kshot.corpus import Passage as Passage
 from kshot.datasets import Dataset as Dataset
 from kshot.datasets import GenerationDataset as GenerationDataset
 from kshot.datasets import MultipleChoiceDataset as MultipleChoiceDataset
@@ -18,12 +22,16 @@ from kshot.metrics import PassAtK as PassAtK
 from kshot.metrics import Perplexity as Perplexity
 from kshot.metrics import Rouge as Rouge
 from kshot.records import Answers as Answers
+from kshot.records import Evidence as Evidence
 from kshot.records import Generate as Generate
+from kshot.records import Generated as Generated
+from kshot.records import Graded as Graded
 from kshot.records import Loglik as Loglik
 from kshot.records import Message as Message
 from kshot.records import Option as Option
 from kshot.records import Prompt as Prompt
 from kshot.records import Sample as Sample
+from kshot.records import Search as Search
 from kshot.records import ask as ask
 from kshot.running import Result as Result
 from kshot.task import Task as Task

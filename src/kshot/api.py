@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -10,18 +11,25 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kshot.backends import open_backend
+from kshot.backends import names_engine, open_backend
+from kshot.backends.search.engine import searched
+from kshot.backends.search.recorded import write_trec
+from kshot.backends.search.store import Store
 from kshot.configs import ConfigSource
+from kshot.corpus import Corpus
 from kshot.datasets.naming import resolve
 from kshot.engine import MemoryMemo
 from kshot.errors import RunError, UsageError
 from kshot.evaluation import start
 from kshot.lookup.suite import LookupSource
+from kshot.methods.search import REWRITER
+from kshot.passages import PassagesSource, is_passages
+from kshot.passages.export import export_benchmark
 from kshot.prompts.chat import read_template
-from kshot.records import Failed, Request, Response
+from kshot.records import Failed, Hit, Ranking, Request, Response
 from kshot.retrievers import parse_seeds
 from kshot.retrievers.making import as_config
-from kshot.running import Result, Run, Source, Watcher
+from kshot.running import Result, Run, Source, Watcher, searches
 from kshot.runs import Journal, RunFolder, read_spec
 from kshot.runs.folder import JOURNAL
 from kshot.settings import MODEL_OPTIONS, Settings, settings_from
@@ -85,6 +93,8 @@ def source_of(spec: Any, settings: Settings) -> Source:
         source = _Value(spec)
     elif isinstance(spec, str) and spec.partition(":")[0] == "lookup":
         source = LookupSource(spec)
+    elif isinstance(spec, str) and is_passages(spec):
+        source = PassagesSource(spec)
     elif isinstance(spec, str) and is_config(spec):
         retriever = as_config(settings.retriever, settings.num_shots, settings.seed) if settings.retriever else None
         source = ConfigSource(spec, config_root=settings.config_root, retriever=retriever)
@@ -116,7 +126,7 @@ def evaluate(
     settings = settings_from(options)
     datasets = _listed(dataset)
     sources = [source_of(spec, settings) for spec in datasets]
-    models = _listed(model) if model is not None else _models_in(sources)
+    models = _listed(model) if model is not None else _models_in(sources, settings)
     settings = _judged(settings, sources)
     identity = {
         "models": [spec if isinstance(spec, str) else spec.name for spec in models],
@@ -127,14 +137,42 @@ def evaluate(
         raise UsageError("reuse needs out: answers are taken over into a run folder")
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(out, identity, reuse=reuse)) if out is not None else None
-        judge = _open(settings.judge, settings) if settings.judge else None
-        run = Run(settings, folder or MemoryMemo(), folder=folder, watcher=watcher, judge=judge)
+        staff = {role: _open(spec, settings) for role, spec in _staff(settings, sources).items()}
+        store = Store(progress=watcher.step) if watcher is not None else Store()
+        run = Run(settings, folder or MemoryMemo(), folder=folder, watcher=watcher, staff=staff, store=store)
+        _check_pairs(models, sources, settings)
         return run.all((partial(_open, spec, settings) for spec in models), sources)
 
 
-def _models_in(sources: Sequence[Source]) -> list[Any]:
+def _models_in(sources: Sequence[Source], settings: Settings) -> list[Any]:
+    """The models to run when the user names none: a config's own, else those in the box that the sources need."""
     found = [entry.spec for source in sources if isinstance(source, ConfigSource) for entry in source.models]
-    return list(dict.fromkeys(found)) or ["embedded"]
+    needed = {"fts5" if searches(source, settings) else "embedded": None for source in sources}
+    return list(dict.fromkeys(found)) or list(needed)
+
+
+def _staff(settings: Settings, sources: Sequence[Source]) -> dict[str, str]:
+    """The backends beside the model, by role."""
+    staff = {"judge": settings.judge, REWRITER: settings.rewrite}
+    if settings.method == "rag" and any(isinstance(source, PassagesSource) for source in sources):
+        staff["corpus"] = settings.search or "fts5"
+    elif settings.search is not None:
+        raise UsageError("--search is the search engine of --method rag", hint="Engines to compare are given with -m.")
+    return {role: spec for role, spec in staff.items() if spec is not None}
+
+
+def _check_pairs(models: Sequence[Any], sources: Sequence[Source], settings: Settings) -> None:
+    """Refuse a dataset that none of the models can be put to, before anything is loaded."""
+    kinds = {names_engine(spec) if isinstance(spec, str) else None for spec in models}
+    for source in sources:
+        searching = searches(source, settings)
+        if None not in kinds and searching not in kinds:
+            named = ", ".join(str(spec) for spec in models)
+            who = "search engines" if searching else "language models"
+            raise UsageError(
+                f"{source.label} is put to {who}, and there is none among: {named}",
+                hint="Add -m fts5 (kshot list engines), or --method rag." if searching else "Add -m MODEL.",
+            )
 
 
 def _judged(settings: Settings, sources: Sequence[Source]) -> Settings:
@@ -156,7 +194,8 @@ def _open(spec: Any, settings: Settings) -> Backend:
     options = {name: getattr(settings, name) for name in MODEL_OPTIONS}
     if settings.chat_template is not None:
         options["chat_template"] = read_template(settings.chat_template)
-    return open_backend(spec, options)
+    opened: Backend = open_backend(spec, options)
+    return opened
 
 
 # ---- preview ----
@@ -197,6 +236,16 @@ class _Unasked:
             yield request, Failed("not_asked", "the run holds no answer to this request")
 
 
+class _UnaskedEngine:
+    """Stands for a search engine that is not there."""
+
+    def __init__(self, name: str, fingerprint: str) -> None:
+        self.name, self.fingerprint = name, fingerprint
+
+    def over(self, corpus: Corpus, _: object) -> _Unasked:
+        return _Unasked(self.name, searched(self.fingerprint, corpus))
+
+
 class _Stored:
     """A run's journal, read only: failures count as they stand, and nothing is added."""
 
@@ -216,14 +265,44 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
     spec = read_spec(path)
     identity, prints = spec["identity"], spec.get("fingerprints", {})
     options = dict(spec.get("options", {}))
-    judge_spec = str(options.get("judge"))
     settings = settings_from(options)
     sources = [source_of(label, settings) for label in identity["datasets"]]
     if not (path / JOURNAL).exists():
         raise RunError("it has no journal", where=str(path))
-    judge = _Unasked(judge_spec, prints[f"judge {judge_spec}"]) if f"judge {judge_spec}" in prints else None
-    models = {name: value for name, value in prints.items() if not name.startswith("judge ")}
+    roles = {label: label.partition(" ")[0] for label in prints}
+    staff = {role: _unasked(label, prints[label]) for label, role in roles.items() if role in _staff(settings, sources)}
+    models = [label for label, role in roles.items() if role not in staff]
     with RunFolder(path, identity) as folder:
         facts = spec.get("tasks", {})
-        again = Run(settings, _Stored(path), folder=folder, watcher=watcher, judge=judge, facts=facts)
-        return again.all((partial(_Unasked, name, value) for name, value in models.items()), sources)
+        again = Run(settings, _Stored(path), folder=folder, watcher=watcher, staff=staff, facts=facts)
+        return again.all((partial(_unasked, label, prints[label]) for label in models), sources)
+
+
+def _unasked(label: str, fingerprint: str) -> Any:
+    """Stand in for what a run's spec lists: ``NAME`` of a model, or ``ROLE NAME``."""
+    role, _, name = label.partition(" ")
+    if role in {"engine", "corpus"} and name:
+        return _UnaskedEngine(name, fingerprint)
+    return _Unasked(name if role in {"judge", REWRITER} and name else label, fingerprint)
+
+
+def export_passages(run: str | Path, out: str | Path) -> Iterator[Path]:
+    """Write a run's rankings as TREC run files, one a system, and its benchmark as a BEIR folder with qrels."""
+    spec = read_spec(run)
+    settings = settings_from(dict(spec.get("options", {})))
+    sources = [source_of(label, settings) for label in spec["identity"]["datasets"]]
+    found = Result([], [], Path(run).expanduser()).samples
+    tasks = [task for source in sources if isinstance(source, PassagesSource) for task in source.tasks(settings)]
+    if not tasks or settings.method == "rag":
+        raise RunError("this run searched no passages", where=str(run), hint="Export a run of search engines.")
+    for task in tasks:
+        folder = Path(out).expanduser() / re.sub(r"[^A-Za-z0-9._-]+", "-", task.name)
+        yield from export_benchmark(task, folder)
+        rows = [row for row in found if row["task"] == task.name and "failed" not in row]
+        for model in dict.fromkeys(row["model"] for row in rows):
+            path = folder / f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', model)}.trec"
+            with path.open("w", encoding="utf-8") as file:
+                for row in (row for row in rows if row["model"] == model):
+                    hits = tuple(Hit(hit["id"], hit["score"]) for hit in row["response"] if "id" in hit)
+                    write_trec(file, row["id"], Ranking(hits), path.stem)
+            yield path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, is_dataclass, replace
 from hashlib import blake2b
 from numbers import Real
 from typing import Any
@@ -168,7 +168,8 @@ def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[
     elif isinstance(outcome.answer, Repeats) and all(metric.grouped for metric in task.metrics):
         row["answer"] = list(outcome.answer.answers)
     else:
-        row["answer"] = _majority(outcome.answer)
+        answer = _majority(outcome.answer)
+        row["answer"] = asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
     row["target"] = reference(sample.target) if sample.target is not None else None
     if sample.category is not None:
         row["category"] = sample.category

@@ -157,11 +157,15 @@ class Loglik:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The ``k`` best passages for the query, among those that match ``where``."""
+    """The ``k`` best passages for the query, among those that match ``where``.
+
+    ``topic`` is the question's id: recorded runs are kept by it.
+    """
 
     query: str
     k: int
     where: tuple[tuple[str, str], ...] = ()
+    topic: str = ""
     to: str = "corpus"
 
 
@@ -282,7 +286,8 @@ def request_body(request: Request) -> list[Any]:
         case Loglik():
             return ["Loglik", request.to, _prompt_body(request.prompt), list(request.continuations)]
         case Search():
-            return ["Search", request.to, request.query, request.k, [list(pair) for pair in request.where]]
+            where = [list(pair) for pair in request.where]
+            return ["Search", request.to, request.query, request.k, where, request.topic]
 
 
 _SAMPLING = (

@@ -12,24 +12,26 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
+from kshot.corpus import Corpus
 from kshot.engine import Memo, Outcome
 from kshot.evaluation import run_task
-from kshot.records import Sample
+from kshot.records import Generate, Loglik, Sample, Search
 from kshot.runs import RunFolder
 from kshot.runs.folder import SAMPLES, SUMMARY
 from kshot.settings import Settings
-from kshot.tally import Row, Tally
+from kshot.tally import Row, Tally, compared
 from kshot.task import Backend, Task
 
 
 @dataclass(slots=True)
 class Result:
-    """What an evaluation gave: ``results`` as in ``summary.json``, ``samples`` as in ``samples.jsonl``."""
+    """What an evaluation gave: ``results`` and ``comparisons`` as in ``summary.json``, ``samples`` as in their file."""
 
     results: list[Row]
     notes: list[str]
     path: Path | None = None
     first_failures: list[str] = field(default_factory=list)
+    comparisons: list[Row] = field(default_factory=list)
     _samples: list[Row] | None = field(default=None, repr=False)
 
     @property
@@ -60,6 +62,12 @@ class Source(Protocol):
         ...
 
 
+def searches(source: Source, settings: Settings) -> bool:
+    """Whether a source is put to search engines; most are put to language models, and say nothing of it."""
+    asked = getattr(source, "searches", None)
+    return asked is not None and bool(asked(settings))
+
+
 class Watcher(Protocol):
     """Whoever shows progress: told of every task before it starts and of every sample when it is answered."""
 
@@ -75,11 +83,16 @@ class Watcher(Protocol):
         """There is something to tell the user."""
         ...
 
+    def step(self, label: str, done: int, total: int, /) -> None:
+        """Something long goes on before a task can start: an index is built."""
+        ...
+
 
 class _Nobody:
     def begin(self, task: str, model: str, total: int | None) -> None: ...
     def answered(self, outcome: Outcome[Sample]) -> None: ...
     def note(self, text: str) -> None: ...
+    def step(self, label: str, done: int, total: int) -> None: ...
 
 
 class Run:
@@ -92,18 +105,25 @@ class Run:
         *,
         folder: RunFolder | None = None,
         watcher: Watcher | None = None,
-        judge: Backend | None = None,
+        staff: Mapping[str, Any] | None = None,
         facts: Mapping[str, Any] | None = None,
+        store: Any = None,
     ) -> None:
-        """Say where answers are kept and who watches; ``facts`` are what an earlier run found out with its models."""
+        """Say where answers are kept and who watches.
+
+        ``staff`` are the backends beside the model, by role: judge, rewriter, corpus (the search engine of rag).
+        ``facts`` are what an earlier run found out with its models; ``store`` is where search engines keep indexes.
+        """
         self._settings = settings
         self._memo = memo
         self._folder = folder
         self._watcher = watcher or _Nobody()
-        self._judge = judge
+        self._staff = dict(staff or {})
+        self._store = store
         self._kept = facts or {}
         self._notes: dict[str, None] = {}
         self._failures: list[str] = []
+        self._tallies: list[Tally] = []
         self._facts: dict[str, Any] = {}
 
     def all(self, models: Iterable[Callable[[], Backend]], sources: Sequence[Source]) -> Result:
@@ -115,25 +135,35 @@ class Run:
             if self._folder is not None:
                 keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
             for open_model in models:
-                backend = open_model()  # one at a time: the one before is let go
-                backends = {"model": backend} | ({"judge": self._judge} if self._judge else {})
-                self._record(backends)
-                if self._settings.model_type == "base" and getattr(backend, "has_chat_template", False):
-                    self._watcher.note(f"{backend.name} has a chat template; --model-type chat would use it")
+                model = open_model()  # one at a time: the one before is let go
+                self._record({"engine" if is_engine(model) else "model": model, **self._staff})
+                if self._settings.model_type == "base" and getattr(model, "has_chat_template", False):
+                    self._watcher.note(f"{model.name} has a chat template; --model-type chat would use it")
                 for source in sources:
-                    results += self._source(source, backends, keep)
-                del backend, backends
+                    if suits(model, searches(source, self._settings)):
+                        results += self._source(source, model, keep)
+                del model
+        comparisons = compared(self._tallies)
         notes = list(self._notes)
         if self._folder is None:
-            return Result(results, notes, None, self._failures, samples)
+            return Result(results, notes, None, self._failures, comparisons, samples)
         with self._folder.replacing(SUMMARY) as file:
-            json.dump({"results": results, "notes": notes}, file, indent=2, ensure_ascii=False)
+            body = {"results": results, "notes": notes} | ({"comparisons": comparisons} if comparisons else {})
+            json.dump(body, file, indent=2, ensure_ascii=False)
             file.write("\n")
         self._folder.write_spec(tasks=self._facts)
-        return Result(results, notes, self._folder.path, self._failures)
+        return Result(results, notes, self._folder.path, self._failures, comparisons)
 
-    def _source(self, source: Source, backends: Mapping[str, Backend], keep: Callable[[Row], None]) -> list[Row]:
-        model = backends["model"]
+    def _roles(self, model: Any, corpus: Corpus | None) -> dict[str, Backend]:
+        """Who answers what; a search engine is put over the task's corpus first."""
+        roles = {"model": model, **self._staff}
+        if corpus is not None:
+            engine = roles.get("corpus", model)
+            found = engine.over(corpus, self._store) if is_engine(engine) else engine
+            roles |= {"corpus": found} if "corpus" in self._staff else {"corpus": found, "model": found}
+        return roles
+
+    def _source(self, source: Source, model: Any, keep: Callable[[Row], None]) -> list[Row]:
         tallies: list[Tally] = []
         rows: list[Row] = []
         for task in source.tasks(self._settings, model, self._kept.get(model.name)):
@@ -143,11 +173,13 @@ class Run:
             total = len(task.samples) if isinstance(task.samples, Sized) else None
             self._watcher.begin(task.name, model.name, total)
             with self._emitting(task, keep) as emit:
-                tally = run_task(task, backends, self._memo, emit, self._watcher.answered)
+                roles = self._roles(model, task.corpus)
+                tally = run_task(task, roles, self._memo, emit, self._watcher.answered)
             if tally.failed:
                 self._failures.append(f"{task.name} on {model.name}: {tally.failed} failed ({tally.first_failure})")
             rows += tally.rows()
             tallies.append(tally)
+        self._tallies += tallies
         return [*rows, *source.totals(tallies)]
 
     def _note(self, text: str) -> None:
@@ -170,13 +202,25 @@ class Run:
 
             yield emit
 
-    def _record(self, backends: Mapping[str, Backend]) -> None:
+    def _record(self, backends: Mapping[str, Any]) -> None:
         if self._folder is None:
             return
         for role, backend in backends.items():
             self._folder.note_backend(role, backend.name, backend.fingerprint)
         options = {name: getattr(self._settings, name) for name in self._settings.__slots__}
         self._folder.write_spec(options=options, versions=_versions())
+
+
+def is_engine(model: Any) -> bool:
+    """Whether this is a search engine, which is put over a corpus before it can be asked."""
+    return hasattr(model, "over")
+
+
+def suits(model: Any, searching: bool) -> bool:  # noqa: FBT001 - what the source does
+    """Whether a model can be put to a source: engines where passages are searched, language models elsewhere."""
+    if searching:
+        return is_engine(model) or Search in model.answers or object in model.answers
+    return not is_engine(model) and any(kind in model.answers for kind in (Generate, Loglik, object))
 
 
 def _writer(file: Any) -> Callable[[Row], None]:

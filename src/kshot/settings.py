@@ -15,6 +15,7 @@ RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation")
 
 
 LOOKUP, GENERATION, MODEL = "token lookup (-d lookup)", "generation", "the model"
+PASSAGES = "passage search (-d handbook, fastbook, beir, trec)"
 
 
 def _option(default: Any, text: str, *, flags: tuple[str, ...] = (), kind: type = str, **more: Any) -> Any:
@@ -68,13 +69,37 @@ class Settings:
     samples: int | None = _option(None, "records per length (100)", kind=int, group=LOOKUP)
     data: tuple[str, ...] | None = _option(
         None,
-        "rows: FILE for lookup, KEY=FILE_OR_FOLDER for a config (repeatable)",
+        "FILE for lookup, FOLDER_OR_URL for passages, KEY=FILE_OR_FOLDER for a config (repeatable)",
         repeat=True,
         metavar="[KEY=]FILE",
     )
     config_root: str | None = _option(None, "folder from which a config's absolute imports are found", metavar="DIR")
     templates: str | None = _option(None, "texts to use instead of kshot's", metavar="FILE", group=LOOKUP)
     reference: bool | None = _option(None, "the published procedure, byte for byte", kind=bool, group=LOOKUP)
+    chunker: tuple[str, ...] | None = _option(
+        None, "how documents are cut: NAME:SIZE/OVERLAP (kshot list chunkers; repeatable)", repeat=True, group=PASSAGES
+    )
+    queries: str | None = _option(
+        None,
+        "search with these texts instead of the questions, matched by their numbers",
+        metavar="FILE",
+        group=PASSAGES,
+    )
+    rewrite: str | None = _option(
+        None, "model that writes the query for each question", metavar="MODEL", group=PASSAGES
+    )
+    within: str | None = _option(
+        None, "search only passages that share this field of the question; none: all", metavar="FIELD", group=PASSAGES
+    )
+    components: tuple[str, ...] | None = _option(
+        None, "which answer components count: all, nonempty, explicit, essential", listed=True, group=PASSAGES
+    )
+    measures: tuple[str, ...] | None = _option(
+        None, "what is reported, such as AC_MRR@10,AC_Recall@2000t or nDCG@10", listed=True, group=PASSAGES
+    )
+    method: str | None = _option(None, "find passages, or answer from them", choices=("search", "rag"), group=PASSAGES)
+    search: str | None = _option(None, "search engine for rag (default: fts5)", metavar="ENGINE", group=PASSAGES)
+    read: int | None = _option(None, "passages the model reads in rag (default: 5)", kind=int, group=PASSAGES)
     judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL", group=GENERATION)
     dtype: str | None = _option(None, "number format of the weights: float32, bfloat16, float16, auto", group=MODEL)
     revision: str | None = _option(None, "branch, tag or commit of a model on the hub", group=MODEL)
@@ -126,6 +151,7 @@ _LEAST = {
     "shots": 0,
     "samples": 1,
     "batch_size": 1,
+    "read": 1,
 }
 
 

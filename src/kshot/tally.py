@@ -7,11 +7,12 @@ from array import array
 from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations
 from statistics import mean, stdev
 from typing import Any
 
 from kshot.errors import DataError, KshotError
-from kshot.metrics.statistics import interval, macro_interval
+from kshot.metrics.statistics import interval, macro_interval, paired
 from kshot.records import Sample, Value
 from kshot.task import Scorer, Task
 
@@ -76,7 +77,7 @@ class Tally:
             "value": reduce(values) if values else None,
             "n": len(values),
             "failed": failed,
-            "ci95": _listed(interval(values, reduce), metric, values) if values else None,
+            "ci95": _listed(interval(values, reduce, right=_right(metric)), metric, values) if values else None,
         }
 
 
@@ -117,8 +118,16 @@ def macro_rows(
                 "value": sum(reduce(each) for each in values) / len(values),
                 "n": sum(len(each) for each in values),
                 "failed": sum(tally.failed for tally in chosen),
-                "ci95": _listed(macro_interval(values, reduce), metric, [v for each in values for v in each]),
+                "ci95": _listed(
+                    macro_interval(values, reduce, right=_right(metric)), metric, [v for each in values for v in each]
+                ),
             }
+
+
+def _right(metric: Scorer) -> float:
+    """The value of a right answer: the upper end of the metric's scale, 100 if it has none."""
+    bounds: tuple[float, float] | None = getattr(metric, "bounds", None)
+    return bounds[1] if bounds else 100.0
 
 
 def _listed(found: tuple[float, float] | None, metric: Scorer, values: Sequence[Value]) -> list[float] | None:
@@ -156,4 +165,50 @@ def spread_rows(tallies: Sequence[Tally]) -> Iterator[Row]:
             "sd": stdev(values) if len(values) > 1 else None,
             "lowest": min(values),
             "highest": max(values),
+        }
+
+
+def compared(tallies: Sequence[Tally]) -> list[Row]:
+    """Hold every two systems that were given the same samples against each other, sample by sample.
+
+    ``ahead`` names the better one only where the 95 % interval of the difference excludes zero. Passages of different
+    sizes are compared by measures with a token budget alone: at equal k the larger ones win for no good reason.
+    """
+    groups: dict[str, list[Tally]] = {}
+    for tally in tallies:
+        groups.setdefault(str(tally.task.labels.get("benchmark", tally.task.name)), []).append(tally)
+    return [
+        row
+        for name, group in groups.items()
+        for one, other in combinations(group, 2)
+        for row in _between(name, one, other, several_cuts=len({each.task.labels.get("chunks") for each in group}) > 1)
+    ]
+
+
+def _between(name: str, one: Tally, other: Tally, *, several_cuts: bool) -> Iterator[Row]:
+    same_cut = one.task.labels.get("chunks") == other.task.labels.get("chunks")
+    here, there = (dict(zip(each.positions, range(len(each.positions)), strict=True)) for each in (one, other))
+    shared = [(here[position], there[position]) for position in here if position in there]
+    for metric, scorer in one.named():
+        detail = ":" in metric  # shares of one kind of error, and the like: too many, and of no rank
+        if detail or metric not in other.values or not shared or not (same_cut or metric.endswith("t")):
+            continue
+        ones = [one.values[metric][i] for i, _ in shared]
+        others = [other.values[metric][j] for _, j in shared]
+        found = paired(ones, others, partial(scorer.reduce, metric))
+        names = [f"{t.model} · {t.task.labels['chunks']}" if several_cuts else t.model for t in (one, other)]
+        sure = found.interval is not None and not found.interval[0] <= 0 <= found.interval[1]
+        yield {
+            "task": name,
+            "metric": metric,
+            "a": names[0],
+            "b": names[1],
+            "difference": found.difference,
+            "ci95": list(found.interval) if found.interval else None,
+            "p": found.p,
+            "wins": found.wins,
+            "losses": found.losses,
+            "ties": found.ties,
+            "n": len(shared),
+            "ahead": (names[0] if found.difference > 0 else names[1]) if sure else None,
         }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from kshot.corpus import Corpus
 from kshot.records import Asking, Request, Response, Sample, Value
 
 P = TypeVar("P")
@@ -53,7 +54,7 @@ class Task(Generic[P]):
 
     ``notes`` are for the user, ``facts`` for ``spec.json``, ``labels`` become columns of the task's results. ``export``
     gives, for a sample and its row of ``samples.jsonl``, a file of the run folder and a line for it: for those who
-    expect results in a form of their own.
+    expect results in a form of their own. ``corpus`` is what a search engine is put over before it is asked.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Task(Generic[P]):
     facts: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, Any] = field(default_factory=dict)
     export: Callable[[Sample, Mapping[str, Any]], tuple[str, Mapping[str, Any]]] | None = None
+    corpus: Corpus | None = None
 
     def ask(self, sample: Sample) -> Asking:
         """Start asking one sample."""

@@ -42,7 +42,9 @@ class Speaker:
 
 
 def run(source, backend, judge=None, **options):
-    return Run(Settings(**options), MemoryMemo(), judge=judge).all([lambda: backend], [source])
+    return Run(Settings(**options), MemoryMemo(), staff={"judge": judge} if judge else {}).all(
+        [lambda: backend], [source]
+    )
 
 
 def values(result):

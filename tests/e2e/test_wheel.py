@@ -19,6 +19,9 @@ INSIDE = (
     "backends/embedded/tokenizer.json",
     "backends/embedded/tokenizer_config.json",
     "lookup/templates.json",
+    "passages/handbook/CARD.md",
+    "passages/handbook/questions.json",
+    "passages/handbook/documents/readme.md",
     "py.typed",
 )
 UNREACHABLE = (

@@ -148,3 +148,65 @@ def test_paired_corpus_figures():
     found = paired(a, b, PPL)
     assert found.difference == pytest.approx(math.e - math.e**2)
     assert (found.wins, found.losses) == (0, 30)
+
+
+def test_shares_on_another_scale():
+    percent = [100.0] * 8 + [0.0] * 2
+    shares = [value / 100 for value in percent]
+    assert interval(shares, right=1.0) == pytest.approx([end / 100 for end in interval(percent)])
+    assert interval([0.0] * 10, right=1.0) == pytest.approx((0.0, 0.27753), abs=1e-5)
+    assert interval([1.0] * 10, right=1.0)[0] == pytest.approx(0.72247, abs=1e-5)
+    groups = [percent, [0.0] * 5]
+    found = macro_interval([[value / 100 for value in group] for group in groups], right=1.0)
+    assert found == pytest.approx([end / 100 for end in macro_interval(groups)])
+
+
+def test_who_is_ahead():
+    better, worse = [0.5, 1.0, 0.5, 1.0] * 20, [0.5, 0.5, 0.25, 1.0] * 20
+    assert paired(better, worse).ahead
+    assert not paired(worse, better).ahead
+    assert not paired(better, better).ahead
+    assert not paired([1.0], [0.0]).ahead
+    assert not paired([1.0, 0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0, 0.0]).ahead  # by chance
+
+
+def test_the_paired_interval_covers_the_true_difference_about_as_often_as_it_says():
+    rng = np.random.default_rng(11)
+    covered = 0
+    for _ in range(150):
+        a = rng.choice([0.0, 0.1, 0.25, 0.5, 1.0], 60)  # 0.37 on average
+        b = np.where(rng.random(60) < 0.6, a, rng.choice([0.0, 0.5, 1.0], 60))  # 0.6·0.37 + 0.4·0.5
+        low, high = paired(list(a), list(b)).interval
+        covered += low <= 0.37 - (0.6 * 0.37 + 0.4 * 0.5) <= high
+    assert 0.88 <= covered / 150 <= 0.99
+
+
+def test_the_paired_interval_is_that_of_the_formula_and_takes_little_time():
+    rng = np.random.default_rng(5)
+    a, b = rng.random(191), rng.random(191)
+    began = time.process_time()
+    found = paired(list(a), list(b))
+    assert time.process_time() - began < 1
+    gaps = a - b
+    half = 1.959964 * gaps.std(ddof=1) / math.sqrt(191)
+    assert found.interval == pytest.approx((gaps.mean() - half, gaps.mean() + half), abs=0.05 * half)
+    assert found.difference == pytest.approx(gaps.mean())
+
+
+def test_scipy_agrees():
+    stats = pytest.importorskip("scipy.stats")
+    for wins, losses in ((0, 5), (7, 12), (40, 61), (3, 3)):
+        assert sign_test(wins, losses) == pytest.approx(stats.binomtest(wins, wins + losses).pvalue)
+    rng = np.random.default_rng(2)
+    a = rng.choice([0.0, 0.1, 0.5, 1.0], 191)
+    b = np.where(rng.random(191) < 0.7, a, rng.choice([0.0, 0.5, 1.0], 191))
+    for method in ("percentile", "BCa"):
+        theirs = stats.bootstrap(
+            (a, b),
+            lambda x, y, axis=-1: x.mean(axis=axis) - y.mean(axis=axis),
+            paired=True,
+            n_resamples=9999,
+            method=method,
+            rng=np.random.default_rng(1),
+        ).confidence_interval
+        assert paired(list(a), list(b)).interval == pytest.approx((theirs.low, theirs.high), abs=0.004)

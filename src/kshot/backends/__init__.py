@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kshot.backends.search.specs import ENGINES, engine_of, is_engine
 from kshot.errors import BackendError, UsageError
 from kshot.plugins import class_in, split_plugin
 from kshot.task import Backend
@@ -31,10 +32,11 @@ def _embedded(rest: str, options: Options) -> Backend:
     return Embedded(batch_size=options.get("batch_size") or 16)
 
 
-def _replay(path: str, options: Options) -> Backend:  # noqa: ARG001 - a recording has no options
+def _replay(path: str, options: Options) -> Any:  # noqa: ARG001 - a recording has no options
     from kshot.backends.replay import Replay
+    from kshot.backends.search.recorded import Recorded, is_recorded_run
 
-    return Replay(path)
+    return Recorded(path) if is_recorded_run(path) else Replay(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,36 +45,55 @@ class Kind:
 
     spec: str
     text: str
-    open: Callable[[str, Options], Backend]
+    open: Callable[[str, Options], Any]
 
 
 KINDS: dict[str, Kind] = {
     "embedded": Kind("embedded", "the model in the box: small, trained on token lookup, no torch needed", _embedded),
     "hf": Kind("hf:PATH_OR_ID", "a Hugging Face model, run by transformers (extra: hf)", _hf),
     "replay": Kind(
-        "replay:FILE", "recorded answers: another run's folder or journal, or JSONL with prompt and response", _replay
+        "replay:FILE",
+        "recorded answers: another run's folder or journal, JSONL with prompt and response, or a TREC run",
+        _replay,
     ),
 }
 
 
-def open_backend(spec: str, options: Options | None = None) -> Backend:
-    """Open the backend a spec names; ``file.py:Class`` makes one of the user's own, without arguments."""
+def open_backend(spec: str, options: Options | None = None) -> Any:
+    """Open the backend or search engine a spec names; ``file.py:Class`` makes one of the user's own."""
     plugin = split_plugin(spec)
     if plugin is not None:
         return _own(class_in(*plugin, None), spec)
     kind, _, rest = spec.partition(":")
+    if kind not in KINDS and is_engine(spec):
+        return engine_of(spec, options)
     if kind not in KINDS or (kind != "embedded" and not rest):
-        known = ", ".join(entry.spec for entry in KINDS.values())
+        known = ", ".join([*(each.spec for each in KINDS.values()), *(each.spec for each in ENGINES.values())])
         raise UsageError(f"there is no model {spec!r}", hint=f"Write one of: {known}, or path/to/file.py:Class.")
     return KINDS[kind].open(rest, options or {})
 
 
-def _own(cls: type, spec: str) -> Backend:
+def names_engine(spec: str) -> bool | None:
+    """Whether a spec names a search engine, as far as can be told without opening it."""
+    if split_plugin(spec) is not None:
+        return None
+    kind, _, rest = spec.partition(":")
+    if kind == "replay":
+        from kshot.backends.search.recorded import is_recorded_run
+
+        return True if is_recorded_run(rest) else None  # a journal may hold searches too
+    if kind in KINDS:
+        return False
+    return True if is_engine(spec) else None
+
+
+def _own(cls: type, spec: str) -> Any:
     try:
-        made: Backend = cls()
+        made = cls()
     except TypeError as exc:
         raise BackendError(f"it cannot be made without arguments: {exc}", where=spec) from exc
-    missing = [name for name in ("name", "fingerprint", "answers", "serve") if getattr(made, name, None) is None]
+    needed = ("name", "fingerprint", *(("over",) if hasattr(made, "over") else ("answers", "serve")))
+    missing = [name for name in needed if getattr(made, name, None) is None]
     if missing:
         raise BackendError(f"it is no backend: it has no {', '.join(missing)}", where=spec)
     return made

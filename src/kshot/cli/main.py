@@ -22,8 +22,9 @@ STARTER = {
     "variant": ("sep|small|bare", "sep|small|simple_rule"),
     "samples": 50,
 }
-"""What ``kshot run`` shows without arguments: all six tasks, bare and with the rule."""
+"""What ``kshot run`` shows without arguments: all six lookup tasks, bare and with the rule, and passage search."""
 
+_STARTERS = ["lookup", "handbook"]
 _OF_DATASETS = ("dataset_path", "instruction", "ranking_type", "evaluation_set", "example_set", "cot", "retriever")
 
 OK, NOTHING_ANSWERED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -84,7 +85,7 @@ def _run(parsed: argparse.Namespace) -> int:
         other = next((name for name in _OF_DATASETS if name in options), None)
         if other is not None:
             raise UsageError(f"{flag(other)} is for a dataset, and none is named", hint="Add -d NAME.")
-        datasets, options = ["lookup"], STARTER | options
+        datasets, options = _STARTERS, STARTER | options
     out = parsed.out or _default_folder(models or ["config" if parsed.config else "embedded"], datasets, options)
     with Progress() as progress:
         result = evaluate(models, datasets, out=out, reuse=parsed.reuse, watcher=progress, **options)
@@ -106,7 +107,12 @@ def _show(result: Result, *, as_json: bool) -> int:
     if as_json:
         print(
             json.dumps(
-                {"results": result.results, "notes": result.notes, "run": str(result.path)},
+                {
+                    "results": result.results,
+                    "comparisons": result.comparisons,
+                    "notes": result.notes,
+                    "run": str(result.path),
+                },
                 ensure_ascii=False,
                 indent=2,
             )
@@ -117,16 +123,19 @@ def _show(result: Result, *, as_json: bool) -> int:
 
 
 def _print(result: Result) -> None:
-    from rich.console import Console
+    from kshot.cli.screen import Screen
+    from kshot.report import findings, grids, results_table, systems_tables, verdicts
 
-    from kshot.report import findings, grids, results_table
-
-    console = Console(soft_wrap=False)
+    console = Screen(soft_wrap=False)
     looked_up = [row for row in result.results if "lookup" in row]
-    others = [row for row in result.results if "lookup" not in row]
-    for table in (*grids(looked_up), *([results_table(others)] if others else [])):
+    searched = [row for row in result.results if "benchmark" in row]
+    others = [row for row in result.results if "lookup" not in row and "benchmark" not in row]
+    tables = (*grids(looked_up), *systems_tables(searched), *([results_table(others)] if others else []))
+    for table in tables:
         console.print(table)
-    for line in (*findings(looked_up), f"run folder: {result.path}"):
+    names = {row["benchmark"] for row in searched}
+    found = verdicts([row for row in result.comparisons if row["task"] in names], searched)
+    for line in (*findings(looked_up), *found, f"run folder: {result.path}"):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
@@ -186,8 +195,11 @@ def _entries(what: str) -> list[dict[str, str]]:
             from kshot.datasets.naming import catalogue_names, from_catalogue
 
             found = [{"name": n, "text": _first_line(from_catalogue(n))} for n in catalogue_names()]
+            from kshot.passages.source import NAMES
+
             return [
                 {"name": "lookup", "text": "Token lookup: which character stands beside the query? Six tasks."},
+                *({"name": name, "text": text} for name, text in NAMES.items()),
                 *found,
             ]
         case "metrics":
@@ -198,6 +210,14 @@ def _entries(what: str) -> list[dict[str, str]]:
             from kshot.retrievers import RETRIEVERS
 
             return [{"name": name, "text": text} for name, text in RETRIEVERS.items()]
+        case "chunkers":
+            from kshot.passages.chunkers import CHUNKERS
+
+            return [{"name": name, "text": text} for name, text in CHUNKERS.items()]
+        case "engines":
+            from kshot.backends.search.specs import ENGINES
+
+            return [{"name": entry.spec, "text": entry.text} for entry in ENGINES.values()]
         case _:
             from kshot.backends import KINDS
 
@@ -232,4 +252,17 @@ def _lookup(parsed: argparse.Namespace) -> int:
     return OK
 
 
-_COMMANDS = {"run": _run, "preview": _preview, "list": _list, "score": _score, "lookup": _lookup}
+def _passages(parsed: argparse.Namespace) -> int:
+    from kshot.cli.passages import passages
+
+    return passages(parsed)
+
+
+_COMMANDS = {
+    "run": _run,
+    "preview": _preview,
+    "list": _list,
+    "score": _score,
+    "lookup": _lookup,
+    "passages": _passages,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from dataclasses import fields
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ _EXAMPLES = """examples:
   kshot run -d lookup:UR,UL --length 10,20,40 --variant 'sep|small|bare'
   kshot run -m hf:path/to/model -d arc:ARC-Easy --dataset-path data/arc -k 5
   kshot run -m hf:path/to/model -d my_dataset.py:MyDataset --limit 100 --out runs/first
+  kshot run -d handbook -m fts5 -m hybrid                (search engines on passages)
   kshot preview -d my_dataset.py:MyDataset -k 2
   kshot score runs/first
 """
@@ -34,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     """Make the parser of all commands."""
     top = _Parser(
         prog="kshot",
-        description="Measure what language models can find.",
+        description="Measure what language models and search engines can find.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -44,11 +46,13 @@ def parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_preview(commands)
 
-    shown = commands.add_parser("list", help="what there is: datasets, metrics, retrievers, backends")
-    shown.add_argument("what", choices=("datasets", "metrics", "retrievers", "backends"))
+    kinds = ("datasets", "metrics", "retrievers", "backends", "engines", "chunkers")
+    shown = commands.add_parser("list", help=f"what there is: {', '.join(kinds)}")
+    shown.add_argument("what", choices=kinds)
     shown.add_argument("--json", action="store_true", help="print JSON")
 
     _add_lookup(commands)
+    _add_passages(commands)
 
     again = commands.add_parser(
         "score",
@@ -75,7 +79,7 @@ def _add_run(commands: Any) -> None:
         "--model",
         action="append",
         metavar="MODEL",
-        help="embedded, hf:PATH_OR_ID, replay:FILE or file.py:Class (repeatable; default: embedded)",
+        help="embedded, hf:PATH_OR_ID, replay:FILE, file.py:Class or a search engine (repeatable; default: embedded)",
     )
     run.add_argument(
         "--out",
@@ -119,6 +123,26 @@ def _add_lookup(commands: Any) -> None:
     make.add_argument("--vocab", default=None, metavar="CHARS", help="characters to use (default: letters and digits)")
 
 
+def _add_passages(commands: Any) -> None:
+    passages = commands.add_parser("passages", help="look at a passage benchmark, and export its runs")
+    actions = passages.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
+    check = actions.add_parser("check", help="read a question file and print its data card")
+    check.add_argument("file", metavar="FILE", help="question file, folder or URL (or: handbook)")
+    check.add_argument("--json", action="store_true", help="print JSON")
+    best = actions.add_parser("ceiling", help="the best score the passages allow, and what none of them contains")
+    best.add_argument("--all", action="store_true", help="list every component that no passage contains, whole")
+    cut = actions.add_parser("chunks", help="print the passages")
+    for action in (best, cut):
+        action.add_argument(
+            "-d", "--dataset", default="fastbook", metavar="DATASET", help="handbook or fastbook (default: fastbook)"
+        )
+        action.add_argument("--json", action="store_true", help="print JSON")
+        _add_settings(action, only={"data", "chunker", "within", "components", "measures"})
+    export = actions.add_parser("export", help="write a run's rankings as TREC files and a BEIR folder")
+    export.add_argument("run", metavar="RUN", help="run folder")
+    export.add_argument("out", metavar="DIR", help="folder to write to")
+
+
 def _add_datasets(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-d",
@@ -129,11 +153,13 @@ def _add_datasets(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_settings(command: argparse.ArgumentParser) -> None:
+def _add_settings(command: argparse.ArgumentParser, only: Collection[str] | None = None) -> None:
     groups: dict[str, Any] = {"": command}
     for item in fields(Settings):
+        if only is not None and item.name not in only:
+            continue
         meta = item.metadata
-        title = meta.get("group", "")
+        title = meta.get("group", "") if only is None else ""
         if title not in groups:
             groups[title] = command.add_argument_group(title)
         default = "" if item.default is None else f" (default: {item.default})"
@@ -168,8 +194,8 @@ def options_of(parsed: argparse.Namespace) -> dict[str, Any]:
     """The options that were given, by name; a stop text may be written with escapes such as a backslash and n."""
     from kshot.prompts.strings import decode_escapes
 
-    given = {item.name: getattr(parsed, item.name) for item in fields(Settings)}
-    given = {name: value for name, value in given.items() if value is not None}
-    if "stop" in given:
-        given["stop"] = tuple(decode_escapes(text) for text in given["stop"])
-    return given
+    given = {item.name: getattr(parsed, item.name, None) for item in fields(Settings)}
+    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if "stop" in chosen:
+        chosen["stop"] = tuple(decode_escapes(text) for text in chosen["stop"])
+    return chosen

@@ -24,8 +24,9 @@ def as_text(shown: Preview) -> str:
                 lines.append(
                     f"  ↳ generate up to {request.max_tokens} tokens at temperature {request.temperature:g}{stop}"
                 )
-            case Search(_, k):
-                lines.append(f"  ↳ search the best {k}")
+            case Search(_, k, where):
+                among = "".join(f" where {name} is {value}" for name, value in where)
+                lines.append(f"  ↳ search the best {k} passages{among}")
     return "\n".join(lines)
 
 
@@ -60,5 +61,5 @@ def _plain(request: Request) -> dict[str, Any]:
             names = [name for name in request.__slots__ if name not in {"prompt", "to"}]
             body |= {name: getattr(request, name) for name in names if getattr(request, name) is not None}
         case Search():
-            body["k"] = request.k
+            body |= {"k": request.k, "where": dict(request.where)}
     return body

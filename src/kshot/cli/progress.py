@@ -20,6 +20,7 @@ class Progress:
         self._bar: Bar | None = None
         self._task: TaskID | None = None
         self._failed = 0
+        self._steps: dict[str, TaskID] = {}
         if sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -66,3 +67,15 @@ class Progress:
             self._bar.console.print(f"note: {text}", markup=False, highlight=False)
         else:
             print(f"kshot: {text}", file=sys.stderr)
+
+    def step(self, label: str, done: int, total: int) -> None:
+        """Show how far an index is."""
+        if self._bar is None:
+            return
+        if label not in self._steps:
+            from rich.markup import escape
+
+            self._steps[label] = self._bar.add_task(escape(label), total=total, failed="")
+        self._bar.update(self._steps[label], completed=done, total=total)
+        if done >= total:
+            del self._steps[label]

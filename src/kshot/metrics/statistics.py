@@ -19,6 +19,9 @@ RIGHT = 100.0
 RESAMPLES = 1000
 FEWEST_RESAMPLES = 200
 DRAWS = 200_000_000  # over all resamples; beyond that there are fewer of them
+PAIRED_RESAMPLES = 10_000
+PAIRED_DRAWS = 20_000_000  # as DRAWS
+BLOCK = 1_000_000  # draws at a time
 SEED = 20240607
 
 Reduce = Callable[[Sequence[Value]], float]
@@ -26,20 +29,23 @@ Interval = tuple[float, float]
 Floats = NDArray[np.float64]
 
 
-def interval(values: Sequence[Value], reduce: Reduce = mean) -> Interval | None:
+def interval(values: Sequence[Value], reduce: Reduce = mean, *, right: float = RIGHT) -> Interval | None:
     """95 % confidence interval of ``reduce(values)``; None when there are too few values to tell.
 
     The mean of 0/100 values: Wilson score interval. The mean of other plain values: ``mean ± 1.96·s/√n``. Anything else
     (tuples of sums; a figure that is not the mean): percentile bootstrap over the samples, with a fixed seed.
+    ``right`` is the value of a right answer, where it is not 100: the upper end of the metric's scale.
     """
     if not values or not all(math.isfinite(value) for value in values if not isinstance(value, tuple)):
         return None
     if isinstance(values[0], tuple) or not _is_mean(reduce, values):
         return _bootstrap_interval(values, reduce)
     plain = np.asarray(values, dtype=np.float64)
-    right = int((plain == RIGHT).sum())
-    if right + int((plain == 0.0).sum()) == len(plain):
-        return wilson(right, len(plain))
+    rights = int((plain == right).sum())
+    if rights + int((plain == 0.0).sum()) == len(plain):
+        low, high = wilson(rights, len(plain))
+        scale = right / RIGHT
+        return (low * scale, high * scale)
     if len(plain) < 2:  # noqa: PLR2004 - one value has no spread
         return None
     centre, half = float(plain.mean()), Z * float(plain.std(ddof=1)) / math.sqrt(len(plain))
@@ -56,7 +62,9 @@ def wilson(right: int, n: int) -> Interval:
     return (100 * max(0.0, min(low, share)), 100 * min(1.0, max(high, share)))
 
 
-def macro_interval(groups: Sequence[Sequence[Value]], reduce: Reduce = mean) -> Interval | None:
+def macro_interval(
+    groups: Sequence[Sequence[Value]], reduce: Reduce = mean, *, right: float = RIGHT
+) -> Interval | None:
     """95 % interval of the unweighted mean of the groups' figures; None when any group's is unknown.
 
     The groups are independent, so their variances add: ``1.96·√(Σ vᵢ) / G``. A share of x in n has ``v = p(1-p)/n``
@@ -67,12 +75,12 @@ def macro_interval(groups: Sequence[Sequence[Value]], reduce: Reduce = mean) -> 
         return None
     figures, below, above = [], 0.0, 0.0
     for values in groups:
-        own = interval(values, reduce)
+        own = interval(values, reduce, right=right)
         if own is None:
             return None
         figure = reduce(values)
         figures.append(figure)
-        half = _share_half(values)
+        half = _share_half(values, right)
         below += (figure - own[0] if half is None else half) ** 2
         above += (own[1] - figure if half is None else half) ** 2
     count = len(figures)
@@ -80,13 +88,13 @@ def macro_interval(groups: Sequence[Sequence[Value]], reduce: Reduce = mean) -> 
     return (centre - math.sqrt(below) / count, centre + math.sqrt(above) / count)
 
 
-def _share_half(values: Sequence[Value]) -> float | None:
-    """Half the width of a share's interval in percent, by the rule of succession; None for other figures."""
-    if any(isinstance(value, tuple) or value not in {0.0, 100.0} for value in values):
+def _share_half(values: Sequence[Value], right: float) -> float | None:
+    """Half the width of a share's interval, by the rule of succession; None for other figures."""
+    if any(isinstance(value, tuple) or value not in {0.0, right} for value in values):
         return None
     n = len(values)
-    share = (sum(value == 100.0 for value in values) + 1) / (n + 2)  # noqa: PLR2004 - percent
-    return 100 * Z * math.sqrt(share * (1 - share) / n)
+    share = (sum(value == right for value in values) + 1) / (n + 2)
+    return right * Z * math.sqrt(share * (1 - share) / n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +108,18 @@ class Paired:
     losses: int
     ties: int
 
+    @property
+    def ahead(self) -> bool:
+        """Whether the first is better beyond what the choice of samples explains: the interval is above 0."""
+        return self.interval is not None and self.interval[0] > 0
+
 
 def paired(a: Sequence[Value], b: Sequence[Value], reduce: Reduce = mean) -> Paired:
-    """Compare a with b, sample by sample: bootstrap over samples, and a two-sided exact sign test without the ties."""
+    """Compare a with b, sample by sample: bootstrap over samples, and a two-sided exact sign test without the ties.
+
+    The interval is the middle 95 % of the difference over 10,000 resamples for means, 1,000 for other figures; many
+    samples take fewer.
+    """
     if len(a) != len(b) or not a:
         raise DataError(
             f"a paired comparison got {len(a)} and {len(b)} values", hint="Give one value per sample, in one order."
@@ -110,7 +127,7 @@ def paired(a: Sequence[Value], b: Sequence[Value], reduce: Reduce = mean) -> Pai
     ones, others = ([reduce([value]) for value in side] for side in (a, b))
     wins = sum(x > y for x, y in zip(ones, others, strict=True))
     losses = sum(x < y for x, y in zip(ones, others, strict=True))
-    spread = _resampled(a, reduce) - _resampled(b, reduce) if len(a) > 1 else None
+    spread = _differences(a, b, reduce) if len(a) > 1 else None
     return Paired(
         difference=reduce(a) - reduce(b),
         interval=None if spread is None else _middle(spread),
@@ -118,6 +135,19 @@ def paired(a: Sequence[Value], b: Sequence[Value], reduce: Reduce = mean) -> Pai
         wins=wins,
         losses=losses,
         ties=len(a) - wins - losses,
+    )
+
+
+def _differences(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> Floats:
+    """Differences of the two figures over resamples of the samples."""
+    if isinstance(a[0], tuple) or not (_is_mean(reduce, a) and _is_mean(reduce, b)):
+        return _resampled(a, reduce) - _resampled(b, reduce)
+    gaps = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    n, draws = len(gaps), np.random.default_rng(SEED)
+    many = max(resamples(n), min(PAIRED_RESAMPLES, PAIRED_DRAWS // n))
+    block = max(1, BLOCK // n)
+    return np.concatenate(
+        [gaps[draws.integers(n, size=(min(block, many - done), n))].mean(axis=1) for done in range(0, many, block)]
     )
 
 

@@ -1,6 +1,7 @@
 """What people look at: tables, grids, and a line on what to look at."""
 
 from kshot.report.grid import findings, grids
+from kshot.report.systems import systems_tables, verdicts
 from kshot.report.table import results_table
 
-__all__ = ["findings", "grids", "results_table"]
+__all__ = ["findings", "grids", "results_table", "systems_tables", "verdicts"]

@@ -21,7 +21,7 @@ def results_table(rows: Sequence[Row]) -> Table:
     """Tasks down, models across when there are several; each figure with its 95 % interval."""
     models = list(dict.fromkeys(row["model"] for row in rows))
     if len(models) > _ACROSS:  # too wide side by side: every model gets lines of its own
-        rows = [{**row, "task": f"{_short(row['model'])} · {row['task']}", "model": ""} for row in rows]
+        rows = [{**row, "task": f"{short(row['model'])} · {row['task']}", "model": ""} for row in rows]
         models = [""]
     counts = {name: style for name, style in _COUNTS.items() if any(row.get(name) for row in rows)}
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
@@ -29,7 +29,7 @@ def results_table(rows: Sequence[Row]) -> Table:
     table.add_column("metric")
     table.add_column("n", justify="right")
     for model in models:
-        table.add_column(_short(model) if len(models) > 1 else "value", justify="right", overflow="fold")
+        table.add_column(short(model) if len(models) > 1 else "value", justify="right", overflow="fold")
         table.add_column("95 %", justify="right", style="dim", no_wrap=True)
     for name, style in counts.items():
         table.add_column(name, justify="right", style=style)
@@ -60,7 +60,9 @@ def _interval(row: Row) -> str:
     return "" if row["ci95"] is None else f"{row['ci95'][0]:.1f}–{row['ci95'][1]:.1f}"
 
 
-def _short(model: str) -> str:
+def short(model: str) -> str:
     """The end of a model's path is what tells models apart."""
     kind, colon, rest = model.partition(":")
+    if kind == "replay" and "#" in rest:
+        return rest.rpartition("#")[2]
     return f"{kind}{colon}{rest.rstrip('/').rsplit('/', 1)[-1]}"

@@ -1,0 +1,1 @@
+"""Search engines: each makes an index over a corpus and answers Search requests."""

@@ -1,0 +1,130 @@
+"""SQLite's full-text search, from the standard library: right for small corpora, and for published FTS5 results."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from kshot.backends.search.engine import Engine, Found, Index
+from kshot.backends.search.store import Store, damaged
+from kshot.corpus import Corpus
+from kshot.errors import BackendError, RunError
+
+FILE = "passages.sqlite"
+WORDS_AT_ONCE = 500
+"""FTS5's parser takes quadratic time; scores are sums over the words, so longer queries are put in parts."""
+MOST = 2**53
+"""More rows than there can be: what LIMIT says when all are wanted."""
+
+# ``+rowid`` keeps SQLite from running the whole query once for each allowed row.
+_ALL = "SELECT rowid, -rank FROM passages WHERE passages MATCH ? ORDER BY rank, rowid LIMIT ?"
+_SOME = (
+    "SELECT rowid, -rank FROM passages WHERE passages MATCH ? AND +rowid IN (SELECT position FROM allowed) "
+    "ORDER BY rank, rowid LIMIT ?"
+)
+
+
+class Fts5(Engine):
+    """FTS5's BM25 (k1 = 1.2, b = 0.75) over ``unicode61`` tokens.
+
+    Of a query, double quotes are removed, each word between white space is put in quotes, and they are joined by OR.
+    The statistics are those of the whole corpus, whatever part of it is searched.
+    """
+
+    name = "fts5"
+    floor = 0.0
+
+    def __init__(self) -> None:
+        """Make sure that Python's SQLite has FTS5."""
+        with closing(sqlite3.connect(":memory:")) as memory:
+            try:
+                memory.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
+            except sqlite3.OperationalError as exc:
+                raise BackendError(
+                    f"this Python's SQLite {sqlite3.sqlite_version} comes without FTS5",
+                    where=self.name,
+                    hint="Use bm25, or a Python whose SQLite has it.",
+                ) from exc
+        self.fingerprint = "fts5 unicode61 words-or"
+
+    def open(self, corpus: Corpus, store: Store) -> Index:
+        """Index the corpus, or open the file that holds it."""
+
+        def build(folder: Path) -> None:
+            try:
+                _write(folder / FILE, corpus, store)
+            except sqlite3.Error as exc:
+                raise RunError(f"no index can be written: {exc}", where=str(folder), hint="Set KSHOT_CACHE.") from exc
+
+        key = {"engine": "fts5", "version": 1, "tokenizer": "unicode61", "corpus": corpus.digest}
+        return _Fts5Index(store.built(self.name, key, build))
+
+
+def _write(path: Path, corpus: Corpus, store: Store) -> None:
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA journal_mode = OFF")  # the store throws an unfinished file away
+        file.execute("PRAGMA synchronous = OFF")
+        file.execute("CREATE VIRTUAL TABLE passages USING fts5(text, content='', tokenize='unicode61')")
+        file.executemany("INSERT INTO passages (rowid, text) VALUES (?, ?)", _rows(corpus, store))
+        file.execute("INSERT INTO passages (passages) VALUES ('optimize')")
+        file.commit()
+
+
+def _rows(corpus: Corpus, store: Store) -> Iterator[tuple[int, str]]:
+    for position, passage in enumerate(corpus.passages):
+        if position % 1000 == 0:
+            store.progress("fts5 index", position, len(corpus))
+        yield position, _clean(passage.text)
+    store.progress("fts5 index", len(corpus), len(corpus))
+
+
+def _clean(text: str) -> str:
+    """Neither NUL nor half of a surrogate pair can be given to SQLite; both part words."""
+    return text.replace("\0", " ").encode("utf-8", "replace").decode()
+
+
+class _Fts5Index:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._allowed: Sequence[int] | None = None
+        # immutable: many may read it, also from a file system that cannot be written
+        path = str((folder / FILE).absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+        self._file = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+        try:
+            self._file.execute("PRAGMA temp_store = MEMORY")
+            self._file.execute("CREATE TEMP TABLE allowed (position INTEGER PRIMARY KEY)")
+            self._file.execute("SELECT rowid FROM passages LIMIT 1").fetchall()
+        except sqlite3.Error as exc:
+            raise damaged(folder, exc) from exc
+
+    def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None) -> list[Found]:
+        """Ask query by query."""
+        try:
+            if among is not None and among is not self._allowed:
+                self._file.execute("DELETE FROM allowed")
+                self._file.execute("INSERT INTO allowed SELECT value FROM json_each(?)", (json.dumps(list(among)),))
+                self._allowed = among
+            return [self._one(query, k, _ALL if among is None else _SOME) for query in queries]
+        except sqlite3.Error as exc:
+            raise damaged(self._folder, exc) from exc
+
+    def _one(self, query: str, k: int, statement: str) -> Found:
+        words = [f'"{word}"' for word in _clean(query).replace('"', "").split()]
+        if len(words) > WORDS_AT_ONCE:
+            rows = self._in_parts(words, statement)[:k]
+        elif words:
+            rows = self._file.execute(statement, (" OR ".join(words), k)).fetchall()
+        else:
+            rows = []
+        return Found([row[0] for row in rows], [row[1] for row in rows])
+
+    def _in_parts(self, words: Sequence[str], statement: str) -> list[tuple[int, float]]:
+        total: dict[int, float] = {}
+        for start in range(0, len(words), WORDS_AT_ONCE):
+            part = " OR ".join(words[start : start + WORDS_AT_ONCE])
+            for position, score in self._file.execute(statement, (part, MOST)):
+                total[position] = total.get(position, 0.0) + score
+        return sorted(total.items(), key=lambda row: (-row[1], row[0]))

@@ -1,0 +1,218 @@
+"""Late interaction: each token of a query finds its like among a passage's tokens (``late:MODEL``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from kshot.backends.search import encoders
+from kshot.backends.search.engine import Engine, Found
+from kshot.backends.search.store import Store
+from kshot.backends.search.vectors import Array, RowFile, Top, Vectors
+from kshot.backends.search.windows import cut
+from kshot.corpus import Corpus
+from kshot.errors import UsageError
+
+Precision = Literal["float16", "float32"]
+
+_FORMAT = 1
+_PURPOSE = "searching by token vectors"
+_QUERY_ROWS = 2048
+
+
+class Late(Engine):
+    """MaxSim, exact: Σ over the query's tokens of the largest cosine with a token of the passage.
+
+    A ColBERT model (as PyLate, Stanford's code or sentence-transformers save it) chooses the tokens itself. Of any
+    other sentence encoder it is the last hidden states of the text's own tokens, on both sides: special tokens and
+    prompts stand for no word. ``idf`` weighs each token of the query by ln(1 + (N − n + ½) / (n + ½)), where n of the N
+    passages hold it; ColBERT models have learnt their weights, and take none.
+
+    A passage longer than a window is cut into windows, and the tokens of all of them are its tokens; ``window`` and
+    ``stride`` are as for Dense, but windows overlap by a quarter only: each token is found by itself, so the overlap
+    has but to give those at a border some of the words around them. ``precision`` is that of the vectors on disk: half
+    precision halves the files and moves a cosine by less than 0.001. A text without a word scores 0.
+    """
+
+    def __init__(
+        self,
+        model: str = encoders.MINILM,
+        *,
+        window: int | None = None,
+        stride: int | None = None,
+        idf: bool = False,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
+        precision: Precision = "float16",
+        batch_size: int = 32,
+        device: str | None = None,
+    ) -> None:
+        encoders.checked(window, stride, batch_size)
+        if precision not in get_args(Precision):
+            raise UsageError(f"precision is {precision!r}", hint="Use float16 or float32.")
+        folder = encoders.located(model, _PURPOSE)
+        kind = encoders.expect(folder, model, "sentence encoder", "late-interaction model")
+        colbert = kind == "late-interaction model"
+        if colbert and (idf or query_prompt is not None or passage_prompt is not None):
+            raise UsageError(f"{model} is a ColBERT model: it has its own weights and prompts", hint="Leave them out.")
+        self.name = f"late:{model}" + encoders.shown(
+            window=(window, None),
+            stride=(stride, None),
+            idf=(bool(idf), False),
+            query_prompt=(query_prompt, None),
+            passage_prompt=(passage_prompt, None),
+            precision=(precision, "float16"),
+        )
+        if model.lower() == encoders.MINILM:
+            window = window or encoders.MINILM_LENGTH
+        self._coder = (
+            _Trained(encoders.ColBERT(folder, device), batch_size)
+            if colbert
+            else _States(encoders.sentence_encoder(folder, device), batch_size, query_prompt, passage_prompt)
+        )
+        self._model, self._idf, self._batch_size = model, bool(idf), batch_size
+        self._key: dict[str, Any] = {
+            "format": _FORMAT,
+            "model": encoders.digest(folder),
+            "window": window,
+            "stride": stride,
+            "prompt": passage_prompt,
+            "precision": precision,
+        }
+        settings = " ".join(f"{name}={value!r}" for name, value in self._key.items())
+        self.fingerprint = f"late {settings} query_prompt={query_prompt!r} idf={self._idf}"
+
+    def open(self, corpus: Corpus, store: Store, /) -> _LateIndex:
+        """Encode the corpus, or find it encoded; the model is loaded only for that and for the first query."""
+        key = self._key | {"corpus": corpus.digest}
+        folder = store.built("late", key, lambda fresh: self._build(corpus, store, fresh))
+        return _LateIndex(self._coder, folder, idf=self._idf)
+
+    def _build(self, corpus: Corpus, store: Store, folder: Path) -> None:
+        coder, texts = self._coder, [passage.text for passage in corpus]
+        size = encoders.room(self._key["window"], coder.longest, coder.beside, self._model)
+        stride = encoders.stride_of(self._key["stride"], size, size - size // 4)
+        found = cut(coder.tokenizer, texts, size, stride)
+        lengths = np.zeros(len(texts), dtype=np.int64)
+        with RowFile(folder / "rows.npy", coder.passages(["a"])[0].shape[1], self._key["precision"]) as file:
+            for part, pieces in found.batches(texts, encoders.BATCHES * self._batch_size):
+                groups = [
+                    rows if tokens and len(rows) else np.zeros((1, rows.shape[1]), dtype=np.float32)
+                    for rows, tokens in zip(coder.passages(pieces), found.tokens[part], strict=True)
+                ]
+                np.add.at(lengths, found.owners[part], [len(rows) for rows in groups])
+                for rows in groups:
+                    file.add(rows)
+                store.progress(f"{self.name}: encoding", part.start + len(pieces), len(found.owners))
+        np.save(folder / "starts.npy", np.concatenate(([0], np.cumsum(lengths))))
+        np.save(folder / "frequencies.npy", found.frequencies)
+
+
+class _Coded(NamedTuple):
+    """The vectors of a query's tokens, and which tokens they are of (None: a trained model's, not to be weighed)."""
+
+    rows: Array
+    ids: Array | None
+
+
+class _Trained:
+    """A ColBERT model's vectors."""
+
+    def __init__(self, encoder: encoders.ColBERT, batch_size: int) -> None:
+        self._encoder, self._batch_size = encoder, batch_size
+
+    @property
+    def longest(self) -> int:
+        return self._encoder.longest
+
+    @property
+    def beside(self) -> int:
+        return self._encoder.beside
+
+    @property
+    def tokenizer(self) -> Any:
+        return self._encoder.tokenizer
+
+    def passages(self, texts: Sequence[str]) -> list[Array]:
+        return self._encoder.token_vectors(texts, "passage", self._batch_size)
+
+    def queries(self, texts: Sequence[str]) -> list[_Coded]:
+        found = self._encoder.token_vectors(texts, "query", self._batch_size)
+        return [_Coded(rows if text.strip() else rows[:0], None) for text, rows in zip(texts, found, strict=True)]
+
+
+class _States:
+    """The last hidden states of a sentence encoder."""
+
+    def __init__(
+        self, encoder: encoders.SentenceEncoder, batch_size: int, query_prompt: str | None, passage_prompt: str | None
+    ) -> None:
+        self._encoder, self._batch_size = encoder, batch_size
+        self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
+
+    @property
+    def longest(self) -> int:
+        return self._encoder.longest
+
+    @property
+    def beside(self) -> int:
+        return self._encoder.beside(self._encoder.prompt("passage", self._passage_prompt))
+
+    @property
+    def tokenizer(self) -> Any:
+        return self._encoder.tokenizer
+
+    def passages(self, texts: Sequence[str]) -> list[Array]:
+        prompt = self._encoder.prompt("passage", self._passage_prompt)
+        return [rows for _, rows in self._encoder.token_vectors(texts, prompt, self._batch_size)]
+
+    def queries(self, texts: Sequence[str]) -> list[_Coded]:
+        prompt = self._encoder.prompt("query", self._query_prompt)
+        return [_Coded(rows, ids) for ids, rows in self._encoder.token_vectors(texts, prompt, self._batch_size)]
+
+
+class _LateIndex:
+    """Token vectors on disk, and the model that encodes queries."""
+
+    def __init__(self, coder: _Trained | _States, folder: Path, *, idf: bool) -> None:
+        self._coder = coder
+        self._vectors = Vectors(folder / "rows.npy", np.load(folder / "starts.npy"))
+        frequencies = np.load(folder / "frequencies.npy")
+        count = len(self._vectors)
+        self._idf = np.log1p((count - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32) if idf else None
+
+    def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
+        count = len(self._vectors) if among is None else len(among)
+        found: list[Found] = []
+        for group in _grouped(self._coder.queries(queries)):
+            rows = np.concatenate([one.rows for one in group])
+            weights = np.concatenate([self._weights(one) for one in group])
+            starts = np.cumsum([0, *(len(one.rows) for one in group)])[:-1]
+            top = Top(len(group), min(k, count))
+            for positions, peaks in self._vectors.peaks(rows, among):
+                top.add(positions, np.add.reduceat(peaks * weights, starts, axis=1))
+            found += top.found()
+        return found
+
+    def _weights(self, query: _Coded) -> Array:
+        if self._idf is None or query.ids is None:
+            return np.ones(len(query.rows), dtype=np.float32)
+        weights: Array = self._idf[query.ids]
+        return weights
+
+
+def _grouped(queries: Sequence[_Coded]) -> Iterator[list[_Coded]]:
+    """Queries with a bounded number of tokens together; one without any gets a token that is like nothing."""
+    group: list[_Coded] = []
+    for query in queries:
+        width = query.rows.shape[1]
+        one = query if len(query.rows) else _Coded(np.zeros((1, width), dtype=np.float32), None)
+        if group and sum(len(other.rows) for other in group) + len(one.rows) > _QUERY_ROWS:
+            yield group
+            group = []
+        group.append(one)
+    if group:
+        yield group

@@ -1,0 +1,88 @@
+"""``kshot passages``: look at a benchmark before running it, and hand its results to other tools."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+
+def passages(parsed: argparse.Namespace) -> int:
+    """Carry out one of its actions."""
+    return _ACTIONS[parsed.action](parsed)
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    from kshot.passages.card import data_card
+    from kshot.passages.fastbook import HANDBOOK, find_questions
+    from kshot.passages.questions import read_questions
+    from kshot.report.cards import card_view
+
+    path = HANDBOOK / "questions.json" if parsed.file == "handbook" else find_questions(parsed.file)
+    card = data_card(read_questions(path))
+    return _show(card, card_view(card), as_json=parsed.json)
+
+
+def _ceiling(parsed: argparse.Namespace) -> int:
+    from kshot.cli.options import settings_of
+    from kshot.errors import UsageError
+    from kshot.passages import PassagesSource
+    from kshot.passages.card import ceiling_card
+    from kshot.passages.source import EVIDENCE
+    from kshot.report.cards import ceiling_view
+
+    settings = settings_of(parsed)
+    source = PassagesSource(parsed.dataset)
+    benchmark = source.benchmark(settings)
+    if benchmark.graded:
+        raise UsageError(f"{parsed.dataset} has graded passages: the best order of them scores 1")
+    for cutter in source.chunkers(benchmark, settings):
+        card = ceiling_card(benchmark, benchmark.corpus(cutter), settings.measures or EVIDENCE)
+        card = {"benchmark": benchmark.name, "chunks": str(cutter), **card}
+        if not parsed.json:
+            print(f"{benchmark.name} cut by {cutter}")
+        _show(card, ceiling_view(card, everything=parsed.all), as_json=parsed.json)
+    return 0
+
+
+def _chunks(parsed: argparse.Namespace) -> int:
+    from kshot.cli.options import settings_of
+    from kshot.passages import PassagesSource
+
+    settings = settings_of(parsed)
+    source = PassagesSource(parsed.dataset)
+    benchmark = source.benchmark(settings)
+    for cutter in source.chunkers(benchmark, settings):
+        for passage in benchmark.corpus(cutter):
+            row = {"id": passage.id, "text": passage.text, "tokens": passage.tokens, **passage.fields}
+            if parsed.json:
+                print(json.dumps(row, ensure_ascii=False))
+            else:
+                print(f"── {passage.id} · {passage.tokens} tokens " + "─" * 40 + f"\n{passage.text}")
+    return 0
+
+
+def _export(parsed: argparse.Namespace) -> int:
+    from kshot.api import export_passages
+
+    for path in export_passages(parsed.run, parsed.out):
+        print(path)
+    return 0
+
+
+def _show(card: Any, parts: Iterable[Any], *, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(card, ensure_ascii=False, indent=2))
+        return 0
+    from kshot.cli.screen import Screen
+
+    console = Screen(soft_wrap=False)
+    for part in parts:
+        console.print(part, highlight=False)
+    return 0
+
+
+_ACTIONS = {"check": _check, "ceiling": _ceiling, "chunks": _chunks, "export": _export}

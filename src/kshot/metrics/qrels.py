@@ -1,0 +1,89 @@
+"""The standard measures of a ranking of ids against graded ids (qrels), by ir_measures on pytrec-eval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from kshot.errors import DataError, MissingExtra
+from kshot.metrics.measures import RR, Measure, checked_measures, nDCG
+from kshot.metrics.metric import Metric
+from kshot.records import Graded, Sample, Value
+
+_ONE = "q"
+
+
+class Relevance(Metric):
+    """nDCG, AP (MAP), P, R and RR (MRR) of a list of ids, best first, against graded ids; 1 and above is relevant.
+
+    They are what trec_eval computes: nDCG's gain is the grade itself, P@k divides by k however few ids there are, and
+    R@k and AP divide by all relevant ids of the gold. The list's order is the ranking: there are no ties. A question
+    with an empty list, or with no relevant id at all, has the value 0 and counts.
+    """
+
+    bounds = (0.0, 1.0)
+    name = "nDCG@10"
+
+    def __init__(self, measures: Iterable[Measure | str] = (nDCG @ 10,)) -> None:
+        self.measures = checked_measures(measures, evidence=False)
+        # pytrec-eval knows no RR@k: the cutoff is applied to RR
+        self._plan = {str(m): (RR if m.name == RR.name else m, m.cutoff) for m in self.measures}
+        self._asked = tuple(dict.fromkeys(str(measure) for measure, _ in self._plan.values()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The measures' names."""
+        return tuple(self._plan)
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+        """Rate a sample's ranking against its grades."""
+        if not isinstance(sample.target, Graded):
+            raise DataError("the question has no graded ids", hint="Give it a target: Graded({id: grade}).")
+        return self.rate(answer, sample.target.grades)
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+        """Rate a list of ids, best first, against id → grade."""
+        if not isinstance(prediction, list | tuple) or not all(isinstance(each, str) for each in prediction):
+            raise DataError(f"an answer must be a list of ids, best first, not {prediction!r:.80}")
+        if len(set(prediction)) < len(prediction):
+            twice = next(each for each in prediction if prediction.count(each) > 1)
+            raise DataError(f"{twice!r} is in the ranking twice", hint="Keep each id's best place.")
+        if not isinstance(reference, Mapping):
+            raise DataError(f"the reference must map ids to grades, not {reference!r:.80}")
+        values = self._values(prediction, reference)
+        return {
+            name: self._cut(values[str(measure)], cutoff) if measure is RR else values[str(measure)]
+            for name, (measure, cutoff) in self._plan.items()
+        }
+
+    def _values(self, ranking: Iterable[str], grades: Mapping[str, int]) -> Mapping[str, float]:
+        """Rename the relevant ids to their places: evaluators are slow to make, and this way serve many questions.
+
+        Ids that are not relevant are as good as not judged; pytrec-eval never ends where all grades are negative.
+        """
+        relevant = sorted((-grade, each) for each, grade in grades.items() if grade > 0)
+        evaluator = _evaluator(self._asked, tuple(-grade for grade, _ in relevant))
+        places = {each: str(place) for place, (_, each) in enumerate(relevant)}
+        # falling scores, so that nothing is left for trec_eval's order of equal ones
+        run = {places.get(each, f"-{rank}"): -float(rank) for rank, each in enumerate(ranking)}
+        return {str(value.measure): value.value for value in evaluator.iter_calc({_ONE: run})}
+
+    @staticmethod
+    def _cut(reciprocal: float, cutoff: int | None) -> float:
+        return reciprocal if reciprocal and (cutoff is None or round(1 / reciprocal) <= cutoff) else 0.0
+
+    def __repr__(self) -> str:
+        """Show the measures."""
+        return f"Relevance({', '.join(self.names)})"
+
+
+@lru_cache(maxsize=4096)
+def _evaluator(measures: tuple[str, ...], grades: tuple[int, ...]) -> Any:
+    try:
+        import ir_measures
+        import pytrec_eval  # noqa: F401 - ir_measures says less clearly that it is not there
+    except ImportError as exc:
+        raise MissingExtra("ir-measures", "passages", "scoring against graded ids (qrels)") from exc
+    qrels = {_ONE: {str(place): grade for place, grade in enumerate(grades)}}
+    return ir_measures.pytrec_eval.evaluator([ir_measures.parse_measure(name) for name in measures], qrels)

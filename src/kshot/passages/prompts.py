@@ -1,0 +1,49 @@
+"""The prompts of passage search: asking for a query, and asking for an answer from passages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kshot.prompts.strings import compile_string
+from kshot.records import Message, Prompt, Sample
+from kshot.settings import Settings
+
+QUERY = """Write the words to type into a search engine to find the passage that answers this question. \
+Give the words only, on one line.
+
+Question: {question}
+Words:"""
+
+ANSWER = """Answer the question from these passages.
+
+{passages}
+
+Question: {question}
+Answer:"""
+
+
+def query_prompt(settings: Settings) -> Callable[[Sample], Prompt]:
+    """Ask for the query of a question."""
+
+    def write(sample: Sample) -> Prompt:
+        return _prompt(QUERY.format(question=sample.fields["question"]), settings)
+
+    return write
+
+
+def answer_prompt(settings: Settings) -> Callable[[Sample, Sequence[str]], Prompt]:
+    """Ask for an answer from passages; ``--instruction`` with ``{passages}`` and ``{question}`` replaces the text."""
+    render = compile_string(settings.instruction or ANSWER, where="--instruction")
+
+    def write(sample: Sample, passages: Sequence[str]) -> Prompt:
+        shown = "\n\n".join(f"[{number}] {passage.strip()}" for number, passage in enumerate(passages, start=1))
+        return _prompt(render({**sample.fields, "passages": shown or "(none)"}), settings)
+
+    return write
+
+
+def _prompt(text: str, settings: Settings) -> Prompt:
+    if settings.model_type == "base":
+        return Prompt(text)
+    system = (Message("system", settings.system_prompt),) if settings.system_prompt else ()
+    return Prompt(messages=(*system, Message("user", text)))

@@ -1,0 +1,56 @@
+"""Queries from a file, put in the place of the questions they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kshot.datasets.files import read_file
+from kshot.errors import DataError
+from kshot.records import Sample
+
+_TEXTS = ("keywords", "query", "query_text", "text")
+_IDS = ("id", "_id", "qid", "query-id")
+
+
+def read_queries(path: str, samples: Sequence[Sample]) -> list[Sample]:
+    """Give every sample the query that the file has for it, by chapter and question number, or by id."""
+    rows = read_file(path)
+    if isinstance(rows, Mapping) or not rows:
+        raise DataError("a table of queries is expected", where=path)
+    column = next((name for name in _TEXTS if name in rows[0]), None)
+    if column is None:
+        raise DataError(
+            f"it has no column of queries, only {', '.join(rows[0])}", where=path, hint=f"Name it {_TEXTS[0]}."
+        )
+    queries: dict[str, str] = {}
+    for number, row in enumerate(rows, start=1):
+        mark = _mark(row, f"{path}, row {number}")
+        if mark in queries:
+            raise DataError(f"question {mark} has two queries", where=f"{path}, row {number}")
+        queries[mark] = _text(row[column], f"{path}, row {number}")
+    missing = [sample.id for sample in samples if sample.id not in queries]
+    if missing:
+        raise DataError(
+            f"it has no query for {len(missing)} of {len(samples)} questions, the first is {missing[0]}",
+            where=path,
+            hint="Rows are matched by chapter and question_number, or by id.",
+        )
+    return [replace(sample, fields={**sample.fields, "query": queries[sample.id]}) for sample in samples]
+
+
+def _mark(row: Mapping[str, Any], where: str) -> str:
+    if "chapter" in row and "question_number" in row:
+        return f"{str(row['chapter']).strip()}.{str(row['question_number']).strip()}"
+    name = next((name for name in _IDS if name in row), None)
+    if name is None:
+        raise DataError("a row needs chapter and question_number, or id", where=where)
+    return str(row[name])
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise DataError("the query is empty", where=where)
+    text = value.strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text

@@ -1,0 +1,126 @@
+"""The text of a file: notebook, markdown, plain text, HTML or PDF."""
+
+from __future__ import annotations
+
+import codecs
+import importlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kshot.errors import DataError, MissingExtra
+from kshot.passages.counting import EXTRA
+from kshot.passages.webpages import visible_text
+
+FORMATS = {
+    ".ipynb": "notebook",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".txt": "text",
+    ".rst": "text",
+    ".html": "html",
+    ".htm": "html",
+    ".pdf": "pdf",
+}
+"""What can be read, by suffix."""
+
+Remark = Callable[[str], None]
+
+# The first of these that fits: UTF-32's mark begins with UTF-16's.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CONVERT = "Convert it to UTF-8: iconv -f ITS_ENCODING -t UTF-8 FILE."
+
+
+def read_text(file: Path, kind: str, until: str | None, remark: Remark) -> str:
+    """Read a file of this format as text; ``remark`` is told what is odd about it."""
+    try:
+        raw = file.read_bytes()
+    except OSError as exc:
+        raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(file)) from exc
+    if kind == "pdf":
+        text = _pdf(raw, file, remark)
+    else:
+        text = _decoded(raw, file)
+        if kind == "notebook":
+            text = _notebook(text, file, until, remark)
+        elif kind == "html":
+            text = visible_text(text)
+    if not text.strip():
+        remark("it has no text")
+    return text
+
+
+def _decoded(raw: bytes, file: Path) -> str:
+    """The characters as they are, line ends too."""
+    encoding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as exc:
+        what = f"it is not {encoding.upper()} text: byte {exc.start} (0x{raw[exc.start]:02x}) does not belong there"
+        raise DataError(what, where=str(file), hint=_CONVERT) from exc
+    if "\0" in text:
+        at = len(text[: text.index("\0")].encode(encoding, "surrogatepass"))
+        raise DataError(f"it is not text: byte {at} is NUL", where=str(file), hint=f"If it is text: {_CONVERT}")
+    return text.removeprefix("\ufeff")  # the mark of UTF-8; the other codecs take theirs away
+
+
+def _notebook(text: str, file: Path, until: str | None, remark: Remark) -> str:
+    """Every cell that is not raw, each followed by a newline, up to the one with the line ``until``."""
+    try:
+        book = json.loads(text)
+    except json.JSONDecodeError as exc:
+        raise DataError(f"this is not JSON: {exc.msg}", where=f"{file}:{exc.lineno}") from exc
+    except RecursionError as exc:
+        raise DataError("its JSON is nested too deeply", where=str(file)) from exc
+    cells = book.get("cells") if isinstance(book, dict) else None
+    if not isinstance(cells, list):
+        hint = "Bring it to the present format: jupyter nbconvert --to notebook --inplace FILE."
+        raise DataError("this notebook has no cells", where=str(file), hint=hint)
+    sources = []
+    for number, cell in enumerate(cells):
+        source = _source(cell, f"{file}, cell {number}")
+        if cell.get("cell_type") == "raw":
+            continue
+        if until is not None and any(line.strip() == until for line in source.splitlines()):
+            break
+        sources.append(source + "\n")
+    else:
+        if until is not None:
+            remark(f"no cell has {until!r}, so it is read to its end")
+    return "".join(sources)
+
+
+def _source(cell: Any, where: str) -> str:
+    source = cell.get("source", "") if isinstance(cell, dict) else None
+    if isinstance(source, list) and all(isinstance(line, str) for line in source):
+        return "".join(source)
+    if not isinstance(source, str):
+        raise DataError("a cell must be an object whose source is text", where=where)
+    return source
+
+
+def _pdf(raw: bytes, file: Path, remark: Remark) -> str:
+    """The text of each page, with a form feed between them."""
+    try:
+        pypdf: Any = importlib.import_module("pypdf")
+    except ImportError as exc:
+        raise MissingExtra("pypdf", EXTRA, "reading PDF files") from exc
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(raw))
+        locked = reader.is_encrypted and not reader.decrypt("")
+        pages = [] if locked else [page.extract_text().replace("\0", "") for page in reader.pages]
+    except Exception as exc:  # a broken file can break any part of the library
+        raise DataError(f"this PDF cannot be read: {type(exc).__name__}: {exc}", where=str(file)) from exc
+    if locked:
+        raise DataError("it is encrypted", where=str(file), hint="Save it without a password.")
+    blank = sum(not page.strip() for page in pages)
+    if blank:
+        remark(f"{blank} of its {len(pages)} pages have no text (scanned pages need OCR first)")
+    return "\f".join(pages)

@@ -1,0 +1,62 @@
+"""Data cards of passage benchmarks as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+_WIDE = 72
+
+
+def card_view(card: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Show what a question file holds, by chapter, and its oddities."""
+    rows = [*card["chapters"], card["total"]]
+    table = _table(list(rows[0]))
+    for row in rows:
+        style = "bold" if row is rows[-1] else ""
+        table.add_row(
+            *(f"{value:.1f}" if isinstance(value, float) else str(value) for value in row.values()), style=style
+        )
+    yield table
+    yield Text(f"{card['contexts']} contexts in all")
+    yield from (Text(f"{count:>5}  {name}") for name, count in card["oddities"].items())
+
+
+def ceiling_view(card: Mapping[str, Any], *, everything: bool) -> Iterator[RenderableType]:
+    """Show the best score that the passages allow, and what none of them contains."""
+    table = _table(["measure", "best possible"])
+    for name, value in card["ceiling"].items():
+        table.add_row(name, f"{value:.4f}")
+    cut = ", ".join(f"{chapter}: {count}" for chapter, count in card["by chapter"].items())
+    yield Text(f"{card['passages']} passages ({cut})", style="bold", overflow="fold")
+    yield table
+    unreachable = card["unreachable"]
+    yield Text(
+        f"{card['components']} components: {card['empty']} have no context, {len(unreachable)} more lie in no passage "
+        f"({card['contexts in no passage']} contexts: {card['contexts that straddle a border']} straddle a border, "
+        f"{card['contexts not in the text']} are not in the text)."
+    )
+    shown = unreachable if everything else unreachable[:10]
+    listed = _table(["question", "component", "why"])
+    for row in shown:
+        text = " ".join(row["component"].split())
+        listed.add_row(
+            row["question"], text if len(text) <= _WIDE or everything else text[: _WIDE - 1] + "…", row["why"]
+        )
+    if shown:
+        yield listed
+    if len(shown) < len(unreachable):
+        yield Text(f"… and {len(unreachable) - len(shown)} more; --all shows them")
+
+
+def _table(columns: list[str]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, name in enumerate(columns):
+        table.add_column(
+            name, justify="left" if index == 0 or name in {"component", "why"} else "right", overflow="fold"
+        )
+    return table

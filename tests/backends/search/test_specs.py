@@ -1,0 +1,171 @@
+"""What users write to name an engine, and what they are told when it cannot be one."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from kshot.backends.search.bm25 import Bm25
+from kshot.backends.search.engine import Engine
+from kshot.backends.search.fts5 import Fts5
+from kshot.backends.search.hybrid import Hybrid
+from kshot.backends.search.recorded import Recorded
+from kshot.backends.search.specs import ENGINES, engine_of, is_engine
+from kshot.backends.search.tantivy_ import Bm25Disk
+from kshot.errors import UsageError
+
+
+class Fake(Engine):
+    """Keeps what it was made with, so that specs can be tested without models."""
+
+    kind = ""
+
+    def __init__(
+        self,
+        model: str = "standard",
+        *args: Engine,
+        window: int | None = None,
+        query_prompt: str | None = None,
+        scale: float = 1.0,
+        fast: bool = False,
+        device: str | None = None,
+    ) -> None:
+        self.model, self.parts = model, args
+        self.options = dict(window=window, query_prompt=query_prompt, scale=scale, fast=fast, device=device)
+        self.name = self.fingerprint = f"{self.kind}:{model}"
+
+    def open(self, corpus, store):
+        raise NotImplementedError
+
+
+@pytest.fixture(autouse=True)
+def _fakes(monkeypatch):
+    for kind in ("dense", "late", "rerank"):
+        module = ModuleType(f"kshot.backends.search.{kind}")
+        setattr(module, kind.capitalize(), type(kind.capitalize(), (Fake,), {"kind": kind}))
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+def shape(engine):
+    """An engine as nested tuples."""
+    if isinstance(engine, Hybrid):
+        parts = zip(engine.parts, engine.weights, strict=True)
+        return (engine.fusion, *(shape(part) if weight == 1 else (weight, shape(part)) for part, weight in parts))
+    if isinstance(engine, Fake):
+        return (engine.kind, engine.model, *map(shape, engine.parts))
+    return type(engine).__name__
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("fts5", "Fts5"),
+        ("bm25", "Bm25"),
+        ("bm25:disk", "Bm25Disk"),
+        ("dense", ("dense", "standard")),
+        ("dense:minilm", ("dense", "minilm")),
+        ("late:some/hub-model", ("late", "some/hub-model")),
+        ("hybrid", ("zscore", "Bm25", ("dense", "standard"), ("late", "standard"))),
+        ("hybrid:", ("zscore", "Bm25", ("dense", "standard"), ("late", "standard"))),
+        ("hybrid:rrf", ("rrf", "Bm25", ("dense", "standard"), ("late", "standard"))),
+        ("hybrid:bm25+dense", ("zscore", "Bm25", ("dense", "standard"))),
+        ("hybrid:minmax:bm25+fts5", ("minmax", "Bm25", "Fts5")),
+        ("hybrid:zscore:bm25", ("zscore", "Bm25")),
+        ("hybrid:bm25:disk+dense:a", ("zscore", "Bm25Disk", ("dense", "a"))),
+        ("hybrid:bm25,weight=2+dense:minilm,window=128", ("zscore", (2.0, "Bm25"), ("dense", "minilm"))),
+        ("hybrid:bm25,k1=1.2,weight=.5,b=0+fts5", ("zscore", (0.5, "Bm25"), "Fts5")),
+        ("rerank:m@bm25", ("rerank", "m", "Bm25")),
+        ("rerank:m@hybrid:rrf:bm25+dense", ("rerank", "m", ("rrf", "Bm25", ("dense", "standard")))),
+        ("rerank:a@rerank:b@fts5", ("rerank", "a", ("rerank", "b", "Fts5"))),
+        ("hybrid:rerank:m@bm25,weight=3+dense", ("zscore", (3.0, ("rerank", "m", "Bm25")), ("dense", "standard"))),
+        # marks within the names of models
+        ("dense:/m/a+b", ("dense", "/m/a+b")),
+        ("dense:/m/x,y", ("dense", "/m/x,y")),
+        ("dense:C:/m@1", ("dense", "C:/m@1")),
+        ("dense:org/m@v1.0,window=64", ("dense", "org/m@v1.0")),
+        ("hybrid:dense:/m/a+b+bm25", ("zscore", ("dense", "/m/a+b"), "Bm25")),
+        ("hybrid:dense:/m/a+dense2+bm25", ("zscore", ("dense", "/m/a+dense2"), "Bm25")),
+        ("rerank:org/m@v2@bm25", ("rerank", "org/m@v2", "Bm25")),
+        ("rerank:org/m@dense-ish@bm25", ("rerank", "org/m@dense-ish", "Bm25")),
+        ("rerank:a+b:c,d@bm25", ("rerank", "a+b:c,d", "Bm25")),
+    ],
+)
+def test_specs(spec, expected):
+    assert shape(engine_of(spec)) == expected
+
+
+def test_options():
+    made = engine_of("bm25,k1=0.9,b=0.4,method=atire,stopwords=english")
+    assert isinstance(made, Bm25)
+    assert (made.k1, made.b, made.method, made.words.stopwords) == (0.9, 0.4, "atire", "english")
+    assert isinstance(engine_of("bm25:disk,stopwords=english"), Bm25Disk)
+    dense = engine_of("dense,window=64,query_prompt=query: ,scale=2,fast=yes")
+    assert dense.options == dict(window=64, query_prompt="query: ", scale=2.0, fast=True, device=None)
+    assert engine_of("dense,window=none").options["window"] is None
+    part = engine_of("hybrid:dense,window=7,weight=2,fast=no+bm25").parts[0]
+    assert part.options == dict(window=7, query_prompt=None, scale=1.0, fast=False, device=None)
+    reranked = engine_of("rerank:m,window=9@bm25,k1=2")
+    assert reranked.options["window"] == 9
+    assert reranked.parts[0].k1 == 2
+
+
+def test_shared_options_go_to_those_who_know_them():
+    shared = {"device": "cuda", "window": None, "dtype": "half"}
+    made = engine_of("hybrid:bm25+dense+late,device=cpu", shared)
+    assert [part.options["device"] for part in made.parts[1:]] == ["cuda", "cpu"]
+    assert engine_of("rerank:m@dense", shared).parts[0].options["device"] == "cuda"
+    assert isinstance(engine_of("fts5", shared), Fts5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("", r"no search engine ''\. Write one of: fts5, bm25"),
+        ("bm26", r"no search engine 'bm26'\. Write one of: fts5, bm25.*hybrid"),
+        ("BM25", "no search engine 'BM25'"),
+        ("fts5:x", "fts5:x: nothing can follow its name: 'x'"),
+        ("fts5,k1=2", "fts5,k1=2: there is no option 'k1'. It has none"),
+        ("bm25:ram", "there is no bm25 'ram'. Write bm25 or bm25:disk"),
+        ("bm25,k2=3", "bm25,k2=3: there is no option 'k2'. It knows: k1, b, method, stem, stopwords"),
+        ("bm25:disk,k1=3", "there is no option 'k1'. It knows: stem, stopwords"),
+        ("bm25,k1=many", "the option 'k1' is 'many'; it must be a number"),
+        ("bm25,k1=inf", "the option 'k1' is 'inf'; it must be a number"),
+        ("bm25,k1=-1", "k1 must be 0 or more"),
+        ("bm25,k1=1,k1=2", "the option 'k1' is given twice"),
+        ("bm25,k1", "',k1' cannot be understood"),
+        ("bm25+dense", r"'\+dense' cannot be understood"),
+        ("dense,window=1.5", "the option 'window' is '1.5'; it must be a whole number"),
+        ("dense,fast=perhaps", "it must be yes or no"),
+        ("dense,weight=2", "there is no option 'weight'"),
+        ("hybrid:best:bm25+dense", "no search engine 'best:bm25'"),
+        ("hybrid:bm25+bm26", r"'\+bm26' cannot be understood|no bm25"),
+        ("hybrid:bm25+hybrid:rrf:dense", "a hybrid cannot be part of a hybrid"),
+        ("hybrid:bm25,weight=big+dense", "the weight of 'bm25' is 'big'; it must be a number"),
+        ("hybrid:bm25,weight=-1+dense", "they must be 0 or more"),
+        ("hybrid+bm25", "Write hybrid:bm25"),
+        ("rerank:m", "it needs a model and an engine. Write rerank:MODEL@ENGINE"),
+        ("rerank@bm25", "it needs a model and an engine"),
+        ("rerank:m@none", "it needs a model and an engine"),
+        ("rerank:m,depht=3@bm25", "there is no option 'depht'. It knows: window"),
+        ("replay", "it needs a file"),
+    ],
+)
+def test_what_cannot_be(spec, message):
+    with pytest.raises(UsageError, match=message):
+        engine_of(spec)
+
+
+def test_recorded_runs(tmp_path):
+    path = tmp_path / "runs.json"
+    path.write_text('{"a": {"runs": []}, "b": {"runs": []}}')
+    assert isinstance(engine_of(f"replay:{path}#b"), Recorded)
+
+
+def test_the_table():
+    for kind, entry in ENGINES.items():
+        assert is_engine(kind) == kind
+        assert entry.spec.startswith(kind)
+        assert entry.text
+        assert "\n" not in entry.text
+    assert is_engine("hf:model") is None
+    assert is_engine("bm25s") is None

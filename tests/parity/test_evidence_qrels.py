@@ -1,0 +1,56 @@
+"""Graded ids against ir_measures on the whole run and qrels, and nDCG against its formula."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kshot.metrics.qrels import Relevance
+from kshot.records import Graded, Sample
+
+ir = pytest.importorskip("ir_measures")
+pytest.importorskip("pytrec_eval")
+
+IDS = [f"d{i}" for i in range(12)] + ["0", "-1", "é"]
+NAMES = ["nDCG@1", "nDCG@5", "nDCG", "AP", "AP@3", "P@1", "P@5", "R@2", "R@100", "RR", "RR@3"]
+GRADES = st.dictionaries(st.sampled_from(IDS), st.integers(-1, 3), min_size=1, max_size=8)
+QUESTIONS = st.lists(
+    st.tuples(
+        GRADES.filter(lambda grades: max(grades.values()) >= 0),  # pytrec-eval never ends where all are negative
+        st.lists(st.sampled_from(IDS), unique=True, max_size=12),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(QUESTIONS)
+def test_the_mean_over_a_whole_run(questions):
+    metric = Relevance(NAMES)
+    scores = [metric.score(Sample(str(n), {}, Graded(gold)), found) for n, (gold, found) in enumerate(questions)]
+    qrels = {str(n): gold for n, (gold, _) in enumerate(questions)}
+    run = {
+        str(n): {each: 100.0 - rank for rank, each in enumerate(found)}
+        for n, (_, found) in enumerate(questions)
+        if found  # a question that the run does not have counts as 0
+    }
+    measures = {name: ir.parse_measure(name) for name in NAMES}
+    theirs = ir.calc_aggregate(list(measures.values()), qrels, run) if run else {}
+    for name, measure in measures.items():
+        ours = metric.reduce(name, [values[name] for values in scores])
+        assert ours == pytest.approx(theirs.get(measure, 0.0), abs=1e-9)
+
+
+@settings(deadline=None, max_examples=60)
+@given(QUESTIONS, st.integers(1, 12))
+def test_ndcg_by_its_formula(questions, k):
+    for gold, found in questions:
+        gains = [max(0, gold.get(each, 0)) for each in found[:k]]
+        best = sorted((max(0, grade) for grade in gold.values()), reverse=True)[:k]
+        total, ideal = (sum(g / math.log2(i + 2) for i, g in enumerate(each)) for each in (gains, best))
+        name = f"nDCG@{k}"
+        assert Relevance([name]).rate(found, gold)[name] == pytest.approx(total / ideal if ideal else 0.0)

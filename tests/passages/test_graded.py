@@ -1,0 +1,95 @@
+"""BEIR folders and TREC files."""
+
+import json
+
+import pytest
+
+from kshot.errors import DataError, UsageError
+from kshot.passages.graded import beir, read_qrels, trec, write_qrels
+from kshot.records import Graded
+
+
+def beir_folder(path, qrels="query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\nq2\td3\t2\n"):
+    (path / "qrels").mkdir(parents=True)
+    docs = [
+        {"_id": "d1", "title": "Herons", "text": "wade"},
+        {"_id": "d2", "text": "x"},
+        {"_id": "d3", "title": "", "text": "y"},
+    ]
+    (path / "corpus.jsonl").write_text("".join(json.dumps(d) + "\n" for d in docs), encoding="utf-8")
+    queries = [{"_id": "q1", "text": "heron"}, {"_id": "q2", "text": "why"}, {"_id": "q3", "text": "unjudged"}]
+    (path / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries), encoding="utf-8")
+    (path / "qrels" / "test.tsv").write_text(qrels, encoding="utf-8")
+    return path
+
+
+def test_a_beir_folder(tmp_path):
+    found = beir([str(beir_folder(tmp_path / "birds"))])
+    assert found.name == "beir/birds"
+    assert [p.text for p in found.passages] == ["Herons wade", "x", "y"]
+    assert [(s.id, s.fields["question"], s.target) for s in found.samples] == [
+        ("q1", "heron", Graded({"d1": 1, "d2": 0})),
+        ("q2", "why", Graded({"d3": 2})),
+    ]
+    assert found.notes == ("1 queries have no judgements: left out",)
+
+
+def test_what_cannot_be_found_counts_and_is_said(tmp_path):
+    found = beir([str(beir_folder(tmp_path / "b", "query-id\tcorpus-id\tscore\nq1\tgone\t1\nq2\td1\t0\n"))])
+    assert "1 relevant documents of the judgements are not in the corpus" in found.notes[0]
+    assert "1 queries have no relevant document" in found.notes[1]
+    assert len(found.samples) == 2
+
+
+def test_trec_files(tmp_path):
+    (tmp_path / "topics").write_text(
+        "<top>\n<num> Number: 301\n<title> organized\n crime\n<desc> Description:\nlong\n</top>\n"
+        "<top>\n<num> Number: 302\n<title> Topic: polio\n</top>\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "docs").write_text(
+        "<DOC>\n<DOCNO> A-1 </DOCNO>\n<TEXT>\ncrime <b>rings</b>\n</TEXT>\n</DOC>\n<DOC><DOCNO>A-2</DOCNO>polio</DOC>\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "qrels").write_text("301 0 A-1 1\n302 0 A-2 2\n302 0 A-1 -1\n", encoding="utf-8")
+    found = trec([f"topics={tmp_path}/topics", f"qrels={tmp_path}/qrels", f"corpus={tmp_path}/docs"])
+    assert [(s.id, s.fields["question"]) for s in found.samples] == [("301", "organized crime"), ("302", "polio")]
+    assert [(p.id, p.text) for p in found.passages] == [("A-1", "crime rings"), ("A-2", "polio")]
+
+
+def test_qrels_are_written_as_they_are_read(tmp_path):
+    grades = {"1": {"a": 1, "b": 0}, "2": {"c": 3}}
+    write_qrels(tmp_path / "q", grades)
+    assert read_qrels(tmp_path / "q") == grades
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 0 a\n1 0 b x\n", "no judgement"),
+        ("1 0 a 1\n1 0 a 2\n", "judged twice"),
+        ("", "no judgements"),
+        ("query-id\tcorpus-id\tscore\n", "no judgements"),
+    ],
+)
+def test_bad_qrels(tmp_path, text, message):
+    (tmp_path / "q").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        read_qrels(tmp_path / "q")
+
+
+def test_bad_collections(tmp_path):
+    folder = beir_folder(tmp_path / "b", "query-id\tcorpus-id\tscore\nq9\td1\t1\n")
+    with pytest.raises(DataError, match="q9 is judged, and has no text"):
+        beir([str(folder)])
+    with pytest.raises(DataError, match="no split 'dev'"):
+        beir([str(folder)], "dev")
+    (folder / "corpus.jsonl").write_text('{"_id": "d1"}\n', encoding="utf-8")
+    with pytest.raises(DataError, match="no _id and text"):
+        beir([str(folder)])
+    with pytest.raises(DataError, match="no BEIR folder"):
+        beir([str(tmp_path)])
+    with pytest.raises(UsageError, match="needs three files"):
+        trec(["topics=x"])
+    with pytest.raises(UsageError, match="needs one folder"):
+        beir(None)
