@@ -64,6 +64,16 @@ def test_the_ceiling_and_what_is_out_of_reach(capsys):
     assert "straddles a border" in kshot(capsys, "passages", "ceiling", "--data", "book", "--chunker", "tokens:2/0").out
 
 
+def test_one_question_with_all_there_is_to_it(capsys):
+    done = kshot(capsys, "passages", "question", "1.2", "--data", "book", "--json", *CHUNKS)
+    card = json.loads(done.out)
+    assert [part["passages"] for part in card["components"]] == [["1:1"], ["1:0"]]
+    shown = kshot(capsys, "passages", "question", "2.1", "--data", "book", *CHUNKS).out
+    assert "no quote shows it" in shown
+    assert "the text on the question: Ice floats." in shown
+    assert kshot(capsys, "passages", "question", "9.9", "--data", "book", *CHUNKS).code == 2
+
+
 def test_chunks_are_printed(capsys):
     done = kshot(capsys, "passages", "chunks", "--data", "book", "--json", *CHUNKS)
     rows = [json.loads(line) for line in done.out.splitlines()]

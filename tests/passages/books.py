@@ -44,6 +44,9 @@ QUESTIONS = [
 ]
 
 
+QUESTIONS[2]["question_context"] = [{"question_component": "ice", "context": ["Ice floats."]}]
+
+
 def small_book(folder):
     """Write a benchmark of two chapters and four questions."""
     (folder / "chapters").mkdir(parents=True)

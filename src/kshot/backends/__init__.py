@@ -68,7 +68,7 @@ def open_backend(spec: str, options: Options | None = None) -> Any:
     if kind not in KINDS and is_engine(spec):
         return engine_of(spec, options)
     if kind not in KINDS or (kind != "embedded" and not rest):
-        known = ", ".join([*(each.spec for each in KINDS.values()), *(each.spec for each in ENGINES.values())])
+        known = ", ".join(dict.fromkeys([*(k.spec for k in KINDS.values()), *(e.spec for e in ENGINES.values())]))
         raise UsageError(f"there is no model {spec!r}", hint=f"Write one of: {known}, or path/to/file.py:Class.")
     return KINDS[kind].open(rest, options or {})
 

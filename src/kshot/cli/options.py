@@ -131,8 +131,10 @@ def _add_passages(commands: Any) -> None:
     check.add_argument("--json", action="store_true", help="print JSON")
     best = actions.add_parser("ceiling", help="the best score the passages allow, and what none of them contains")
     best.add_argument("--all", action="store_true", help="list every component that no passage contains, whole")
+    one = actions.add_parser("question", help="all there is to one question, and the passages that answer it")
+    one.add_argument("number", metavar="CHAPTER.NUMBER", help="such as 4.20")
     cut = actions.add_parser("chunks", help="print the passages")
-    for action in (best, cut):
+    for action in (best, one, cut):
         action.add_argument(
             "-d", "--dataset", default="fastbook", metavar="DATASET", help="handbook or fastbook (default: fastbook)"
         )

@@ -48,6 +48,20 @@ def _ceiling(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _question(parsed: argparse.Namespace) -> int:
+    from kshot.cli.options import settings_of
+    from kshot.passages import PassagesSource
+    from kshot.passages.card import question_card
+    from kshot.report.cards import question_view
+
+    settings = settings_of(parsed)
+    source = PassagesSource(parsed.dataset)
+    benchmark = source.benchmark(settings)
+    cutter = source.chunkers(benchmark, settings)[0]
+    card = question_card(benchmark, benchmark.corpus(cutter), parsed.number)
+    return _show(card, question_view(card), as_json=parsed.json)
+
+
 def _chunks(parsed: argparse.Namespace) -> int:
     from kshot.cli.options import settings_of
     from kshot.passages import PassagesSource
@@ -85,4 +99,4 @@ def _show(card: Any, parts: Iterable[Any], *, as_json: bool) -> int:
     return 0
 
 
-_ACTIONS = {"check": _check, "ceiling": _ceiling, "chunks": _chunks, "export": _export}
+_ACTIONS = {"check": _check, "ceiling": _ceiling, "question": _question, "chunks": _chunks, "export": _export}

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kshot.corpus import Corpus, Where
+from kshot.errors import UsageError
 from kshot.metrics.ceiling import ceiling, lost
 from kshot.metrics.evidence import Judge
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.questions import Component, Question, QuestionSet, chapters
-from kshot.records import Sample
+from kshot.records import Evidence, Sample
 
 _COUNTS: Mapping[str, Callable[[Component], bool]] = {
     "components": lambda _: True,
@@ -77,6 +78,30 @@ def ceiling_card(benchmark: Benchmark, corpus: Corpus, measures: Sequence[str]) 
         "contexts in no passage": len(missing.straddling) + len(missing.absent),
         "contexts that straddle a border": len(missing.straddling),
         "contexts not in the text": len(missing.absent),
+    }
+
+
+def question_card(benchmark: Benchmark, corpus: Corpus, number: str) -> dict[str, Any]:
+    """Give all there is to one question: its answer by components, their quotes, and the passages that hold them."""
+    sample = next((each for each in benchmark.samples if each.id == number), None)
+    if sample is None or not isinstance(sample.target, Evidence):
+        some = ", ".join(each.id for each in benchmark.samples[:5])
+        raise UsageError(f"{benchmark.name} has no question {number!r}", hint=f"It has: {some}, …")
+    found = Judge(corpus).found(sample.target.parts)
+    among = corpus.among(where_of(benchmark.within)(sample))
+    allowed = corpus.passages if among is None else [corpus.passages[position] for position in among]
+    return {
+        "question": sample.fields["question"],
+        "answer": sample.fields["answer"],
+        "question_context": sample.fields.get("question_context", []),
+        "components": [
+            {
+                "text": text,
+                "quotes": list(quotes),
+                "passages": [passage.id for passage in allowed if found[passage.id] >> place & 1],
+            }
+            for place, (text, quotes) in enumerate(zip(sample.fields["components"], sample.target.parts, strict=True))
+        ],
     }
 
 

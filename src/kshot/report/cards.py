@@ -53,6 +53,19 @@ def ceiling_view(card: Mapping[str, Any], *, everything: bool) -> Iterator[Rende
         yield Text(f"… and {len(unreachable) - len(shown)} more; --all shows them")
 
 
+def question_view(card: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Show one question, what is said about it, and where its answer stands."""
+    yield Text(card["question"], style="bold")
+    yield Text(card["answer"])
+    for item in card["question_context"]:
+        for text in item.get("context", ()):
+            yield Text(f"  the text on the question: {text}", style="dim")
+    for number, component in enumerate(card["components"], start=1):
+        place = ", ".join(component["passages"]) or ("in no passage" if component["quotes"] else "no quote shows it")
+        yield Text(f"{number}. {component['text']}\n   → {place}")
+        yield from (Text(f"   “{quote}”", style="dim") for quote in component["quotes"])
+
+
 def _table(columns: list[str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(columns):

@@ -133,6 +133,18 @@ def test_windows_reach_the_end_of_a_long_passage(folder, tmp_path):
     assert list(positions) == [1]
 
 
+def test_a_passage_of_many_windows_is_encoded_a_few_at_a_time(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(encoders, "BATCHES", 2)  # as few texts at a time as a passage of many megabytes would have
+    long = "snow " * 20_000 + "z" * 5_000
+    told = []
+    store = Store(tmp_path, lambda _, done, total: told.append((done, total)))
+    index = Dense(str(folder), batch_size=128, stride=22).open(corpus([long, "cat"]), store)
+    ((positions, scores),) = index.search([" ".join(["snow"] * 22)], 1, None)
+    assert (list(positions), scores[0]) == ([0], pytest.approx(1, abs=1e-5))
+    assert [done for done, _ in told] == [256, 512, 768, told[-1][1]]
+    assert told[-1][1] == 1 + -(-20_001 // 22)
+
+
 def test_prompts_are_the_models_or_yours(folder, tmp_path):
     prompts = {"query": "what is : ", "document": "", "passage": "this is : "}  # an empty one does not hide the other
     with_prompts = tiny_encoders.sentence_encoder(tmp_path / "prompts", length=LENGTH, prompts=prompts)

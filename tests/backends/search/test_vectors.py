@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshot.backends.search import vectors
-from kshot.backends.search.vectors import RowFile, Top, Vectors
-from kshot.errors import BadValue
+from kshot.backends.search.vectors import RowFile, Top, Vectors, kept
+from kshot.errors import BackendError, BadValue
 
 
 def plain(rows, starts, queries, k, among):
@@ -69,3 +69,16 @@ def test_a_file_is_mapped_and_half_precision_is_searched_in_single(tmp_path):
 def test_starts_must_divide_the_rows(starts):
     with pytest.raises(BadValue, match="do not divide 4 rows"):
         Vectors(np.zeros((4, 2), dtype=np.float32), np.array(starts))
+
+
+def test_files_of_an_index_that_are_damaged(tmp_path):
+    np.save(tmp_path / "rows.npy", np.zeros((4, 2), dtype=np.float32))
+    np.save(tmp_path / "starts.npy", np.array([0, 1, 4]))
+    assert len(kept(tmp_path)) == 2
+    np.save(tmp_path / "starts.npy", np.array([0, 1, 9]))
+    with pytest.raises(BackendError, match="damaged: the starts do not divide 4 rows"):
+        kept(tmp_path)
+    (tmp_path / "rows.npy").write_bytes(b"nothing")
+    np.save(tmp_path / "starts.npy", np.array([0, 1, 4]))
+    with pytest.raises(BackendError, match="this index is damaged"):
+        kept(tmp_path)

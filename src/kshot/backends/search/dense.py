@@ -10,7 +10,7 @@ import numpy as np
 from kshot.backends.search import encoders
 from kshot.backends.search.engine import Engine, Found
 from kshot.backends.search.store import Store
-from kshot.backends.search.vectors import Array, RowFile, Vectors
+from kshot.backends.search.vectors import Array, RowFile, kept
 from kshot.backends.search.windows import cut, tokenised
 from kshot.corpus import Corpus
 
@@ -99,9 +99,7 @@ class _DenseIndex:
 
     def __init__(self, engine: Dense, folder: Path) -> None:
         self._engine = engine
-        starts = np.load(folder / "starts.npy")
-        single = len(starts) - 1 == starts[-1]
-        self._vectors = Vectors(folder / "rows.npy", None if single else starts)
+        self._vectors = kept(folder)
 
     def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
         return self._vectors.search(self._engine.encoded(queries), k, among)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kshot.backends.search.store import Store
@@ -46,8 +47,8 @@ class Engine(ABC):
         """Make the corpus searchable, from the store's files if they are there already."""
 
     def over(self, corpus: Corpus, store: Store) -> Backend:
-        """Give the backend that searches this corpus."""
-        return _Searching(self, corpus, self.open(corpus, store))
+        """Give the backend that searches this corpus; it opens the index when it is first asked."""
+        return _Searching(self, corpus, store)
 
 
 def searched(fingerprint: str, corpus: Corpus) -> str:
@@ -60,10 +61,14 @@ class _Searching:
 
     answers = (Search,)
 
-    def __init__(self, engine: Engine, corpus: Corpus, index: Index) -> None:
+    def __init__(self, engine: Engine, corpus: Corpus, store: Store) -> None:
         self.name = engine.name
         self.fingerprint = searched(engine.fingerprint, corpus)
-        self._corpus, self._index, self._batch = corpus, index, engine.batch
+        self._engine, self._corpus, self._store, self._batch = engine, corpus, store, engine.batch
+
+    @cached_property
+    def _index(self) -> Index:
+        return self._engine.open(self._corpus, self._store)
 
     def serve(self, waiting: Waiting) -> Iterator[tuple[Request, Response]]:
         while taken := waiting.take():

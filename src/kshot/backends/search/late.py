@@ -11,7 +11,7 @@ import numpy as np
 from kshot.backends.search import encoders
 from kshot.backends.search.engine import Engine, Found
 from kshot.backends.search.store import Store
-from kshot.backends.search.vectors import Array, RowFile, Top, Vectors
+from kshot.backends.search.vectors import Array, RowFile, Top, kept
 from kshot.backends.search.windows import cut
 from kshot.corpus import Corpus
 from kshot.errors import UsageError
@@ -179,7 +179,7 @@ class _LateIndex:
 
     def __init__(self, coder: _Trained | _States, folder: Path, *, idf: bool) -> None:
         self._coder = coder
-        self._vectors = Vectors(folder / "rows.npy", np.load(folder / "starts.npy"))
+        self._vectors = kept(folder)
         frequencies = np.load(folder / "frequencies.npy")
         count = len(self._vectors)
         self._idf = np.log1p((count - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32) if idf else None

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kshot.backends.search.engine import Found, best
+from kshot.backends.search.store import damaged
 from kshot.errors import BadValue
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -106,6 +107,16 @@ class Vectors:
         jumps = np.repeat(begins - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
         taken: Array = self.rows[jumps + np.arange(len(jumps))]
         return taken
+
+
+def kept(folder: Path) -> Vectors:
+    """Open ``rows.npy`` and ``starts.npy`` of an index."""
+    try:
+        starts = np.load(folder / "starts.npy")
+        single = len(starts) - 1 == starts[-1]
+        return Vectors(folder / "rows.npy", None if single else starts)
+    except (OSError, ValueError, IndexError) as exc:  # a BadValue is a ValueError too
+        raise damaged(folder, exc) from exc
 
 
 @final

@@ -1,0 +1,71 @@
+"""Data by URL: files, archives and folder listings, fetched once."""
+
+import functools
+import http.server
+import shutil
+import threading
+
+import pytest
+
+import kshot
+from kshot.errors import DataError
+from kshot.passages.fetching import local
+from tests.passages.books import small_book
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    asked = 0
+
+    def do_GET(self):
+        type(self).asked += 1
+        super().do_GET()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "cache"))
+    small_book(tmp_path / "site" / "book")
+    handler = functools.partial(Quiet, directory=str(tmp_path / "site"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield tmp_path / "site", f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("form", ["book/", "book.zip", "book.tar.gz"])
+def test_a_benchmark_can_be_fetched(site, form):
+    folder, url = site
+    if not form.endswith("/"):
+        kind = "zip" if form.endswith("zip") else "gztar"
+        shutil.make_archive(str(folder / "book"), kind, folder, "book")
+    for _ in range(2):
+        result = kshot.evaluate("fts5", "fastbook", data=f"{url}/{form}", chunker="headings:50,tokenizer=words")
+        assert result.results[-1]["n"] == 4
+        before = Quiet.asked
+    kshot.evaluate("fts5", "fastbook", data=f"{url}/{form}", chunker="headings:50,tokenizer=words")
+    assert Quiet.asked == before
+
+
+def test_questions_and_documents_apart(site):
+    _, url = site
+    data = [f"questions={url}/book/questions.json", f"documents={url}/book/chapters/"]
+    assert kshot.evaluate("fts5", "fastbook", data=data, chunker="whole").results[-1]["n"] == 4
+
+
+def test_what_is_not_there(site):
+    _, url = site
+    with pytest.raises(DataError, match="cannot be fetched: File not found"):
+        local(f"{url}/nothing.json")
+
+
+def test_an_archive_cannot_leave_its_folder(site):
+    import zipfile
+
+    folder, url = site
+    with zipfile.ZipFile(folder / "evil.zip", "w") as archive:
+        archive.writestr("../../evil.txt", "x")
+    with pytest.raises(DataError, match="outside its folder"):
+        local(f"{url}/evil.zip")
