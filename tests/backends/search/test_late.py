@@ -117,7 +117,7 @@ def test_prompts_lend_context_but_no_tokens(plain, tmp_path):
     whole, every = states(plain, "this is : old king")
     assert ids.tolist() == every[-2:]
     assert np.allclose(rows, whole[-2:], atol=1e-5)
-    with_prompt = Late(str(plain), passage_prompt="this is : ", precision="float32")
+    with_prompt = Late(str(plain), passage_prompt="this is : ", precision="float32", idf=False)
     ((_, scores),) = with_prompt.open(corpus(["old king"]), Store(tmp_path)).search(["king"], 1, None)
     assert scores[0] == pytest.approx(maxsim(states(plain, "king")[0], rows), abs=1e-4)
 
@@ -125,7 +125,8 @@ def test_prompts_lend_context_but_no_tokens(plain, tmp_path):
 @pytest.mark.parametrize("kind", ["plain", "colbert"])
 def test_a_long_passage_has_the_tokens_of_all_its_windows(kind, tmp_path, request):
     folder = request.getfixturevalue(kind)
-    index = Late(str(folder), precision="float32").open(corpus([LONG, "old king"]), Store(tmp_path))
+    weights = {"idf": False} if kind == "plain" else {}
+    index = Late(str(folder), precision="float32", **weights).open(corpus([LONG, "old king"]), Store(tmp_path))
     ((_, scores),) = index.search(["star moon"], 1, [0])
     # The end of the passage is far beyond the model's 24 tokens; its last window must be among what was compared.
     from kshot.backends.search.windows import tokenised, windows
@@ -167,10 +168,10 @@ def test_the_weights_are_not_in_the_files_and_the_model_waits(plain, tmp_path, m
     Late(str(plain)).open(corpus(TEXTS), store)
     assert told[-1] == (f"late:{plain}: encoding", len(TEXTS), len(TEXTS))
     monkeypatch.setattr(encoders, "loaded", lambda *args: pytest.fail("loaded"))
-    weighted = Late(str(plain), idf=True)
-    weighted.open(corpus(TEXTS), store)
-    assert weighted.name == f"late:{plain},idf=True"
-    assert weighted.fingerprint != Late(str(plain)).fingerprint
+    unweighted = Late(str(plain), idf=False)
+    unweighted.open(corpus(TEXTS), store)
+    assert unweighted.name == f"late:{plain},idf=False"
+    assert unweighted.fingerprint != Late(str(plain)).fingerprint
     assert len(list(tmp_path.glob("late-*"))) == 1
 
 

@@ -29,7 +29,9 @@ class Late(Engine):
     A ColBERT model (as PyLate, Stanford's code or sentence-transformers save it) chooses the tokens itself. Of any
     other sentence encoder it is the last hidden states of the text's own tokens, on both sides: special tokens and
     prompts stand for no word. ``idf`` weighs each token of the query by ln(1 + (N − n + ½) / (n + ½)), where n of the N
-    passages hold it; ColBERT models have learnt their weights, and take none.
+    passages hold it. ColBERT models have learnt their weights, and take none; others were never taught that "the" finds
+    nothing, so they are weighed unless told otherwise (chosen on the handbook: hybrid AC_MRR@10 +0.019, 95 %: 0.005 to
+    0.037, over its 84 passages; 0.618 → 0.635 over chunks of 500 tokens).
 
     A passage longer than a window is cut into windows, and the tokens of all of them are its tokens; ``window`` and
     ``stride`` are as for Dense, but windows overlap by a quarter only: each token is found by itself, so the overlap
@@ -43,7 +45,7 @@ class Late(Engine):
         *,
         window: int | None = None,
         stride: int | None = None,
-        idf: bool = False,
+        idf: bool | None = None,
         query_prompt: str | None = None,
         passage_prompt: str | None = None,
         precision: Precision = "float16",
@@ -61,7 +63,7 @@ class Late(Engine):
         self.name = f"late:{model}" + encoders.shown(
             window=(window, None),
             stride=(stride, None),
-            idf=(bool(idf), False),
+            idf=(idf, None),
             query_prompt=(query_prompt, None),
             passage_prompt=(passage_prompt, None),
             precision=(precision, "float16"),
@@ -73,7 +75,8 @@ class Late(Engine):
             if colbert
             else _States(encoders.sentence_encoder(folder, device), batch_size, query_prompt, passage_prompt)
         )
-        self._model, self._idf, self._batch_size = model, bool(idf), batch_size
+        self._model, self._batch_size = model, batch_size
+        self._idf = not colbert if idf is None else idf
         self._key: dict[str, Any] = {
             "format": _FORMAT,
             "model": encoders.digest(folder),
