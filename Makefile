@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench pylate clean
 
 run: $(READY)
 	$(BIN)/kshot run
@@ -19,6 +19,8 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/retrievers.py
+	$(BIN)/python benchmarks/evidence.py
+	$(BIN)/python benchmarks/search.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -26,5 +28,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	touch $(READY)
 
+# PyLate itself, which works with sentence-transformers before 6; later ones read the same models by themselves
+pylate: $(READY)
+	$(BIN)/pip install -q --no-deps --upgrade --target .pylate 'sentence-transformers==5.3.0' 'pylate==1.6.0'
+	PYTHONPATH=.pylate $(BIN)/python -m pytest -p no:xdist tests/backends/search/test_late.py
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .coverage* dist
+	rm -rf $(VENV) .pylate .pytest_cache .mypy_cache .ruff_cache .coverage* dist
