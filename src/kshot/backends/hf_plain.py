@@ -47,7 +47,10 @@ class Plain:
     """A model run on batches of padded sequences."""
 
     def __init__(self, model: Any, torch: Any, name: str, *, takes: frozenset[str], side: Side) -> None:
-        self._model, self._torch, self._name, self._takes, self._side = model, torch, name, takes, side
+        self._model, self._torch, self._name, self._takes = model, torch, name, takes
+        # A model with a state may read the padding too, whatever the mask: there it must come last, or not at all.
+        self._masks = "attention_mask" in takes and not getattr(model, "_is_stateful", False)
+        self._side: Side = side if self._masks else "right"
         self.computed = 0
 
     def _padded(self, sequences: Sequence[Sequence[int] | Ids], side: Side) -> dict[str, Any]:
@@ -125,7 +128,7 @@ class Plain:
         """Write the rows to their ends, batch by batch."""
         from transformers import GenerationConfig
 
-        for batch in batches(rows, size, limit):
+        for batch in batches(rows, size, limit, equal=not self._masks):
             # generate() works out position ids from the mask by itself.
             inputs = self._padded([row.prompt for row in batch], "left")
             width = inputs["input_ids"].shape[1]

@@ -42,16 +42,18 @@ def broken(name: str) -> BackendError:
     )
 
 
-def batches(rows: Sequence[Row], size: int, limit: int | None) -> Iterator[list[Row]]:
+def batches(rows: Sequence[Row], size: int, limit: int | None, *, equal: bool = False) -> Iterator[list[Row]]:
     """Longest prompt first, at most ``size`` together, none of which runs past the model's context for another.
 
     Rows that are done go on being computed until the last is, so a nearly full one cannot wait for a long answer.
+    ``equal``: prompts of one length only.
     """
     batch: list[Row] = []
     for row in sorted(rows, key=lambda row: (-len(row.prompt), -row.room)):
         steps = max([row.room, *(other.room for other in batch)])
         reach = max([len(row.prompt), *(len(other.prompt) for other in batch)]) + steps
-        if batch and (len(batch) == size or (limit is not None and reach > limit)):
+        uneven = equal and batch and len(row.prompt) != len(batch[0].prompt)
+        if batch and (len(batch) == size or uneven or (limit is not None and reach > limit)):
             yield batch
             batch = []
         batch.append(row)
