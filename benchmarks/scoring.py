@@ -22,7 +22,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 PEER = HERE / ".peers" / "lm-eval"
-LM_EVAL = "0.4.11"
+LM_EVAL = "0.4.13"
 SIZES = (4, 16, 64)
 
 from workloads import SHAPES, requests, small_model, trie_size  # noqa: E402
