@@ -20,7 +20,10 @@ SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma2": ("Gemma2", {**GROUPED, "head_dim": 12, "sliding_window": 1024, "final_logit_softcapping": 5.0}),
     "gemma3": ("Gemma3", {**GROUPED, "head_dim": 12, "sliding_window": 1024}),
     "neox": ("GPTNeoX", {**SMALL, "max_position_embeddings": 2048, "initializer_range": 0.2}),
-    "opt": ("OPT", {**SMALL, "ffn_dim": 96, "max_position_embeddings": 2048, "init_std": 0.2, "word_embed_proj_dim": 48}),
+    "opt": (
+        "OPT",
+        {**SMALL, "ffn_dim": 96, "max_position_embeddings": 2048, "init_std": 0.2, "word_embed_proj_dim": 48},
+    ),
     "granite": ("Granite", {**GROUPED, "logits_scaling": 4.0, "residual_multiplier": 0.5}),
     "cohere": ("Cohere", {**GROUPED, "logit_scale": 0.25}),
     "phi3": ("Phi3", {**GROUPED, "pad_token_id": 0}),

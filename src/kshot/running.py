@@ -122,6 +122,9 @@ class Run:
                     self._watcher.note(f"{backend.name} has a chat template; --model-type chat would use it")
                 for source in sources:
                     results += self._source(source, backends, keep)
+                # How it was computed differs from run to run, and must not be part of what resuming reproduces.
+                for note in getattr(backend, "notes", tuple)():
+                    self._watcher.note(note)
                 del backend, backends
         notes = list(self._notes)
         if self._folder is None:

@@ -80,7 +80,9 @@ def test_common_prefixes():
     rng = random.Random(3)
     for _ in range(300):
         left, right = ([rng.randrange(2) for _ in range(rng.randrange(6))] for _ in "ab")
-        count = next((at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+        count = next(
+            (at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
+        )
         assert common(np.array(left, np.int32), np.array(right, np.int32)) == count
         assert alike("".join(map(str, left)), "".join(map(str, right))) == count
 

@@ -24,6 +24,19 @@ _ALONE = 512
 """Tokens a row where each request is computed by itself: fixed, for then its numbers are the same every time."""
 
 
+_BATCH = 1024
+"""Tokens of a plain batch on a CPU."""
+_ALIKE = 0.8
+
+
+def _unlike(items: Sequence[Item], trie: Trie) -> bool:
+    """Whether sequences have next to nothing in common: on a CPU plain batches win then, their attention is smaller."""
+    if any(len(path) for path in trie.known):
+        return False
+    alone = {item.tokens.tobytes(): len(item.tokens) for item in items}
+    return len(trie) > _ALIKE * sum(alone.values())
+
+
 class Computer:
     """A model that computes tries where it can, and plain batches where it cannot."""
 
@@ -68,8 +81,12 @@ class Computer:
         for question in questions:
             (packed if self._packs(question.longest) else rest).append(question)
         for packer, some in self._together(packed, size):
-            trie = self._trie([Item(span.ids[:-1], span.start - 1) for one in some for span in one.spans], packer)
-            yield from scored(packer, trie, some)
+            items = [Item(span.ids[:-1], span.start - 1) for one in some for span in one.spans]
+            trie = self._trie(items, packer)
+            if size > 1 and not packer.cuda and _unlike(items, trie):
+                yield from self._plain.scored(some, size, _BATCH)
+            else:
+                yield from scored(packer, trie, some)
         if rest:
             self._trie([Item(span.ids[:-1], span.start - 1) for one in rest for span in one.spans], None)
             yield from self._plain.scored(rest, size)

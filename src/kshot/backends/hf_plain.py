@@ -76,20 +76,26 @@ class Plain:
 
     # ---- Loglik ----
 
-    def scored(self, questions: Sequence[Question], size: int) -> Iterator[tuple[Loglik, Scored]]:
-        """Answer, the longest first, each question as soon as all of it is known."""
+    def scored(self, questions: Sequence[Question], size: int, tokens: int = 0) -> Iterator[tuple[Loglik, Scored]]:
+        """Answer, the longest first, each question as soon as all of it is known.
+
+        A batch has ``size`` sequences, or as many as come to so many ``tokens``.
+        """
         readings: dict[bytes, _Reading] = {}
         for number, question in enumerate(questions):
             entry, longest = _Sum(question.request), question.longest
             for index, span in enumerate(question.spans):
                 # The last token is predicted and never read, so all one-token continuations share one sequence.
-                tokens = span.ids[:-1]
-                rank = (-longest, number, -len(tokens))
-                readings.setdefault(tokens.tobytes(), _Reading(tokens, rank)).wanted.append((entry, index, span))
+                read = span.ids[:-1]
+                rank = (-longest, number, -len(read))
+                readings.setdefault(read.tobytes(), _Reading(read, rank)).wanted.append((entry, index, span))
         # Longest request first, its options together: it is answered, and journalled, before the next one begins.
         ordered = sorted(readings.values(), key=lambda reading: reading.rank)
-        for at in range(0, len(ordered), size):
-            yield from self._read(ordered[at : at + size])
+        at = 0
+        while at < len(ordered):
+            count = max(tokens // len(ordered[at].tokens), 1) if tokens else size
+            yield from self._read(ordered[at : at + count])
+            at += count
 
     def _read(self, batch: Sequence[_Reading]) -> Iterator[tuple[Loglik, Scored]]:
         inputs = self._padded([reading.tokens for reading in batch], self._side)
@@ -128,6 +134,8 @@ class Plain:
         """Write the rows to their ends, batch by batch."""
         from transformers import GenerationConfig
 
+        # RWKV's own generate() gives other texts in a batch than alone (seen with transformers 5.22).
+        size = 1 if "state" in self._takes else size
         for batch in batches(rows, size, limit, equal=not self._masks):
             # generate() works out position ids from the mask by itself.
             inputs = self._padded([row.prompt for row in batch], "left")
