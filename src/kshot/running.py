@@ -142,6 +142,9 @@ class Run:
                 for source in sources:
                     if suits(model, searches(source, self._settings)):
                         results += self._source(source, model, keep)
+                # How it was computed differs from run to run, and must not be part of what resuming reproduces.
+                for note in getattr(model, "notes", tuple)():
+                    self._watcher.note(note)
                 del model
         comparisons = compared(self._tallies)
         notes = list(self._notes)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from kshot.backends.hf_encoding import Encoded, Encoder, Ids
+from kshot.backends.hf_trie import common
 from kshot.errors import BackendError
 from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, fold_system, renderer, template_fault
 from kshot.records import Message, Prompt
@@ -19,12 +22,23 @@ _TRIAL = "A trial,  of\nthings: naïve 日本 🙂"
 _ANCHOR = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Span:
     """A whole sequence, and where the tokens begin whose probability is asked."""
 
-    tokens: tuple[int, ...]
+    ids: Ids
     start: int
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The sequence as plain numbers."""
+        return tuple(self.ids.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Span) and (self.tokens, self.start) == (other.tokens, other.start)
+
+    def __hash__(self) -> int:
+        return hash((self.tokens, self.start))
 
 
 class Tokens:
@@ -38,6 +52,8 @@ class Tokens:
         self._render = self._renderer(chat_template)
         self._bare = self._bare_encoder()
         self._special = tokenizer.get_added_vocab()
+        self._encoder = Encoder(self._whole)
+        self._last = Encoded("", np.zeros(0, np.int32), np.zeros(0, np.int64))
 
     # ---- to tokens ----
 
@@ -47,22 +63,34 @@ class Tokens:
             return tuple(self._bare.encode(text, add_special_tokens=False).ids)
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
+    def _whole(self, text: str) -> Encoded:
+        found = self._bare.encode(text, add_special_tokens=False)
+        # From the flat ids and ends numpy makes arrays at once; from pairs it would go through every one of them.
+        ends = np.fromiter((end for _, end in found.offsets), np.int64, len(found))
+        return Encoded(text, np.array(found.ids, np.int32), ends)
+
+    def _prompt(self, text: str) -> Encoded:
+        """Encode a prompt; what it has in common with the one before is not encoded again."""
+        if self._bare is None:
+            return Encoded(text, np.array(self.encode(text), np.int32), np.zeros(0, np.int64))
+        self._last = self._encoder.extended(self._last, text)
+        return self._last
+
     def read(self, prompt: Prompt) -> tuple[int, ...]:
         """Encode what a model is to continue, BOS included; an empty prompt is BOS alone, where there is one."""
-        text = self._text(prompt)
-        tokens = self._led(self.encode(text), chat=bool(prompt.messages))
-        if tokens:
-            return tokens
+        tokens = self._led(self._prompt(self._text(prompt)).ids, chat=bool(prompt.messages))
+        if len(tokens):
+            return tuple(tokens.tolist())
         if self.tokenizer.bos_token_id is None:
             raise BackendError("the prompt is empty and the tokenizer has no BOS token to begin with", where=self.name)
         return (self.tokenizer.bos_token_id,)
 
     def spans(self, prompt: Prompt, continuations: Sequence[str]) -> list[Span]:
         """One span per continuation. A token that straddles the boundary belongs to the continuation."""
-        context = self._text(prompt)
+        context = self._prompt(self._text(prompt))
         return [self._span(context, sound(text), chat=bool(prompt.messages)) for text in continuations]
 
-    def _span(self, context: str, continuation: str, *, chat: bool) -> Span:
+    def _span(self, context: Encoded, continuation: str, *, chat: bool) -> Span:
         if not continuation:
             raise BackendError("an empty continuation has no probability", where=self.name)
         body, start = self._split(context, continuation)
@@ -70,28 +98,26 @@ class Tokens:
         # The very first token of a sequence is given, not predicted: it cannot be scored.
         start = max(start + len(tokens) - len(body), 1)
         if start >= len(tokens):
-            short = f"{continuation[:60]!r} after {context[-60:]!r}"
+            short = f"{continuation[:60]!r} after {context.text[-60:]!r}"
             hint = "Give a prompt, or a BOS token to begin with (add_bos)."
             raise BackendError(f"no token of the continuation can be scored: {short}", where=self.name, hint=hint)
         return Span(tokens, start)
 
-    def _split(self, context: str, continuation: str) -> tuple[tuple[int, ...], int]:
+    def _split(self, context: Encoded, continuation: str) -> tuple[Ids, int]:
         """Tokens of the whole, and the index of the first that reaches into the continuation."""
-        if not context:
-            return self.encode(continuation), 0
+        text = context.text + continuation
         if self._bare is None:
-            whole, alone = self.encode(context + continuation), self.encode(context)
-            pairs = zip(whole, alone, strict=False)
-            return whole, sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        found = self._bare.encode(context + continuation, add_special_tokens=False)
-        ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
-        return tuple(found.ids), next(ends, len(found.ids))
+            ids = np.array(self.encode(text), np.int32)
+            return ids, common(ids, context.ids) if context.text else 0
+        found = self._encoder.extended(context, text)
+        reaching = np.append(found.ends > len(context.text), True)
+        return found.ids, int(reaching.argmax()) if context.text else 0
 
-    def _led(self, tokens: tuple[int, ...], *, chat: bool) -> tuple[int, ...]:
+    def _led(self, tokens: Ids, *, chat: bool) -> Ids:
         """Put BOS in front, once: a chat template writes its own, so there only if it was asked for by name."""
-        if (chat and not self.forced) or tokens[: len(self.lead)] == self.lead:
+        if (chat and not self.forced) or tuple(tokens[: len(self.lead)].tolist()) == self.lead:
             return tokens
-        return self.lead + tokens
+        return np.concatenate([np.array(self.lead, np.int32), tokens])
 
     def _lead(self, *, add_bos: bool | None) -> tuple[int, ...]:
         """Learn what the tokenizer puts before a text of itself (what it puts after, EOS or SEP, is left off)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kshot.errors import BackendError
@@ -23,7 +23,7 @@ class Row:
     prompt: tuple[int, ...]
     room: int
     ends: frozenset[int]
-    length: int = 0
+    told: list[int] = field(default_factory=list)
     finish: str = ""
 
     @property
@@ -42,16 +42,18 @@ def broken(name: str) -> BackendError:
     )
 
 
-def batches(rows: Sequence[Row], size: int, limit: int | None) -> Iterator[list[Row]]:
+def batches(rows: Sequence[Row], size: int, limit: int | None, *, equal: bool = False) -> Iterator[list[Row]]:
     """Longest prompt first, at most ``size`` together, none of which runs past the model's context for another.
 
     Rows that are done go on being computed until the last is, so a nearly full one cannot wait for a long answer.
+    ``equal``: prompts of one length only.
     """
     batch: list[Row] = []
     for row in sorted(rows, key=lambda row: (-len(row.prompt), -row.room)):
         steps = max([row.room, *(other.room for other in batch)])
         reach = max([len(row.prompt), *(len(other.prompt) for other in batch)]) + steps
-        if batch and (len(batch) == size or (limit is not None and reach > limit)):
+        uneven = equal and batch and len(row.prompt) != len(batch[0].prompt)
+        if batch and (len(batch) == size or uneven or (limit is not None and reach > limit)):
             yield batch
             batch = []
         batch.append(row)
@@ -130,28 +132,32 @@ def noise(asked: Generate, step: int, size: int) -> Any:
 class Halt:
     """A stopping criterion per row: an end token, a stop string, or no room left."""
 
-    def __init__(self, rows: Sequence[Row], width: int, tokens: Tokens) -> None:
-        self.rows, self.width, self.tokens = rows, width, tokens
+    def __init__(self, rows: Sequence[Row], tokens: Tokens) -> None:
+        self.rows, self.tokens = rows, tokens
 
     def __call__(self, input_ids: Any, _scores: Any, **_options: Any) -> Any:
         """Note which rows have ended, and how."""
-        last = input_ids[:, -1].tolist()
-        for index, row in enumerate(self.rows):
-            if row.finish:
-                continue
-            row.length = input_ids.shape[1] - self.width
-            if last[index] in row.ends or (row.request.stop and self._stopped(row, input_ids[index])):
-                row.finish = "stop"
-            elif row.length >= row.room:
-                row.finish = "length"
+        for row, token in zip(self.rows, input_ids[:, -1].tolist(), strict=True):
+            if not row.finish:
+                advance(row, token, self.tokens)
         return input_ids.new_tensor([bool(row.finish) for row in self.rows]).bool()
 
-    def _stopped(self, row: Row, ids: Any) -> bool:
-        # Only the tail can hold a stop string that was not there one token ago; 4 bytes are the most a character takes.
-        window = 4 * max(map(len, row.request.stop)) + 8
-        told = ids[-min(row.length, window) :].tolist()
-        before = ids[max(self.width - len(row.prompt), len(ids) - len(told) - 16) : len(ids) - len(told)].tolist()
-        return cut(self.tokens.write(before, told), row.request.stop) is not None
+
+def advance(row: Row, token: int, tokens: Tokens) -> None:
+    """Add a token to a row, and note whether that ends it."""
+    row.told.append(token)
+    if token in row.ends or (row.request.stop and _stopped(row, tokens)):
+        row.finish = "stop"
+    elif len(row.told) >= row.room:
+        row.finish = "length"
+
+
+def _stopped(row: Row, tokens: Tokens) -> bool:
+    # Only the tail can hold a stop string that was not there one token ago; 4 bytes are the most a character takes.
+    told = row.told[-(4 * max(map(len, row.request.stop)) + 8) :]
+    earlier = row.told[: len(row.told) - len(told)][-16:]
+    before = [*row.prompt[-16:], *earlier][-16:]
+    return cut(tokens.write(before, told), row.request.stop) is not None
 
 
 def cut(text: str, stop: Sequence[str]) -> str | None:
@@ -160,10 +166,10 @@ def cut(text: str, stop: Sequence[str]) -> str | None:
     return text[: min(places)] if places else None
 
 
-def finished(row: Row, new: Sequence[int], tokens: Tokens) -> Generated:
+def finished(row: Row, tokens: Tokens) -> Generated:
     """Tell what a row came to, from its own new tokens."""
-    kept = new[:-1] if new and new[-1] in row.ends else new
+    kept = row.told[:-1] if row.told and row.told[-1] in row.ends else row.told
     text = tokens.write(row.prompt, kept)
     short = cut(text, row.request.stop)
-    usage = Usage(len(row.prompt), len(new))
+    usage = Usage(len(row.prompt), len(row.told))
     return Generated(text, row.finish, usage) if short is None else Generated(short, "stop", usage)

@@ -3,70 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kshot.backends import hf_loading as loading
-from kshot.backends.hf_tokens import Span, Tokens, sound
-from kshot.backends.hf_writing import Halt, NextToken, Row, batches, broken, finished
+from kshot.backends.hf_computing import Computer
+from kshot.backends.hf_plain import Side
+from kshot.backends.hf_scoring import Question
+from kshot.backends.hf_tokens import Tokens, sound
+from kshot.backends.hf_trie import Work
+from kshot.backends.hf_writing import Row, finished
 from kshot.errors import BackendError, UsageError
-from kshot.records import (
-    Failed,
-    Generate,
-    Generated,
-    Likelihood,
-    Loglik,
-    Request,
-    Response,
-    Scored,
-    Usage,
-)
+from kshot.records import Failed, Generate, Generated, Loglik, Request, Response, Scored, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kshot.task import Waiting
 
-Side = Literal["left", "right"]
-
-
-@dataclass(slots=True)
-class _Sum:
-    """A Loglik request whose continuations come in one by one."""
-
-    request: Loglik
-    found: dict[int, Likelihood] = field(default_factory=dict)
-
-    @property
-    def whole(self) -> Scored | None:
-        count = len(self.request.continuations)
-        return Scored(tuple(self.found[index] for index in range(count))) if len(self.found) == count else None
-
-
-@dataclass(slots=True)
-class _Reading:
-    """One sequence to run, without its last token, and the continuations that it answers."""
-
-    tokens: tuple[int, ...]
-    rank: tuple[int, int, int]
-    wanted: list[tuple[_Sum, int, Span]] = field(default_factory=list)
-
-    @property
-    def start(self) -> int:
-        """The first position whose prediction is needed."""
-        return min(span.start for _, _, span in self.wanted) - 1
-
 
 class Transformers:
     """A causal language model and its tokenizer, from a folder or from the Hugging Face hub.
 
     The tokenizer opens at once; the weights when the first request comes, so a run that only re-reads stored answers
-    never loads them. Neither ``batch_size`` nor ``padding_side`` nor ``device`` is meant to change an answer.
-    ``add_bos=None`` adds BOS exactly where the tokenizer itself does.
+    never loads them. ``add_bos=None`` adds BOS exactly where the tokenizer itself does.
+
+    What waits together is computed as one trie, in rows of ``row_tokens`` (None: tried out), where the model allows it;
+    else in batches of ``batch_size``, padded at ``padding_side``. None of these, nor ``device``, is meant to change an
+    answer beyond rounding. With ``batch_size=1`` each request is computed by itself, so not even that.
     """
 
     def __init__(
@@ -79,11 +44,14 @@ class Transformers:
         chat_template: str | None = None,
         add_bos: bool | None = None,
         padding_side: Side = "left",
+        row_tokens: int | None = None,
         revision: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
         if batch_size < 1:
             raise UsageError(f"batch_size is {batch_size}", hint="Use 1 or more.")
+        if row_tokens is not None and row_tokens < 1:
+            raise UsageError(f"row_tokens is {row_tokens}", hint="Use 1 or more, or leave it out.")
         if padding_side not in ("left", "right"):
             raise UsageError(f"padding_side is {padding_side!r}", hint="Use left or right.")
         self._torch, self._library = loading.libraries()
@@ -100,6 +68,7 @@ class Transformers:
         tokenizer = self._open("tokenizer", self._library.AutoTokenizer)
         self._device = loading.place(device, self._torch)
         self._dtype = loading.precision(dtype, self._device, self._config, self._torch)
+        self._row_tokens = row_tokens
         self._ends: frozenset[int] = frozenset()
         self._tokens = Tokens(tokenizer, self.name, chat_template=chat_template, add_bos=add_bos)
 
@@ -144,6 +113,16 @@ class Transformers:
                 return limit
         return None
 
+    @property
+    def work(self) -> Work:
+        """What was asked of it and what it computed, in tokens read."""
+        return self._computer.work if "_computer" in vars(self) else Work()
+
+    def notes(self) -> tuple[str, ...]:
+        """What to tell the user of how it worked; nothing where it did not."""
+        work = self.work
+        return (*self._computer.notes, f"{self.name} {work}") if work.requested else ()
+
     def count_tokens(self, text: str) -> int:
         """Tokens of the text itself, BOS not counted."""
         return len(self._tokens.encode(sound(text)))
@@ -151,7 +130,7 @@ class Transformers:
     # ---- serving ----
 
     def serve(self, waiting: Waiting, /) -> Iterator[tuple[Request, Response]]:
-        """Answer everything that waits, longest first, each request as soon as all of it is known."""
+        """Answer everything that waits, each request as soon as all of it is known."""
         while taken := waiting.take():
             for request in taken:
                 if not isinstance(request, self.answers):
@@ -162,8 +141,11 @@ class Transformers:
     @cached_property
     def _model(self) -> Any:
         options = {**self._options, "dtype": self._dtype}
-        with self._memory():
+        try:
             model = loading.load_model(self._path, self._device, self._library, **options)
+        except self._torch.OutOfMemoryError as error:
+            hint = "Use a smaller dtype, or a device with more memory."
+            raise BackendError(f"out of memory on {self._device}", where=self.name, hint=hint) from error
         given = model.generation_config.eos_token_id, self._tokens.tokenizer.eos_token_id
         lists = (item if isinstance(item, list) else [item] for item in given)
         self._ends = frozenset(one for numbers in lists for one in numbers if one is not None)
@@ -172,96 +154,26 @@ class Transformers:
         return model
 
     @cached_property
-    def _takes(self) -> frozenset[str]:
-        return frozenset(inspect.signature(self._model.forward).parameters)
+    def _computer(self) -> Computer:
+        model, side = self._model, self._side
+        return Computer(model, self._torch, self.name, row_tokens=self._row_tokens, side=side)
 
     def _too_long(self, count: int, what: str) -> Failed:
         return Failed("too_long", f"{what} has {count} tokens; {self.name} takes {self.context_limit}")
 
-    def _padded(self, sequences: Sequence[Sequence[int]], side: Side) -> dict[str, Any]:
-        """Tensors of equal length: tokens, attention mask, and positions that count from the first real token."""
-        width = max(map(len, sequences))
-        ids = self._torch.zeros((len(sequences), width), dtype=self._torch.long)
-        mask = self._torch.zeros_like(ids)
-        for index, sequence in enumerate(sequences):
-            place = slice(width - len(sequence), None) if side == "left" else slice(len(sequence))
-            ids[index, place] = self._torch.tensor(sequence)
-            mask[index, place] = 1
-        if (most := int(ids.max())) >= (rows := self._model.get_input_embeddings().weight.shape[0]):
-            what = f"the tokenizer gave token {most} and the model knows {rows}"
-            raise BackendError(what, where=self.name, hint="The tokenizer is another model's: put the right one there.")
-        tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
-        return {name: tensor.to(self._device) for name, tensor in tensors.items()}
-
-    def _run(self, function: Any, **inputs: Any) -> Any:
-        with self._memory(), self._torch.inference_mode():
-            return function(**inputs)
-
-    @contextmanager
-    def _memory(self) -> Iterator[None]:
-        try:
-            yield
-        except self._torch.OutOfMemoryError as error:
-            hint = f"Use a batch size under {self._batch_size}, or a smaller dtype."
-            raise BackendError(f"out of memory on {self._device}", where=self.name, hint=hint) from error
-
-    # ---- Loglik ----
-
     def _weigh(self, requests: Sequence[Loglik]) -> Iterator[tuple[Request, Response]]:
-        readings: dict[tuple[int, ...], _Reading] = {}
-        for number, request in enumerate(requests):
+        questions: list[Question] = []
+        for request in requests:
             if not request.continuations:
                 yield request, Scored(())
                 continue
-            spans = self._tokens.spans(request.prompt, request.continuations)
-            longest = max(len(span.tokens) for span in spans)
-            if self.context_limit is not None and longest > self.context_limit:
-                yield request, self._too_long(longest, "the prompt with its continuation")
-                continue
-            entry = _Sum(request)
-            for index, span in enumerate(spans):
-                # The last token is predicted and never read, so all one-token continuations share one sequence.
-                key = span.tokens[:-1]
-                rank = (-longest, number, -len(key))
-                readings.setdefault(key, _Reading(key, rank)).wanted.append((entry, index, span))
-        # Longest request first, its options together: it is answered, and journalled, before the next one begins.
-        ordered = sorted(readings.values(), key=lambda reading: reading.rank)
-        for at in range(0, len(ordered), self._batch_size):
-            yield from self._read(ordered[at : at + self._batch_size])
-
-    def _read(self, batch: Sequence[_Reading]) -> Iterator[tuple[Request, Response]]:
-        inputs = self._padded([reading.tokens for reading in batch], self._side)
-        model = self._model
-        width = inputs["input_ids"].shape[1]
-        shifts = [width - len(reading.tokens) if self._side == "left" else 0 for reading in batch]
-        kept = range(width)
-        if "logits_to_keep" in self._takes:
-            # Logits are wide; ask for the columns that some row needs and no others.
-            stretches = zip(batch, shifts, strict=True)
-            needed = {at + shift for reading, shift in stretches for at in range(reading.start, len(reading.tokens))}
-            kept = range(min(needed), max(needed) + 1)
-            inputs["logits_to_keep"] = self._torch.arange(kept.start, kept.stop, device=self._device)
-        inputs = {name: tensor for name, tensor in inputs.items() if name in self._takes}
-        logits = self._run(model, **inputs, use_cache=False).logits
-        for row, reading, shift in zip(logits, batch, shifts, strict=True):
-            first = reading.start + shift - kept.start
-            yield from self._sum_up(reading, row[first : first + len(reading.tokens) - reading.start])
-
-    def _sum_up(self, reading: _Reading, logits: Any) -> Iterator[tuple[Request, Response]]:
-        """Σ log softmax(logits)[token] over each wanted span, in float32; ``logits`` begin at the reading's start."""
-        logits = logits.float()
-        totals = logits.logsumexp(dim=-1)
-        if not totals.isfinite().all():
-            raise broken(self.name)
-        for entry, index, span in reading.wanted:
-            targets = self._torch.tensor(span.tokens[span.start :], device=logits.device)
-            first = span.start - 1 - reading.start
-            found = logits[first:].gather(1, targets[:, None])[:, 0] - totals[first:]
-            entry.found[index] = Likelihood(found.double().sum().item(), len(targets))
-            if whole := entry.whole:
-                yield entry.request, whole
-
-    # ---- Generate ----
+            question = Question(request, self._tokens.spans(request.prompt, request.continuations))
+            if self.context_limit is not None and question.longest > self.context_limit:
+                yield request, self._too_long(question.longest, "the prompt with its continuation")
+            else:
+                questions.append(question)
+        if questions:
+            yield from self._computer.score(questions, self._batch_size)
 
     def _write(self, requests: Sequence[Generate]) -> Iterator[tuple[Request, Response]]:
         rows, limit = [], self.context_limit
@@ -274,26 +186,9 @@ class Transformers:
             else:
                 room = request.max_tokens if limit is None else min(request.max_tokens, limit - len(prompt))
                 rows.append(Row(request, prompt, room, self._tokens.ends(request.stop)))
-        for batch in batches(rows, self._batch_size, limit):
-            yield from self._continue(batch)
-
-    def _continue(self, batch: list[Row]) -> Iterator[tuple[Request, Response]]:
-        model = self._model
-        for row in batch:
-            row.ends |= self._ends
-        # generate() works out position ids from the mask by itself.
-        inputs = self._padded([row.prompt for row in batch], "left")
-        width = inputs["input_ids"].shape[1]
-        del inputs["position_ids"]
-        settings = self._library.GenerationConfig(
-            do_sample=False, num_beams=1, max_new_tokens=max(row.room for row in batch), pad_token_id=0
-        )
-        written = self._run(
-            model.generate,
-            **inputs,
-            generation_config=settings,
-            logits_processor=[NextToken(batch, width, self.name)],
-            stopping_criteria=[Halt(batch, width, self._tokens)],
-        )
-        for row, told in zip(batch, written[:, width:].tolist(), strict=True):
-            yield row.request, finished(row, told[: row.length], self._tokens)
+        if rows:
+            computer = self._computer
+            for row in rows:
+                row.ends |= self._ends
+            for row in computer.write(rows, self._batch_size, limit, self._tokens):
+                yield row.request, finished(row, self._tokens)

@@ -1,0 +1,106 @@
+"""What the speed of models is measured on: random models, a tokenizer of plain words, and questions of many shapes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+WORDS = 8000
+"""Words of the vocabulary; each is one token."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One kind of work: ``shots`` examples, questions of this many tokens, options of this many."""
+
+    name: str
+    questions: int
+    prefix: int
+    question: tuple[int, int]
+    options: int
+    option: tuple[int, int]
+    letters: bool = False
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Shape("text", 500, 350, (50, 70), 4, (6, 10)),
+        Shape("letters", 500, 600, (95, 115), 4, (1, 1), letters=True),
+        Shape("prefix1500", 200, 1500, (60, 60), 4, (8, 8)),
+        Shape("no prefix", 200, 0, (60, 200), 4, (4, 12)),
+        Shape("no prefix, one token", 300, 0, (60, 200), 4, (1, 1), letters=True),
+        Shape("short, all alike", 600, 0, (20, 20), 1, (4, 4)),
+        Shape("fifty options", 60, 0, (80, 160), 50, (2, 6)),
+        Shape("20 to 4,000 tokens", 40, 0, (20, 4000), 2, (4, 12)),
+    )
+}
+
+
+def requests(shape: Shape, seed: int = 0, count: int | None = None) -> list[tuple[str, list[str]]]:
+    """Prompts with their options; words are drawn at random, so nothing is shared but what the shape says."""
+    rng = random.Random(seed)
+
+    def words(number: int) -> str:
+        return " ".join(f"w{rng.randrange(WORDS)}" for _ in range(number))
+
+    prefix = words(shape.prefix)
+    made = []
+    for index in range(count or shape.questions):
+        low, high = shape.question
+        # Mixed lengths are spread evenly on a logarithmic scale: many short, few long.
+        length = round(low * (high / low) ** rng.random()) if high > 10 * low else rng.randint(low, high)
+        options = [f" w{number}" for number in range(shape.options)] if shape.letters else []
+        options = options or [" " + words(rng.randint(*shape.option)) for _ in range(shape.options)]
+        made.append((f"{prefix} {words(length)} w{index % WORDS}".strip(), options))
+    return made
+
+
+def tokenizer():
+    """A tokenizer that knows w0 to w7999, made on the spot."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {"<s>": 0, "</s>": 1, "<unk>": 2} | {f"w{number}": number + 3 for number in range(WORDS)}
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+
+
+def small_model(folder: Path, layers: int = 4, width: int = 256) -> Path:
+    """Save a random Llama of 4 layers × 256 and its tokenizer."""
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    words = tokenizer()
+    config = transformers.LlamaConfig(
+        vocab_size=len(words),
+        hidden_size=width,
+        intermediate_size=width * 11 // 4,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=8192,
+        bos_token_id=0,
+        eos_token_id=1,
+    )
+    torch.manual_seed(0)
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder
+
+
+def trie_size(sequences: list[tuple[int, ...]]) -> int:
+    """Distinct prefixes of all sequences together, counted from the definition."""
+    total, before = 0, ()
+    for sequence in sorted(set(sequences)):
+        shared = 0
+        for left, right in zip(before, sequence, strict=False):
+            if left != right:
+                break
+            shared += 1
+        total += len(sequence) - shared
+        before = sequence
+    return total

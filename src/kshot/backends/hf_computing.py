@@ -1,0 +1,162 @@
+"""One loaded model at work: which way each request is computed, what is counted, and what the user is told of it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from kshot.backends.hf_checking import obstacle, reach, trial
+from kshot.backends.hf_encoding import Ids
+from kshot.backends.hf_packing import Pace, Packer
+from kshot.backends.hf_plain import Plain, Side
+from kshot.backends.hf_scoring import Question, scored
+from kshot.backends.hf_slots import written
+from kshot.backends.hf_tokens import Tokens
+from kshot.backends.hf_trie import Item, Seen, Trie, Work, grown
+from kshot.backends.hf_writing import Row
+from kshot.errors import BackendError
+from kshot.records import Loglik, Scored
+
+_ALONE = 512
+"""Tokens a row where each request is computed by itself: fixed, for then its numbers are the same every time."""
+
+
+_BATCH = 1024
+"""Tokens of a plain batch on a CPU."""
+_ALIKE = 0.8
+
+
+def _unlike(items: Sequence[Item], trie: Trie) -> bool:
+    """Whether sequences have next to nothing in common: on a CPU plain batches win then, their attention is smaller."""
+    if any(len(path) for path in trie.known):
+        return False
+    alone = {item.tokens.tobytes(): len(item.tokens) for item in items}
+    return len(trie) > _ALIKE * sum(alone.values())
+
+
+class Computer:
+    """A model that computes tries where it can, and plain batches where it cannot."""
+
+    def __init__(self, model: Any, torch: Any, name: str, *, row_tokens: int | None, side: Side) -> None:
+        self._model, self._torch, self._name = model, torch, name
+        takes = frozenset(inspect.signature(model.forward).parameters)
+        self._plain = Plain(model, torch, name, takes=takes, side=side)
+        self._row_tokens = row_tokens
+        self._notes: dict[str, None] = {}
+        self._requested = self._distinct = 0
+        self._seen = Seen()
+        self._reach = reach(model.config.get_text_config())
+        self._packer = self._packing(takes)
+
+    def _packing(self, takes: frozenset[str]) -> Packer | None:
+        reason = obstacle(self._model, takes)
+        if not reason:
+            pace = Pace(self._model.device.type, self._row_tokens)
+            packer = Packer(self._model, self._torch, self._name, pace=pace, takes=takes)
+            if not (reason := trial(packer)):
+                packer.computed = 0
+                return packer
+        self._notes[f"{self._name} runs in plain batches, not tree-packed: {reason}"] = None
+        return None
+
+    @property
+    def work(self) -> Work:
+        """Tokens asked for, distinct, and put through the model."""
+        packed = self._packer.computed if self._packer else 0
+        return Work(self._requested, self._distinct, packed + self._plain.computed)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to tell the user of how it worked."""
+        return tuple(self._notes)
+
+    def score(self, questions: Sequence[Question], size: int) -> Iterator[tuple[Loglik, Scored]]:
+        """Answer all questions, each as soon as it is known."""
+        self._check(span.ids for question in questions for span in question.spans)
+        packed: list[Question] = []
+        rest: list[Question] = []
+        for question in questions:
+            (packed if self._packs(question.longest) else rest).append(question)
+        for packer, some in self._together(packed, size):
+            items = [Item(span.ids[:-1], span.start - 1) for one in some for span in one.spans]
+            trie = self._trie(items, packer)
+            if size > 1 and not packer.cuda and _unlike(items, trie):
+                yield from self._plain.scored(some, size, _BATCH)
+            else:
+                yield from scored(packer, trie, some)
+        if rest:
+            self._trie([Item(span.ids[:-1], span.start - 1) for one in rest for span in one.spans], None)
+            yield from self._plain.scored(rest, size)
+
+    def write(self, rows: Sequence[Row], size: int, limit: int | None, tokens: Tokens) -> Iterator[Row]:
+        """Write all rows to their ends, each given back when it is there."""
+        self._check(np.array(row.prompt, np.int32) for row in rows)
+        packed: list[Row] = []
+        rest: list[Row] = []
+        for row in rows:
+            (packed if self._packs(len(row.prompt) + row.room) else rest).append(row)
+        for packer, some in self._together(packed, size):
+            yield from self._packed_rows(packer, some, size, tokens)
+        if rest:
+            self._trie([Item(np.array(row.prompt, np.int32), len(row.prompt) - 1) for row in rest], None)
+            yield from self._plain.written(rest, size, limit, tokens)
+
+    def _packed_rows(self, packer: Packer, rows: Sequence[Row], size: int, tokens: Tokens) -> Iterator[Row]:
+        left = {id(row): row for row in rows}
+        while left:
+            items = [Item(np.array(row.prompt, np.int32), len(row.prompt) - 1) for row in left.values()]
+            try:
+                for row in written(packer, self._trie(items, packer), [*left.values()], size, tokens):
+                    del left[id(row)]
+                    yield row
+            except self._torch.OutOfMemoryError as error:
+                size //= 2
+                if size < 1:
+                    hint = "Use a smaller dtype, or a device with more memory."
+                    raise BackendError(f"out of memory on {packer.device}", where=self._name, hint=hint) from error
+                packer.trunks.clear()
+                # A text depends on its request alone, so it comes out the same when it is begun again.
+                for row in left.values():
+                    row.told, row.finish = [], ""
+            self._torch.cuda.empty_cache()
+
+    def _packs(self, longest: int) -> bool:
+        """Whether sequences of this length are computed as a trie."""
+        if self._packer is None or self._reach is None or longest <= self._reach:
+            return self._packer is not None
+        note = f"{self._name} runs sequences over {self._reach} tokens, its attention window, in plain batches"
+        self._notes[note] = None
+        return False
+
+    def _together(self, some: Sequence[Any], size: int) -> Iterator[tuple[Packer, Sequence[Any]]]:
+        """What is computed together: all of it; or, for a batch size of 1, one by one and nothing held over."""
+        if self._packer is None or not some:
+            return
+        if size > 1:
+            yield self._packer, some
+            return
+        usual = self._packer.pace
+        for one in some:
+            self._packer.trunks.clear()
+            self._packer.pace = Pace(self._packer.device.type, self._row_tokens or _ALONE)
+            yield self._packer, [one]
+        self._packer.pace = usual
+
+    def _trie(self, items: Sequence[Item], packer: Packer | None) -> Trie:
+        """Lay out what is asked, and count it."""
+        trie = grown(items, packer.held() if packer else ())
+        self._requested += sum(len(item.tokens) for item in items)
+        self._distinct += self._seen.fresh(trie.hashes)
+        return trie
+
+    def _check(self, sequences: Iterable[Ids]) -> None:
+        """Refuse tokens that the model has no weights for."""
+        most = max((int(tokens.max()) for tokens in sequences), default=0)
+        if most >= (rows := self._model.get_input_embeddings().weight.shape[0]):
+            what = f"the tokenizer gave token {most} and the model knows {rows}"
+            raise BackendError(
+                what, where=self._name, hint="The tokenizer is another model's: put the right one there."
+            )
