@@ -6,12 +6,13 @@ import json
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Protocol
 
+from kshot import __version__
 from kshot.corpus import Corpus
 from kshot.engine import Memo, Outcome
 from kshot.evaluation import run_task
@@ -236,8 +237,9 @@ def _writer(file: Any) -> Callable[[Row], None]:
 
 
 def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in ("kshot", "numpy", "torch", "transformers", "datasets", "sacrebleu"):
-        if package == "kshot" or package in sys.modules:
-            versions[package] = metadata.version(package)
+    versions = {"python": platform.python_version(), "kshot": __version__}
+    for package in ("numpy", "torch", "transformers", "datasets", "sacrebleu", "sentence_transformers", "bm25s"):
+        if package in sys.modules:
+            with suppress(metadata.PackageNotFoundError):  # run from a folder that nobody installed
+                versions[package] = metadata.version(package)
     return versions
