@@ -75,7 +75,7 @@ def _add_run(commands: Any) -> None:
         "--model",
         action="append",
         metavar="MODEL",
-        help="embedded, hf:PATH_OR_ID, replay:FILE or file.py:Class (repeatable; default: embedded)",
+        help="embedded, hf:PATH_OR_ID, vllm:PATH_OR_ID, replay:FILE or file.py:Class (repeatable; default: embedded)",
     )
     run.add_argument(
         "--out",
