@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kshot.backends import hf_loading as loading
 from kshot.backends.hf_tokens import Span, Tokens, sound
 from kshot.backends.hf_writing import cut
-from kshot.backends.vllm_engine import Engine, check_installed, engine_options
+from kshot.backends.vllm_engine import Engine, engine_options, prepare
 from kshot.backends.vllm_reading import Ids, Reading, logprob, plan
 from kshot.errors import BackendError, UsageError
 from kshot.records import (
@@ -61,7 +61,7 @@ class Vllm:
         trust_remote_code: bool = False,
         engine_option: Sequence[str] = (),
     ) -> None:
-        check_installed()
+        prepare()
         self._own_options = engine_options(engine_option)
         torch, library = loading.libraries()
         self._path, self._add_bos = str(path), add_bos

@@ -7,8 +7,9 @@ import importlib.util
 import json
 import os
 import sys
+import warnings
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf_writing import broken
@@ -24,6 +25,7 @@ _QUIET = {
     "VLLM_NO_USAGE_STATS": "1",
     # A scheduler in this process sees all requests before it begins: batches, and roundings, are the same each time.
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
 }
 _SETTLED = {
     "model": "the model's spec",
@@ -60,22 +62,24 @@ def engine_options(given: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def check_installed() -> None:
-    """Refuse to go on where there is no vLLM; it is not imported, which takes long."""
+def prepare() -> None:
+    """Refuse to go on where there is no vLLM, and ask for quiet; importing it takes long, and is left for later."""
     if importlib.util.find_spec("vllm") is None:
         raise MissingExtra("vllm", "vllm", "running a model with vLLM")
+    for variable, value in _QUIET.items():
+        os.environ.setdefault(variable, value)
 
 
 class Engine:
     """A started vLLM: its limits, and its answers to sequences of tokens."""
 
     def __init__(self, path: str, name: str, **options: Any) -> None:
-        for variable, value in _QUIET.items():
-            os.environ.setdefault(variable, value)
-        with _silent_stdout():
+        with _quiet():
             vllm = _imported(name)
             self._llm = _started(vllm, path, name, {"use_tqdm_on_load": False, "disable_log_stats": True, **options})
         self._name, self._params = name, vllm.SamplingParams
+        # A request that vLLM does not take: an error of its own, a ValueError in some places and versions.
+        self._refusals = (ValueError, getattr(vllm.exceptions, "VLLMClientError", ValueError))
         config = self._llm.llm_engine.vllm_config
         self.limit: int = config.model_config.max_model_len
         self.cached = bool(config.cache_config.enable_prefix_caching)
@@ -85,7 +89,7 @@ class Engine:
         """Make a SamplingParams; what vLLM does not take is an error that says so."""
         try:
             return self._params(**fields)
-        except ValueError as error:
+        except self._refusals as error:
             raise self._refused(error) from error
 
     def run(self, prompts: Sequence[Ids], sampling: Sequence[Any]) -> list[Any]:
@@ -93,7 +97,7 @@ class Engine:
         asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
         try:
             return list(self._llm.generate(asked, list(sampling), use_tqdm=False)) if asked else []
-        except ValueError as error:
+        except self._refusals as error:
             raise self._refused(error) from error
 
     def _refused(self, error: Exception) -> BackendError:
@@ -170,13 +174,15 @@ def _stop(llm: Any) -> None:
 
 
 @contextmanager
-def _silent_stdout() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """Send what libraries print while they start, some of it from C++, to stderr: stdout is for results."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
-        yield
+        with warnings.catch_warnings(), redirect_stdout(sys.stderr):
+            warnings.simplefilter("ignore")
+            yield
     finally:
         sys.stdout.flush()
         os.dup2(kept, 1)
