@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import math
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +14,6 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from kshot.backends import KINDS, open_backend, vllm_engine
-from kshot.backends.hf_tokens import Span
 from kshot.backends.transformers import Transformers
 from kshot.backends.vllm import Vllm
 from kshot.backends.vllm_engine import engine_options
@@ -48,6 +48,10 @@ def fake(monkeypatch):
 @pytest.fixture
 def vllm(folder):
     return Vllm(str(folder))
+
+
+def span(tokens, start):
+    return SimpleNamespace(tokens=tokens, start=start)
 
 
 def calls(backend):
@@ -164,28 +168,28 @@ def test_it_starts_quietly_and_lets_go(vllm, capfd):
 
 def test_a_plan_reads_contexts_once():
     long = tuple(range(100, 100 + SHARED))
-    letters = [Span((*long, token), SHARED) for token in (1, 2, 3)]
+    letters = [span((*long, token), SHARED) for token in (1, 2, 3)]
     assert [(r.tokens, list(r.following), r.since) for r in plan(letters, cached=True).values()] == [
         (long, [1, 2, 3], None)
     ]
-    text = [Span((*long, 1, 2, 3, 4), SHARED)]
+    text = [span((*long, 1, 2, 3, 4), SHARED)]
     context, whole = plan(text, cached=True).values()
     assert (context.tokens, list(context.following), context.since) == (long, [1], None)
     assert (whole.tokens, list(whole.following), whole.since) == ((*long, 1, 2, 3), [4], SHARED + 1)
     (alone,) = plan(text, cached=False).values()
     assert (list(alone.following), alone.since) == ([4], SHARED)
-    (short,) = plan([Span((7, 1, 2, 3), 1)], cached=True).values()
+    (short,) = plan([span((7, 1, 2, 3), 1)], cached=True).values()
     assert short.since == 1
 
 
 def test_a_span_is_the_sum_of_what_its_readings_found():
-    span = Span((*range(100, 100 + SHARED), 1, 2, 3), SHARED)
-    readings = plan([span], cached=True)
+    text = span((*range(100, 100 + SHARED), 1, 2, 3), SHARED)
+    readings = plan([text], cached=True)
     for reading in readings.values():
         reading.following = dict.fromkeys(reading.following, -1.0)
         if reading.since is not None:
             reading.own = dict.fromkeys(range(reading.since, len(reading.tokens)), -10.0)
-    assert logprob(span, readings) == -12.0
+    assert logprob(text, readings) == -12.0
 
 
 @pytest.mark.parametrize("short_rows", [False, True])
