@@ -25,9 +25,18 @@ SPECIAL = ["<s>", "</s>", "<|system|>", "<|user|>", "<|assistant|>"]
 
 
 def build(
-    kind: Literal["llama", "gpt2"], folder: Path, *, bos: bool = False, chat: bool = False, seed: int = 0
+    kind: Literal["llama", "gpt2"],
+    folder: Path,
+    *,
+    bos: bool = False,
+    chat: bool = False,
+    seed: int = 0,
+    head_dim: int = 12,
 ) -> Path:
-    """Save a two-layer model with 512 positions and about 400 tokens; ``bos``: its tokenizer puts <s> in front."""
+    """Save a two-layer model with 512 positions and about 400 tokens; ``bos``: its tokenizer puts <s> in front.
+
+    ``head_dim`` is a Llama's; vLLM wants 32 or more.
+    """
     import torch
     import transformers
 
@@ -44,6 +53,7 @@ def build(
             num_hidden_layers=2,
             num_attention_heads=4,
             num_key_value_heads=2,
+            head_dim=head_dim,
             max_position_embeddings=512,
             initializer_range=0.2,
             **size,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from kshot.errors import UsageError
 
-MODEL_OPTIONS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "batch_size")
+MODEL_OPTIONS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "batch_size", "engine_option")
 """The settings that are the model's own."""
 
 RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation")
@@ -111,6 +111,13 @@ class Settings:
     )
     device: str | None = _option(None, "where the model runs: cpu, cuda, cuda:1", identity=False, group=MODEL)
     batch_size: int = _option(16, "sequences computed together", kind=int, identity=False, group=MODEL)
+    engine_option: tuple[str, ...] | None = _option(
+        None,
+        "option of vLLM's engine, such as tensor_parallel_size=2 (for vllm:; repeatable)",
+        repeat=True,
+        metavar="NAME=VALUE",
+        group=MODEL,
+    )
 
     def __post_init__(self) -> None:
         """Refuse values that cannot mean anything, naming the option."""

@@ -14,6 +14,10 @@ from kshot.task import Backend
 Options = Mapping[str, Any]
 
 
+_OF_TRANSFORMERS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "batch_size", "chat_template")
+_OF_VLLM = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "engine_option", "chat_template")
+
+
 def _hf(path: str, options: Options) -> Backend:
     from kshot.backends.transformers import Transformers
 
@@ -21,7 +25,13 @@ def _hf(path: str, options: Options) -> Backend:
         from kshot.backends.embedded import FOLDER
 
         path = str(FOLDER)
-    return Transformers(path, **{name: value for name, value in options.items() if value is not None})
+    return Transformers(path, **{name: options[name] for name in _OF_TRANSFORMERS if options.get(name) is not None})
+
+
+def _vllm(path: str, options: Options) -> Backend:
+    from kshot.backends.vllm import Vllm
+
+    return Vllm(path, **{name: options[name] for name in _OF_VLLM if options.get(name) is not None})
 
 
 def _embedded(rest: str, options: Options) -> Backend:
@@ -51,6 +61,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "embedded": Kind("embedded", "the model in the box: small, trained on token lookup, no torch needed", _embedded),
     "hf": Kind("hf:PATH_OR_ID", "a Hugging Face model, run by transformers (extra: hf)", _hf),
+    "vllm": Kind("vllm:PATH_OR_ID", "a Hugging Face model, run by vLLM in this process (extra: vllm)", _vllm),
     "replay": Kind(
         "replay:FILE",
         "recorded answers: another run's folder or journal, JSONL with prompt and response, or a TREC run",

@@ -214,6 +214,14 @@ def content(folder: Path) -> str:
     return total.hexdigest()
 
 
+def fingerprint(kind: str, origin: tuple[str, Path | None, str, Any], *settled: Any) -> str:
+    """Hash of who runs a model, of the model (path, folder, revision, configuration), and of how it is set up."""
+    path, folder, revision, config = origin
+    model = content(folder) if folder is not None else [path, revision, getattr(config, "_commit_hash", None)]
+    body = json.dumps([kind, model, list(settled)], ensure_ascii=False, sort_keys=True)
+    return hashlib.blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 def _feed(total: Any, name: str, blocks: Iterable[bytes]) -> None:
     one = hashlib.blake2b(digest_size=16)
     for block in blocks:

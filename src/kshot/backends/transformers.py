@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -95,14 +93,9 @@ class Transformers:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of weights, configuration, vocabulary, dtype, chat template and BOS; not of batch size or device."""
-        identity = (
-            [self._path, self._options["revision"], getattr(self._config, "_commit_hash", None)]
-            if self._folder is None
-            else loading.content(self._folder)
-        )
-        settled = [str(self._dtype), self._tokens.chat_source, self._add_bos, self._tokens.lead]
-        body = json.dumps(["hf", identity, settled], ensure_ascii=False, sort_keys=True)
-        return hashlib.blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        origin = (self._path, self._folder, self._options["revision"], self._config)
+        settled = (str(self._dtype), self._tokens.chat_source, self._add_bos, self._tokens.lead)
+        return loading.fingerprint("hf", origin, *settled)
 
     @property
     def context_limit(self) -> int | None:

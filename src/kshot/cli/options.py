@@ -79,7 +79,8 @@ def _add_run(commands: Any) -> None:
         "--model",
         action="append",
         metavar="MODEL",
-        help="embedded, hf:PATH_OR_ID, replay:FILE, file.py:Class or a search engine (repeatable; default: embedded)",
+        help="embedded, hf:PATH_OR_ID, vllm:PATH_OR_ID, openai:MODEL, replay:FILE, file.py:Class or a search engine "
+        "(repeatable; default: embedded)",
     )
     run.add_argument(
         "--out",
