@@ -22,7 +22,7 @@ MAY = {
     "settings": {"errors"},
     "plugins": {"errors"},
     "task": {"records"},
-    "tally": GROUND | {"task", "metrics"},
+    "tally": PURE | {"task", "metrics"},
     "serving": GROUND | {"task"},
     "engine": GROUND | {"task", "serving"},
     "prompts": GROUND,
@@ -59,7 +59,7 @@ MAY = {
 }
 HEAVY = {
     "torch", "transformers", "vllm", "ray", "datasets", "sentence_transformers", "matplotlib", "onnxruntime",
-    "tokenizers", "pyarrow", "pandas", "sacrebleu", "rouge_score", "nltk", "numpy", "jinja2", "rich",
+    "tokenizers", "aiohttp", "httpx", "asyncio", "pyarrow", "pandas", "sacrebleu", "rouge_score", "nltk", "numpy", "jinja2", "rich",
 }  # fmt: skip
 
 

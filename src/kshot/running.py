@@ -30,6 +30,7 @@ class Result:
     notes: list[str]
     path: Path | None = None
     first_failures: list[str] = field(default_factory=list)
+    usage: list[Row] = field(default_factory=list)
     _samples: list[Row] | None = field(default=None, repr=False)
 
     @property
@@ -105,6 +106,7 @@ class Run:
         self._notes: dict[str, None] = {}
         self._failures: list[str] = []
         self._facts: dict[str, Any] = {}
+        self._usage: dict[tuple[str, str], list[int]] = {}
 
     def all(self, models: Iterable[Callable[[], Backend]], sources: Sequence[Source]) -> Result:
         """Ask every model everything; models are opened one at a time."""
@@ -123,14 +125,15 @@ class Run:
                 for source in sources:
                     results += self._source(source, backends, keep)
                 del backend, backends
-        notes = list(self._notes)
+        notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
         if self._folder is None:
-            return Result(results, notes, None, self._failures, samples)
+            return Result(results, notes, None, self._failures, usage, samples)
         with self._folder.replacing(SUMMARY) as file:
-            json.dump({"results": results, "notes": notes}, file, indent=2, ensure_ascii=False)
+            summary = {"results": results, "notes": notes} | ({"usage": usage} if usage else {})
+            json.dump(summary, file, indent=2, ensure_ascii=False)
             file.write("\n")
         self._folder.write_spec(tasks=self._facts)
-        return Result(results, notes, self._folder.path, self._failures)
+        return Result(results, notes, self._folder.path, self._failures, usage)
 
     def _source(self, source: Source, backends: Mapping[str, Backend], keep: Callable[[Row], None]) -> list[Row]:
         model = backends["model"]
@@ -146,9 +149,22 @@ class Run:
                 tally = run_task(task, backends, self._memo, emit, self._watcher.answered)
             if tally.failed:
                 self._failures.append(f"{task.name} on {model.name}: {tally.failed} failed ({tally.first_failure})")
+            for role, spent in tally.usage.items():
+                sums = self._usage.setdefault((backends[role].name, role), [0, 0])
+                sums[:] = [sums[0] + spent[0], sums[1] + spent[1]]
+            for note in getattr(model, "notes", ()):  # what a server did not take is known when it was asked
+                self._watcher.note(note)
             rows += tally.rows()
             tallies.append(tally)
         return [*rows, *source.totals(tallies)]
+
+    def _priced(self, model: str, role: str, read: int, wrote: int) -> Row:
+        """The tokens of a model as a row of the summary, with what they cost where prices are given."""
+        row: Row = {"model": model, "role": role, "prompt_tokens": read, "completion_tokens": wrote}
+        prices = self._settings.price_in, self._settings.price_out
+        if role == "model" and any(price is not None for price in prices):
+            row["cost_usd"] = round((read * (prices[0] or 0) + wrote * (prices[1] or 0)) / 1e6, 6)
+        return row
 
     def _note(self, text: str) -> None:
         if text not in self._notes:

@@ -13,6 +13,9 @@ from kshot.task import Backend
 Options = Mapping[str, Any]
 
 
+_OF_TRANSFORMERS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "batch_size", "chat_template")
+
+
 def _hf(path: str, options: Options) -> Backend:
     from kshot.backends.transformers import Transformers
 
@@ -20,7 +23,7 @@ def _hf(path: str, options: Options) -> Backend:
         from kshot.backends.embedded import FOLDER
 
         path = str(FOLDER)
-    return Transformers(path, **{name: value for name, value in options.items() if value is not None})
+    return Transformers(path, **{name: options[name] for name in _OF_TRANSFORMERS if options.get(name) is not None})
 
 
 def _embedded(rest: str, options: Options) -> Backend:
@@ -37,6 +40,18 @@ def _replay(path: str, options: Options) -> Backend:  # noqa: ARG001 - a recordi
     return Replay(path)
 
 
+def _openai(spec: str, options: Options) -> Backend:
+    from kshot.backends.servers.openai import OpenAI
+
+    return OpenAI(spec, options)
+
+
+def _anthropic(spec: str, options: Options) -> Backend:
+    from kshot.backends.servers.anthropic import Anthropic
+
+    return Anthropic(spec, options)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of backend: how its spec is written, what it is, and how it is opened."""
@@ -49,6 +64,12 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "embedded": Kind("embedded", "the model in the box: small, trained on token lookup, no torch needed", _embedded),
     "hf": Kind("hf:PATH_OR_ID", "a Hugging Face model, run by transformers (extra: hf)", _hf),
+    "openai": Kind(
+        "openai:MODEL",
+        "a model behind an OpenAI-compatible server, at --base-url or OpenAI's own (extra: api)",
+        _openai,
+    ),
+    "anthropic": Kind("anthropic:MODEL", "a model behind Anthropic's API (extra: api)", _anthropic),
     "replay": Kind(
         "replay:FILE", "recorded answers: another run's folder or journal, or JSONL with prompt and response", _replay
     ),

@@ -106,7 +106,7 @@ def _show(result: Result, *, as_json: bool) -> int:
     if as_json:
         print(
             json.dumps(
-                {"results": result.results, "notes": result.notes, "run": str(result.path)},
+                {"results": result.results, "notes": result.notes, "usage": result.usage, "run": str(result.path)},
                 ensure_ascii=False,
                 indent=2,
             )
@@ -119,14 +119,14 @@ def _show(result: Result, *, as_json: bool) -> int:
 def _print(result: Result) -> None:
     from rich.console import Console
 
-    from kshot.report import findings, grids, results_table
+    from kshot.report import findings, grids, results_table, spending
 
     console = Console(soft_wrap=False)
     looked_up = [row for row in result.results if "lookup" in row]
     others = [row for row in result.results if "lookup" not in row]
     for table in (*grids(looked_up), *([results_table(others)] if others else [])):
         console.print(table)
-    for line in (*findings(looked_up), f"run folder: {result.path}"):
+    for line in (*findings(looked_up), *spending(result.usage), f"run folder: {result.path}"):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 

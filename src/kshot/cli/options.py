@@ -15,6 +15,7 @@ _EXAMPLES = """examples:
   kshot run -d lookup:UR,UL --length 10,20,40 --variant 'sep|small|bare'
   kshot run -m hf:path/to/model -d arc:ARC-Easy --dataset-path data/arc -k 5
   kshot run -m hf:path/to/model -d my_dataset.py:MyDataset --limit 100 --out runs/first
+  kshot run -m openai:NAME --base-url http://localhost:8000/v1 --model-type chat -d my_dataset.py:MyDataset
   kshot preview -d my_dataset.py:MyDataset -k 2
   kshot score runs/first
 """
@@ -75,7 +76,8 @@ def _add_run(commands: Any) -> None:
         "--model",
         action="append",
         metavar="MODEL",
-        help="embedded, hf:PATH_OR_ID, replay:FILE or file.py:Class (repeatable; default: embedded)",
+        help="embedded, hf:PATH_OR_ID, openai:MODEL, anthropic:MODEL, replay:FILE or file.py:Class (repeatable; "
+        "default: embedded)",
     )
     run.add_argument(
         "--out",

@@ -1,6 +1,6 @@
 """What people look at: tables, grids, and a line on what to look at."""
 
 from kshot.report.grid import findings, grids
-from kshot.report.table import results_table
+from kshot.report.table import results_table, spending
 
-__all__ = ["findings", "grids", "results_table"]
+__all__ = ["findings", "grids", "results_table", "spending"]
