@@ -43,7 +43,7 @@ class Gate:
     """Lets calls through as the limits allow. It lives in one event loop."""
 
     def __init__(self, limits: Limits, where: str) -> None:
-        self.pace = Pace(limits.most)
+        self.pace = Pace(limits.most, longest=min(_CAP, limits.patience / 10))
         self.answered = 0
         self._patience, self._where = limits.patience, where
         self._calls = Allowance(limits.rpm) if limits.rpm else None

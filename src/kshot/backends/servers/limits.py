@@ -11,8 +11,6 @@ _START = 32
 """Requests at one time to begin with."""
 _SLACK = 0.1
 """Seconds of latency that prove nothing: a client's own queue makes as much."""
-_CAP = 30.0
-"""The longest pause that is not the server's own wish."""
 _STREAK = 3
 """So many failures in a row are no accident: everything pauses."""
 
@@ -69,6 +67,8 @@ class Pace:
     """
 
     most: int
+    longest: float = 30.0
+    """The longest pause that is not the server's own wish."""
     limit: float = 0.0
     resume_at: float = 0.0
     probing: bool = False
@@ -76,14 +76,17 @@ class Pace:
     _streak: int = 0
     _level: int = 0
     _yielded_at: float = -1.0
+    _paused_at: float = -1.0
     _best: float = 0.0
-    _round: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    _latencies: list[float] = field(default_factory=list)
+    _size: int = 0
     _holds: bool = True
 
     def __post_init__(self) -> None:
         """Begin modestly, with the most as the goal."""
         self.limit = float(min(self.most, _START))
         self._threshold = float(self.most)
+        self._size = int(self.limit)
 
     def may_start(self, now: float, running: int) -> bool:
         """Whether one more may run."""
@@ -105,17 +108,16 @@ class Pace:
 
     def _measure(self, latency: float) -> None:
         """Compare each round's mean latency with the best round so far, which slowly fades."""
-        total, count = self._round
-        total, count = total + latency, count + 1
-        if count < self.limit:
-            self._round = [total, count]
+        self._latencies.append(latency)
+        if len(self._latencies) < self._size:
             return
-        mean = total / count
+        mean = sum(self._latencies) / len(self._latencies)
         self._best = mean if not self._best else min(self._best * 1.02, mean)
         self._holds = mean <= 2 * self._best + _SLACK
         if not self._holds:
             self._threshold = self.limit  # from here on it creeps
-        self._round = [0.0, 0.0]
+        self._latencies.clear()
+        self._size = int(self.limit)
 
     def failed(self, now: float, began: float, jitter: float, *, crowded: bool, after: float | None = None) -> None:
         """Take note of a failure of a request that began then. ``crowded``: the server said that it is too much.
@@ -125,14 +127,14 @@ class Pace:
         if after is not None:
             self.resume_at = max(self.resume_at, now + after)
             self.probing = True
-        if began <= self._yielded_at:
-            return  # it says what is known already
-        self._streak += 1
-        if self._streak >= _STREAK and after is None:
-            self.resume_at = max(self.resume_at, now + min(_CAP, 0.5 * 2**self._level) * jitter)
-            self._level += 1
-            self.probing = True
-        if crowded or self.probing:
+        if began > self._paused_at:  # what began earlier says what is known already
+            self._streak += 1
+            if self._streak >= _STREAK and after is None:
+                self.resume_at = max(self.resume_at, now + min(self.longest, 0.5 * 2**self._level) * jitter)
+                self._paused_at = now
+                self._level += 1
+                self.probing = True
+        if (crowded or self.probing) and began > self._yielded_at:
             self._yield(now)
 
     def _yield(self, now: float) -> None:

@@ -32,7 +32,7 @@ class Link:
         """The running loop."""
         if self._loop is None:
             self._loop = _new_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="kshot-server", daemon=True)
+            self._thread = threading.Thread(target=_turn, args=(self._loop,), name="kshot-server", daemon=True)
             self._thread.start()
         return self._loop
 
@@ -51,9 +51,8 @@ class Link:
             return
         loop, self._loop = self._loop, None
         asyncio.run_coroutine_threadsafe(self._finish(), loop)
-        self._thread.join(timeout=5)
-        if not self._thread.is_alive():
-            loop.close()
+        if threading.current_thread() is not self._thread:  # the last reference may go in either thread
+            self._thread.join(timeout=5)
 
     async def _finish(self) -> None:
         loop = asyncio.get_running_loop()
@@ -64,6 +63,11 @@ class Link:
         for close in self.closing:
             await close()
         loop.call_soon(loop.stop)
+
+
+def _turn(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

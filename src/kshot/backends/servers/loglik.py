@@ -75,7 +75,8 @@ class Scores:
                 if "says 404" in exc.what:  # it has no completions at all
                     return None
                 raise
-            if "".join(found.texts).endswith(_TRIAL) and all(p is not None for p in found.logprobs[1:]):
+            whole = "".join(found.texts)  # the first token may be left out, and there may be one before it
+            if (whole.endswith(_TRIAL) or (whole and _TRIAL.endswith(whole))) and None not in found.logprobs[1:]:
                 return way
         return None
 

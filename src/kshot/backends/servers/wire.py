@@ -72,26 +72,25 @@ class Wire:
         ``build`` makes the body afresh for every try; ``adapt`` may learn from a refusal, and then it is asked again.
         """
         while True:
-            body = build()
             try:
-                return await self.gate.through(lambda body=body: self._once(path, body, read), tokens, used)  # type: ignore[misc]
+                return await self.gate.through(lambda: self._once(path, build(), read), tokens, used)
             except _Unhappy as exc:
-                if not adapt(body, exc.answer):
-                    raise self._meaning(exc.answer) from None
+                if not adapt(exc.body, exc.answer):
+                    raise Refused(exc.failed) from None
 
     async def _once(self, path: str, body: Body, read: Callable[[Any], T]) -> T:
         answer = await self._exchange(path, body)
         if answer.status != _OK:
-            raise self._meaning(answer, first=True)
+            raise self._meaning(answer, body)
         try:
             return read(answer.body)
         except (Malformed, KeyError, IndexError, TypeError, ValueError, AttributeError) as exc:
             raise Transient(f"the server's reply cannot be read: {shortened(answer.text)} ({exc!r:.80})") from None
 
-    def _meaning(self, answer: Answer, *, first: bool = False) -> Exception:
+    def _meaning(self, answer: Answer, body: Body) -> Exception:
         place = self._address
         found = judged(answer, where=place.where, key_name=place.key_name, answered=self.gate.answered > 0)
-        return _Unhappy(answer, found) if first and isinstance(found, Refused) else found
+        return _Unhappy(body, answer, found) if isinstance(found, Refused) else found
 
     async def _exchange(self, path: str, body: Body) -> Answer:
         http = self._http
@@ -127,9 +126,9 @@ class Wire:
 class _Unhappy(Refused):
     """A refusal that adapting the request may cure."""
 
-    def __init__(self, answer: Answer, refused: Refused) -> None:
+    def __init__(self, body: Body, answer: Answer, refused: Refused) -> None:
         super().__init__(refused.failed)
-        self.answer = answer
+        self.body, self.answer = body, answer
 
 
 def _read(status: int, raw: bytes, headers: Mapping[str, str]) -> Answer:
