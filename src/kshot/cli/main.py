@@ -121,7 +121,7 @@ def _print(result: Result) -> None:
 
     from kshot.report import findings, grids, results_table, spending
 
-    console = Console(soft_wrap=False)
+    console = Console(soft_wrap=False, emoji=False)  # openai:m: is a model, not a picture
     looked_up = [row for row in result.results if "lookup" in row]
     others = [row for row in result.results if "lookup" not in row]
     for table in (*grids(looked_up), *([results_table(others)] if others else [])):

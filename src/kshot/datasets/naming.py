@@ -65,7 +65,7 @@ def _ranking(settings: Settings, model: object, facts: Mapping[str, Any]) -> str
 
 _WAYS = {
     "ppl_no_option": "the perplexity of each option",
-    "first_token": "the server's list of likely first tokens; an option that is not on it is less likely than all that are",
+    "first_token": "the server's list of likely first tokens; an option not on it is less likely than all that are",
     "generation": "the last option letter of a reply",
 }
 

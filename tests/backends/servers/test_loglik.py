@@ -71,7 +71,9 @@ def test_characters_spread_over_tokens_fall_back_to_the_tokens_in_common():
     assert found.likelihoods == (Likelihood(-3.0, 3),)
 
 
-@pytest.mark.parametrize("answer", [weigher(ways=()), lambda call: error(404, "no such path")])
+@pytest.mark.parametrize(
+    "answer", [weigher(ways=()), lambda call: error(404, "no such path"), lambda call: error(500, "what is echo?")]
+)
 def test_a_server_without_them_says_what_to_do(answer):
     with (
         FakeServer(answer) as server,
@@ -169,12 +171,12 @@ def test_the_table_says_which_was_used_and_scoring_again_keeps_to_it(tmp_path, m
     with FakeServer(lambda call: chat("B")) as server:
         done = command(
             capsys, "run", "-m", "openai:m", "-d", "capitals.py:Capitals", "--base-url", server.url,
-            "--model-type", "chat", "--ranking-type", "auto", "--price-in", "1", "--out", "run",
+            "--model-type", "chat", "--ranking-type", "auto", "--price-in", "1000", "--out", "run",
         )  # fmt: skip
     assert done.code == 0, done.err
     assert "generation" in done.out
     assert "20.00" in done.out
-    assert "openai:m: 50 tokens read, 10 written, 0.0001 USD" in done.out.replace("0.0000", "0.0001")
+    assert "openai:m: 50 tokens read, 10 written, 0.0500 USD" in done.out
     again = command(capsys, "score", "run")
     assert again.code == 0, again.err
     assert "generation" in again.out

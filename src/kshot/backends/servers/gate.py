@@ -19,6 +19,9 @@ T = TypeVar("T")
 TRIES = 8
 """A request that fails so often while others are answered is at fault itself."""
 
+_PROBES = 2
+"""The same for a question whether the server can do something at all."""
+
 _GIVEN_UP = 10
 """So many requests given up with nothing answered in between: the server is gone, not the requests bad."""
 
@@ -55,8 +58,13 @@ class Gate:
         self._loop = asyncio.get_running_loop()
         self._good_at = self._loop.time()
 
-    async def through(self, call: Callable[[], Awaitable[T]], tokens: float, used: Callable[[T], float]) -> T:
-        """Call until it succeeds, is refused, or patience ends. ``tokens`` is an estimate, ``used`` the truth."""
+    async def through(
+        self, call: Callable[[], Awaitable[T]], tokens: float, used: Callable[[T], float], *, probing: bool = False
+    ) -> T:
+        """Call until it succeeds, is refused, or patience ends. ``tokens`` is an estimate, ``used`` the truth.
+
+        ``probing``: a fault of the server may be its answer to what it does not know, so few tries are enough.
+        """
         tries, first, since = 0, 0.0, -1
         while True:
             began, entry = await self._enter(tokens, again=bool(first))
@@ -64,8 +72,10 @@ class Gate:
                 found = await call()
             except Transient as exc:
                 first = first or began
-                if not exc.throttled and since != self.answered:
+                if not exc.throttled and (probing or since != self.answered):
                     tries, since = tries + 1, self.answered  # only with others answered in between is it its own fault
+                if probing and tries >= _PROBES:
+                    raise Refused(Failed("unanswered", str(exc))) from None
                 self._failed(exc, began)
                 self._out_of_patience(exc, first, tries)
                 pause = 0.0 if exc.after else min(_CAP, 0.25 * 2 ** max(tries - 1, 0)) * _jitter()

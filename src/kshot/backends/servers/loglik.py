@@ -119,7 +119,9 @@ class Scores:
                 raise Malformed("no log-probabilities")
             return Echoed(*found, usage_of(reply))
 
-        return await wire.post("/completions", lambda: body, read, tokens=estimated(Prompt(text), 1), used=_used)
+        return await wire.post(
+            "/completions", lambda: body, read, tokens=estimated(Prompt(text), 1), used=_used, probing=probing
+        )
 
     def _unable(self, what: str) -> BackendError:
         return BackendError(
@@ -183,7 +185,14 @@ class Scores:
             return found, usage_of(reply)
 
         path = "/chat/completions" if prompt.messages else "/completions"
-        return await wire.post(path, lambda: body, read, tokens=estimated(prompt, 1), used=lambda got: _count(got[1]))
+        return await wire.post(
+            path,
+            lambda: body,
+            read,
+            tokens=estimated(prompt, 1),
+            used=lambda got: _count(got[1]),
+            probing=probing,
+        )
 
 
 class _Lacking(Exception):  # noqa: N818 - said of a reply

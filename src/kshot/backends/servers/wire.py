@@ -66,6 +66,7 @@ class Wire:
         adapt: Callable[[Body, Answer], bool] = lambda *_: False,
         tokens: float = 0.0,
         used: Callable[[T], float] = lambda _: 0.0,
+        probing: bool = False,
     ) -> T:
         """Ask until there is an answer that ``read`` can read.
 
@@ -73,8 +74,8 @@ class Wire:
         """
         while True:
             try:
-                return await self.gate.through(lambda: self._once(path, build(), read), tokens, used)
-            except _Unhappy as exc:
+                return await self.gate.through(lambda: self._once(path, build(), read), tokens, used, probing=probing)
+            except _Unhappy as exc:  # noqa: PERF203 - once or twice a run
                 if not adapt(exc.body, exc.answer):
                     raise Refused(exc.failed) from None
 
