@@ -190,7 +190,9 @@ def peer(name: str, url: str, count: int) -> list[float] | str:
     python = home / "bin" / "python"
     if not (home / ".ready").exists():
         subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        done = subprocess.run([str(python), "-m", "pip", "install", "-q", *packages.split()], capture_output=True, text=True)
+        done = subprocess.run(
+            [str(python), "-m", "pip", "install", "-q", *packages.split()], capture_output=True, text=True
+        )
         if done.returncode:
             return f"does not install: {done.stderr.strip().splitlines()[-1][:80]}"
         (home / ".ready").touch()
@@ -234,7 +236,9 @@ def side_by_side(rounds: int, *, peers: bool) -> None:
         print(f"{REQUESTS} requests, {TOGETHER} at a time, {LATENCY * 1000:.0f} ms each (best of {rounds})")
         print(f"{'client':<14} {'requests/s':>10} {'CPU ms each':>12}")
         for name, times in found.items():
-            print(f"{name:<14} {REQUESTS / min(t[0] for t in times):>10.0f} {min(t[1] for t in times) / REQUESTS * 1e3:>12.3f}")
+            print(
+                f"{name:<14} {REQUESTS / min(t[0] for t in times):>10.0f} {min(t[1] for t in times) / REQUESTS * 1e3:>12.3f}"
+            )
         for name in SCRIPTS if peers else ():
             got = peer(name, url, REQUESTS)
             shown = got if isinstance(got, str) else f"{REQUESTS / got[0]:>10.0f} {got[1] / REQUESTS * 1e3:>12.3f}"
@@ -272,7 +276,9 @@ def main() -> None:
         parser.add_argument("--sizes", default="1000,10000,100000")
         given = parser.parse_args()
         side_by_side(given.rounds, peers=given.peers)
-        growth([int(size) for size in given.sizes.split(",") if size])
+        sizes = [int(size) for size in given.sizes.split(",") if size]
+        if sizes:
+            growth(sizes)
 
 
 if __name__ == "__main__":
