@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 MINUTE = 60.0
 
-_START = 32
-"""Requests at one time to begin with."""
+_START = 8
+"""Requests at one time to begin with, or half of what is allowed."""
 _SLACK = 0.1
 """Seconds of latency that prove nothing: a client's own queue makes as much."""
 _STREAK = 3
@@ -84,9 +84,13 @@ class Pace:
 
     def __post_init__(self) -> None:
         """Begin modestly, with the most as the goal."""
-        self.limit = float(min(self.most, _START))
+        self.limit = self._start
         self._threshold = float(self.most)
         self._size = int(self.limit)
+
+    @property
+    def _start(self) -> float:
+        return float(min(self.most, max(_START, self.most // 2)))
 
     def may_start(self, now: float, running: int) -> bool:
         """Whether one more may run."""
@@ -98,7 +102,7 @@ class Pace:
         if self.probing:
             if began >= self.resume_at:
                 self.probing = False
-                self.limit = min(self.limit, _START)
+                self.limit = min(self.limit, self._start)
             return
         self._measure(now - began)
         if not self._holds or running < int(self.limit):  # a limit that nobody reaches proves nothing
