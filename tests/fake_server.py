@@ -140,7 +140,7 @@ def logprob(token, position):
     return -0.1 - (sum(map(ord, token)) % 17) / 7 - position / 100
 
 
-def weigher(*, ways=("echo", "prompt_logprobs", "top"), zero=True, bos=False, tops=None):
+def weigher(*, ways=("echo", "prompt_logprobs", "top"), zero=True, bos=False, eos=False, tops=None):
     """A server's completions and chat with log-probabilities; ``ways`` are those that it offers."""
 
     def listed():
@@ -157,7 +157,7 @@ def weigher(*, ways=("echo", "prompt_logprobs", "top"), zero=True, bos=False, to
                 reply["choices"][0]["logprobs"] = {"content": [{"token": "A", "top_logprobs": shown}]}
                 return reply
             return chat("The answer is B.")
-        own = (["<s>"] if bos else []) + pieces(body["prompt"])
+        own = (["<s>"] if bos else []) + pieces(body["prompt"]) + (["</s>"] if eos else [])
         logprobs = [None, *(logprob(t, i) for i, t in enumerate(own) if i)]
         more = [" yes"] * (body.get("max_tokens") or 0)
         if body.get("echo") and "echo" in ways:

@@ -29,7 +29,7 @@ def opened(server, **options):
 @pytest.mark.parametrize("zero", [False, True])
 @pytest.mark.parametrize("way", ["echo", "prompt_logprobs"])
 def test_each_way_sums_the_tokens_of_the_continuation(way, zero, bos):
-    with FakeServer(weigher(ways=(way,), zero=zero, bos=bos)) as server:
+    with FakeServer(weigher(ways=(way,), zero=zero, bos=bos, eos=bos)) as server:
         backend = opened(server)
         (found,) = ask_all(backend, [ASKED])
         again = ask_all(backend, [Loglik(Prompt("Now"), (" then",))])
@@ -63,7 +63,8 @@ def test_characters_spread_over_tokens_fall_back_to_the_tokens_in_common():
     def spread(call):
         tokens = {"a": ["a"], "a é": ["a", " ", "bytes:\\xc3", "bytes:\\xa9"]}.get(call.asked)
         if tokens is None:
-            return weigher()(call)
+            return weigher(eos=True)(call)
+        tokens = [*tokens, "</s>"]  # some tokenizers end every text so
         return completion("", logprobs={"tokens": tokens, "token_logprobs": [None, *[-1.0] * (len(tokens) - 1)]})
 
     with FakeServer(spread) as server:

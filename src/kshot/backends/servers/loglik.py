@@ -16,6 +16,8 @@ from kshot.errors import BackendError
 from kshot.records import Likelihood, Message, Prompt, Scored, Usage
 
 _TRIAL = "The capital of France is Paris."
+_TRAIL = 2
+"""Tokens that may stand behind a text: EOS, and one that was written."""
 _TOPS = (20, 5)
 """How many of the likeliest tokens to ask for: as many as some servers allow, else as many as all do."""
 
@@ -52,6 +54,7 @@ class Scores:
         self._way: Way | None = None
         self._looked: asyncio.Lock | None = None
         self._known = False
+        self._trail = 0
         self._tops: dict[bool, int] = {}
 
     # ---- the prompt's own ----
@@ -75,9 +78,12 @@ class Scores:
                 if "says 404" in exc.what:  # it has no completions at all
                     return None
                 raise
-            whole = "".join(found.texts)  # the first token may be left out, and there may be one before it
-            if (whole.endswith(_TRIAL) or (whole and _TRIAL.endswith(whole))) and None not in found.logprobs[1:]:
-                return way
+            for trail in range(_TRAIL + 1):
+                texts = found.texts[: len(found.texts) - trail]
+                whole = "".join(texts)  # the first token may be left out, and there may be one before it
+                if (whole.endswith(_TRIAL) or (whole and _TRIAL.endswith(whole))) and None not in found.logprobs[1:]:
+                    self._trail = trail
+                    return way
         return None
 
     async def weigh(self, wire: Wire, prompt: Prompt, continuations: Sequence[str]) -> Scored:
@@ -112,12 +118,13 @@ class Scores:
         body = {"model": self._model, "prompt": text, "temperature": 0, **dict(way.extra)}
 
         def read(reply: Any) -> Echoed:
-            found = (_from_echo if way.name == "echo" else _from_prompt)(only_choice(reply), text)
+            found = (_from_echo if way.name == "echo" else _from_prompt)(only_choice(reply))
             if found is None:
                 if probing:
                     raise _Lacking  # it answered, and left them out: asking again would not help
                 raise Malformed("no log-probabilities")
-            return Echoed(*found, usage_of(reply))
+            kept = len(found[0]) if probing else _end(found[0], text, self._trail)
+            return Echoed(found[0][:kept], found[1][:kept], usage_of(reply))
 
         return await wire.post(
             "/completions", lambda: body, read, tokens=estimated(Prompt(text), 1), used=_used, probing=probing
@@ -211,21 +218,32 @@ def _start(texts: Sequence[str], continuation: str) -> int | None:
     return index if tail.endswith(continuation) else None
 
 
-def _from_echo(choice: Any, text: str) -> tuple[tuple[str, ...], tuple[float | None, ...]] | None:
+def _end(texts: Sequence[str], text: str, trail: int) -> int:
+    """How many tokens are the text's: some tokenizers put EOS behind it, and a token may have been written after it.
+
+    ``trail`` is how many there were behind the trial; it holds where characters spread over tokens hide the text.
+    """
+    whole = "".join(texts)
+    if text not in whole:
+        return len(texts) - trail
+    past, end = len(whole) - whole.rindex(text) - len(text), len(texts)
+    while past > 0 and end:
+        end -= 1
+        past -= len(texts[end])
+    return end
+
+
+_Tokens = tuple[tuple[str, ...], tuple[float | None, ...]]
+
+
+def _from_echo(choice: Any) -> _Tokens | None:
     given = choice.get("logprobs")
     if not isinstance(given, dict) or not given.get("token_logprobs"):
         return None
-    texts, logprobs = list(given["tokens"]), list(given["token_logprobs"])
-    whole = "".join(texts)
-    if not whole.endswith(text) and text in whole:  # a token was written after it: max_tokens was 1
-        past = len(whole) - whole.rindex(text) - len(text)
-        while past > 0 and texts:
-            past -= len(texts.pop())
-            logprobs.pop()
-    return tuple(texts), tuple(logprobs)
+    return tuple(given["tokens"]), tuple(given["token_logprobs"])
 
 
-def _from_prompt(choice: Any, _: str) -> tuple[tuple[str, ...], tuple[float | None, ...]] | None:
+def _from_prompt(choice: Any) -> _Tokens | None:
     given = choice.get("prompt_logprobs")
     if not isinstance(given, list) or not given:
         return None
