@@ -107,9 +107,11 @@ def check(url: str, folder: Path) -> None:
     assert backend.best_ranking(chat=False) == "ppl_no_option"
     assert backend.best_ranking(chat=True) == "first_token"
     wrote = [Generate(Prompt(messages=(Message("user", text),)), max_tokens=12) for text in ("hello", "What is it?")]
-    assert [r.text for r in ask_all(backend, wrote)] == [
-        r.text for r in ask_all(open_backend(f"hf:{folder}", {"dtype": "float32"}), wrote)
-    ]
+    ours = ask_all(open_backend(f"hf:{folder}", {"dtype": "float32"}), wrote)
+    for one, other in zip(ours, ask_all(backend, wrote), strict=True):
+        # vLLM keeps back half a character at the end of a reply; hf: shows it as U+FFFD
+        assert one.text.rstrip("\ufffd") == other.text.rstrip("\ufffd"), (one, other)
+        assert one.usage == other.usage
     print("the same text from both")
 
 
