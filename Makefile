@@ -26,6 +26,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/retrievers.py
 	$(BIN)/python benchmarks/evidence.py
 	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/server.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

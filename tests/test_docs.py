@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import kshot
+from tests.fake_server import FakeServer, echo
 from tests.passages.books import small_book
 
 ROOT = Path(__file__).parents[1]
@@ -35,9 +36,16 @@ def user(tmp_path, monkeypatch, tiny_llama):
     return tmp_path
 
 
+@pytest.fixture
+def local():
+    """The server that the docs call localhost:8000, wherever it is."""
+    with FakeServer(echo) as server:
+        yield lambda text: text.replace("http://localhost:8000", server.url)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_block_runs(page, user, capsys):
-    blocks = BLOCK.findall(page.read_text())
+def test_every_block_runs(page, user, local, capsys):
+    blocks = BLOCK.findall(local(page.read_text()))
     assert blocks, f"{page.name} shows nothing to run"
     for kind, code in blocks:
         if kind == "python":

@@ -23,7 +23,7 @@ MAY = {
     "plugins": {"errors"},
     "corpus": {"errors"},
     "task": {"records", "corpus"},
-    "tally": GROUND | {"task", "metrics"},
+    "tally": PURE | {"task", "metrics"},
     "serving": GROUND | {"task"},
     "engine": GROUND | {"task", "serving"},
     "prompts": GROUND,
@@ -64,7 +64,7 @@ MAY = {
 }
 HEAVY = {
     "torch", "transformers", "vllm", "ray", "datasets", "sentence_transformers", "matplotlib", "onnxruntime",
-    "tokenizers", "pyarrow", "pandas", "ftfy", "bm25s", "tantivy", "llama_index", "pypdf", "bs4", "ir_measures", "sacrebleu", "rouge_score", "nltk", "numpy", "jinja2", "rich",
+    "tokenizers", "aiohttp", "httpx", "asyncio", "pyarrow", "pandas", "ftfy", "bm25s", "tantivy", "llama_index", "pypdf", "bs4", "ir_measures", "sacrebleu", "rouge_score", "nltk", "numpy", "jinja2", "rich",
 }  # fmt: skip
 
 

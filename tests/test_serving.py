@@ -89,7 +89,7 @@ class Nothing(Fake):
     ("kind", "message"),
     [
         (Raises, "fake: it failed: ConnectionError: refused. What was answered is kept"),
-        (Idle, "fake: it took none of 3 waiting requests"),
+        (Idle, "fake: it took none of 1 waiting requests"),
         (Mumbles, "fake: it yielded 3, not a request with its response"),
         (Nothing, "fake: it failed: TypeError"),
     ],

@@ -32,7 +32,7 @@ from kshot.retrievers.making import as_config
 from kshot.running import Result, Run, Source, Watcher, searches
 from kshot.runs import Journal, RunFolder, read_spec
 from kshot.runs.folder import JOURNAL
-from kshot.settings import MODEL_OPTIONS, Settings, settings_from
+from kshot.settings import MODEL_OPTIONS, SERVER_OPTIONS, Settings, settings_from
 from kshot.tally import Row, Tally, spread_rows
 from kshot.task import Backend, Task, Waiting
 
@@ -191,7 +191,7 @@ def _listed(given: Any) -> list[Any]:
 def _open(spec: Any, settings: Settings) -> Backend:
     if not isinstance(spec, str):
         return spec  # type: ignore[no-any-return]
-    options = {name: getattr(settings, name) for name in MODEL_OPTIONS}
+    options = {name: getattr(settings, name) for name in (*MODEL_OPTIONS, *SERVER_OPTIONS)}
     if settings.chat_template is not None:
         options["chat_template"] = read_template(settings.chat_template)
     opened: Backend = open_backend(spec, options)

@@ -78,9 +78,9 @@ class _Live(Generic[T]):
 
 
 class _Queue:
-    """Requests waiting for one backend; refilled by ``more`` whenever it runs dry."""
+    """Requests waiting for one backend; refilled by ``more`` until it holds what is to be taken."""
 
-    def __init__(self, more: Callable[[], None]) -> None:
+    def __init__(self, more: Callable[[Callable[[], bool]], None]) -> None:
         self._waiting: deque[Request] = deque()
         self._more = more
 
@@ -91,7 +91,7 @@ class _Queue:
         return len(self._waiting)
 
     def take(self, at_most: int | None = None) -> list[Request]:
-        self._more()
+        self._more(lambda: at_most is not None and len(self._waiting) >= at_most)
         if at_most is None:
             at_most = len(self._waiting)
         return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
@@ -120,7 +120,7 @@ class _Engine(Generic[T]):
 
     def run(self) -> Iterator[Outcome[T]]:
         while True:
-            self._admit()
+            self._admit(lambda: any(self._queues.values()))
             yield from self._emit()
             busy = next((role for role, queue in self._queues.items() if queue), None)
             if busy is None:
@@ -145,9 +145,11 @@ class _Engine(Generic[T]):
             self._emitted += 1
             yield outcome
 
-    def _admit(self) -> None:
+    def _admit(self, enough: Callable[[], bool]) -> None:
+        """Start samples within the window: as many as are wanted now, so that nobody waits for prompts of others."""
         while (
             not self._exhausted
+            and not enough()
             and self._live < self._window
             and self._admitted - self._emitted < self._window * _BACKLOG
             and not (self._emitted in self._finished and len(self._finished) >= self._window)

@@ -56,6 +56,7 @@ def run_task(
     judged = drive(((outcome, _scoring(task, outcome)) for outcome in answered), backends, memo)
     for position, judgement in enumerate(judged):
         outcome, scores = judgement.item, judgement.answer
+        tally.spend((*outcome.exchanges, *judgement.exchanges))
         if isinstance(scores, Failed):
             tally.failed_categories.append(outcome.item.category)
             again = "; the same command asks again" if scores.retryable else ""
@@ -163,6 +164,9 @@ def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[
     row: Row = {"task": task.name, "model": model, "id": sample.id}
     row["prompt"] = _prompt(exchanges[-1][0]) if exchanges else None
     row["response"] = _response(exchanges)
+    thoughts = [r.reasoning for _, r in exchanges if isinstance(r, Generated)]
+    if any(thoughts):
+        row["reasoning"] = thoughts[0] if len(thoughts) == 1 else thoughts
     if isinstance(outcome.answer, Failed):
         row["answer"] = None
     elif isinstance(outcome.answer, Repeats) and all(metric.grouped for metric in task.metrics):

@@ -148,11 +148,15 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Loglik:
-    """Log-probability of each continuation after the prompt (an empty prompt: of the text itself)."""
+    """Log-probability of each continuation after the prompt (an empty prompt: of the text itself).
+
+    ``listed``: each is one token, and a bound will do for one that is not among the likeliest.
+    """
 
     prompt: Prompt
     continuations: tuple[str, ...]
     to: str = "model"
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +189,12 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """Text a model wrote, and why it stopped (``stop``, ``length``)."""
+    """Text a model wrote, why it stopped (``stop``, ``length``), and the reasoning that it kept apart."""
 
     text: str
     finish: str = "stop"
     usage: Usage | None = None
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +210,7 @@ class Scored:
     """One likelihood per continuation, in the order asked."""
 
     likelihoods: tuple[Likelihood, ...]
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +290,8 @@ def request_body(request: Request) -> list[Any]:
             }
             return ["Generate", request.to, _prompt_body(request.prompt), sampling]
         case Loglik():
-            return ["Loglik", request.to, _prompt_body(request.prompt), list(request.continuations)]
+            asked = ["Loglik", request.to, _prompt_body(request.prompt), list(request.continuations)]
+            return [*asked, "listed"] if request.listed else asked
         case Search():
             where = [list(pair) for pair in request.where]
             return ["Search", request.to, request.query, request.k, where, request.topic]
@@ -320,26 +327,28 @@ def key(fingerprint: str, asked: str) -> str:
 def response_to_json(response: Response) -> dict[str, Any]:
     """A response as one JSON object; ``response_from_json`` is its inverse."""
     match response:
-        case Generated(text, finish, usage):
+        case Generated(text, finish, usage, reasoning):
             body: dict[str, Any] = {"text": text, "finish": finish}
-            if usage is not None:
-                body["usage"] = [usage.prompt_tokens, usage.completion_tokens]
-            return body
-        case Scored(likelihoods):
-            return {"scored": [[item.logprob, item.tokens] for item in likelihoods]}
+            return body | _usage_to_json(usage) | ({"reasoning": reasoning} if reasoning else {})
+        case Scored(likelihoods, usage):
+            return {"scored": [[item.logprob, item.tokens] for item in likelihoods]} | _usage_to_json(usage)
         case Ranking(hits):
             return {"hits": [[hit.id, hit.score, hit.text] for hit in hits]}
         case Failed(kind, message, retryable):
             return {"failed": kind, "message": message, "retryable": retryable}
 
 
+def _usage_to_json(usage: Usage | None) -> dict[str, Any]:
+    return {} if usage is None else {"usage": [usage.prompt_tokens, usage.completion_tokens]}
+
+
 def response_from_json(body: Mapping[str, Any]) -> Response:
     """The response a journal line holds."""
+    usage = Usage(*body["usage"]) if "usage" in body else None
     if "text" in body:
-        usage = Usage(*body["usage"]) if "usage" in body else None
-        return Generated(body["text"], body.get("finish", "stop"), usage)
+        return Generated(body["text"], body.get("finish", "stop"), usage, body.get("reasoning", ""))
     if "scored" in body:
-        return Scored(tuple(Likelihood(logprob, tokens) for logprob, tokens in body["scored"]))
+        return Scored(tuple(Likelihood(logprob, tokens) for logprob, tokens in body["scored"]), usage)
     if "hits" in body:
         return Ranking(tuple(Hit(*hit) for hit in body["hits"]))
     return Failed(body["failed"], body["message"], body.get("retryable", False))

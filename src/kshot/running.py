@@ -33,6 +33,7 @@ class Result:
     path: Path | None = None
     first_failures: list[str] = field(default_factory=list)
     comparisons: list[Row] = field(default_factory=list)
+    usage: list[Row] = field(default_factory=list)
     _samples: list[Row] | None = field(default=None, repr=False)
 
     @property
@@ -126,6 +127,7 @@ class Run:
         self._failures: list[str] = []
         self._tallies: list[Tally] = []
         self._facts: dict[str, Any] = {}
+        self._usage: dict[tuple[str, str], list[int]] = {}
 
     def all(self, models: Iterable[Callable[[], Backend]], sources: Sequence[Source]) -> Result:
         """Ask every model everything; models are opened one at a time."""
@@ -144,19 +146,20 @@ class Run:
                     if suits(model, searches(source, self._settings)):
                         results += self._source(source, model, keep)
                 # How it was computed differs from run to run, and must not be part of what resuming reproduces.
-                for note in getattr(model, "notes", tuple)():
+                for note in getattr(model, "notes", ()):
                     self._watcher.note(note)
                 del model
         comparisons = compared(self._tallies)
-        notes = list(self._notes)
+        notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
         if self._folder is None:
-            return Result(results, notes, None, self._failures, comparisons, samples)
+            return Result(results, notes, None, self._failures, comparisons, usage, samples)
         with self._folder.replacing(SUMMARY) as file:
-            body = {"results": results, "notes": notes} | ({"comparisons": comparisons} if comparisons else {})
+            more = {"comparisons": comparisons, "usage": usage}
+            body = {"results": results, "notes": notes} | {name: rows for name, rows in more.items() if rows}
             json.dump(body, file, indent=2, ensure_ascii=False)
             file.write("\n")
         self._folder.write_spec(tasks=self._facts)
-        return Result(results, notes, self._folder.path, self._failures, comparisons)
+        return Result(results, notes, self._folder.path, self._failures, comparisons, usage)
 
     def _roles(self, model: Any, corpus: Corpus | None) -> dict[str, Backend]:
         """Who answers what; a search engine is put over the task's corpus first."""
@@ -181,10 +184,21 @@ class Run:
                 tally = run_task(task, roles, self._memo, emit, self._watcher.answered)
             if tally.failed:
                 self._failures.append(f"{task.name} on {model.name}: {tally.failed} failed ({tally.first_failure})")
+            for role, spent in tally.usage.items():
+                sums = self._usage.setdefault((roles[role].name, role), [0, 0])
+                sums[:] = [sums[0] + spent[0], sums[1] + spent[1]]
             rows += tally.rows()
             tallies.append(tally)
         self._tallies += tallies
         return [*rows, *source.totals(tallies)]
+
+    def _priced(self, model: str, role: str, read: int, wrote: int) -> Row:
+        """The tokens of a model as a row of the summary, with what they cost where prices are given."""
+        row: Row = {"model": model, "role": role, "prompt_tokens": read, "completion_tokens": wrote}
+        prices = self._settings.price_in, self._settings.price_out
+        if role == "model" and any(price is not None for price in prices):
+            row["cost_usd"] = round((read * (prices[0] or 0) + wrote * (prices[1] or 0)) / 1e6, 6)
+        return row
 
     def _note(self, text: str) -> None:
         if text not in self._notes:

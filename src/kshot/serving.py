@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -73,7 +74,7 @@ def sound(request: Request, response: Response, where: str) -> Response:
 
 
 def _sound_text(response: Generated, where: str) -> Generated:
-    if type(response.text) is not str or type(response.finish) is not str:
+    if type(response.text) is not str or type(response.finish) is not str or type(response.reasoning) is not str:
         raise BackendError(f"it gave {response.text!r:.60} where a text belongs", where=where)
     if response.usage is not None and not isinstance(response.usage, Usage):
         raise BackendError(f"it gave {response.usage!r:.60} where token counts belong", where=where)
@@ -95,7 +96,7 @@ def _sound_scores(request: Loglik, response: Scored, where: str) -> Scored:
             raise BackendError(f"it gave a likelihood over {each.tokens!r} tokens", where=where)
     if all(type(each.logprob) is float and type(each.tokens) is int for each in given):
         return response
-    return Scored(tuple(Likelihood(float(each.logprob), int(each.tokens)) for each in given))
+    return replace(response, likelihoods=tuple(Likelihood(float(e.logprob), int(e.tokens)) for e in given))
 
 
 def _is_number(value: Any, kind: type) -> bool:

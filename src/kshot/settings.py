@@ -9,13 +9,17 @@ from typing import Any, Literal
 from kshot.errors import UsageError
 
 MODEL_OPTIONS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "batch_size", "engine_option")
-"""The settings that are the model's own."""
+"""The settings that are the model's own, for one in this process."""
 
-RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation")
+SERVER_OPTIONS = ("base_url", "max_concurrency", "rpm", "tpm", "timeout", "patience")
+"""The settings of a model behind a server."""
+
+RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation", "first_token", "auto")
 
 
 LOOKUP, GENERATION, MODEL = "token lookup (-d lookup)", "generation", "the model"
 PASSAGES = "passage search (-d handbook, fastbook, beir, trec)"
+SERVERS = "servers (openai:, anthropic:)"
 
 
 def _option(default: Any, text: str, *, flags: tuple[str, ...] = (), kind: type = str, **more: Any) -> Any:
@@ -32,7 +36,9 @@ class Settings:
     retriever_seeds: str | None = _option(None, "repeat over seeds of the choice, such as 0..9, and report the spread")
     max_example_tokens: int = _option(1024, "token budget for the examples; whole ones are kept", kind=int)
     ranking_type: str | None = _option(
-        None, "how multiple choice is decided (default: ppl_no_option)", choices=RANKING_TYPES
+        None,
+        "how multiple choice is decided; auto: as well as the model can (default: ppl_no_option)",
+        choices=RANKING_TYPES,
     )
     seed: int = _option(2023, "seed of every random choice", kind=int)
     limit: int | None = _option(None, "evaluate only the first N samples of each subset", kind=int)
@@ -118,6 +124,20 @@ class Settings:
         metavar="NAME=VALUE",
         group=MODEL,
     )
+    base_url: str | None = _option(
+        None, "where the server is, such as http://localhost:8000/v1", metavar="URL", group=SERVERS
+    )
+    max_concurrency: int = _option(64, "most requests at one time", kind=int, identity=False, group=SERVERS)
+    rpm: int | None = _option(None, "most requests in any minute", kind=int, identity=False, group=SERVERS)
+    tpm: int | None = _option(None, "most tokens in any minute", kind=int, identity=False, group=SERVERS)
+    timeout: float = _option(600.0, "seconds until a reply is given up", kind=float, identity=False, group=SERVERS)
+    patience: float = _option(
+        300.0, "seconds to keep trying while the server does not answer", kind=float, identity=False, group=SERVERS
+    )
+    price_in: float | None = _option(
+        None, "USD per million tokens read, for the cost in the summary", kind=float, identity=False, group=SERVERS
+    )
+    price_out: float | None = _option(None, "USD per million tokens written", kind=float, identity=False, group=SERVERS)
 
     def __post_init__(self) -> None:
         """Refuse values that cannot mean anything, naming the option."""
@@ -131,8 +151,10 @@ class Settings:
                 raise UsageError(f"{flag(item.name)} is {value!r}; it must be one of {', '.join(choices)}")
         if not 0 <= self.seed < 2**32:
             raise UsageError(f"--seed is {self.seed}; it must be from 0 to 4294967295")
-        if self.temperature is not None and not math.isfinite(self.temperature):
-            raise UsageError(f"--temperature is {self.temperature}; it must be a finite number")
+        for name in ("temperature", "timeout", "patience", "price_in", "price_out"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise UsageError(f"{flag(name)} is {value}; it must be a finite number")
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise UsageError(f"--top-p is {self.top_p}; it must be above 0 and at most 1")
         if self.pass_at_k and min(self.pass_at_k) < 1:
@@ -159,6 +181,13 @@ _LEAST = {
     "samples": 1,
     "batch_size": 1,
     "read": 1,
+    "max_concurrency": 1,
+    "rpm": 1,
+    "tpm": 1,
+    "timeout": 0.001,
+    "patience": 0,
+    "price_in": 0,
+    "price_out": 0,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations
@@ -13,7 +13,8 @@ from typing import Any
 
 from kshot.errors import DataError, KshotError
 from kshot.metrics.statistics import interval, macro_interval, paired
-from kshot.records import Sample, Value
+from kshot.offsets import Offsets
+from kshot.records import Request, Response, Sample, Value
 from kshot.task import Scorer, Task
 
 Row = dict[str, Any]
@@ -31,6 +32,9 @@ class Tally:
     failed_categories: list[str | None] = field(default_factory=list)
     unanswered: int = 0
     first_failure: str = ""
+    usage: dict[str, list[int]] = field(default_factory=dict)
+    """By role (``model``, ``judge``): tokens read and written, equal requests counted once."""
+    _counted: Offsets = field(default_factory=Offsets)
 
     @property
     def failed(self) -> int:
@@ -53,6 +57,17 @@ class Tally:
                 empty: MutableSequence[Any] = [] if isinstance(value, tuple) else array("d")
                 held = self.values[name] = empty
             held.append(value)
+
+    def spend(self, exchanges: Iterable[tuple[Request, Response]]) -> None:
+        """Count the tokens of these responses, once for equal requests."""
+        for request, response in exchanges:
+            usage = getattr(response, "usage", None)
+            if usage is None or (mark := hash(request) % 2**64) in self._counted:
+                continue
+            self._counted[mark] = 0
+            sums = self.usage.setdefault(request.to, [0, 0])
+            sums[0] += usage.prompt_tokens
+            sums[1] += usage.completion_tokens
 
     def rows(self) -> Iterator[Row]:
         """Give the figures of each category, then of the whole task."""

@@ -115,7 +115,7 @@ def test_a_prefix_is_kept_from_one_helping_to_the_next(folder):
     assert backend.work.distinct == prefixes(backend, [request for one in helpings for request in one])
     # Of the third repetition only the stem is held; its questions are computed again.
     assert backend.work.computed < backend.work.distinct + stem
-    assert "computed" in backend.notes()[-1]
+    assert "computed" in backend.notes[-1]
 
 
 def test_a_prompt_that_is_held_whole_is_still_answered(folder):
@@ -223,7 +223,7 @@ def test_texts_leave_and_enter_one_by_one(folder, monkeypatch):
 def test_models_that_cannot_be_packed_say_so(tmp_path, name, says):
     backend = Transformers(str(shaped(name, tmp_path / name)), device="cpu", batch_size=4)
     ask_all(backend, asked())
-    assert any(says in note for note in backend.notes())
+    assert any(says in note for note in backend.notes)
     assert backend.work.computed > backend.work.distinct
 
 
@@ -232,7 +232,7 @@ def test_what_the_configuration_hides_comes_out_in_the_trial(folder, monkeypatch
     monkeypatch.setattr(hf_packing.Packer, "seen", lambda self, mask: seen(self, torch.ones_like(mask)))
     backend = Transformers(str(folder), device="cpu")
     ask_all(backend, asked())
-    assert any("a trial differs" in note for note in backend.notes())
+    assert any("a trial differs" in note for note in backend.notes)
 
     def refuse(self, mask):
         raise ValueError("no such mask")
@@ -240,7 +240,7 @@ def test_what_the_configuration_hides_comes_out_in_the_trial(folder, monkeypatch
     monkeypatch.setattr(hf_packing.Packer, "seen", refuse)
     backend = Transformers(str(folder), device="cpu")
     ask_all(backend, asked())
-    assert any("fails (ValueError: no such mask)" in note for note in backend.notes())
+    assert any("fails (ValueError: no such mask)" in note for note in backend.notes)
 
 
 # ---- the shared text once ----

@@ -66,7 +66,7 @@ def gap(asked, hf, vllm):
         for left, right in zip(one.likelihoods, other.likelihoods, strict=True):
             assert left.tokens == right.tokens
             worst = max(worst, abs(left.logprob - right.logprob))
-    print(f"largest difference over {len(asked)} requests: {worst:.1e}")  # noqa: T201 - pytest -rP shows it
+    print(f"largest difference over {len(asked)} requests: {worst:.1e}")
     return worst
 
 

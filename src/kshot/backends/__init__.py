@@ -49,6 +49,18 @@ def _replay(path: str, options: Options) -> Any:  # noqa: ARG001 - a recording h
     return Recorded(path) if is_recorded_run(path) else Replay(path)
 
 
+def _openai(spec: str, options: Options) -> Backend:
+    from kshot.backends.servers.openai import OpenAI
+
+    return OpenAI(spec, options)
+
+
+def _anthropic(spec: str, options: Options) -> Backend:
+    from kshot.backends.servers.anthropic import Anthropic
+
+    return Anthropic(spec, options)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of backend: how its spec is written, what it is, and how it is opened."""
@@ -62,6 +74,12 @@ KINDS: dict[str, Kind] = {
     "embedded": Kind("embedded", "the model in the box: small, trained on token lookup, no torch needed", _embedded),
     "hf": Kind("hf:PATH_OR_ID", "a Hugging Face model, run by transformers (extra: hf)", _hf),
     "vllm": Kind("vllm:PATH_OR_ID", "a Hugging Face model, run by vLLM in this process (extra: vllm)", _vllm),
+    "openai": Kind(
+        "openai:MODEL",
+        "a model behind an OpenAI-compatible server, at --base-url or OpenAI's own (extra: api)",
+        _openai,
+    ),
+    "anthropic": Kind("anthropic:MODEL", "a model behind Anthropic's API (extra: api)", _anthropic),
     "replay": Kind(
         "replay:FILE",
         "recorded answers: another run's folder or journal, JSONL with prompt and response, or a TREC run",

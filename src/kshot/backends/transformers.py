@@ -111,6 +111,7 @@ class Transformers:
         """What was asked of it and what it computed, in tokens read."""
         return self._computer.work if "_computer" in vars(self) else Work()
 
+    @property
     def notes(self) -> tuple[str, ...]:
         """What to tell the user of how it worked; nothing where it did not."""
         work = self.work

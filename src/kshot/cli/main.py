@@ -111,6 +111,7 @@ def _show(result: Result, *, as_json: bool) -> int:
                     "results": result.results,
                     "comparisons": result.comparisons,
                     "notes": result.notes,
+                    "usage": result.usage,
                     "run": str(result.path),
                 },
                 ensure_ascii=False,
@@ -124,9 +125,9 @@ def _show(result: Result, *, as_json: bool) -> int:
 
 def _print(result: Result) -> None:
     from kshot.cli.screen import Screen
-    from kshot.report import findings, grids, results_table, systems_tables, verdicts
+    from kshot.report import findings, grids, results_table, spending, systems_tables, verdicts
 
-    console = Screen(soft_wrap=False)
+    console = Screen(soft_wrap=False, emoji=False)  # openai:m: is a model, not a picture
     looked_up = [row for row in result.results if "lookup" in row]
     searched = [row for row in result.results if "benchmark" in row]
     others = [row for row in result.results if "lookup" not in row and "benchmark" not in row]
@@ -135,7 +136,7 @@ def _print(result: Result) -> None:
         console.print(table)
     names = {row["benchmark"] for row in searched}
     found = verdicts([row for row in result.comparisons if row["task"] in names], searched)
-    for line in (*findings(looked_up), *found, f"run folder: {result.path}"):
+    for line in (*findings(looked_up), *found, *spending(result.usage), f"run folder: {result.path}"):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 

@@ -17,6 +17,7 @@ _EXAMPLES = """examples:
   kshot run -m hf:path/to/model -d arc:ARC-Easy --dataset-path data/arc -k 5
   kshot run -m hf:path/to/model -d my_dataset.py:MyDataset --limit 100 --out runs/first
   kshot run -d handbook -m fts5 -m hybrid                (search engines on passages)
+  kshot run -m openai:NAME --base-url http://localhost:8000/v1 --model-type chat -d my_dataset.py:MyDataset
   kshot preview -d my_dataset.py:MyDataset -k 2
   kshot score runs/first
 """
@@ -79,8 +80,8 @@ def _add_run(commands: Any) -> None:
         "--model",
         action="append",
         metavar="MODEL",
-        help="embedded, hf:PATH_OR_ID, vllm:PATH_OR_ID, openai:MODEL, replay:FILE, file.py:Class or a search engine "
-        "(repeatable; default: embedded)",
+        help="embedded, hf:PATH_OR_ID, vllm:PATH_OR_ID, openai:MODEL, anthropic:MODEL, replay:FILE, file.py:Class, "
+        "or a search engine (repeatable; default: embedded)",
     )
     run.add_argument(
         "--out",

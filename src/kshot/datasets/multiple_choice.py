@@ -41,8 +41,14 @@ class MultipleChoiceDataset(Dataset):
 
     @property
     def ranking_type(self) -> str:
-        """How options are put to the model: several samples per question need generation."""
-        return "generation" if self.args.sample_num > 1 else self.args.ranking_type or "ppl_no_option"
+        """How options are put to the model: several samples per question need generation.
+
+        ``first_token`` is ``prob`` by a server's list of likely tokens; ``auto`` that nobody decided is the default.
+        """
+        if self.args.sample_num > 1:
+            return "generation"
+        named = {"first_token": "prob", "auto": "ppl_no_option", None: "ppl_no_option"}
+        return named.get(self.args.ranking_type, str(self.args.ranking_type))
 
     def post_processing(self, predictions: Sequence[Any], /) -> Sequence[Any]:
         """Turn raw predictions into option indices.
@@ -188,7 +194,16 @@ class CompiledChoices(Compiled):
             self.select,
             finish,
             notes=tuple(self.notes),
-            facts={**self.facts(), "ranking_type": self.dataset.ranking_type},
+            facts={**self.facts(), "ranking_type": self._way()},
+        )
+
+    def _way(self) -> str:
+        """The ranking type as a user names it."""
+        given = self.dataset.args.ranking_type
+        return (
+            "first_token"
+            if given == "first_token" and self.dataset.ranking_type == "prob"
+            else self.dataset.ranking_type
         )
 
     def _metrics(self) -> tuple[Scorer, ...]:
@@ -208,9 +223,11 @@ class CompiledChoices(Compiled):
 
     def _by_probability(self, *, own: bool) -> _Parts:
         refuse_sampling(self, self.dataset.ranking_type)
+        listed = self.dataset.args.ranking_type == "first_token"
         if not own:
-            return self._letters, probability(), None
-        return self._letters, probability(list), finished(self, lambda sample: [0.0] * 2 * len(sample.choices))
+            return self._letters, probability(listed=listed), None
+        blank = finished(self, lambda sample: [0.0] * 2 * len(sample.choices))
+        return self._letters, probability(list, listed=listed), blank
 
     def _by_generation(self, *, own: bool) -> _Parts:
         times = self.dataset.args.sample_num

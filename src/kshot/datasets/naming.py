@@ -7,7 +7,7 @@ import pkgutil
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kshot.datasets import catalogue
@@ -15,10 +15,11 @@ from kshot.datasets.compiled import Compiled
 from kshot.datasets.dataset import Dataset, name_of, place
 from kshot.datasets.generation import CompiledTexts
 from kshot.datasets.loading import discover_subsets
-from kshot.datasets.multiple_choice import CompiledChoices
+from kshot.datasets.multiple_choice import CompiledChoices, MultipleChoiceDataset
 from kshot.errors import DataError, KshotError, UsageError
 from kshot.plugins import class_in, split_plugin
-from kshot.settings import Settings
+from kshot.records import Loglik
+from kshot.settings import RANKING_TYPES, Settings
 from kshot.tally import Row, Tally, macro_rows
 from kshot.task import Task
 
@@ -35,17 +36,46 @@ class Named:
         self, settings: Settings, model: object = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """One Task per subset; the model's tokenizer (or the ``facts`` of an earlier run) fits the examples."""
+        auto = settings.ranking_type == "auto" and issubclass(self.dataset, MultipleChoiceDataset)
+        if auto:
+            settings = replace(settings, ranking_type=_ranking(settings, model, facts or {}))
         for dataset in instances(self, settings):
             kept = (facts or {}).get(dataset.display_name, {}).get("shots")
             with _blaming(place(dataset)):
                 task = compiled(dataset).task(getattr(model, "count_tokens", None), kept)
-            yield task
+            yield _told(task, known=model is not None) if auto else task
 
     def totals(self, tallies: Sequence[Tally]) -> Iterator[Row]:
         """Averages over the subsets that ran."""
         name = name_of(self.dataset)
         by_subset = {tally.task.name.removeprefix(f"{name}:"): tally for tally in tallies}
         yield from macro_rows(name, by_subset, self.dataset.categorized_subsets)
+
+
+def _ranking(settings: Settings, model: object, facts: Mapping[str, Any]) -> str:
+    """What ``--ranking-type auto`` comes to: what an earlier run found out, what the model offers, or the default."""
+    for found in facts.values():
+        if found.get("ranking_type") in RANKING_TYPES:
+            return str(found["ranking_type"])
+    offers = getattr(model, "best_ranking", None)
+    if offers is not None:
+        return str(offers(chat=settings.model_type == "chat"))
+    return "ppl_no_option" if model is None or Loglik in getattr(model, "answers", ()) else "generation"
+
+
+_WAYS = {
+    "ppl_no_option": "the perplexity of each option",
+    "first_token": "the server's list of likely first tokens; an option not on it is less likely than all that are",
+    "generation": "the last option letter of a reply",
+}
+
+
+def _told(task: Task[Any], *, known: bool) -> Task[Any]:
+    """Say in the notes, and in a column of the results, what ``auto`` came to."""
+    way = str(task.facts["ranking_type"])
+    by = f"decides by {way}: {_WAYS.get(way, way)}" if known else f"shows {way}; the model decides when it is asked"
+    note = f"{task.name}: --ranking-type auto {by}"
+    return replace(task, notes=(*task.notes, note), labels={**task.labels, "ranking_type": way})
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kshot.methods.letters import UNANSWERED
 from kshot.records import Asking, Choice, Loglik, Prompt, Sample, ask
 
 Pair = tuple[float, int]
@@ -28,13 +29,16 @@ def highest(probabilities: Sequence[float], count: int) -> int:
     return probabilities.index(max(probabilities)) % count
 
 
-def weigh(choices: Sequence[tuple[Prompt, str]]) -> Asking:
+def weigh(choices: Sequence[tuple[Prompt, str]], *, listed: bool = False) -> Asking:
     """Ask the likelihood of every text after its prompt, one request per distinct prompt; pairs come in order."""
     places: dict[Prompt, list[int]] = {}
     for place, (prompt, _) in enumerate(choices):
         places.setdefault(prompt, []).append(place)
     replies = yield from ask(
-        *(Loglik(prompt, tuple(choices[place][1] for place in found)) for prompt, found in places.items())
+        *(
+            Loglik(prompt, tuple(choices[place][1] for place in found), listed=listed)
+            for prompt, found in places.items()
+        )
     )
     pairs: list[Pair] = [(0.0, 0)] * len(choices)
     for found, reply in zip(places.values(), replies, strict=True):
@@ -66,13 +70,18 @@ def perplexity(decide: Callable[[list[Pair], list[Pair]], Any] | None = None) ->
     return method
 
 
-def probability(decide: Callable[[list[float]], Any] | None = None) -> Weighed:
-    """Choose the option with the most probable single spelling of its letter."""
+def probability(decide: Callable[[list[float]], Any] | None = None, *, listed: bool = False) -> Weighed:
+    """Choose the option with the most probable single spelling of its letter.
+
+    ``listed``: from a list of the likeliest tokens; a question none of whose letters is on it has no answer.
+    """
 
     def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> Asking:
         choices = _choices(sample, prompt)
-        pairs = yield from weigh([(c.prompt, c.text) for c in choices])
+        pairs = yield from weigh([(c.prompt, c.text) for c in choices], listed=listed)
         logprobs = [-nll for nll, _ in pairs]
+        if listed and decide is None and max(logprobs) == min(logprobs):
+            return UNANSWERED
         return highest(logprobs, len(sample.choices) or len(choices)) if decide is None else decide(logprobs)
 
     return method

@@ -27,6 +27,9 @@ def results_table(rows: Sequence[Row]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
     table.add_column("task", overflow="fold")
     table.add_column("metric")
+    ranked = any(row.get("ranking_type") for row in rows)
+    if ranked:
+        table.add_column("by")
     table.add_column("n", justify="right")
     for model in models:
         table.add_column(short(model) if len(models) > 1 else "value", justify="right", overflow="fold")
@@ -34,7 +37,10 @@ def results_table(rows: Sequence[Row]) -> Table:
     for name, style in counts.items():
         table.add_column(name, justify="right", style=style)
     for (task, metric), found in _by_task(rows).items():
-        cells: list[str | Text] = [Text(task), metric, str(max(row["n"] for row in found.values()))]
+        cells: list[str | Text] = [Text(task), metric]
+        if ranked:
+            cells.append(", ".join(dict.fromkeys(str(row.get("ranking_type", "")) for row in found.values())))
+        cells.append(str(max(row["n"] for row in found.values())))
         for model in models:
             row = found.get(model)
             cells += ["", ""] if row is None else [_figure(row), _interval(row)]
@@ -66,3 +72,17 @@ def short(model: str) -> str:
     if kind == "replay" and "#" in rest:
         return rest.rpartition("#")[2]
     return f"{kind}{colon}{rest.rstrip('/').rsplit('/', 1)[-1]}"
+
+
+_SERVERS = ("openai:", "anthropic:")
+
+
+def spending(usage: Sequence[Row]) -> list[str]:
+    """A line on the tokens of every model behind a server, with what they cost where that is known."""
+    lines = []
+    for row in usage:
+        if "cost_usd" in row or row["model"].startswith(_SERVERS):
+            cost = f", {row['cost_usd']:.4f} USD" if "cost_usd" in row else ""
+            read, wrote = row["prompt_tokens"], row["completion_tokens"]
+            lines.append(f"{row['model']}: {read:,} tokens read, {wrote:,} written{cost}")
+    return lines

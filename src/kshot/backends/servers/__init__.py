@@ -1,0 +1,1 @@
+"""Models behind an HTTP server: ``openai:`` (any OpenAI-compatible one) and ``anthropic:``."""

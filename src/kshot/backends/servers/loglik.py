@@ -1,0 +1,284 @@
+"""Log-probabilities from an OpenAI-compatible server: of a prompt's own end, or of the first token it would write."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from kshot.backends.servers.replies import estimated, only_choice, sound, usage_of
+from kshot.backends.servers.trouble import Refused
+from kshot.backends.servers.wire import Body, Malformed, Wire
+from kshot.errors import BackendError
+from kshot.records import Likelihood, Message, Prompt, Scored, Usage
+
+_TRIAL = "The capital of France is Paris."
+_TRAIL = 2
+"""Tokens that may stand behind a text: EOS, and one that was written."""
+_TOPS = (20, 5)
+"""How many of the likeliest tokens to ask for: as many as some servers allow, else as many as all do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Echoed:
+    """The tokens of a text that a server read, with their log-probabilities (None: given, not predicted)."""
+
+    texts: tuple[str, ...]
+    logprobs: tuple[float | None, ...]
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of asking for the log-probabilities of a prompt."""
+
+    name: str
+    extra: tuple[tuple[str, Any], ...]
+
+
+WAYS = (
+    Way("echo", (("echo", True), ("logprobs", 1), ("max_tokens", 0))),
+    Way("echo", (("echo", True), ("logprobs", 1), ("max_tokens", 1))),
+    Way("prompt_logprobs", (("prompt_logprobs", 0), ("max_tokens", 1))),
+)
+
+
+class Scores:
+    """What a server offers of log-probabilities, found out by asking it once, and asked for that way."""
+
+    def __init__(self, model: str, where: str) -> None:
+        self._model, self._where = model, where
+        self._way: Way | None = None
+        self._looked: asyncio.Lock | None = None
+        self._known = False
+        self._trail = 0
+        self._tops: dict[bool, int] = {}
+
+    # ---- the prompt's own ----
+
+    async def way(self, wire: Wire) -> Way | None:
+        """Find out how the server gives the log-probabilities of a prompt, if it does."""
+        self._looked = self._looked or asyncio.Lock()
+        async with self._looked:
+            if not self._known:
+                self._way = await self._probe(wire)
+                self._known = True
+        return self._way
+
+    async def _probe(self, wire: Wire) -> Way | None:
+        for way in WAYS:
+            try:
+                found = await self._echo(wire, way, _TRIAL, probing=True)
+            except (Refused, _Lacking):
+                continue
+            except BackendError as exc:
+                if "says 404" in exc.what:  # it has no completions at all
+                    return None
+                raise
+            for trail in range(_TRAIL + 1):
+                texts = found.texts[: len(found.texts) - trail]
+                whole = "".join(texts)  # the first token may be left out, and there may be one before it
+                if (whole.endswith(_TRIAL) or (whole and _TRIAL.endswith(whole))) and None not in found.logprobs[1:]:
+                    self._trail = trail
+                    return way
+        return None
+
+    async def weigh(self, wire: Wire, prompt: Prompt, continuations: Sequence[str]) -> Scored:
+        """Sum the log-probabilities of each continuation's tokens after the prompt."""
+        if prompt.messages:
+            raise self._unable("gives no log-probabilities of a conversation")
+        way = await self.way(wire)
+        if way is None:
+            raise self._unable("gives no log-probabilities of a prompt")
+        found, used = [], []
+        for text in map(sound, continuations):
+            if not text:
+                raise BackendError("an empty continuation has no probability", where=self._where)
+            whole = await self._echo(wire, way, prompt.text + text)
+            start = _start(whole.texts, text)
+            if start is None:
+                alone = await self._echo(wire, way, prompt.text) if prompt.text else Echoed((), ())
+                pairs = zip(whole.texts, alone.texts, strict=False)
+                start = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            found.append(self._summed(whole, start, prompt.text, text))
+            used.append(whole.usage)
+        return Scored(tuple(found), _total(used))
+
+    def _summed(self, whole: Echoed, start: int, context: str, text: str) -> Likelihood:
+        own = [p for p in whole.logprobs[start:] if p is not None]  # the very first token is given, not predicted
+        if not own:
+            short = f"{text[:60]!r} after {context[-60:]!r}"
+            raise BackendError(f"no token of the continuation can be scored: {short}", where=self._where)
+        return Likelihood(min(math.fsum(own), 0.0), len(own))
+
+    async def _echo(self, wire: Wire, way: Way, text: str, *, probing: bool = False) -> Echoed:
+        body = {"model": self._model, "prompt": text, "temperature": 0, **dict(way.extra)}
+
+        def read(reply: Any) -> Echoed:
+            found = (_from_echo if way.name == "echo" else _from_prompt)(only_choice(reply))
+            if found is None:
+                if probing:
+                    raise _Lacking  # it answered, and left them out: asking again would not help
+                raise Malformed("no log-probabilities")
+            kept = len(found[0]) if probing else _end(found[0], text, self._trail)
+            return Echoed(found[0][:kept], found[1][:kept], usage_of(reply))
+
+        return await wire.post(
+            "/completions", lambda: body, read, tokens=estimated(Prompt(text), 1), used=_used, probing=probing
+        )
+
+    def _unable(self, what: str) -> BackendError:
+        return BackendError(
+            f"the server {what}",
+            where=self._where,
+            hint="Use --ranking-type auto (what the server offers) or generation.",
+        )
+
+    # ---- the first token's ----
+
+    async def lists(self, wire: Wire, *, chat: bool) -> int:
+        """How many of the likeliest first tokens the server lists; 0 where it lists none."""
+        if chat not in self._tops:
+            self._tops[chat] = await self._longest_list(wire, chat=chat)
+        return self._tops[chat]
+
+    async def _longest_list(self, wire: Wire, *, chat: bool) -> int:
+        trial = Prompt(messages=(Message("user", "Answer with one letter."),)) if chat else Prompt(_TRIAL)
+        for count in _TOPS:
+            try:
+                await self._listed(wire, trial, count, probing=True)
+            except (Refused, _Lacking):
+                continue
+            except BackendError as exc:
+                if "says 404" in exc.what:
+                    return 0
+                raise
+            return count
+        return 0
+
+    async def first_token(self, wire: Wire, prompt: Prompt, continuations: Sequence[str]) -> Scored:
+        """The log-probability of each continuation as the first token, or a bound where it is not listed.
+
+        What is not listed is less likely than the least listed, and all of it together than what the list leaves over;
+        the bound is 1 nat under the lower of these, the same for all.
+        """
+        count = await self.lists(wire, chat=bool(prompt.messages))
+        if not count:
+            raise self._unable("lists no likely first tokens")
+        tops, usage = await self._listed(wire, prompt, count)
+        left = 1.0 - math.fsum(map(math.exp, tops.values()))
+        bound = min(*tops.values(), math.log(max(left, 1e-9)), 0.0) - 1.0
+        return Scored(tuple(Likelihood(min(tops.get(text, bound), 0.0), 1) for text in continuations), usage)
+
+    async def _listed(
+        self, wire: Wire, prompt: Prompt, count: int, *, probing: bool = False
+    ) -> tuple[dict[str, float], Usage | None]:
+        body: Body = {"model": self._model, "max_tokens": 1, "temperature": 0}
+        if prompt.messages:
+            body["messages"] = [{"role": m.role, "content": sound(m.content)} for m in prompt.messages]
+            body |= {"logprobs": True, "top_logprobs": count}
+        else:
+            body |= {"prompt": prompt.text, "logprobs": count}
+
+        def read(reply: Any) -> tuple[dict[str, float], Usage | None]:
+            found = _tops(only_choice(reply), chat=bool(prompt.messages))
+            if not found:
+                if probing:
+                    raise _Lacking
+                raise Malformed("no log-probabilities")
+            return found, usage_of(reply)
+
+        path = "/chat/completions" if prompt.messages else "/completions"
+        return await wire.post(
+            path,
+            lambda: body,
+            read,
+            tokens=estimated(prompt, 1),
+            used=lambda got: _count(got[1]),
+            probing=probing,
+        )
+
+
+class _Lacking(Exception):  # noqa: N818 - said of a reply
+    """The server answered, without what was asked for."""
+
+
+def _start(texts: Sequence[str], continuation: str) -> int | None:
+    """The first token that reaches into the continuation, counted from the end; None where the texts do not add up.
+
+    From the end, because in front there may be BOS, and characters that are spread over tokens.
+    """
+    tail, index = "", len(texts)
+    while len(tail) < len(continuation) and index:
+        index -= 1
+        tail = texts[index] + tail
+    return index if tail.endswith(continuation) else None
+
+
+def _end(texts: Sequence[str], text: str, trail: int) -> int:
+    """How many tokens are the text's: some tokenizers put EOS behind it, and a token may have been written after it.
+
+    ``trail`` is how many there were behind the trial; it holds where characters spread over tokens hide the text.
+    """
+    whole = "".join(texts)
+    if text not in whole:
+        return len(texts) - trail
+    past, end = len(whole) - whole.rindex(text) - len(text), len(texts)
+    while past > 0 and end:
+        end -= 1
+        past -= len(texts[end])
+    return end
+
+
+_Tokens = tuple[tuple[str, ...], tuple[float | None, ...]]
+
+
+def _from_echo(choice: Any) -> _Tokens | None:
+    given = choice.get("logprobs")
+    if not isinstance(given, dict) or not given.get("token_logprobs"):
+        return None
+    return tuple(given["tokens"]), tuple(given["token_logprobs"])
+
+
+def _from_prompt(choice: Any) -> _Tokens | None:
+    given = choice.get("prompt_logprobs")
+    if not isinstance(given, list) or not given:
+        return None
+    own = [next(iter(each.values())) if each else None for each in given]
+    texts = tuple("" if each is None else str(each.get("decoded_token") or "") for each in own)
+    return texts, tuple(None if each is None else float(each["logprob"]) for each in own)
+
+
+def _tops(choice: Any, *, chat: bool) -> dict[str, float]:
+    given = choice.get("logprobs")
+    if not isinstance(given, dict):
+        return {}
+    if chat:
+        content = given.get("content") or [{}]
+        listed = content[0].get("top_logprobs") or []
+        pairs = [(str(each["token"]), float(each["logprob"])) for each in listed]
+    else:
+        first = (given.get("top_logprobs") or [None])[0] or {}
+        pairs = [(str(token), float(logprob)) for token, logprob in first.items()]
+    found: dict[str, float] = {}
+    for token, logprob in pairs:  # two tokens may read the same: together they are as likely as both
+        found[token] = float(logprob) if token not in found else math.log(math.exp(found[token]) + math.exp(logprob))
+    return {token: logprob for token, logprob in found.items() if math.isfinite(logprob)}
+
+
+def _total(used: Sequence[Usage | None]) -> Usage | None:
+    known = [usage for usage in used if usage is not None]
+    if not known:
+        return None
+    return Usage(sum(u.prompt_tokens for u in known), sum(u.completion_tokens for u in known))
+
+
+def _count(usage: Usage | None) -> float:
+    return float(usage.prompt_tokens + usage.completion_tokens) if usage else 0.0
+
+
+def _used(echoed: Echoed) -> float:
+    return _count(echoed.usage)

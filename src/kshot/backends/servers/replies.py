@@ -1,0 +1,84 @@
+"""What a server's JSON says: text, reasoning kept apart, why it ended, tokens. Shared by the dialects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kshot.backends.servers.trouble import Refused
+from kshot.backends.servers.wire import Malformed
+from kshot.records import Failed, Generate, Generated, Prompt, Usage
+
+_LENGTH = frozenset({"length", "max_tokens", "model_context_window_exceeded"})
+_WITHHELD = frozenset({"content_filter", "refusal"})
+_THINK = re.compile(r"\A\s*(?:<think(?:ing)?>)?(.*?)</think(?:ing)?>\s*", re.DOTALL)
+_OPEN = re.compile(r"\A\s*<think(?:ing)?>", re.DOTALL)
+
+
+def apart(text: str) -> tuple[str, str]:
+    """The answer and the reasoning before it, where a model writes both into one text between think tags."""
+    found = _THINK.match(text)
+    if found:
+        return text[found.end() :], found[1].strip()
+    opened = _OPEN.match(text)
+    return ("", text[opened.end() :].strip()) if opened else (text, "")
+
+
+def cut(text: str, stop: Sequence[str]) -> tuple[str, bool]:
+    """The text before the first stop string, and whether there was one: servers take few of them, or keep them."""
+    ends = [at for word in stop if word and (at := text.find(word)) >= 0]
+    return (text[: min(ends)], True) if ends else (text, False)
+
+
+def written(request: Generate, text: str, reasoning: str, finish: str | None, usage: Usage | None) -> Generated:
+    """The response to a Generate; what a server withheld altogether is a Failed."""
+    if finish in _WITHHELD and not text:
+        raise Refused(Failed("content_filter", f"the server withheld the reply ({finish})"))
+    text, stopped = cut(text, request.stop)
+    return Generated(text, "length" if finish in _LENGTH and not stopped else "stop", usage, reasoning)
+
+
+def usage_of(body: Mapping[str, Any], read: str = "prompt_tokens", wrote: str = "completion_tokens") -> Usage | None:
+    """Token counts, where the server gives them."""
+    given = body.get("usage")
+    if not isinstance(given, Mapping) or not isinstance(given.get(read), int):
+        return None
+    more = sum(int(given.get(name) or 0) for name in ("cache_creation_input_tokens", "cache_read_input_tokens"))
+    return Usage(int(given[read]) + more, int(given.get(wrote) or 0))
+
+
+def only_choice(body: Any) -> Mapping[str, Any]:
+    """The one choice of a reply."""
+    choices = body["choices"]
+    if not choices:
+        raise Malformed("no choices")
+    first: Mapping[str, Any] = choices[0]
+    return first
+
+
+def estimated(prompt: Prompt, reply: float) -> float:
+    """Tokens that a call will take, roughly: four characters each, and the reply."""
+    size = sum(len(m.content) for m in prompt.messages) if prompt.messages else len(prompt.text)
+    return size / 4 + 1 + reply
+
+
+def tokens_used(found: Generated) -> float:
+    """Tokens that a call did take."""
+    return float(found.usage.prompt_tokens + found.usage.completion_tokens) if found.usage else 0.0
+
+
+def sampled_seed(request: Generate) -> int | None:
+    """A seed of its own for every replica of a sampled reply."""
+    if not request.temperature:
+        return None
+    return ((request.seed or 0) + request.replica) % 2**31 if request.seed is not None or request.replica else None
+
+
+def sound(text: str) -> str:
+    """Replace lone surrogates, which no JSON reader takes."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

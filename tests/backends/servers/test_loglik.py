@@ -1,0 +1,184 @@
+"""Log-probabilities as a server offers them, and what ``--ranking-type auto`` makes of that."""
+
+import pytest
+
+import kshot
+from kshot.backends import open_backend
+from kshot.errors import BackendError
+from kshot.records import Likelihood, Loglik, Message, Prompt
+from tests.commands import kshot as command
+from tests.datasets.fakes import choice, prefers, says
+from tests.fake_server import FakeServer, chat, completion, error, expected, weigher
+from tests.tiny_models import ask_all
+
+TEXTS = (" red", " dark blue", " green.")
+ASKED = Loglik(Prompt("The sky is"), TEXTS)
+TALK = Prompt(messages=(Message("user", "Which?"),))
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def opened(server, **options):
+    return open_backend("openai:m", {"base_url": server.url, **options})
+
+
+@pytest.mark.parametrize("bos", [False, True])
+@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize("way", ["echo", "prompt_logprobs"])
+def test_each_way_sums_the_tokens_of_the_continuation(way, zero, bos):
+    with FakeServer(weigher(ways=(way,), zero=zero, bos=bos, eos=bos)) as server:
+        backend = opened(server)
+        (found,) = ask_all(backend, [ASKED])
+        again = ask_all(backend, [Loglik(Prompt("Now"), (" then",))])
+    for text, got in zip(TEXTS, found.likelihoods, strict=True):
+        assert (got.logprob, got.tokens) == (
+            pytest.approx(expected("The sky is", text, bos=bos)[0]),
+            len(text.split()) + text.count("."),
+        )
+    assert again[0].likelihoods[0].tokens == 1
+    probes = len(server.calls) - 4
+    assert probes == (1 if way == "echo" and zero else 2 if way == "echo" else 3)
+
+
+def test_a_token_that_straddles_the_boundary_belongs_to_the_continuation():
+    with FakeServer(weigher()) as server:
+        (found,) = ask_all(opened(server), [Loglik(Prompt("The sk"), ("y is",))])
+    logprob, tokens = expected("The sk", "y is")
+    assert found.likelihoods == (Likelihood(pytest.approx(logprob), tokens),)
+    assert tokens == 2
+
+
+def test_an_empty_prompt_and_what_cannot_be_scored():
+    with FakeServer(weigher()) as server:
+        (found,) = ask_all(opened(server), [Loglik(Prompt(""), ("The sky",))])
+        assert found.likelihoods[0].tokens == 1  # the first is given, not predicted
+        with pytest.raises(BackendError, match="no token of the continuation can be scored"):
+            ask_all(opened(server), [Loglik(Prompt(""), ("The",))])
+
+
+def test_characters_spread_over_tokens_fall_back_to_the_tokens_in_common():
+    def spread(call):
+        tokens = {"a": ["a"], "a é": ["a", " ", "bytes:\\xc3", "bytes:\\xa9"]}.get(call.asked)
+        if tokens is None:
+            return weigher(eos=True)(call)
+        tokens = [*tokens, "</s>"]  # some tokenizers end every text so
+        return completion("", logprobs={"tokens": tokens, "token_logprobs": [None, *[-1.0] * (len(tokens) - 1)]})
+
+    with FakeServer(spread) as server:
+        (found,) = ask_all(opened(server), [Loglik(Prompt("a"), (" é",))])
+    assert found.likelihoods == (Likelihood(-3.0, 3),)
+
+
+@pytest.mark.parametrize(
+    "answer", [weigher(ways=()), lambda call: error(404, "no such path"), lambda call: error(500, "what is echo?")]
+)
+def test_a_server_without_them_says_what_to_do(answer):
+    with (
+        FakeServer(answer) as server,
+        pytest.raises(BackendError, match=r"gives no log-probabilities of a prompt\. Use --rank"),
+    ):
+        ask_all(opened(server), [ASKED] * 1)
+    with FakeServer(weigher()) as server, pytest.raises(BackendError, match="log-probabilities of a conversation"):
+        ask_all(opened(server), [Loglik(TALK, ("A",))])
+
+
+def test_a_chat_template_makes_a_conversation_a_prompt():
+    with FakeServer(weigher()) as server:
+        backend = opened(server, chat_template="{{ messages[0].content }} Answer:")
+        (found,) = ask_all(backend, [Loglik(TALK, (" A",))])
+    assert found.likelihoods == (Likelihood(pytest.approx(expected("Which? Answer:", " A")[0]), 1),)
+
+
+def test_letters_from_the_list_of_likely_tokens_and_a_bound_for_the_rest():
+    asked = Loglik(TALK, (" A", " B", "A", "B"), listed=True)
+    with FakeServer(weigher()) as server:
+        (found,) = ask_all(opened(server), [asked])
+        (text,) = ask_all(opened(server), [Loglik(Prompt("x"), (" A", "B"), listed=True)])
+    assert [each.logprob for each in found.likelihoods] == [-0.5, -3.5, -3.5, -1.5]
+    assert [each.logprob for each in text.likelihoods] == [-0.5, -1.5]
+    assert server.calls[1].body["top_logprobs"] == 20
+    assert server.calls[1].body["max_tokens"] == 1
+
+
+def test_a_server_with_a_short_list():
+    def five(call):
+        short = call.body.get("top_logprobs") == 5
+        return weigher()(call) if short else error(400, "top_logprobs must be at most 5")
+
+    with FakeServer(five) as server:
+        backend = opened(server)
+        assert backend.best_ranking(chat=True) == "first_token"
+        ask_all(backend, [Loglik(TALK, ("A",), listed=True)])
+    assert [call.body["top_logprobs"] for call in server.calls] == [20, 5, 5]
+
+
+# ---- auto ----
+
+ROWS = [{"q": f"{i}?", "options": ["red", "blue"], "target_idx": 1} for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("ways", "model_type", "came_to"),
+    [
+        (("echo", "top"), "base", "ppl_no_option"),
+        (("prompt_logprobs",), "base", "ppl_no_option"),
+        (("top",), "base", "first_token"),
+        (("echo", "top"), "chat", "first_token"),
+        ((), "base", "generation"),
+        ((), "chat", "generation"),
+    ],
+)
+def test_auto_takes_the_best_that_is_offered_and_says_so(ways, model_type, came_to, tmp_path):
+    with FakeServer(weigher(ways=ways, tops={"B": -0.5, "A": -2.0})) as server:
+        options = dict(base_url=server.url, ranking_type="auto", model_type=model_type)
+        result = kshot.evaluate("openai:m", choice(ROWS), out=tmp_path / "run", **options)
+    (row,) = result.results
+    assert row["ranking_type"] == came_to
+    assert row["failed"] == 0
+    assert any(f"auto decides by {came_to}" in note for note in result.notes)
+    if came_to != "ppl_no_option":
+        assert row["value"] == 100.0
+
+
+def test_a_question_none_of_whose_letters_is_listed_is_unanswered():
+    with FakeServer(weigher(ways=("top",), tops={"Hm": -0.1})) as server:
+        result = kshot.evaluate("openai:m", choice(ROWS), ranking_type="auto", model_type="chat", base_url=server.url)
+    assert result.results[0]["unanswered"] == 4
+
+
+def test_only_auto_falls_back():
+    with FakeServer(weigher(ways=("top",))) as server, pytest.raises(BackendError, match="--ranking-type auto"):
+        kshot.evaluate("openai:m", choice(ROWS), ranking_type="prob", base_url=server.url)
+
+
+def test_auto_with_models_in_this_process_and_without_any():
+    assert (
+        kshot.evaluate(prefers("blue"), choice(ROWS), ranking_type="auto").results[0]["ranking_type"] == "ppl_no_option"
+    )
+    writer = says("B")
+    writer.answers = (kshot.Generate,)
+    assert kshot.evaluate(writer, choice(ROWS), ranking_type="auto").results[0]["ranking_type"] == "generation"
+    assert kshot.preview(choice(ROWS), ranking_type="auto")[0].requests == kshot.preview(choice(ROWS))[0].requests
+
+
+def test_the_table_says_which_was_used_and_scoring_again_keeps_to_it(tmp_path, monkeypatch, capsys):
+    from tests.commands import CAPITALS
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "capitals.py").write_text(CAPITALS)
+    with FakeServer(lambda call: chat("B")) as server:
+        done = command(
+            capsys, "run", "-m", "openai:m", "-d", "capitals.py:Capitals", "--base-url", server.url,
+            "--model-type", "chat", "--ranking-type", "auto", "--price-in", "1000", "--out", "run",
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    assert "generation" in done.out
+    assert "20.00" in done.out
+    assert "openai:m: 50 tokens read, 10 written, 0.0500 USD" in done.out
+    again = command(capsys, "score", "run")
+    assert again.code == 0, again.err
+    assert "generation" in again.out
+    assert "20.00" in again.out
