@@ -41,8 +41,9 @@ pylate: $(READY)
 
 vllm-env: $(VLLM_READY)
 
-# vllm: against hf:, on a tiny model.
-vllm-check: $(VLLM_READY)
+# vllm: and vLLM's own server against hf:, on a tiny model.
+vllm-check: $(VLLM_READY) $(READY)
+	$(BIN)/python tests/servers/vllm_check.py
 	VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind $(VLLM)/bin/python -m pytest tests/servers/test_vllm.py
 
 # Text needs neither torchvision nor its kin, and their CPU builds do not load beside this torch.

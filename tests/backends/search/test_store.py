@@ -158,10 +158,10 @@ def test_two_processes_at_once(tmp_path):
 def test_killed_while_building(tmp_path, spec):
     rng, count = random.Random(spec), 12_000
     midway = 0
-    for _ in range(4):
+    for delay in (0, 0.01, rng.uniform(0, 0.05), rng.uniform(0, 0.2)):
         process = start(tmp_path, spec, count)
         assert process.stdout.readline()  # it has begun to index
-        time.sleep(rng.uniform(0, 0.2))
+        time.sleep(delay)
         process.send_signal(signal.SIGKILL)
         process.wait()
         process.stdout.close()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kshot.backends.search.engine import Engine, Found, Index, best
+from kshot.backends.search.engine import Engine, Found, Index, best, shown
 from kshot.backends.search.store import Store, damaged
 from kshot.backends.search.words import Words, bm25s
 from kshot.corpus import Corpus
@@ -37,7 +37,9 @@ class Bm25(Engine):
             raise UsageError(f"method is {method!r}; it must be one of {', '.join(METHODS)}")
         if not (math.isfinite(k1) and k1 >= 0 and 0 <= b <= 1):
             raise UsageError(f"k1 is {k1} and b is {b}; k1 must be 0 or more, and b from 0 to 1")
-        self.name = "bm25"
+        self.name = "bm25" + shown(
+            k1=(k1, 1.5), b=(b, 0.75), method=(method, "lucene"), stem=(stem, "none"), stopwords=(stopwords, "none")
+        )
         self.words = Words(stem, stopwords)
         self.k1, self.b, self.method = float(k1), float(b), method
         self.fingerprint = f"bm25 {method} k1={self.k1} b={self.b} {self.words.fingerprint}"

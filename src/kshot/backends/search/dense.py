@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from kshot.backends.search import encoders
-from kshot.backends.search.engine import Engine, Found
+from kshot.backends.search.engine import Engine, Found, shown
 from kshot.backends.search.store import Store
 from kshot.backends.search.vectors import Array, RowFile, kept
 from kshot.backends.search.windows import cut, tokenised
@@ -45,7 +45,7 @@ class Dense(Engine):
         encoders.checked(window, stride, batch_size)
         folder = encoders.located(model, _PURPOSE)
         encoders.expect(folder, model, "sentence encoder")
-        self.name = f"dense:{model}" + encoders.shown(
+        self.name = f"dense:{model}" + shown(
             window=(window, None),
             stride=(stride, None),
             query_prompt=(query_prompt, None),

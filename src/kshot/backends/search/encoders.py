@@ -256,11 +256,6 @@ def longest(own: int | None, tokenizer: Any, config: Any) -> int:
     return min(known, default=512)
 
 
-def shown(**options: tuple[Any, Any]) -> str:
-    """The options that differ from their defaults, as a spec has them."""
-    return "".join(f",{name}={value}" for name, (value, default) in options.items() if value != default)
-
-
 def checked(window: int | None, stride: int | None, batch_size: int) -> None:
     """Refuse settings that no model could work with."""
     for name, value in (("window", window), ("stride", stride), ("batch_size", batch_size)):

@@ -51,6 +51,11 @@ class Engine(ABC):
         return _Searching(self, corpus, store)
 
 
+def shown(**options: tuple[Any, Any]) -> str:
+    """The options that differ from their defaults, as a spec has them: part of an engine's name."""
+    return "".join(f",{name}={value}" for name, (value, default) in options.items() if value != default)
+
+
 def searched(fingerprint: str, corpus: Corpus) -> str:
     """The fingerprint of an engine at work on a corpus."""
     return f"{fingerprint} over {corpus.digest}"

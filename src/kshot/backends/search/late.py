@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from kshot.backends.search import encoders
-from kshot.backends.search.engine import Engine, Found
+from kshot.backends.search.engine import Engine, Found, shown
 from kshot.backends.search.store import Store
 from kshot.backends.search.vectors import Array, RowFile, Top, kept
 from kshot.backends.search.windows import cut
@@ -60,7 +60,7 @@ class Late(Engine):
         colbert = kind == "late-interaction model"
         if colbert and (idf or query_prompt is not None or passage_prompt is not None):
             raise UsageError(f"{model} is a ColBERT model: it has its own weights and prompts", hint="Leave them out.")
-        self.name = f"late:{model}" + encoders.shown(
+        self.name = f"late:{model}" + shown(
             window=(window, None),
             stride=(stride, None),
             idf=(idf, None),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kshot.backends.search import encoders
-from kshot.backends.search.engine import Engine, Found, Index
+from kshot.backends.search.engine import Engine, Found, Index, shown
 from kshot.backends.search.store import Store
 from kshot.backends.search.windows import Tokens, tokenised, windows
 from kshot.corpus import Corpus
@@ -37,7 +37,7 @@ class Rerank(Engine):
             raise UsageError(f"depth is {depth}", hint="Use 1 or more.")
         folder = encoders.located(model, _PURPOSE)
         encoders.expect(folder, model, "cross-encoder")
-        self.name = f"rerank:{model}{encoders.shown(depth=(depth, DEPTH))}@{engine.name}"
+        self.name = f"rerank:{model}{shown(depth=(depth, DEPTH))}@{engine.name}"
         self.fingerprint = f"rerank {encoders.digest(folder)} depth={depth} of ({engine.fingerprint})"
         # No floor, though the first engine may leave passages out: these were not read, so no score of this model
         # says how they stand to the others.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kshot.backends.search.engine import Engine, Found, Index
+from kshot.backends.search.engine import Engine, Found, Index, shown
 from kshot.backends.search.store import Store, damaged
 from kshot.backends.search.words import Words
 from kshot.corpus import Corpus
@@ -24,12 +24,12 @@ ROUNDING = 2e-6
 class Bm25Disk(Engine):
     """Lucene's BM25 (k1 = 1.2, b = 0.75) as tantivy has it: lengths are kept in a byte, about 6 % from the truth."""
 
-    name = "bm25:disk"
     floor = 0.0
 
     def __init__(self, *, stem: str = "none", stopwords: str = "none") -> None:
         """Choose the words; they are the same as those of ``bm25``."""
         _tantivy()
+        self.name = "bm25:disk" + shown(stem=(stem, "none"), stopwords=(stopwords, "none"))
         self.words = Words(stem, stopwords)
         self.fingerprint = f"bm25:disk tantivy {self.words.fingerprint}"
 
