@@ -6,15 +6,19 @@ import pytest
 import kshot
 from kshot import MultipleChoiceDataset
 from kshot.errors import BackendError
-from kshot.records import Failed, Generate, Generated, Likelihood, Loglik, Prompt, Ranking, Scored
+from kshot.records import Failed, Generate, Generated, Hit, Likelihood, Loglik, Prompt, Ranking, Scored, Search
 from kshot.serving import sound
 from tests.datasets.fakes import Fake, from_rows
 
-TEXT, PAIR = Generate(Prompt("q")), Loglik(Prompt("q"), (" a", " b"))
+TEXT, PAIR, FOUND = Generate(Prompt("q")), Loglik(Prompt("q"), (" a", " b")), Search("q", 2)
 
 
 def scored(*pairs):
     return Scored(tuple(Likelihood(*pair) for pair in pairs))
+
+
+def ranked(*pairs):
+    return Ranking(tuple(Hit(*pair) for pair in pairs))
 
 
 WRONG = {
@@ -30,6 +34,11 @@ WRONG = {
     "infinite": (PAIR, scored((-1.0, 1), (-float("inf"), 1)), "log-probability -inf"),
     "above 0": (PAIR, scored((-1.0, 1), (0.5, 1)), "log-probability 0.5"),
     "no tokens": (PAIR, scored((-1.0, 1), (-1.0, 0)), "over 0 tokens"),
+    "too many passages": (FOUND, ranked(("a", 2.0), ("b", 1.0), ("c", 0.0)), "3 passages where 2 were asked for"),
+    "a passage twice": (FOUND, ranked(("a", 2.0), ("a", 1.0)), "a passage twice"),
+    "no score": (FOUND, ranked(("a", float("nan"))), "the score nan"),
+    "another order": (FOUND, ranked(("a", 1.0), ("b", 2.0)), "'b' a better score than the one before"),
+    "no id": (FOUND, ranked((3, 1.0)), "where a passage belongs"),
     "text for a number": (PAIR, scored((-1.0, 1), ("-1", 1)), "log-probability -1"),
 }
 

@@ -13,6 +13,7 @@ from kshot.records import (
     Failed,
     Generate,
     Generated,
+    Hit,
     Likelihood,
     Loglik,
     Ranking,
@@ -68,8 +69,26 @@ def sound(request: Request, response: Response, where: str) -> Response:
         raise BackendError(f"it answered a {asked} request with {type(response).__name__}", where=where)
     if isinstance(response, Scored) and isinstance(request, Loglik):
         return _sound_scores(request, response, where)
+    if isinstance(response, Ranking) and isinstance(request, Search):
+        return _sound_ranking(request, response, where)
     if isinstance(response, Generated):
         return _sound_text(response, where)
+    return response
+
+
+def _sound_ranking(request: Search, response: Ranking, where: str) -> Ranking:
+    hits = response.hits
+    if len(hits) > request.k:
+        raise BackendError(f"it gave {len(hits)} passages where {request.k} were asked for", where=where)
+    for number, hit in enumerate(hits):
+        if not isinstance(hit, Hit) or type(hit.id) is not str:
+            raise BackendError(f"it gave {hit!r:.60} where a passage belongs", where=where)
+        if not _is_number(hit.score, Real) or not math.isfinite(hit.score):
+            raise BackendError(f"it gave passage {hit.id!r} the score {hit.score}", where=where)
+        if number and hit.score > hits[number - 1].score:
+            raise BackendError(f"it gave passage {hit.id!r} a better score than the one before it", where=where)
+    if len({hit.id for hit in hits}) < len(hits):
+        raise BackendError("it gave a passage twice", where=where)
     return response
 
 
