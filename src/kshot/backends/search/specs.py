@@ -197,7 +197,10 @@ def _hybrid(rest: str, options: Options) -> Engine:
         except ValueError:
             raise UsageError(f"the weight of {text!r} is {weight!r}; it must be a number", where=spec) from None
         engines.append(engine_of(text + "".join(f",{n}={v}" for n, v in reversed(given.items())), options))
-    return Hybrid(engines, fusion=fusion, weights=weights)
+    made = Hybrid(engines, fusion=fusion, weights=weights)
+    if not rest:
+        made.name = "hybrid"  # tables call it as it was written; its fingerprint tells the parts
+    return made
 
 
 def _replay(rest: str, options: Options) -> Engine:  # noqa: ARG001 - a recording has no options
@@ -220,7 +223,7 @@ ENGINES: dict[str, Entry] = {
     "late": Entry("late[:MODEL][,OPTIONS]", "a vector a token, compared one by one (MaxSim)", "dense", _late),
     "hybrid": Entry(
         "hybrid[:zscore|rrf|minmax][:ENGINE[,weight=…]+ENGINE…]",
-        "several engines' scores added; alone it is bm25+dense+late",
+        "several engines' scores added; alone it is bm25,stem=english+dense+late",
         "search,dense",
         _hybrid,
     ),

@@ -99,7 +99,7 @@ class _TantivyIndex:
         if among is not None:
             must = self._tantivy.Occur.Must
             asked = self._tantivy.Query.boolean_query([(must, self._within(among)), (must, asked)])
-        limit = k + 16
+        limit = k + 1  # the more are wanted, the fewer passages tantivy can pass by
         while True:
             hits = self._searcher.search(asked, limit, count=False).hits
             # all that are as good as the k-th must be in sight: the lower position goes first
