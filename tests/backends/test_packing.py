@@ -12,7 +12,7 @@ transformers = pytest.importorskip("transformers")
 
 from kshot.backends import hf_encoding, hf_packing  # noqa: E402
 from kshot.backends.hf_encoding import Encoded, Encoder, alike  # noqa: E402
-from kshot.backends.hf_packing import Pace  # noqa: E402
+from kshot.backends.hf_pace import Pace  # noqa: E402
 from kshot.backends.hf_trie import Item, Seen, common, grown  # noqa: E402
 from kshot.backends.transformers import Transformers  # noqa: E402
 from kshot.errors import BackendError, UsageError  # noqa: E402
@@ -168,9 +168,10 @@ def test_out_of_memory_while_writing_halves_the_batch(folder, monkeypatch):
 def test_the_pace_is_found_on_real_work():
     pace = Pace("cpu")
     costs = {128: 3.0, 256: 2.0, 512: 1.0}
-    for _ in range(6):
+    for _ in range(9):
         size, trial = pace.choose(0, 100_000)
         assert trial
+        pace.begin(0, size)
         pace.timed(0, size, costs[size] * size)
     assert pace.choose(0, 100_000) == (512, False)
     assert pace.choose(1000, 100) == (256, False)
