@@ -126,7 +126,7 @@ def evaluate(
     settings = settings_from(options)
     datasets = _listed(dataset)
     sources = [source_of(spec, settings) for spec in datasets]
-    models = _listed(model) if model is not None else _models_in(sources, settings)
+    models = list(dict.fromkeys(_listed(model))) if model is not None else _models_in(sources, settings)
     settings = _judged(settings, sources)
     identity = {
         "models": [spec if isinstance(spec, str) else spec.name for spec in models],

@@ -18,7 +18,7 @@ RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation", "first_token", "a
 
 
 LOOKUP, GENERATION, MODEL = "token lookup (-d lookup)", "generation", "the model"
-PASSAGES = "passage search (-d handbook, fastbook, beir, trec)"
+PASSAGES = "passage search (-d handbook, passages, fastbook, beir, trec)"
 SERVERS = "servers (openai:, anthropic:)"
 
 

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from kshot.backends import hf_encoding, hf_packing  # noqa: E402
+from kshot.backends import hf_computing, hf_encoding, hf_forest, hf_packing  # noqa: E402
 from kshot.backends.hf_encoding import Encoded, Encoder, alike  # noqa: E402
 from kshot.backends.hf_pace import Pace  # noqa: E402
 from kshot.backends.hf_trie import Item, Seen, common, grown  # noqa: E402
@@ -244,6 +244,76 @@ def test_what_the_configuration_hides_comes_out_in_the_trial(folder, monkeypatch
     assert any("fails (ValueError: no such mask)" in note for note in backend.notes)
 
 
+# ---- small trees side by side ----
+
+
+@pytest.mark.parametrize("even", [True, False])
+def test_planting_keeps_every_path(even):
+    rng = random.Random(5)
+    planted_ones = 0
+    for _ in range(100):
+        stem = [9] * rng.choice([0, 0, 1])
+        texts = [[*stem, *(rng.randrange(5) for _ in range(rng.randint(2, 60)))] for _ in range(rng.randint(2, 40))]
+        items = [Item(np.array(text, np.int32), max(len(text) - 3, len(stem))) for text in texts]
+        trie = hf_forest.planted(grown(items), 70, even=even)
+        planted_ones += bool(len(trie.rows))
+        for item, nodes in zip(items, trie.nodes, strict=True):
+            last = int(nodes[-1])
+            path = [j for j in range(last + 1) if trie.ends[j] > last]
+            assert trie.tokens[path].tolist() == item.tokens.tolist()
+            assert path[item.first :] == nodes.tolist()
+        for at in range(len(trie.rows) - 1):
+            first, last = trie.rows[at : at + 2]
+            batch = hf_forest.batch_of(trie, at, at + 1)
+            assert batch.tokens.shape[1] % 8 == 0 or even
+            for place, column in zip(range(first, last), batch.where.tolist(), strict=True):
+                path = [j for j in range(column + 1) if batch.ends[0, j] > column]
+                assert batch.depths[0, path].tolist() == list(range(len(path)))
+                assert batch.tokens[0, path[-1]] == trie.tokens[place]
+    assert planted_ones > 30
+
+
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("ahead", [0, 2])
+def test_small_trees_are_computed_in_batches(folder, monkeypatch, even, ahead):
+    requests = [Loglik(Prompt(f"{number} {QUESTIONS[number % 5]}"), OPTIONS) for number in range(30)]
+    expected = ask_all(Transformers(str(folder), device="cpu", batch_size=1), requests)
+    backend = Transformers(str(folder), device="cpu")
+    packer = backend._computer._packer
+    packer.ahead = ahead
+    plant, sizes, forward = hf_forest.planted, [], backend._model.forward
+    monkeypatch.setattr(hf_computing, "planted", lambda trie, _widest, **_: plant(trie, 64, even=even))
+
+    def watched(*args, **options):
+        sizes.append(len(options["input_ids"]))
+        return forward(*args, **options)
+
+    monkeypatch.setattr(backend._model, "forward", watched)
+    for one, other in zip(ask_all(backend, requests), expected, strict=True):
+        for a, b in zip(one.likelihoods, other.likelihoods, strict=True):
+            assert (a.tokens, a.logprob) == (b.tokens, pytest.approx(b.logprob, abs=1e-4))
+    assert max(sizes) > 1
+    assert not backend._computer.under_way
+
+
+def test_out_of_memory_halves_the_batch_of_trees(folder, monkeypatch):
+    requests = [Loglik(Prompt(f"{number} {QUESTIONS[number % 5]}"), OPTIONS) for number in range(30)]
+    expected = ask_all(Transformers(str(folder), device="cpu"), requests)
+    backend = Transformers(str(folder), device="cpu")
+    backend._computer  # noqa: B018 - the trial is not to be disturbed
+    forward = backend._model.forward
+
+    def tight(*args, **options):
+        if len(options["input_ids"]) > 3:
+            raise torch.OutOfMemoryError("no room")
+        return forward(*args, **options)
+
+    monkeypatch.setattr(backend._model, "forward", tight)
+    for one, other in zip(ask_all(backend, requests), expected, strict=True):
+        for a, b in zip(one.likelihoods, other.likelihoods, strict=True):
+            assert a.logprob == pytest.approx(b.logprob, abs=1e-4)
+
+
 # ---- the shared text once ----
 
 
@@ -255,18 +325,17 @@ def whole_of(core):
     return whole
 
 
-def test_texts_that_begin_alike_are_encoded_as_if_alone(monkeypatch):
-    monkeypatch.setattr(hf_encoding, "_CHECKED", 10**9)
+def test_texts_that_begin_alike_are_encoded_as_if_alone():
     whole = whole_of(tokenizer_of(bos=False).backend_tokenizer)
-    encoder, rng, spared = Encoder(whole), random.Random(4), 0
-    encoder._count = 10**6 + 1  # so that no check repairs what would be wrong
+    rng, spared = random.Random(4), 0
     pieces = ["hello", " the answer", "\n\n", "  ", "日本", "🙂", "é", "aaaa", " 12", "…", "hel", "lo", "A. B"]
     for _ in range(400):
         left = "".join(rng.choices(pieces, k=rng.randint(40, 90)))
         known = whole(left)
         text = left[: rng.randint(0, len(left))] + "".join(rng.choices(pieces, k=rng.randint(0, 9)))
-        found = encoder._seamed(known, text)
-        if found is not None:
+        edge = hf_encoding._edge(known, text)
+        found = edge and hf_encoding._joined(known, text, edge, whole(text[edge[1] :]))
+        if found:
             spared += 1
             assert found.ids.tolist() == whole(text).ids.tolist(), text
             assert found.ends.tolist() == whole(text).ends.tolist(), text
@@ -278,7 +347,9 @@ def test_an_encoding_that_depends_on_far_away_text_is_not_trusted():
         ids = np.array([ord(letter) + len(text) % 2 * (letter == "z") for letter in text], np.int32)
         return Encoded(text, ids, np.arange(1, len(text) + 1))
 
-    encoder = Encoder(odd)
+    encoder = Encoder(lambda texts: [odd(text) for text in texts])
     known = odd("a" * 200)
-    assert encoder.extended(known, "a" * 200 + "z").ids.tolist() == odd("a" * 200 + "z").ids.tolist()
+    texts = ["a" * 200 + "z" * count for count in range(9)]
+    for one, text in zip(encoder.extended([(known, text) for text in texts]), texts, strict=True):
+        assert one.ids.tolist() == odd(text).ids.tolist()
     assert not encoder._trusted

@@ -78,6 +78,7 @@ def _run(parsed: argparse.Namespace) -> int:
     from kshot.api import evaluate
     from kshot.cli.options import options_of
     from kshot.cli.progress import Progress
+    from kshot.passages import is_passages
 
     options = options_of(parsed)
     models, datasets = parsed.model, [*parsed.config, *(parsed.dataset or ())]
@@ -86,7 +87,8 @@ def _run(parsed: argparse.Namespace) -> int:
         if other is not None:
             raise UsageError(f"{flag(other)} is for a dataset, and none is named", hint="Add -d NAME.")
         datasets, options = _STARTERS, STARTER | options
-    out = parsed.out or _default_folder(models or ["config" if parsed.config else "embedded"], datasets, options)
+    usual = "config" if parsed.config else "fts5" if is_passages(datasets[0]) else "embedded"
+    out = parsed.out or _default_folder(models or [usual], datasets, options)
     with Progress() as progress:
         result = evaluate(models, datasets, out=out, reuse=parsed.reuse, watcher=progress, **options)
     return _show(result, as_json=parsed.json)
@@ -238,7 +240,8 @@ def _default_folder(models: Sequence[str], datasets: Sequence[str], options: dic
 
     identity = [models, datasets, settings_from(options).identity()]
     mark = hashlib.blake2b(json.dumps(identity).encode(), digest_size=4).hexdigest()
-    words = [re.split(r"[/:]", text.rstrip("/"))[-1] or text for text in (datasets[0], models[0])]
+    named = [text.partition("@http")[0] for text in (datasets[0], models[0])]
+    words = [re.split(r"[/:]", text.rstrip("/"))[-1] or text for text in named]
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip("-.")
     return f"runs/{slug[:60]}-{mark}"
 

@@ -84,6 +84,8 @@ def ceiling_card(benchmark: Benchmark, corpus: Corpus, measures: Sequence[str]) 
 def question_card(benchmark: Benchmark, corpus: Corpus, number: str) -> dict[str, Any]:
     """Give all there is to one question: its answer by components, their quotes, and the passages that hold them."""
     sample = next((each for each in benchmark.samples if each.id == number), None)
+    if benchmark.graded:
+        raise UsageError(f"{benchmark.name} has graded passages: there are no components to show")
     if sample is None or not isinstance(sample.target, Evidence):
         some = ", ".join(each.id for each in benchmark.samples[:5])
         raise UsageError(f"{benchmark.name} has no question {number!r}", hint=f"It has: {some}, …")
@@ -112,4 +114,12 @@ def _why(sample: str, component: int, missing: Any) -> str:
 
 def where_of(within: str | None) -> Callable[[Sample], Where]:
     """Give the filter of a question: the passages that share this field with it."""
-    return lambda sample: () if within is None else ((within, str(sample.fields[within])),)
+
+    def where(sample: Sample) -> Where:
+        if within is None:
+            return ()
+        if within not in sample.fields:
+            raise UsageError(f"questions have no field {within!r}", hint=f"They have: {', '.join(sample.fields)}.")
+        return ((within, str(sample.fields[within])),)
+
+    return where

@@ -17,6 +17,8 @@ from kshot.passages.questions import QuestionSet, chapters, read_questions
 RECIPE = "sentence:500/64,parts=2"
 """How the published results cut the chapters."""
 
+OWN_CHUNKS = "recursive:500/64"
+
 HANDBOOK = Path(__file__).parent / "handbook"
 HANDBOOK_CHUNKS = "headings:200,tokenizer=words"
 
@@ -26,7 +28,12 @@ _NUMBER = re.compile(r"\d+")
 
 
 def fastbook(
-    data: Sequence[str] | None, *, kinds: Sequence[str] = ("all",), only: Sequence[str] = (), name: str = "fastbook"
+    data: Sequence[str] | None,
+    *,
+    kinds: Sequence[str] = ("all",),
+    only: Sequence[str] = (),
+    name: str = "fastbook",
+    chunker: str = RECIPE,
 ) -> Benchmark:
     """Read a benchmark of this format from ``data``: a folder, file or URL, or ``questions=…`` and ``documents=…``."""
     notes: list[str] = []
@@ -37,7 +44,14 @@ def fastbook(
         )
     documents = read_documents(documents_at, until=_QUESTIONNAIRE, note=notes.append)
     found = _benchmark(name, read_questions(questions_at), documents, kinds=kinds, only=only)
-    return replace(found, chunker=RECIPE, notes=(*notes, *found.notes))
+    return replace(found, chunker=chunker, notes=(*notes, *found.notes))
+
+
+def own(data: Sequence[str] | None, *, kinds: Sequence[str] = ("all",), only: Sequence[str] = ()) -> Benchmark:
+    """Read anyone's benchmark of this format; it is called as its folder is."""
+    given = Path((data or ["passages"])[0].partition("=")[2] or (data or ["passages"])[0])
+    name = given.parent.name if given.suffix else given.name
+    return fastbook(data, kinds=kinds, only=only, name=name or "passages", chunker=OWN_CHUNKS)
 
 
 def handbook(*, kinds: Sequence[str] = ("all",), only: Sequence[str] = ()) -> Benchmark:

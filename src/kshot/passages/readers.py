@@ -6,6 +6,7 @@ import codecs
 import importlib
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,11 @@ def _source(cell: Any, where: str) -> str:
 
 
 def _pdf(raw: bytes, file: Path, remark: Remark) -> str:
-    """The text of each page, with a form feed between them."""
+    """The text of each page, with a form feed between them.
+
+    Lines are joined, for they are the page's and not the text's: a quote that someone copies has a space where the page
+    breaks a line, and no hyphen where it breaks a word.
+    """
     try:
         pypdf: Any = importlib.import_module("pypdf")
     except ImportError as exc:
@@ -115,7 +120,7 @@ def _pdf(raw: bytes, file: Path, remark: Remark) -> str:
     try:
         reader = pypdf.PdfReader(io.BytesIO(raw))
         locked = reader.is_encrypted and not reader.decrypt("")
-        pages = [] if locked else [page.extract_text().replace("\0", "") for page in reader.pages]
+        pages = [] if locked else [_unwrapped(page.extract_text().replace("\0", "")) for page in reader.pages]
     except Exception as exc:  # a broken file can break any part of the library
         raise DataError(f"this PDF cannot be read: {type(exc).__name__}: {exc}", where=str(file)) from exc
     if locked:
@@ -124,3 +129,9 @@ def _pdf(raw: bytes, file: Path, remark: Remark) -> str:
     if blank:
         remark(f"{blank} of its {len(pages)} pages have no text (scanned pages need OCR first)")
     return "\f".join(pages)
+
+
+def _unwrapped(page: str) -> str:
+    """Join the lines of a page; blank lines stay."""
+    whole = re.sub(r"(?<=[^\W\d_])-\n(?=[a-z])", "", page)
+    return re.sub(r"[ \t]*(?<!\n)\n(?!\s*\n)[ \t]*", " ", whole)

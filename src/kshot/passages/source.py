@@ -11,12 +11,14 @@ from kshot.corpus import Corpus
 from kshot.errors import UsageError
 from kshot.methods.search import Grounded, rag, search
 from kshot.metrics import F1, Em, GPTEval
+from kshot.metrics.ceiling import lost
 from kshot.metrics.evidence import AnswerComponents, Judge
 from kshot.metrics.measures import Measure, parse_measure
 from kshot.metrics.qrels import Relevance
 from kshot.passages.benchmark import Benchmark
+from kshot.passages.card import where_of
 from kshot.passages.chunkers import Chunker, chunker
-from kshot.passages.fastbook import fastbook, handbook
+from kshot.passages.fastbook import fastbook, handbook, own
 from kshot.passages.graded import beir, trec
 from kshot.passages.prompts import answer_prompt, query_prompt
 from kshot.passages.queries import read_queries
@@ -29,12 +31,14 @@ from kshot.task import Scorer, Task
 NAMES = {
     "handbook": "Questions about kshot's own documentation, with evidence: the benchmark in the box.",
     "fastbook": "Questions with verbatim evidence in fastbook-benchmark's format (--data FOLDER_OR_URL).",
+    "passages": "Your own documents and questions, in the same format (--data FOLDER_OR_URL).",
     "beir": "A BEIR folder: corpus.jsonl, queries.jsonl, qrels/ (--data FOLDER).",
     "trec": "TREC files (--data topics=FILE --data qrels=FILE --data corpus=FILE).",
 }
 EVIDENCE = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
 GRADED = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")
 _READ = 5
+_QUICKLY = 2_000_000
 _DEEPEST = 1000
 
 
@@ -75,6 +79,8 @@ class PassagesSource:
                 found = handbook(kinds=kinds, only=self._parts)
             case "fastbook":
                 found = fastbook(settings.data, kinds=kinds, only=self._parts)
+            case "passages":
+                found = own(settings.data, kinds=kinds, only=self._parts)
             case "beir":
                 found = beir(settings.data, *self._parts[:1])
             case _:
@@ -129,17 +135,31 @@ class PassagesSource:
         labels: dict[str, Any] = {"benchmark": benchmark.name, "passages": len(corpus)}
         if cutter is not None:
             labels["chunks"] = str(cutter)
+        if settings.method == "rag":
+            labels["search"] = settings.search or "fts5"
         return Task(
             f"{benchmark.name}@{cutter}" if several else benchmark.name,
             samples,
             template=_request(benchmark.within, k),
             method=self._method(corpus, settings, rewrite),
             metrics=_metrics(benchmark, judge, measures, settings),
-            notes=benchmark.notes,
+            notes=(*benchmark.notes, *self._out_of_reach(benchmark, samples, judge)),
             facts={**benchmark.facts, "passages": len(corpus), "corpus": corpus.digest},
             labels=labels,
             corpus=corpus,
         )
+
+    def _out_of_reach(self, benchmark: Benchmark, samples: Sequence[Sample], judge: Judge) -> Iterator[str]:
+        """Say what no engine can find, where that is quickly found out."""
+        if benchmark.graded or judge.corpus is None or len(judge.corpus) * len(samples) > _QUICKLY:
+            return
+        missing = lost(judge, samples, lambda _: (), within=where_of(benchmark.within))
+        if missing.components:
+            count = sum(len(sample.fields["components"]) for sample in samples)
+            yield (
+                f"{len(missing.components)} of {count} components have quotes that no passage contains, and "
+                f"{len(missing.empty)} have no quote: kshot passages ceiling tells which"
+            )
 
     def _method(
         self, corpus: Corpus, settings: Settings, rewrite: Callable[[Sample], Any] | None
@@ -167,14 +187,10 @@ def depth(corpus: Corpus, measures: Sequence[Measure]) -> int:
 
 
 def _request(within: str | None, k: int) -> Callable[[Sample, Sequence[Sample]], Search]:
+    where = where_of(within)
+
     def template(sample: Sample, shots: Sequence[Sample]) -> Search:  # noqa: ARG001 - a search shows no examples
-        if within is None:
-            where: tuple[tuple[str, str], ...] = ()
-        elif within in sample.fields:
-            where = ((within, str(sample.fields[within])),)
-        else:
-            raise UsageError(f"questions have no field {within!r}", hint=f"They have: {', '.join(sample.fields)}.")
-        return Search(sample.fields.get("query", sample.fields["question"]), k, where, topic=sample.id)
+        return Search(sample.fields.get("query", sample.fields["question"]), k, where(sample), topic=sample.id)
 
     return template
 

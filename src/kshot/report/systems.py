@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,8 +16,12 @@ Row = dict[str, Any]
 _SHOWN = ("AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "nDCG@10", "R@100", "RR@10")
 """What the table shows of the default measures; ``summary.json`` has them all."""
 
-_WIDEST = 6
 _FEW = 3
+_NARROWEST = 12
+_WIDEST = 4
+"""Figures with intervals that stand side by side on a terminal; more of them stand without."""
+
+_LEADING = re.compile(r"(?<!\d)0(?=\.)")
 
 
 def systems_tables(rows: Sequence[Row]) -> Iterator[Table]:
@@ -30,7 +35,7 @@ def shown_of(rows: Sequence[Row]) -> list[str]:
     """Choose the measures to show: all, or the main ones where there are many."""
     metrics = list(dict.fromkeys(row["metric"] for row in rows))
     main = [metric for metric in metrics if metric in _SHOWN]
-    return main if main and len(metrics) > _WIDEST else metrics
+    return main if len(main) == _FEW and len(metrics) > _FEW else metrics
 
 
 def _table(name: str, rows: Sequence[Row], metrics: Sequence[str]) -> Table:
@@ -41,10 +46,10 @@ def _table(name: str, rows: Sequence[Row], metrics: Sequence[str]) -> Table:
         box=None,
         pad_edge=False,
         header_style="bold",
-        title=Text(f"{name}: {count} questions, {_passages(rows)}", style="bold"),
+        title=Text(f"{name}: {_counted(count, 'question')}, {_passages(rows)}{_how(rows)}", style="bold"),
         title_justify="left",
     )
-    table.add_column("system", overflow="fold")
+    table.add_column("system", overflow="fold", min_width=_NARROWEST)
     if chunked:
         table.add_column("chunks", overflow="fold")
     for metric in metrics:
@@ -56,7 +61,8 @@ def _table(name: str, rows: Sequence[Row], metrics: Sequence[str]) -> Table:
     for model, chunks in dict.fromkeys((row["model"], row.get("chunks")) for row in rows):
         found = [cells.get((model, chunks, metric)) for metric in metrics]
         line: list[Text | str] = [Text(short(model)), *([str(chunks)] if chunked else [])]
-        line += [_cell(row, best[metric]) for row, metric in zip(found, metrics, strict=True)]
+        wide = len(metrics) <= _WIDEST - failed
+        line += [_cell(row, best[metric], wide=wide) for row, metric in zip(found, metrics, strict=True)]
         table.add_row(*line, *([str(max((row["failed"] for row in found if row), default=0))] if failed else []))
     return table
 
@@ -67,16 +73,29 @@ def _best(rows: Sequence[Row], metric: str) -> float | None:
 
 def _passages(rows: Sequence[Row]) -> str:
     counts = sorted({row["passages"] for row in rows})
-    return f"{counts[0]:,} passages" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,} passages"
+    return _counted(counts[0], "passage") if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,} passages"
 
 
-def _cell(row: Row | None, best: float | None) -> Text:
+def _how(rows: Sequence[Row]) -> str:
+    """What all systems have in common: the cut, and the engine that searches for a model that reads."""
+    cuts = {row.get("chunks") for row in rows} - {None}
+    by = {row.get("search") for row in rows} - {None}
+    cut = f", cut by {next(iter(cuts))}" if len(cuts) == 1 else ""
+    return cut + (f", found by {next(iter(by))}" if by else "")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("s" if count != 1 else "")
+
+
+def _cell(row: Row | None, best: float | None, *, wide: bool) -> Text:
     if row is None or row["value"] is None:
         return Text("–")
     digits = 1 if row["value"] > 1 or (row["ci95"] or [0, 0])[1] > 1 else 3
     figure = Text(f"{row['value']:.{digits}f}", style="bold" if row["value"] == best else "")
-    if row["ci95"] is not None:
-        figure.append(f" {row['ci95'][0]:.{digits}f}–{row['ci95'][1]:.{digits}f}".replace("0.", "."), style="dim")
+    if row["ci95"] is not None and wide:
+        low, high = (_LEADING.sub("", f"{end:.{digits}f}") for end in row["ci95"])
+        figure.append(f" {low}–{high}", style="dim")
     return figure
 
 
@@ -126,5 +145,7 @@ def _listed(rows: Sequence[Row]) -> str:
 
 def _against(row: Row) -> str:
     digits = 3 if abs(row["difference"]) <= 1 and abs((row["ci95"] or [0])[-1]) <= 1 else 1
-    between = "" if row["ci95"] is None else f", 95 %: {row['ci95'][0]:+.{digits}f} to {row['ci95'][1]:+.{digits}f}"
+    # adding 0 turns a rounded -0.0 into 0.0
+    ends = [round(end, digits) + 0.0 for end in row["ci95"] or ()]
+    between = f", 95 %: {ends[0]:+.{digits}f} to {ends[1]:+.{digits}f}" if ends else ""
     return f"{_named(row['other'])} ({row['difference']:+.{digits}f}{between}, sign test p {row['p']:.2g})"

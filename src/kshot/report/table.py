@@ -71,6 +71,9 @@ def short(model: str) -> str:
     kind, colon, rest = model.partition(":")
     if kind == "replay" and "#" in rest:
         return rest.rpartition("#")[2]
+    if kind in {"openai", "anthropic"}:
+        model_name, at, place = rest.partition("@")
+        return f"{kind}:{model_name}{at}{place.partition('://')[2].partition('/')[0]}"
     return f"{kind}{colon}{rest.rstrip('/').rsplit('/', 1)[-1]}"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kshot.backends.search.store import Store
 from kshot.corpus import Corpus
+from kshot.errors import BackendError
 from kshot.records import Hit, Ranking, Request, Response, Search
 from kshot.task import Backend, Waiting
 
@@ -93,7 +94,14 @@ class _Searching:
             yield from ((request, Ranking(())) for request in requests)
             return
         found = self._index.search([request.query for request in requests], k, among)
+        if len(found) != len(requests):
+            raise BackendError(f"it gave {len(found)} rankings for {len(requests)} queries", where=self.name)
+        allowed = range(len(passages)) if among is None else frozenset(among)
         for request, (positions, scores) in zip(requests, found, strict=True):
+            if len(positions) != len(scores):
+                raise BackendError(f"it gave {len(positions)} positions with {len(scores)} scores", where=self.name)
+            if (wrong := next((at for at in positions if at not in allowed), None)) is not None:
+                raise BackendError(f"it gave position {wrong!r}, which it was not to search", where=self.name)
             pairs = zip(positions, scores, strict=True)
             yield request, Ranking(tuple(Hit(passages[at].id, float(score)) for at, score in pairs))
 
