@@ -292,13 +292,17 @@ def export_passages(run: str | Path, out: str | Path) -> Iterator[Path]:
     settings = settings_from(dict(spec.get("options", {})))
     sources = [source_of(label, settings) for label in spec["identity"]["datasets"]]
     found = Result([], [], Path(run).expanduser()).samples
-    tasks = [task for source in sources if isinstance(source, PassagesSource) for task in source.tasks(settings)]
+    facts = next(iter(spec.get("tasks", {}).values()), None)
+    passages = [source for source in sources if isinstance(source, PassagesSource)]
+    tasks = [task for source in passages for task in source.tasks(settings, None, facts)]
     if not tasks or settings.method == "rag":
         raise RunError("this run searched no passages", where=str(run), hint="Export a run of search engines.")
     for task in tasks:
         folder = Path(out).expanduser() / re.sub(r"[^A-Za-z0-9._-]+", "-", task.name)
         yield from export_benchmark(task, folder)
         rows = [row for row in found if row["task"] == task.name and "failed" not in row]
+        if not rows:
+            raise RunError(f"the run holds no ranking for {task.name}", where=str(run))
         for model in dict.fromkeys(row["model"] for row in rows):
             path = folder / f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', model)}.trec"
             with path.open("w", encoding="utf-8") as file:

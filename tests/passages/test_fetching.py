@@ -61,6 +61,25 @@ def test_what_is_not_there(site):
         local(f"{url}/nothing.json")
 
 
+def test_a_listing_cannot_leave_its_folder(site, tmp_path):
+    folder, url = site
+    (folder / "evil").mkdir()
+    (folder / "evil" / "index.html").write_text(
+        '<a href="sub/..%2f..%2f..%2f..%2fESCAPED/">x</a><a href="..%2fx.md">y</a>'
+    )
+    with pytest.raises(DataError, match="nothing was found"):
+        local(f"{url}/evil/")
+    assert not list(tmp_path.rglob("*ESCAPED*"))
+
+
+def test_a_broken_archive_is_refused_and_not_kept(site):
+    folder, url = site
+    (folder / "half.zip").write_bytes(b"PK half of one")
+    for _ in range(2):
+        with pytest.raises(DataError, match="no whole archive"):
+            local(f"{url}/half.zip")
+
+
 def test_an_archive_cannot_leave_its_folder(site):
     import zipfile
 

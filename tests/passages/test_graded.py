@@ -68,6 +68,9 @@ def test_qrels_are_written_as_they_are_read(tmp_path):
     [
         ("1 0 a\n1 0 b x\n", "no judgement"),
         ("1 0 a 1\n1 0 a 2\n", "judged twice"),
+        ("1 0 a 4294967297\n", "no judgement"),
+        ("1 0 a 2000\n", "above 1000"),
+        ("1 0 a \u0661\n", "no judgement"),
         ("", "no judgements"),
         ("query-id\tcorpus-id\tscore\n", "no judgements"),
     ],
@@ -93,3 +96,28 @@ def test_bad_collections(tmp_path):
         trec(["topics=x"])
     with pytest.raises(UsageError, match="needs one folder"):
         beir(None)
+
+
+@pytest.mark.parametrize(
+    ("topics", "docs", "message"),
+    [
+        ("<top><num> 1 <title> a </top><top><num> 1 <title> b </top>", "<DOC><DOCNO>d</DOCNO>x</DOC>", "there twice"),
+        ("<top><num> 1 <title> a </top>", "<DOC><DOCNO>d</DOCNO>x <DOC><DOCNO>e</DOCNO>y</DOC>", "not closed"),
+        ("<top><num> 1 <title> a </top>", "<DOC><DOCNO> </DOCNO>x</DOC>", "no <DOCNO>"),
+        ("<top><num> 1 <title> </top>", "<DOC><DOCNO>d</DOCNO>x</DOC>", "text of query 1 is empty"),
+    ],
+)
+def test_bad_trec_files(tmp_path, topics, docs, message):
+    (tmp_path / "t").write_text(topics, encoding="utf-8")
+    (tmp_path / "d").write_text(docs, encoding="utf-8")
+    (tmp_path / "q").write_text("1 0 d 1\n", encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        trec([f"topics={tmp_path}/t", f"qrels={tmp_path}/q", f"corpus={tmp_path}/d"])
+
+
+def test_signs_that_are_no_tags_stay(tmp_path):
+    (tmp_path / "t").write_text("<top><num> 1 <title> a </top>", encoding="utf-8")
+    (tmp_path / "d").write_text("<DOC><DOCNO>d</DOCNO>if a < b and <b>c</b> > d</DOC>", encoding="utf-8")
+    (tmp_path / "q").write_text("1 0 d 1\n", encoding="utf-8")
+    found = trec([f"topics={tmp_path}/t", f"qrels={tmp_path}/q", f"corpus={tmp_path}/d"])
+    assert found.passages[0].text == "if a < b and c > d"

@@ -85,6 +85,7 @@ def broken(**changes):
         (broken(scoring_type="fuzzy"), "scoring_type 'fuzzy'"),
         (broken(explicit_context="maybe"), "explicit_context is 'maybe'"),
         (broken(question_context=[3]), "question_context holds int"),
+        (broken(question_context=5), "question_context is int"),
         ([], "a question must be an object"),
     ],
 )

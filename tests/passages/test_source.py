@@ -170,6 +170,15 @@ def test_another_text_is_another_corpus(book, tmp_path):
     assert (tmp_path / "run" / "journal.jsonl").stat().st_size > before
 
 
+def test_a_run_is_not_scored_again_on_other_documents(book, tmp_path):
+    run(book, out=tmp_path / "run")
+    body = (tmp_path / "run" / "summary.json").read_bytes()
+    (book / "chapters" / "chapter_2.md").write_text(CHAPTERS["2"].replace("hard", "soft"), encoding="utf-8")
+    with pytest.raises(RunError, match="its documents have changed"):
+        kshot.score(tmp_path / "run")
+    assert (tmp_path / "run" / "summary.json").read_bytes() == body
+
+
 def test_exported_runs_score_the_same_elsewhere(book, tmp_path):
     ir_measures = pytest.importorskip("ir_measures")
     from kshot.api import export_passages

@@ -81,9 +81,13 @@ def _chunks(parsed: argparse.Namespace) -> int:
 
 def _export(parsed: argparse.Namespace) -> int:
     from kshot.api import export_passages
+    from kshot.errors import RunError
 
-    for path in export_passages(parsed.run, parsed.out):
-        print(path)
+    try:
+        for path in export_passages(parsed.run, parsed.out):
+            print(path)
+    except OSError as exc:
+        raise RunError(f"nothing can be written there: {exc.strerror or exc}", where=str(parsed.out)) from exc
     return 0
 
 

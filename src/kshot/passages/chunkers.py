@@ -88,7 +88,8 @@ class Chunker:
         """Cut a text into chunks, in its order; together they hold all of it but white space."""
         count = tokenizer(self.tokenizer).count
         cut = KINDS[self.name].cut
-        bounds = [part * len(text) // self.parts for part in range(self.parts + 1)]
+        parts = min(self.parts, max(1, len(text)))
+        bounds = [part * len(text) // parts for part in range(parts + 1)]
         return [
             Chunk(piece, None if start is None else begin + start, count(piece), section)
             for begin, end in pairwise(bounds)

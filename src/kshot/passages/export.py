@@ -36,7 +36,7 @@ def export_benchmark(task: Task[Any], folder: Path) -> Iterator[Path]:
     yield _lines(folder / "queries.jsonl", queries)
     table = folder / "qrels" / "test.tsv"
     rows = [f"{topic}\t{passage}\t{grade}\n" for topic, held in grades.items() for passage, grade in held.items()]
-    table.write_text("query-id\tcorpus-id\tscore\n" + "".join(rows), encoding="utf-8")
+    table.write_text("query-id\tcorpus-id\tscore\n" + "".join(rows), encoding="utf-8", errors="surrogatepass")
     yield table
     write_qrels(folder / "qrels.trec", grades)
     yield folder / "qrels.trec"

@@ -145,10 +145,11 @@ def _by_chapter(documents: Sequence[Document], asked: Sequence[str]) -> list[Doc
             )
         kept.setdefault(chapter, document)
     if (missing := next((chapter for chapter in asked if chapter not in kept), None)) is not None:
+        some = ", ".join(document.name for document in documents[:8])
         raise DataError(
             f"chapter {missing} is asked about, and no document is it",
             where=documents[0].path if documents else "",
-            hint="A document's name, or the first number in it, says which chapter it is.",
+            hint=f"A document's name, or the first number in it, says which chapter it is; there are: {some}.",
         )
     return [replace(document, name=chapter) for chapter, document in kept.items()]
 

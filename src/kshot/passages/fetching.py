@@ -9,6 +9,8 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
+import zlib
+from http.client import HTTPException
 from pathlib import Path
 from urllib.error import URLError
 from urllib.parse import unquote, urljoin, urlsplit
@@ -18,6 +20,7 @@ from kshot.errors import DataError
 
 _TIMEOUT = 60
 _DEEP = 3
+_ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 _LINK = re.compile(r"""href=["']([^"'?#]+)["']""", re.IGNORECASE)
 
 
@@ -34,8 +37,11 @@ def local(given: str | Path) -> Path:
     root = Path(base).expanduser() / "downloads"
     final = root / hashlib.blake2b(given.encode(), digest_size=12).hexdigest()
     if not final.is_dir():
-        root.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=".fetching.", dir=root))
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            fresh = Path(tempfile.mkdtemp(prefix=".fetching.", dir=root))
+        except OSError as exc:
+            raise DataError(f"nothing can be kept there: {exc}", where=str(root), hint="Set KSHOT_CACHE.") from exc
         try:
             _fetch(given, fresh)
             if not final.is_dir():
@@ -56,6 +62,8 @@ def _fetch(url: str, folder: Path) -> None:
     file.write_bytes(body)
     if zipfile.is_zipfile(file) or tarfile.is_tarfile(file):
         _unpack(file, folder)
+    elif name.lower().endswith(_ARCHIVES):
+        raise DataError("this is no whole archive", where=url, hint="Fetch it again later, or look at it by hand.")
 
 
 def _fetch_listing(url: str, page: bytes, folder: Path, deep: int) -> None:
@@ -64,7 +72,8 @@ def _fetch_listing(url: str, page: bytes, folder: Path, deep: int) -> None:
     for link in dict.fromkeys(_LINK.findall(page.decode("utf-8", "replace"))):
         target = urljoin(base, link)
         rest = unquote(target.removeprefix(base))
-        if not target.startswith(base) or not rest or rest.startswith("."):
+        inside = (folder / rest).resolve().is_relative_to(folder.resolve()) if "\0" not in rest else False
+        if not target.startswith(base) or not rest or rest.startswith(".") or "\\" in rest or not inside:
             continue
         if rest.endswith("/"):
             if deep:
@@ -81,8 +90,9 @@ def _get(url: str) -> tuple[bytes, str]:
     try:
         with urlopen(Request(url, headers={"User-Agent": "kshot"}), timeout=_TIMEOUT) as reply:  # noqa: S310 - http(s) only, see is_url
             return reply.read(), str(reply.headers.get_content_type())
-    except (URLError, OSError, ValueError) as exc:
-        raise DataError(f"it cannot be fetched: {getattr(exc, 'reason', exc)}", where=url) from exc
+    except (URLError, HTTPException, OSError, ValueError) as exc:
+        why = getattr(exc, "reason", None) or str(exc) or repr(exc)
+        raise DataError(f"it cannot be fetched: {why}", where=url) from exc
 
 
 def _unpack(file: Path, folder: Path) -> None:
@@ -96,7 +106,7 @@ def _unpack(file: Path, folder: Path) -> None:
             with tarfile.open(file) as packed:
                 _inside(packed.getnames(), folder, file)
                 packed.extractall(folder, filter="data")
-    except (tarfile.TarError, zipfile.BadZipFile, OSError) as exc:
+    except (tarfile.TarError, zipfile.BadZipFile, OSError, RuntimeError, EOFError, zlib.error) as exc:
         raise DataError(f"the archive cannot be unpacked: {exc}", where=str(file)) from exc
     file.unlink()
 

@@ -21,7 +21,9 @@ _NUM = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
 _TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<|\Z)", re.DOTALL | re.IGNORECASE)
 _DOC = re.compile(r"<DOC>(.*?)</DOC>", re.DOTALL | re.IGNORECASE)
 _DOCNO = re.compile(r"<DOCNO>\s*(.*?)\s*</DOCNO>", re.DOTALL | re.IGNORECASE)
-_TAG = re.compile(r"<[^>]+>")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_HIGHEST = 1000
+"""No collection grades higher, and trec_eval's counts are those of small numbers."""
 
 
 def beir(data: Sequence[str] | None, split: str | None = None) -> Benchmark:
@@ -60,13 +62,15 @@ def read_qrels(path: str | Path) -> Grades:
         parts = line.split("\t") if "\t" in line else line.split()
         if not line.strip() or (number == 1 and parts[0] in {"query-id", "query_id"}):
             continue
-        if len(parts) not in {3, 4} or not re.fullmatch(r"-?\d+", parts[-1].strip()):
+        if len(parts) not in {3, 4} or not re.fullmatch(r"-?[0-9]{1,9}", parts[-1].strip()):
             raise DataError(
                 "this line is no judgement",
                 where=f"{path}:{number}",
                 hint="topic 0 document grade, or query-id corpus-id score.",
             )
         topic, document, grade = parts[0].strip(), parts[-2].strip(), int(parts[-1])
+        if grade > _HIGHEST:
+            raise DataError(f"the grade {grade} is above {_HIGHEST}", where=f"{path}:{number}")
         if grades.setdefault(topic, {}).setdefault(document, grade) != grade:
             raise DataError(f"{document} is judged twice for {topic}, and differently", where=f"{path}:{number}")
     if not grades:
@@ -77,13 +81,17 @@ def read_qrels(path: str | Path) -> Grades:
 def write_qrels(path: str | Path, grades: Mapping[str, Mapping[str, int]]) -> None:
     """Write grades in TREC's four columns."""
     lines = (f"{t} 0 {d} {g}\n" for t, judged in grades.items() for d, g in judged.items())
-    Path(path).write_text("".join(lines), encoding="utf-8")
+    Path(path).write_text("".join(lines), encoding="utf-8", errors="surrogatepass")
 
 
 def _graded(name: str, queries: Mapping[str, str], grades: Grades, passages: list[Passage]) -> Benchmark:
     """Join queries and grades: what is judged is evaluated; a judged query without text is an error."""
     if (unknown := next((topic for topic in grades if topic not in queries), None)) is not None:
-        raise DataError(f"query {unknown} is judged, and has no text", where=name)
+        raise DataError(
+            f"query {unknown} is judged, and has no text", where=name, hint="Add its text, or drop its judgements."
+        )
+    if (empty := next((topic for topic in grades if not queries[topic].strip()), None)) is not None:
+        raise DataError(f"the text of query {empty} is empty", where=name)
     held = {passage.id for passage in passages}
     lost = sum(grade > 0 and document not in held for judged in grades.values() for document, grade in judged.items())
     notes = (
@@ -145,7 +153,7 @@ def _identified(path: Path) -> Iterator[tuple[str, str, str]]:
     for number, row in _objects(path):
         name = next((row[key] for key in ("_id", "id", "docno", "qid") if key in row), None)
         body = next((row[key] for key in ("text", "contents", "query", "title") if key in row), None)
-        if not isinstance(name, (str, int)) or not isinstance(body, str):
+        if not isinstance(name, (str, int)) or isinstance(name, bool) or not isinstance(body, str):
             raise DataError("this line has no _id and text", where=f"{path}:{number}")
         title = row.get("title")
         yield str(name), title if isinstance(title, str) and "text" in row else "", body
@@ -170,6 +178,8 @@ def _topics(path: Path) -> dict[str, str]:
         number, title = _NUM.search(block), _TITLE.search(block)
         if number is None or title is None:
             raise DataError("a topic has no <num> or no <title>", where=str(path))
+        if number.group(1) in found:
+            raise DataError(f"topic {number.group(1)} is there twice", where=str(path))
         found[number.group(1)] = " ".join(title.group(1).split())
     return found
 
@@ -179,12 +189,15 @@ def _collection(path: Path) -> list[Passage]:
     if path.suffix.lower() not in {".jsonl", ".json", ".tsv"}:
         text = "\n".join(_lines(path))
         if "<doc>" in text[:100_000].lower():
-            return [_document(block, path) for block in _DOC.findall(text)]
+            blocks = _DOC.findall(text)
+            if len(blocks) != len(re.findall("<DOC>", text, re.IGNORECASE)):
+                raise DataError("a <DOC> is not closed by </DOC>", where=str(path))
+            return [_document(block, path) for block in blocks]
     return [Passage(mark, f"{title} {text}".strip() if title else text) for mark, title, text in _identified(path)]
 
 
 def _document(block: str, path: Path) -> Passage:
     number = _DOCNO.search(block)
-    if number is None:
+    if number is None or not number.group(1):
         raise DataError("a document has no <DOCNO>", where=str(path))
     return Passage(number.group(1), " ".join(_TAG.sub(" ", _DOCNO.sub(" ", block)).split()))

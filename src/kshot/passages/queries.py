@@ -29,7 +29,7 @@ def read_queries(path: str, samples: Sequence[Sample]) -> list[Sample]:
         mark = _mark(row, f"{path}, row {number}")
         if mark in queries:
             raise DataError(f"question {mark} has two queries", where=f"{path}, row {number}")
-        queries[mark] = _text(row[column], f"{path}, row {number}")
+        queries[mark] = _text(row.get(column), f"{path}, row {number}")
     missing = [sample.id for sample in samples if sample.id not in queries]
     if missing:
         raise DataError(
@@ -51,6 +51,6 @@ def _mark(row: Mapping[str, Any], where: str) -> str:
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise DataError("the query is empty", where=where)
+        raise DataError(f"the query is {value!r:.40}; it must be text", where=where)
     text = value.strip()
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text

@@ -142,7 +142,10 @@ def _question(row: Any, place: _Place, oddities: Counter[str]) -> Question:
     if not parts:
         raise place.wrong("answer_context is empty: without components there is nothing to find")
     components = tuple(_component(part, number, place, oddities) for number, part in enumerate(parts, start=1))
-    context = tuple(_context(item, place) for item in row.get("question_context") or ())
+    about = row.get("question_context") or []
+    if not isinstance(about, list):
+        raise place.wrong(f"question_context is {type(about).__name__}; it must be a list")
+    context = tuple(_context(item, place) for item in about)
     if context:
         oddities["questions with a question_context"] += 1
     return Question(chapter, number, text, answer, components, context)

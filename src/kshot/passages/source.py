@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from kshot.corpus import Corpus
-from kshot.errors import UsageError
+from kshot.errors import RunError, UsageError
 from kshot.methods.search import Grounded, rag, search
 from kshot.metrics import F1, Em, GPTEval
 from kshot.metrics.ceiling import lost
@@ -97,8 +97,10 @@ class PassagesSource:
             return [None]
         return [chunker(spec) for spec in settings.chunker or (benchmark.chunker,)]
 
-    def tasks(self, settings: Settings, *_: object) -> Iterator[Task[Any]]:
-        """Compile one task for each chunker; no model is asked about."""
+    def tasks(
+        self, settings: Settings, _: object = None, facts: Mapping[str, Any] | None = None
+    ) -> Iterator[Task[Any]]:
+        """Compile one task for each chunker; ``facts`` are what a run that is looked at again had found."""
         benchmark = self.benchmark(settings)
         samples = list(islice(benchmark.samples, settings.limit))
         if not samples:
@@ -107,7 +109,14 @@ class PassagesSource:
             samples = read_queries(settings.queries, samples)
         cutters = self.chunkers(benchmark, settings)
         for cutter in cutters:
-            yield self._task(benchmark, samples, cutter, settings, several=len(cutters) > 1)
+            task = self._task(benchmark, samples, cutter, settings, several=len(cutters) > 1)
+            before = (facts or {}).get(task.name, {}).get("corpus", task.facts["corpus"])
+            if before != task.facts["corpus"]:
+                raise RunError(
+                    f"the passages of {task.name} are not those of the run: its documents have changed",
+                    hint="Restore them, or run the command again.",
+                )
+            yield task
 
     def totals(self, _: Sequence[Tally]) -> Iterator[Row]:
         """Nothing: chunkings are compared, not averaged."""

@@ -32,7 +32,7 @@ class Recorded(Engine):
     def __init__(self, spec: str | Path) -> None:
         """Read the file and choose the system."""
         path, system = _split(str(spec))
-        raw = _read(path)
+        raw = _read(path).removeprefix(b"\xef\xbb\xbf")
         self.name = f"replay:{spec}"
         self.path = path
         self.fingerprint = f"recorded {hashlib.blake2b(raw, digest_size=16).hexdigest()}"

@@ -83,19 +83,34 @@ def damaged(folder: Path, exc: Exception) -> BackendError:
 
 
 def _whole(folder: Path) -> bool:
-    """Whether every file is there that was there when it was built, at its size."""
+    """Whether every file is as it was built: untouched since then, or, if it was touched, of the same content."""
     try:
-        sizes: dict[str, int] = json.loads((folder / FILES).read_bytes())
-        return all((folder / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, AttributeError):
+        files: dict[str, list[Any]] = json.loads((folder / FILES).read_bytes())
+        return all(_same(folder / name, *known) for name, known in files.items())
+    except (OSError, ValueError, AttributeError, TypeError):
         return False
 
 
+def _same(path: Path, size: int, changed: int, digest: str) -> bool:
+    found = path.stat()
+    return found.st_size == size and (found.st_mtime_ns == changed or _digest(path) == digest)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        state = hashlib.blake2b(digest_size=16)
+        while block := file.read(1 << 22):
+            state.update(block)
+    return state.hexdigest()
+
+
 def _seal(folder: Path) -> None:
-    """Note the sizes, and bring all to the disk: a power cut must not leave a name without its bytes."""
+    """Note what the files are, and bring all to the disk: a power cut must not leave a name without its bytes."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    sizes = {str(path.relative_to(folder)): path.stat().st_size for path in files}
-    (folder / FILES).write_text(json.dumps(sizes, indent=1) + "\n", encoding="utf-8")
+    known = {
+        str(path.relative_to(folder)): [path.stat().st_size, path.stat().st_mtime_ns, _digest(path)] for path in files
+    }
+    (folder / FILES).write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     for path in [*folder.rglob("*"), folder]:
         handle = os.open(path, os.O_RDONLY)
         try:
