@@ -124,8 +124,8 @@ def kshot_run(model, folder: Path, asked, device: str) -> dict:
             data.write_text("".join(json.dumps({"question": q, "options": o}) + "\n" for q, o in asked))
             (Path(place) / "given.py").write_text(DATASET)
             options = {"dataset_path": str(data), "device": device, "ranking_type": "ppl_no_option"}
-            # One question first: libraries load their kernels once.
-            kshot.evaluate(f"hf:{folder}", f"{place}/given.py:Given", limit=1, **options)
+            # A few questions first, as for the plain batches: libraries load their kernels once.
+            kshot.evaluate(f"hf:{folder}", f"{place}/given.py:Given", limit=48, **options)
             seconds = clocked(
                 device,
                 lambda: kshot.evaluate(f"hf:{folder}", f"{place}/given.py:Given", out=Path(place) / "run", **options),
@@ -169,15 +169,36 @@ def plain_run(model, asked, device: str, size: int) -> float:
     return clocked(device, work)
 
 
+def read(asked) -> int:
+    """Tokens that a plain loop reads for these questions: every different sequence by itself."""
+    return sum(
+        len({prompt + option.rpartition(" ")[0] for option in options}) * words(prompt) for prompt, options in asked
+    )
+
+
+def words(text: str) -> int:
+    """Words, which are tokens here."""
+    return text.count(" ") + 1
+
+
+def some_of(asked, tokens: int, sequences: int):
+    """The first questions, up to so many tokens and sequences: at least 8 of them."""
+    count = 8
+    while count < len(asked) and read(asked[:count]) < tokens and count * len(asked[0][1]) < sequences:
+        count += 8
+    return asked[:count]
+
+
 def best_plain(model, asked, device: str, sizes) -> tuple[float, int]:
-    """Seconds a question of plain batches, at the best size that fits."""
+    """Seconds of plain batches, at the best size that fits; measured on some questions, scaled by their tokens."""
     import torch
 
+    some = some_of(asked, 180_000, 2400)
     found = []
     for size in sizes:
         try:
-            plain_run(model, asked[: max(size // 4, 2)], device, size)
-            found.append((plain_run(model, asked, device, size) / len(asked), size))
+            plain_run(model, some[: max(size // 16, 2)], device, size)
+            found.append((plain_run(model, some, device, size) * read(asked) / read(some), size))
         except torch.OutOfMemoryError:  # noqa: PERF203 - each size for itself
             torch.cuda.empty_cache()
     return min(found)
@@ -198,10 +219,10 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="a small model, few questions")
     parser.add_argument("--questions", type=int, help="questions of the main shape")
     parser.add_argument("--tail", type=float, default=1.0, help="share of the long tail's questions; 0 leaves it out")
+    parser.add_argument("--shapes", nargs="*", help="these shapes only")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    few = 3 if given.small else 32
     rows = []
     with tempfile.TemporaryDirectory() as place:
         model = made(Path(place), device, small=given.small)
@@ -211,17 +232,19 @@ def main() -> None:
             flush=True,
         )
         shapes = [MAIN, *(SHAPES[name] for name in TAIL if given.tail > 0)]
+        if given.shapes:
+            shapes = [shape for shape in shapes if shape.name in given.shapes]
         for shape in shapes:
             count = shape.questions if shape is not MAIN else given.questions or (12 if given.small else MAIN.questions)
             count = count if shape is MAIN else max(int(count * given.tail * (0.01 if given.small else 4)), 2)
             asked = requests(shape, count=count)
             ours = kshot_run(model, Path(place), asked, device)
-            some = asked if shape is not MAIN else asked[:few]
-            each, size = best_plain(model, some, device, (4,) if given.small else (8, 32, 64, 128))
-            context = sum(shape.question) / 2 + shape.prefix
+            plain, size = best_plain(model, asked, device, (4,) if given.small else (32, 64, 128))
+            lengths = [words(prompt) - shape.prefix for prompt, _ in asked]
+            context = shape.prefix + sum(length**2 for length in lengths) / sum(lengths) / 2
             reached = flops(model, ours["computed"], context) / ours["seconds"] / 1e12
-            row = {"shape": shape.name, "questions": count, **ours, "plain": each * count, "plain_size": size}
-            row |= {"faster": each * count / ours["seconds"], "tflops": reached, "share": reached / rate}
+            row = {"shape": shape.name, "questions": count, **ours, "plain": plain, "plain_size": size}
+            row |= {"faster": plain / ours["seconds"], "tflops": reached, "share": reached / rate}
             rows.append(row)
             print(
                 f"{shape.name:<22}{count:>6} questions  kshot {ours['seconds']:>8.2f} s  plain {row['plain']:>8.2f} s"

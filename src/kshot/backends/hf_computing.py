@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 
 from kshot.backends.hf_checking import obstacle, reach, trial
 from kshot.backends.hf_encoding import Ids
-from kshot.backends.hf_packing import Pace, Packer
+from kshot.backends.hf_forest import planted
+from kshot.backends.hf_pace import Pace
+from kshot.backends.hf_packing import Packer
 from kshot.backends.hf_plain import Plain, Side
-from kshot.backends.hf_scoring import Question, scored
+from kshot.backends.hf_scoring import Question, UnderWay, scored, settled
 from kshot.backends.hf_slots import written
 from kshot.backends.hf_tokens import Tokens
 from kshot.backends.hf_trie import Item, Seen, Trie, Work, grown
@@ -22,19 +25,6 @@ from kshot.records import Loglik, Scored
 
 _ALONE = 512
 """Tokens a row where each request is computed by itself: fixed, for then its numbers are the same every time."""
-
-
-_BATCH = 1024
-"""Tokens of a plain batch on a CPU."""
-_ALIKE = 0.8
-
-
-def _unlike(items: Sequence[Item], trie: Trie) -> bool:
-    """Whether sequences have next to nothing in common: on a CPU plain batches win then, their attention is smaller."""
-    if any(len(path) for path in trie.known):
-        return False
-    alone = {item.tokens.tobytes(): len(item.tokens) for item in items}
-    return len(trie) > _ALIKE * sum(alone.values())
 
 
 class Computer:
@@ -48,6 +38,7 @@ class Computer:
         self._notes: dict[str, None] = {}
         self._requested = self._distinct = 0
         self._seen = Seen()
+        self.under_way: UnderWay = deque()
         self._reach = reach(model.config.get_text_config())
         self._packer = self._packing(takes)
 
@@ -74,7 +65,7 @@ class Computer:
         return tuple(self._notes)
 
     def score(self, questions: Sequence[Question], size: int) -> Iterator[tuple[Loglik, Scored]]:
-        """Answer all questions, each as soon as it is known."""
+        """Answer the questions, each as soon as it is known; the last may stay ``under_way``, to be ``settled``."""
         self._check(span.ids for question in questions for span in question.spans)
         packed: list[Question] = []
         rest: list[Question] = []
@@ -83,13 +74,17 @@ class Computer:
         for packer, some in self._together(packed, size):
             items = [Item(span.ids[:-1], span.start - 1) for one in some for span in one.spans]
             trie = self._trie(items, packer)
-            if size > 1 and not packer.cuda and _unlike(items, trie):
-                yield from self._plain.scored(some, size, _BATCH)
-            else:
-                yield from scored(packer, trie, some)
+            if size > 1 and packer.wide:
+                trie = planted(trie, packer.pace.widest, even=packer.cuda)
+            yield from scored(packer, trie, some, self.under_way)
         if rest:
             self._trie([Item(span.ids[:-1], span.start - 1) for one in rest for span in one.spans], None)
             yield from self._plain.scored(rest, size)
+
+    def settled(self) -> Iterator[tuple[Loglik, Scored]]:
+        """Answer what is still under way."""
+        while self.under_way:
+            yield from settled(self.under_way)
 
     def write(self, rows: Sequence[Row], size: int, limit: int | None, tokens: Tokens) -> Iterator[Row]:
         """Write all rows to their ends, each given back when it is there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -37,50 +37,67 @@ class Encoder:
     ever differ, texts are encoded whole.
     """
 
-    def __init__(self, whole: Callable[[str], Encoded]) -> None:
+    def __init__(self, whole: Callable[[Sequence[str]], list[Encoded]]) -> None:
         self._whole = whole
         self._trusted = True
         self._count = 0
 
-    def extended(self, known: Encoded, text: str) -> Encoded:
-        """Encode a text that may begin like a known one."""
-        found = self._seamed(known, text) if self._trusted else None
-        if found is None:
-            return self._whole(text)
-        self._count += 1
-        if self._count % _CHECKED == 0 or self._count & (self._count - 1) == 0:
-            checked = self._whole(text)
-            self._trusted = np.array_equal(checked.ids, found.ids) and np.array_equal(checked.ends, found.ends)
-            return checked
-        return found
+    def extended(self, pairs: Sequence[tuple[Encoded, str]]) -> list[Encoded]:
+        """Encode texts, each of which may begin like a known one; all of them together, for tokenizers have threads."""
+        edges = [_edge(known, text) if self._trusted else None for known, text in pairs]
+        tails = [text[edge[1] :] for edge, (_, text) in zip(edges, pairs, strict=True) if edge]
+        rests = iter(self._whole(tails) if tails else ())
+        found = [
+            _joined(known, text, edge, next(rests)) if edge else None
+            for edge, (known, text) in zip(edges, pairs, strict=True)
+        ]
+        checked = [at for at, one in enumerate(found) if one is None or self._due()]
+        for at, right in zip(checked, self._whole([pairs[at][1] for at in checked]) if checked else (), strict=True):
+            if (one := found[at]) is not None:
+                self._trusted &= np.array_equal(right.ids, one.ids) and np.array_equal(right.ends, one.ends)
+            found[at] = right
+        if not self._trusted and tails:
+            return self._whole([text for _, text in pairs])
+        return [one for one in found if one is not None]
 
-    def _seamed(self, known: Encoded, text: str) -> Encoded | None:
-        shared = alike(known.text, text)
-        # Tokens that end before the difference, the last of them not counted: it might have gone on.
-        inside = int(np.searchsorted(known.ends, shared)) - 1
-        start = inside - _OVERLAP
-        if start < _OVERLAP or (np.diff(known.ends) < 0).any():
-            return None
-        # The bytes of one character may be several tokens, which all end with it: the seam is behind the last.
-        start = int(np.searchsorted(known.ends, known.ends[start], side="right"))
-        edge = int(known.ends[start - 1])
-        rest = self._whole(text[edge:])
-        ends = rest.ends + edge
-        if (np.diff(ends) < 0).any():
-            return None
-        for skip in range(_OVERLAP - _AGREEING):
-            if skip >= len(ends):
-                return None
-            at = int(np.searchsorted(ends, ends[skip], side="right"))
-            seam = int(np.searchsorted(known.ends, ends[skip], side="right"))
-            if seam == 0 or known.ends[seam - 1] != ends[skip]:
-                continue
-            both = slice(at, at + _AGREEING), slice(seam, seam + _AGREEING)
-            same = np.array_equal(rest.ids[both[0]], known.ids[both[1]])
-            if same and np.array_equal(ends[both[0]], known.ends[both[1]]) and seam + _AGREEING <= inside:
-                ids = np.concatenate([known.ids[:seam], rest.ids[at:]])
-                return Encoded(text, ids, np.concatenate([known.ends[:seam], ends[at:]]))
+    def _due(self) -> bool:
+        self._count += 1
+        return self._count % _CHECKED == 0 or self._count & (self._count - 1) == 0
+
+
+_Edge: TypeAlias = tuple[int, int]
+"""The last token that is surely the same, and the character from which the text is encoded again."""
+
+
+def _edge(known: Encoded, text: str) -> _Edge | None:
+    shared = alike(known.text, text)
+    # Tokens that end before the difference, the last of them not counted: it might have gone on.
+    inside = int(known.ends.searchsorted(shared)) - 1
+    start = inside - _OVERLAP
+    if start < _OVERLAP or (known.ends[1:] < known.ends[:-1]).any():
         return None
+    # The bytes of one character may be several tokens, which all end with it: the seam is behind the last.
+    start = int(known.ends.searchsorted(known.ends[start], side="right"))
+    return inside, int(known.ends[start - 1])
+
+
+def _joined(known: Encoded, text: str, edge: _Edge, rest: Encoded) -> Encoded | None:
+    inside, start = edge
+    ends = rest.ends + start
+    if (ends[1:] < ends[:-1]).any():
+        return None
+    for end in ends[: _OVERLAP - _AGREEING]:
+        at = int(ends.searchsorted(end, side="right"))
+        seam = int(known.ends.searchsorted(end, side="right"))
+        if seam == 0 or known.ends[seam - 1] != end or seam + _AGREEING > inside:
+            continue
+        same = (rest.ids[at : at + _AGREEING], ends[at : at + _AGREEING])
+        if np.array_equal(same[0], known.ids[seam : seam + _AGREEING]) and np.array_equal(
+            same[1], known.ends[seam : seam + _AGREEING]
+        ):
+            ids = np.concatenate([known.ids[:seam], rest.ids[at:]])
+            return Encoded(text, ids, np.concatenate([known.ends[:seam], ends[at:]]))
+    return None
 
 
 def alike(left: str, right: str) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from kshot.backends.hf_packing import Packer, Row, Walk
+from kshot.backends.hf_packing import Packer
 from kshot.backends.hf_tokens import Span
 from kshot.backends.hf_trie import Ints, Trie
+from kshot.backends.hf_walking import Row, Walk
 from kshot.backends.hf_writing import broken
 from kshot.records import Likelihood, Loglik, Scored
 
@@ -73,30 +75,33 @@ class _Sums:
         return Scored(tuple(Likelihood(float(part.sum()), len(part)) for part in parts))
 
 
-def scored(packer: Packer, trie: Trie, questions: Sequence[Question]) -> Iterator[tuple[Loglik, Scored]]:
-    """Answer all questions of a trie, each as soon as it is known.
+def scored(
+    packer: Packer, trie: Trie, questions: Sequence[Question], under_way: UnderWay
+) -> Iterator[tuple[Loglik, Scored]]:
+    """Answer the questions of a trie, each as soon as it is known; the last rows stay ``under_way``.
 
-    A GPU works on the next row while the last one's numbers are journalled: one row is always under way.
+    A GPU works on the next rows while the numbers of earlier ones are journalled.
     """
     sums = _Sums(questions, trie, packer.name)
     walk = Walk(packer, trie, sums.wanted)
-    pending: tuple[Any, ...] = ()
     while not walk.done:
         row = walk.step()
         some, rows, tokens = sums.looked_up(row)
-        values = _Later(packer, picked(packer, row.logits, rows, tokens))
-        if pending:
-            yield from sums.put(pending[0], pending[1].read(), pending[2])
-        pending = (some, values, row.last)
-    if pending:
-        yield from sums.put(pending[0], pending[1].read(), pending[2])
+        under_way.append((sums, some, _Later(packer, picked(packer, row.logits, rows, tokens)), row.last))
+        while len(under_way) > packer.ahead:
+            yield from settled(under_way)
+
+
+def settled(under_way: UnderWay) -> Iterator[tuple[Loglik, Scored]]:
+    """Wait for the first row that is under way."""
+    sums, some, values, last = under_way.popleft()
+    yield from sums.put(some, values.read(), last)
 
 
 def picked(packer: Packer, logits: Any, rows: Ints, tokens: Ints) -> Any:
     """Take log softmax(logits)[row, token], in float32, without a float32 copy of all the logits."""
     torch = packer.torch
-    index = torch.from_numpy(np.stack([rows, tokens]))
-    index = index.pin_memory().to(packer.device, non_blocking=True) if packer.cuda else index
+    index = packer.sent(np.stack([rows, tokens]))
     with torch.inference_mode():
         parts = logits.split(max(_BLOCK // max(logits.shape[-1], 1), 1))
         totals = torch.cat([part.float().logsumexp(dim=-1) for part in parts])
@@ -119,3 +124,7 @@ class _Later:
         if self._event is not None:
             self._event.synchronize()
         return self._values.numpy()
+
+
+UnderWay: TypeAlias = deque[tuple[_Sums, slice, _Later, int]]
+"""Rows that were asked for and not yet read."""

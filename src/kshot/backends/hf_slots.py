@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from kshot.backends.hf_packing import Packer, States, Walk
+from kshot.backends.hf_packing import Packer, States
 from kshot.backends.hf_tokens import Tokens
 from kshot.backends.hf_trie import Trie
+from kshot.backends.hf_walking import Walk
 from kshot.backends.hf_writing import Row, advance, broken, penalised, sampled
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kshot.backends.hf_encoding import Encoded, Encoder, Ids
+from kshot.backends.hf_encoding import Encoded, Encoder, Ids, alike
 from kshot.backends.hf_trie import common
 from kshot.errors import BackendError
 from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, fold_system, renderer, template_fault
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _TRIAL = "A trial,  of\nthings: naïve 日本 🙂"
 # Tokens before the new text that are decoded along with it, so that its first space survives sentencepiece.
 _ANCHOR = 8
+# Characters that are encoded again rather than looked for.
+_LITTLE = 400
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,22 +66,31 @@ class Tokens:
             return tuple(self._bare.encode(text, add_special_tokens=False).ids)
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
-    def _whole(self, text: str) -> Encoded:
-        found = self._bare.encode(text, add_special_tokens=False)
+    def _whole(self, texts: Sequence[str]) -> list[Encoded]:
+        found = self._bare.encode_batch(list(texts), add_special_tokens=False)
         # From the flat ids and ends numpy makes arrays at once; from pairs it would go through every one of them.
-        ends = np.fromiter((end for _, end in found.offsets), np.int64, len(found))
-        return Encoded(text, np.array(found.ids, np.int32), ends)
+        return [
+            Encoded(text, np.array(one.ids, np.int32), np.fromiter((end for _, end in one.offsets), np.int64, len(one)))
+            for text, one in zip(texts, found, strict=True)
+        ]
 
-    def _prompt(self, text: str) -> Encoded:
-        """Encode a prompt; what it has in common with the one before is not encoded again."""
+    def _prompts(self, texts: Sequence[str]) -> list[Encoded]:
+        """Encode prompts; what they have in common with those before them is not encoded again."""
         if self._bare is None:
-            return Encoded(text, np.array(self.encode(text), np.int32), np.zeros(0, np.int64))
-        self._last = self._encoder.extended(self._last, text)
-        return self._last
+            return [Encoded(text, np.array(self.encode(text), np.int32), np.zeros(0, np.int64)) for text in texts]
+        found: list[Encoded] = []
+        while len(found) < len(texts):
+            # As long as a prompt has no more in common with the one before it, the one before them all will do.
+            known, stop = self._last, len(found) + 1
+            while stop < len(texts) and _as_well(known.text, texts[stop - 1], texts[stop]):
+                stop += 1
+            found += self._encoder.extended([(known, text) for text in texts[len(found) : stop]])
+            self._last = found[-1]
+        return found
 
     def read(self, prompt: Prompt) -> tuple[int, ...]:
         """Encode what a model is to continue, BOS included; an empty prompt is BOS alone, where there is one."""
-        tokens = self._led(self._prompt(self._text(prompt)).ids, chat=bool(prompt.messages))
+        tokens = self._led(self._prompts([self._text(prompt)])[0].ids, chat=bool(prompt.messages))
         if len(tokens):
             return tuple(tokens.tolist())
         if self.tokenizer.bos_token_id is None:
@@ -86,14 +98,23 @@ class Tokens:
         return (self.tokenizer.bos_token_id,)
 
     def spans(self, prompt: Prompt, continuations: Sequence[str]) -> list[Span]:
-        """One span per continuation. A token that straddles the boundary belongs to the continuation."""
-        context = self._prompt(self._text(prompt))
-        return [self._span(context, sound(text), chat=bool(prompt.messages)) for text in continuations]
+        """One span per continuation."""
+        return self.all_spans([(prompt, continuations)])[0]
 
-    def _span(self, context: Encoded, continuation: str, *, chat: bool) -> Span:
-        if not continuation:
+    def all_spans(self, asked: Sequence[tuple[Prompt, Sequence[str]]]) -> list[list[Span]]:
+        """One span per continuation of each prompt. A token that straddles the boundary belongs to the continuation."""
+        contexts = self._prompts([self._text(prompt) for prompt, _ in asked])
+        pairs = [(context, sound(text)) for context, (_, texts) in zip(contexts, asked, strict=True) for text in texts]
+        if not all(text for _, text in pairs):
             raise BackendError("an empty continuation has no probability", where=self.name)
-        body, start = self._split(context, continuation)
+        wholes = iter(zip(pairs, self._wholes(pairs), strict=True))
+        return [
+            [self._span(*pair, whole, chat=bool(prompt.messages)) for pair, whole in islice(wholes, len(texts))]
+            for prompt, texts in asked
+        ]
+
+    def _span(self, context: Encoded, continuation: str, whole: tuple[Ids, int], *, chat: bool) -> Span:
+        body, start = whole
         tokens = self._led(body, chat=chat)
         # The very first token of a sequence is given, not predicted: it cannot be scored.
         start = max(start + len(tokens) - len(body), 1)
@@ -103,15 +124,18 @@ class Tokens:
             raise BackendError(f"no token of the continuation can be scored: {short}", where=self.name, hint=hint)
         return Span(tokens, start)
 
-    def _split(self, context: Encoded, continuation: str) -> tuple[Ids, int]:
-        """Tokens of the whole, and the index of the first that reaches into the continuation."""
-        text = context.text + continuation
+    def _wholes(self, pairs: Sequence[tuple[Encoded, str]]) -> list[tuple[Ids, int]]:
+        """Tokens of each whole, and the index of the first that reaches into the continuation."""
         if self._bare is None:
-            ids = np.array(self.encode(text), np.int32)
-            return ids, common(ids, context.ids) if context.text else 0
-        found = self._encoder.extended(context, text)
-        reaching = np.append(found.ends > len(context.text), True)
-        return found.ids, int(reaching.argmax()) if context.text else 0
+            ids = [np.array(self.encode(context.text + text), np.int32) for context, text in pairs]
+            known = [context for context, _ in pairs]
+            return [(one, common(one, c.ids) if c.text else 0) for one, c in zip(ids, known, strict=True)]
+        found = self._encoder.extended([(context, context.text + text) for context, text in pairs])
+        starts = [
+            int(np.append(one.ends > len(context.text), True).argmax()) if context.text else 0
+            for one, (context, _) in zip(found, pairs, strict=True)
+        ]
+        return [(one.ids, start) for one, start in zip(found, starts, strict=True)]
 
     def _led(self, tokens: Ids, *, chat: bool) -> Ids:
         """Put BOS in front, once: a chat template writes its own, so there only if it was asked for by name."""
@@ -202,3 +226,9 @@ def sound(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def _as_well(known: str, before: str, text: str) -> bool:
+    """Whether a text has about as much in common with a known one as with the one before it."""
+    shared = alike(before, text)
+    return shared < _LITTLE or alike(known, text) >= shared - _LITTLE

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -38,7 +38,8 @@ class Trie:
     """Sequences laid out depth first.
 
     ``nodes[i]`` are the places that item i wants, first to last; ``trunks`` the prefixes that many share, each with the
-    place of its last token; ``known[k]`` the places of the k-th held sequence.
+    place of its last token; ``known[k]`` the places of the k-th held sequence. Small trees may be set apart at the end,
+    as rows of batches (``hf_forest``): ``rows`` are their edges, ``stem`` the length of what all sequences begin with.
     """
 
     tokens: Ints
@@ -48,6 +49,9 @@ class Trie:
     trunks: list[tuple[NDArray[np.int32], int]]
     known: list[Ints]
     hashes: NDArray[np.uint64]
+    rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    width: int = 0
+    stem: int = 0
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from kshot.task import Waiting
 
+_FIRST = 256
+
 
 class Transformers:
     """A causal language model and its tokenizer, from a folder or from the Hugging Face hub.
@@ -125,7 +127,18 @@ class Transformers:
 
     def serve(self, waiting: Waiting, /) -> Iterator[tuple[Request, Response]]:
         """Answer everything that waits, each request as soon as all of it is known."""
-        while taken := waiting.take():
+        if "_computer" in vars(self):
+            # Left from a serving that was broken off: nobody waits for it any more.
+            self._computer.under_way.clear()
+        # A GPU is to begin soon: it works on one helping while the next is made and tokenised.
+        first: int | None = _FIRST if self._device.type == "cuda" else None
+        while True:
+            taken, first = waiting.take(first), None
+            if not taken:
+                if "_computer" not in vars(self) or not self._computer.under_way:
+                    return
+                yield from self._computer.settled()
+                continue
             for request in taken:
                 if not isinstance(request, self.answers):
                     raise BackendError(f"cannot answer a {type(request).__name__}", where=self.name)
@@ -157,13 +170,12 @@ class Transformers:
 
     def _weigh(self, requests: Sequence[Loglik]) -> Iterator[tuple[Request, Response]]:
         questions: list[Question] = []
-        for request in requests:
-            if not request.continuations:
-                yield request, Scored(())
-                continue
-            question = Question(request, self._tokens.spans(request.prompt, request.continuations))
+        some = [request for request in requests if request.continuations]
+        yield from ((request, Scored(())) for request in requests if not request.continuations)
+        spans = self._tokens.all_spans([(request.prompt, request.continuations) for request in some])
+        for question in map(Question, some, spans):
             if self.context_limit is not None and question.longest > self.context_limit:
-                yield request, self._too_long(question.longest, "the prompt with its continuation")
+                yield question.request, self._too_long(question.longest, "the prompt with its continuation")
             else:
                 questions.append(question)
         if questions:

@@ -4,7 +4,7 @@ import pytest
 
 from kshot.backends import open_backend
 from kshot.errors import BackendError
-from kshot.records import Generate, Generated, Loglik, Message, Prompt, Usage
+from kshot.records import Failed, Generate, Generated, Loglik, Message, Prompt, Usage
 from tests.fake_server import FakeServer, Reply
 from tests.tiny_models import ask_all
 
@@ -52,6 +52,32 @@ def test_why_it_ended_and_what_it_read_from_its_cache():
     assert one(said(text("a\nb")), Generate(TALK, stop=("\n",)))[0].text == "a"
     assert one(said(stop="refusal"))[0].kind == "content_filter"
     assert one(said(text("x"), cache_read_input_tokens=100))[0].usage == Usage(107, 3)
+
+
+def test_no_text_is_a_failure_and_not_an_empty_answer():
+    tool = {"type": "tool_use", "name": "x", "input": {}}
+    nothing = [
+        said() | {"content": None},
+        said(),
+        said(text(None)),
+        said({"type": "thinking", "thinking": None}),
+        said(5),
+    ]
+    for reply in (*nothing, said(tool, stop="tool_use")):
+        found, server = one(reply)
+        assert (type(found), found.kind) == (Failed, "no_text")
+        assert len(server.calls) == 1
+    assert one(said(text("")))[0] == Generated("", "stop", Usage(7, 3))
+    assert one(said(stop="stop_sequence"))[0].text == ""
+    assert one(said({"type": "redacted_thinking", "data": "x"}, stop="max_tokens"))[0].finish == "length"
+    assert one(said(text("x"), output_tokens=float("inf")))[0] == Generated("x")
+
+
+def test_a_key_that_the_server_quotes_is_not_handed_on(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "plainsecret1234")
+    assert one(said(text("It is plainsecret1234.")))[0].text == "It is …."
+    found, _ = one(Reply({"error": {"type": "invalid_request_error", "message": "x-api-key plainsecret1234"}}, 400))
+    assert found.message == "the server says 400: x-api-key …"
 
 
 def test_overload_is_tried_again():

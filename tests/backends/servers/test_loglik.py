@@ -1,11 +1,13 @@
 """Log-probabilities as a server offers them, and what ``--ranking-type auto`` makes of that."""
 
+import math
+
 import pytest
 
 import kshot
 from kshot.backends import open_backend
 from kshot.errors import BackendError
-from kshot.records import Likelihood, Loglik, Message, Prompt
+from kshot.records import Failed, Likelihood, Loglik, Message, Prompt, Scored
 from tests.commands import kshot as command
 from tests.datasets.fakes import choice, prefers, says
 from tests.fake_server import FakeServer, chat, completion, error, expected, weigher
@@ -72,6 +74,93 @@ def test_characters_spread_over_tokens_fall_back_to_the_tokens_in_common():
     assert found.likelihoods == (Likelihood(-3.0, 3),)
 
 
+BAD = {
+    "positive": lambda t, p: (t, [None, *[5.0] * (len(t) - 1)]),
+    "a truth value": lambda t, p: (t, [None, *[False] * (len(t) - 1)]),
+    "a text": lambda t, p: (t, [None, *["-1"] * (len(t) - 1)]),
+    "not a number": lambda t, p: (t, [None, *[float("nan")] * (len(t) - 1)]),
+    "no end": lambda t, p: (t, [*p[:-1], float("-inf")]),
+    "beyond floats": lambda t, p: (t, [*p[:-1], -(10**400)]),
+    "one left out": lambda t, p: (t, [*p[:-1], None]),
+    "first positive": lambda t, p: (t, [5.0, *p[1:]]),
+    "all left out": lambda t, p: (t, [None] * len(t)),
+    "the first half": lambda t, p: (t[: len(t) // 2], p[: len(t) // 2]),
+    "the last three": lambda t, p: (t[-3:], [None, *p[-2:]]),
+    "another text": lambda t, p: (["x" for _ in t], p),
+    "fewer numbers": lambda t, p: (t, p[:-2]),
+    "more numbers": lambda t, p: (t, [*p, -9.0]),
+    "numbers for tokens": lambda t, p: ([1] * len(t), p),
+    "no tokens": lambda t, p: (None, p),
+}
+
+
+def spoilt(spoil, way="echo", only="blue"):
+    """A server whose log-probabilities are not what they should be, where the text has this word in it."""
+
+    def answer(call):
+        reply = weigher(ways=(way,))(call)
+        choice = reply["choices"][0]
+        if only not in call.asked:
+            return reply
+        if way == "echo":
+            given = choice["logprobs"]
+            given["tokens"], given["token_logprobs"] = spoil(given["tokens"], given["token_logprobs"])
+        elif "prompt_logprobs" in choice:
+            own = [next(iter(each.values())) if each else {} for each in choice["prompt_logprobs"]]
+            tokens, values = spoil([each.get("decoded_token", "") for each in own], [e.get("logprob") for e in own])
+            pairs = zip(tokens, values, strict=True)
+            choice["prompt_logprobs"] = [
+                None if p is None else {"1": {"logprob": p, "decoded_token": t}} for t, p in pairs
+            ]
+        return reply
+
+    return answer
+
+
+UNEVEN = {"fewer numbers", "more numbers", "no tokens"}
+
+
+@pytest.mark.parametrize(
+    ("way", "how"), [("echo", each) for each in BAD] + [("prompt_logprobs", each) for each in BAD if each not in UNEVEN]
+)
+def test_what_cannot_be_log_probabilities_is_one_sample_s_failure(way, how):
+    asked = [
+        Loglik(Prompt("The sky of the evening in the far and wide north is"), (f" {each}",)) for each in ("red", "blue")
+    ]
+    with FakeServer(spoilt(BAD[how], way)) as server:
+        red, blue = ask_all(opened(server), asked)
+    assert isinstance(red, Scored)
+    assert (type(blue), blue.kind) == (Failed, "bad_logprobs")
+    assert sum("blue" in call.asked for call in server.calls) == 1
+    with FakeServer(spoilt(BAD[how], way, only="")) as server, pytest.raises(BackendError, match="gives no log-prob"):
+        ask_all(opened(server), asked)
+
+
+def test_rounding_above_0_is_0():
+    with FakeServer(spoilt(lambda t, p: (t, [None, *[1e-6] * (len(t) - 1)]))) as server:
+        (found,) = ask_all(opened(server), [Loglik(Prompt("The sky is"), (" blue",))])
+    assert found.likelihoods == (Likelihood(0.0, 1),)
+
+
+@pytest.mark.parametrize("spelt", ["�", "<0xE4>", "bytes:\\xe4"])
+def test_half_of_a_text_whose_characters_are_spread_over_tokens_is_not_all_of_it(spelt):
+    def spread(tokens):
+        def answer(call):
+            if "天" not in call.asked:
+                return weigher()(call)
+            return completion("", logprobs={"tokens": tokens, "token_logprobs": [None, *[-1.0] * (len(tokens) - 1)]})
+
+        return answer
+
+    asked = Loglik(Prompt("天空 is"), (" 蓝天",))
+    whole = [spelt, spelt, "空", " is", " ", spelt, spelt, "天"]
+    with FakeServer(spread(whole)) as server:
+        assert ask_all(opened(server), [asked])[0].likelihoods[0].logprob < 0
+    for part in (whole[:4], whole[:6], whole[3:]):
+        with FakeServer(spread(part)) as server:
+            assert ask_all(opened(server), [asked])[0].kind == "bad_logprobs"
+
+
 @pytest.mark.parametrize(
     "answer", [weigher(ways=()), lambda call: error(404, "no such path"), lambda call: error(500, "what is echo?")]
 )
@@ -101,6 +190,30 @@ def test_letters_from_the_list_of_likely_tokens_and_a_bound_for_the_rest():
     assert [each.logprob for each in text.likelihoods] == [-0.5, -1.5]
     assert server.calls[1].body["top_logprobs"] == 20
     assert server.calls[1].body["max_tokens"] == 1
+
+
+def listing(*pairs):
+    reply = chat("A")
+    shown = [{"token": token, "logprob": logprob} for token, logprob in pairs]
+    reply["choices"][0]["logprobs"] = {"content": [{"token": "A", "top_logprobs": shown}]}
+    return reply
+
+
+def test_tokens_that_read_the_same_are_as_likely_as_both():
+    pairs = [("A", -1.0), ("B", -3.0), ("A", -1.0), ("�", -9999.0), ("�", -9999.0), ("C", float("-inf"))]
+    with FakeServer(lambda _: listing(*pairs)) as server:
+        (found,) = ask_all(opened(server), [Loglik(TALK, ("A", "B", "�"), listed=True)])
+    assert [each.logprob for each in found.likelihoods] == pytest.approx([-1 + math.log(2), -3, -9999 + math.log(2)])
+
+
+@pytest.mark.parametrize("bad", [1000.0, 0.5, True, "-1", float("nan"), float("inf"), None])
+def test_a_list_of_what_cannot_be_log_probabilities(bad):
+    asked = Loglik(TALK, ("A", "B"), listed=True)
+    with FakeServer(lambda call: listing(("A", -1.0), ("B", bad if call.asked == "Which?" else -2.0))) as server:
+        (found,) = ask_all(opened(server), [asked])
+    assert (type(found), found.kind) == (Failed, "bad_logprobs")
+    with FakeServer(lambda _: listing(("A", bad))) as server:
+        assert opened(server).best_ranking(chat=True) == "generation"
 
 
 def test_a_server_with_a_short_list():

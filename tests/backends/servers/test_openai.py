@@ -139,6 +139,57 @@ def test_a_missing_package_names_its_extra(monkeypatch):
         open_backend("openai:m", {"base_url": "http://x"})
 
 
+KEY = "plainsecret/key1234567890"
+
+
+def escaped(text):
+    """JSON whose every character is spelt by its number."""
+    return '{"choices":[{"message":{"content":"' + "".join(f"\\u{ord(c):04x}" for c in text) + '"}}]}'
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        error(400, f"odd header Authorization=Bearer {KEY} / {KEY}"),
+        error(401, f"Incorrect API key provided: {KEY}. You can"),
+        error(500, f"crash with {KEY}"),
+        error(400, "x" * 280 + KEY),
+        Reply(f"<html>{KEY}", 400),
+        Reply("x" * 1990 + KEY, 500),
+        Reply({}, 302, {"Location": f"/v1/chat/completions?key={KEY}"}),
+        Reply({}, 302, {"Location": "/v1?key=plainsecret%2Fkey1234567890"}),
+        Reply({"error": {"message": KEY, "code": "x"}}),
+        Reply(f"not JSON {KEY}"),
+        Reply({"choices": KEY}),
+        chat(f"Your key is Bearer {KEY}"),
+        chat("ok", reasoning_content=KEY),
+        Reply(escaped(f"Your key is {KEY}")),
+    ],
+)
+def test_a_key_that_the_server_quotes_is_kept_nowhere(reply, monkeypatch, tmp_path, capsys):
+    from tests.commands import CAPITALS
+    from tests.commands import kshot as command
+
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "capitals.py").write_text(CAPITALS)
+    with FakeServer(lambda _: reply) as server:
+        done = command(
+            capsys, "run", "-m", "openai:m", "-d", "capitals.py:Capitals", "--base-url", server.url, "--limit", "1",
+            "--model-type", "chat", "--ranking-type", "generation", "--patience", "0.2", "--out", "run",
+        )  # fmt: skip
+    assert server.calls[0].headers["authorization"] == f"Bearer {KEY}"
+    kept = "".join(path.read_text() for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert "plainsecret" not in kept + done.out + done.err
+    assert "key1234567890" not in kept + done.out + done.err
+
+
+@pytest.mark.parametrize("key", ["x", "EMPTY", "password"])
+def test_a_key_that_is_a_word_changes_no_answer(key, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    assert one(lambda _: chat(f"the {key} \n of x"))[0].text == f"the {key} \n of x"
+
+
 # ---- what comes back ----
 
 
@@ -167,6 +218,49 @@ def test_why_it_ended():
     assert one(lambda _: chat("x", "tool_calls"))[0].finish == "stop"
     assert one(lambda _: chat("x", "content_filter"))[0].text == "x"
     assert one(lambda _: chat("", "content_filter"))[0].kind == "content_filter"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        chat(None),
+        {"choices": [{"message": {"role": "assistant"}}]},
+        chat([]),
+        chat([{"type": "text", "text": None}]),
+        chat(None, "tool_calls", tool_calls=[{"id": "1"}]),
+        chat("", "tool_calls", tool_calls=[{"id": "1"}], reasoning="hm"),
+    ],
+)
+def test_no_text_is_a_failure_and_not_an_empty_answer(reply):
+    found, server, _ = one(lambda _: reply)
+    assert (type(found), found.kind) == (Failed, "no_text")
+    assert len(server.calls) == 1
+
+
+def test_an_empty_text_is_an_answer_and_a_null_completion_is_none():
+    assert one(lambda _: chat(""))[0] == Generated("", "stop", Usage(10, 2))
+    assert one(lambda _: completion(""), Generate(Prompt("x")))[0].text == ""
+    assert one(lambda _: completion(None), Generate(Prompt("x")))[0].kind == "no_text"
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": "3", "completion_tokens": 1},
+        {"prompt_tokens": 3, "completion_tokens": "x"},
+        {"prompt_tokens": 3, "completion_tokens": float("inf")},
+        {"prompt_tokens": -3, "completion_tokens": 1},
+        {"prompt_tokens": 10**30, "completion_tokens": 1},
+        {"prompt_tokens": True, "completion_tokens": 1},
+        {"prompt_tokens": 3, "completion_tokens": {}},
+        {"prompt_tokens": 3, "completion_tokens": 1, "cache_read_input_tokens": "zz"},
+        [1],
+    ],
+)
+def test_token_counts_that_cannot_be_true_are_none_and_the_text_is_kept(usage):
+    found, server, _ = one(lambda _: chat("x") | {"usage": usage})
+    assert found == Generated("x")
+    assert len(server.calls) == 1
 
 
 def test_a_reply_without_token_counts():
@@ -229,8 +323,57 @@ def test_parameters_that_a_model_does_not_take_are_learned_once():
     assert server.calls[-1].body["max_completion_tokens"] == 9
     assert "temperature" not in server.calls[-1].body
     assert backend.notes == [
-        f"{backend.name}: the server does not take temperature: it is left out, and the server's own default holds"
+        f"{backend.name}: the server does not take temperature: it is left out, and the server's own default holds",
+        f"{backend.name}: the server does not take max_tokens: it is sent as max_completion_tokens",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("seed", {"error": {"message": "Unrecognized request argument supplied: seed"}}),
+        ("seed", {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not"}]}),
+        ("seed", {"error": {"message": "create() got an unexpected keyword argument 'seed'"}}),
+        ("seed", {"error": {"message": "seed: Extra inputs are not permitted"}}),
+        ("seed", {"error": {"message": "What is seed?", "code": "unknown_parameter", "param": "seed"}}),
+        ("temperature", {"error": {"message": "`temperature` is deprecated for this model."}}),
+        ("temperature", {"error": {"message": "temperature: only 1", "code": "unsupported_value"}}),
+        ("max_tokens", {"error": {"message": "Use 'max_completion_tokens' instead", "param": "max_tokens"}}),
+    ],
+)
+def test_the_ways_in_which_servers_refuse_a_parameter(name, fault):
+    def picky(call):
+        return Reply(fault, 400) if name in call.body else echo(call)
+
+    found, server, backend = one(picky, talk("x", temperature=0.5, seed=3, max_tokens=9))
+    assert isinstance(found, Generated)
+    assert len(server.calls) == 2
+    assert len(backend.notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "more", "asked"),
+    [
+        ("max_tokens is too large for this prompt; send a shorter prompt instead", {}, 1),
+        ("unexpected content in the prompt; please stop sending it", {}, 1),
+        ("unknown characters. The temperature of the text", {}, 1),
+        ("'max_tokens' is too large", {"param": "max_tokens", "code": "invalid_value"}, 1),
+        ("Unsupported content; stop", {"param": "messages", "code": "unsupported_content"}, 1),
+        ("unexpected word 'stop' in the prompt", {}, 2),  # it may be meant so: it is tried, and undone
+        ("max_tokens is too large; send less instead", {"param": "max_tokens"}, 2),
+    ],
+)
+def test_one_sample_s_refusal_changes_nothing_for_the_others(message, more, asked):
+    def answer(call):
+        return error(400, message, **more) if call.asked == "1" else echo(call)
+
+    with FakeServer(answer) as server:
+        backend = opened(server, max_concurrency=1)
+        found = ask_all(backend, [talk(str(i), stop=("\n",)) for i in range(4)])
+    assert [type(each) for each in found] == [Generated, Failed, Generated, Generated]
+    assert len(server.calls) == 3 + asked
+    assert all({"max_tokens", "temperature", "stop"} <= set(c.body) for c in server.calls if c.asked != "1")
+    assert backend.notes == []
 
 
 def test_a_value_that_is_too_large_is_not_a_parameter_that_is_unknown():

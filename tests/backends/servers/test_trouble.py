@@ -88,6 +88,9 @@ def test_messages_are_short_and_quote_no_key():
         ("http://localhost:8000/v1/", "http://localhost:8000/v1"),
         ("http://localhost:8000/v1/chat/completions", "http://localhost:8000/v1"),
         ("https://openrouter.ai/api/v1", "https://openrouter.ai/api/v1"),
+        ("http://[::1]:8000", "http://[::1]:8000/v1"),
+        ("http://my_host.:8000", "http://my_host.:8000/v1"),
+        ("http://bücher.example", "http://bücher.example/v1"),
         ("https://host/v1beta/openai/", "https://host/v1beta/openai"),
     ],
 )
@@ -97,7 +100,25 @@ def test_one_spelling_of_a_base_url(given, meant):
 
 
 @pytest.mark.parametrize(
-    "bad", ["localhost:8000", "ftp://x", "http://", "http://me:secret@x/v1", "http://x/v1?key=secret"]
+    "bad",
+    [
+        "localhost:8000",
+        "ftp://x",
+        "ftp://me:secret@x",
+        "http://",
+        "http://me:secret@x/v1",
+        "http://me:secret@x:abc/v1",
+        "http://x/v1?key=secret",
+        "http://localhost:abc/v1",
+        "http://localhost:99999",
+        "http://localhost:0",
+        "http://localhost:-1",
+        "http://[::1",
+        "http://....",
+        "http://a..b/v1",
+        "http://a b/v1",
+        f"http://{'x' * 64}.org",
+    ],
 )
 def test_what_is_no_base_url(bad):
     with pytest.raises(UsageError) as caught:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kshot.backends.servers.replies import estimated, sound, tokens_used, usage_of, written
-from kshot.backends.servers.server import Server, limits_from
+from kshot.backends.servers.replies import estimated, sound, texts_of, tokens_used, usage_of, written
+from kshot.backends.servers.server import Fit, Server, limits_from
 from kshot.backends.servers.wire import Address, Body, Malformed, Wire, key_from, located
 from kshot.errors import BackendError
 from kshot.records import Generate, Generated, Request, Response
@@ -28,7 +28,7 @@ class Anthropic(Server):
         where = f"anthropic:{model} at {url}"
         key = key_from(KEY, needed=url == DEFAULT, where=where)
         headers = {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
-        address = Address(url, where, KEY, headers, float(given.get("timeout") or 600.0))
+        address = Address(url, where, KEY, headers, float(given.get("timeout") or 600.0), key)
         super().__init__("anthropic", spec, model, address, limits_from(given))
 
     def best_ranking(self, *, chat: bool) -> str:  # noqa: ARG002 - the same in both
@@ -42,25 +42,30 @@ class Anthropic(Server):
             )
 
         def read(body: Any) -> Generated:
-            if not isinstance(body["content"], list):
+            content = body.get("content")
+            if content is not None and not isinstance(content, list):
                 raise Malformed("no content")
-            parts = [part for part in body["content"] if isinstance(part, dict)]
-            text = "".join(str(part["text"]) for part in parts if part.get("type") == "text")
-            reasoning = "\n".join(str(part["thinking"]) for part in parts if part.get("type") == "thinking")
+            parts = [part for part in content or [] if isinstance(part, dict)]
+            kinds, finish = {part.get("type") for part in parts}, body.get("stop_reason")
+            texts = texts_of(parts)
+            # Stopped at once, or having thought in secret, it wrote an empty text.
+            empty = finish == "stop_sequence" or "redacted_thinking" in kinds
+            text = "".join(texts) if texts or empty else None
+            reasoning = "\n".join(texts_of(parts, "thinking"))
             usage = usage_of(body, "input_tokens", "output_tokens")
-            return written(request, text, reasoning, body.get("stop_reason"), usage)
+            return written(request, text, reasoning, finish, usage, tool="tool_use" in kinds)
 
-        found = await wire.post(
+        found = await self._ask(
+            wire,
             "/messages",
-            lambda: self._body(request),
+            lambda fit: self._body(request, fit),
             read,
-            adapt=self._adapt,
             tokens=estimated(request.prompt, self._reply_tokens(request)),
             used=tokens_used,
         )
         return self._learn(found)
 
-    def _body(self, request: Generate) -> Body:
+    def _body(self, request: Generate, fit: Fit) -> Body:
         messages = request.prompt.messages
         system = "\n".join(sound(m.content) for m in messages if m.role == "system")
         optional = {
@@ -75,5 +80,5 @@ class Anthropic(Server):
             "model": self._model,
             "max_tokens": request.max_tokens,
             "messages": [{"role": m.role, "content": sound(m.content)} for m in messages if m.role != "system"],
-            **self._taken(optional),
+            **self._taken(optional, fit),
         }

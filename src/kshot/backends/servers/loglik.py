@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -13,13 +16,18 @@ from kshot.backends.servers.replies import estimated, only_choice, sound, usage_
 from kshot.backends.servers.trouble import Refused
 from kshot.backends.servers.wire import Body, Malformed, Wire
 from kshot.errors import BackendError
-from kshot.records import Likelihood, Message, Prompt, Scored, Usage
+from kshot.records import Failed, Likelihood, Message, Prompt, Scored, Usage
 
 _TRIAL = "The capital of France is Paris."
 _TRAIL = 2
 """Tokens that may stand behind a text: EOS, and one that was written."""
 _TOPS = (20, 5)
 """How many of the likeliest tokens to ask for: as many as some servers allow, else as many as all do."""
+_ROUNDING = 1e-3
+"""A log-probability may lie this much above 0 by rounding."""
+_FIRST = 32
+"""Characters that a text's first token may have, where a server leaves it out."""
+_BYTE = re.compile(r"bytes:(?:\\x[0-9a-fA-F]{2})+|<0x[0-9a-fA-F]{2}>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,7 @@ class Scores:
         self._looked: asyncio.Lock | None = None
         self._known = False
         self._trail = 0
+        self._first_left_out = False
         self._tops: dict[bool, int] = {}
 
     # ---- the prompt's own ----
@@ -81,8 +90,9 @@ class Scores:
             for trail in range(_TRAIL + 1):
                 texts = found.texts[: len(found.texts) - trail]
                 whole = "".join(texts)  # the first token may be left out, and there may be one before it
-                if (whole.endswith(_TRIAL) or (whole and _TRIAL.endswith(whole))) and None not in found.logprobs[1:]:
-                    self._trail = trail
+                short = not whole.endswith(_TRIAL)
+                if not short or (_TRIAL.endswith(whole) and len(whole) > len(_TRIAL) / 2):
+                    self._trail, self._first_left_out = trail, short
                     return way
         return None
 
@@ -108,23 +118,26 @@ class Scores:
         return Scored(tuple(found), _total(used))
 
     def _summed(self, whole: Echoed, start: int, context: str, text: str) -> Likelihood:
-        own = [p for p in whole.logprobs[start:] if p is not None]  # the very first token is given, not predicted
+        own = [min(p, 0.0) for p in whole.logprobs[start:] if p is not None]  # None: the text's very first
         if not own:
             short = f"{text[:60]!r} after {context[-60:]!r}"
             raise BackendError(f"no token of the continuation can be scored: {short}", where=self._where)
-        return Likelihood(min(math.fsum(own), 0.0), len(own))
+        return Likelihood(math.fsum(own), len(own))
 
     async def _echo(self, wire: Wire, way: Way, text: str, *, probing: bool = False) -> Echoed:
         body = {"model": self._model, "prompt": text, "temperature": 0, **dict(way.extra)}
 
         def read(reply: Any) -> Echoed:
-            found = (_from_echo if way.name == "echo" else _from_prompt)(only_choice(reply))
-            if found is None:
-                if probing:
-                    raise _Lacking  # it answered, and left them out: asking again would not help
-                raise Malformed("no log-probabilities")
-            kept = len(found[0]) if probing else _end(found[0], text, self._trail)
-            return Echoed(found[0][:kept], found[1][:kept], usage_of(reply))
+            choice = only_choice(reply)
+            with _judging(probing=probing):
+                found = (_from_echo if way.name == "echo" else _from_prompt)(choice)
+                if found is None:
+                    raise _Lacking  # it answered, and left them out
+                kept = len(found[0]) if probing else _end(found[0], text, self._trail)
+                echoed = Echoed(found[0][:kept], found[1][:kept], usage_of(reply))
+                if not probing and not _covers(echoed.texts, text, _FIRST if self._first_left_out else 0):
+                    raise Malformed("the tokens are not those of the text")
+            return echoed
 
         return await wire.post(
             "/completions", lambda: body, read, tokens=estimated(Prompt(text), 1), used=_used, probing=probing
@@ -184,11 +197,11 @@ class Scores:
             body |= {"prompt": prompt.text, "logprobs": count}
 
         def read(reply: Any) -> tuple[dict[str, float], Usage | None]:
-            found = _tops(only_choice(reply), chat=bool(prompt.messages))
-            if not found:
-                if probing:
+            choice = only_choice(reply)
+            with _judging(probing=probing):
+                found = _tops(choice, chat=bool(prompt.messages))
+                if not found:
                     raise _Lacking
-                raise Malformed("no log-probabilities")
             return found, usage_of(reply)
 
         path = "/chat/completions" if prompt.messages else "/completions"
@@ -204,6 +217,21 @@ class Scores:
 
 class _Lacking(Exception):  # noqa: N818 - said of a reply
     """The server answered, without what was asked for."""
+
+
+@contextmanager
+def _judging(*, probing: bool) -> Iterator[None]:
+    """What cannot be log-probabilities is this request's failure; to a probe, it is not having them."""
+    try:
+        yield
+    except _Lacking:
+        if probing:
+            raise  # asking again would not help
+        raise Malformed("no log-probabilities") from None
+    except Malformed as exc:
+        if probing:
+            raise _Lacking from None
+        raise Refused(Failed("bad_logprobs", f"the server's log-probabilities cannot be used: {exc}")) from None
 
 
 def _start(texts: Sequence[str], continuation: str) -> int | None:
@@ -233,6 +261,49 @@ def _end(texts: Sequence[str], text: str, trail: int) -> int:
     return end
 
 
+def _covers(texts: Sequence[str], text: str, spare: int) -> bool:
+    """Whether these are the tokens of the whole text, but for ``spare`` characters at its start.
+
+    Characters that are spread over tokens read as their bytes or as U+FFFD: then what is ASCII must be the same, and
+    there must be a sign for each of the others.
+    """
+    whole = "".join(texts)
+    if _ends_alike(whole, text, spare):
+        return True
+    (plain, others), (wanted, needed) = _skeleton(_BYTE.sub("\ufffd", whole)), _skeleton(text)
+    return _ends_alike(plain, wanted, spare) and others + spare >= needed
+
+
+def _ends_alike(whole: str, text: str, spare: int) -> bool:
+    return whole.endswith(text) or (len(text) - len(whole) <= spare and text.endswith(whole))
+
+
+def _skeleton(text: str) -> tuple[str, int]:
+    """A text's ASCII without white space, and how many other characters there are; some tokenizers read NFKC."""
+    solid = "".join(unicodedata.normalize("NFKC", text).split())
+    plain = "".join(each for each in solid if each.isascii())
+    return plain, len(solid) - len(plain)
+
+
+def _checked(value: Any) -> float:
+    """A log-probability that a server gave."""
+    try:
+        found = float(value) if type(value) in {int, float} else math.nan
+    except OverflowError:
+        found = math.nan
+    if not math.isfinite(found) or found > _ROUNDING:
+        raise Malformed(f"{value!r:.40} is not a log-probability")
+    return found
+
+
+def _checked_all(texts: Sequence[Any], values: Sequence[Any]) -> _Tokens:
+    """Tokens with their log-probabilities, each of them but perhaps the first."""
+    if len(texts) != len(values) or not all(isinstance(text, str) for text in texts):
+        raise Malformed(f"{len(values)} log-probabilities of {len(texts)} tokens")
+    first = None if values[0] is None else _checked(values[0])
+    return tuple(texts), (first, *map(_checked, values[1:]))
+
+
 _Tokens = tuple[tuple[str, ...], tuple[float | None, ...]]
 
 
@@ -240,16 +311,22 @@ def _from_echo(choice: Any) -> _Tokens | None:
     given = choice.get("logprobs")
     if not isinstance(given, dict) or not given.get("token_logprobs"):
         return None
-    return tuple(given["tokens"]), tuple(given["token_logprobs"])
+    tokens, logprobs = given.get("tokens"), given["token_logprobs"]
+    if not isinstance(tokens, list) or not isinstance(logprobs, list):
+        raise Malformed("there is no list of tokens")
+    return _checked_all(tokens, logprobs)
 
 
 def _from_prompt(choice: Any) -> _Tokens | None:
     given = choice.get("prompt_logprobs")
     if not isinstance(given, list) or not given:
         return None
-    own = [next(iter(each.values())) if each else None for each in given]
-    texts = tuple("" if each is None else str(each.get("decoded_token") or "") for each in own)
-    return texts, tuple(None if each is None else float(each["logprob"]) for each in own)
+    if not all(each is None or (isinstance(each, dict) and each) for each in given):
+        raise Malformed("there is no list of tokens")
+    own = [next(iter(each.values())) if each else {} for each in given]
+    if not all(isinstance(each, dict) for each in own):
+        raise Malformed("there is no list of tokens")
+    return _checked_all([each.get("decoded_token") or "" for each in own], [each.get("logprob") for each in own])
 
 
 def _tops(choice: Any, *, chat: bool) -> dict[str, float]:
@@ -259,14 +336,23 @@ def _tops(choice: Any, *, chat: bool) -> dict[str, float]:
     if chat:
         content = given.get("content") or [{}]
         listed = content[0].get("top_logprobs") or []
-        pairs = [(str(each["token"]), float(each["logprob"])) for each in listed]
+        pairs = [(str(each["token"]), each["logprob"]) for each in listed]
     else:
         first = (given.get("top_logprobs") or [None])[0] or {}
-        pairs = [(str(token), float(logprob)) for token, logprob in first.items()]
+        pairs = list(first.items())
     found: dict[str, float] = {}
-    for token, logprob in pairs:  # two tokens may read the same: together they are as likely as both
-        found[token] = float(logprob) if token not in found else math.log(math.exp(found[token]) + math.exp(logprob))
-    return {token: logprob for token, logprob in found.items() if math.isfinite(logprob)}
+    for token, given_logprob in pairs:
+        if given_logprob == -math.inf:  # listed, and impossible
+            continue
+        logprob = _checked(given_logprob)
+        found[token] = _either(found[token], logprob) if token in found else logprob
+    return found
+
+
+def _either(one: float, other: float) -> float:
+    """Two tokens may read the same: together they are as likely as both."""
+    most = max(one, other)
+    return most + math.log1p(math.exp(min(one, other) - most))
 
 
 def _total(used: Sequence[Usage | None]) -> Usage | None:

@@ -12,11 +12,12 @@ from kshot.backends.servers.replies import (
     only_choice,
     sampled_seed,
     sound,
+    texts_of,
     tokens_used,
     usage_of,
     written,
 )
-from kshot.backends.servers.server import Server, limits_from
+from kshot.backends.servers.server import Fit, Server, limits_from
 from kshot.backends.servers.wire import Address, Body, Malformed, Wire, key_from, located
 from kshot.errors import BackendError
 from kshot.prompts.chat import Renderer, fold_system, renderer
@@ -44,7 +45,7 @@ class OpenAI(Server):
         where = f"openai:{model} at {url}"
         key = key_from(KEY, needed=url == DEFAULT, where=where)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        address = Address(url, where, KEY, headers, float(given.get("timeout") or 600.0))
+        address = Address(url, where, KEY, headers, float(given.get("timeout") or 600.0), key)
         template = given.get("chat_template")
         super().__init__("openai", spec, model, address, limits_from(given), *([template] if template else []))
         self._render: Renderer | None = renderer(template) if template else None
@@ -91,23 +92,23 @@ class OpenAI(Server):
 
         def read(body: Any) -> Generated:
             choice = only_choice(body)
-            text, reasoning = _said(choice) if prompt.messages else (choice["text"], "")
-            if not isinstance(text, str):
+            text, reasoning, tool = _said(choice) if prompt.messages else (choice.get("text"), "", False)
+            if text is not None and not isinstance(text, str):
                 raise Malformed("no text")
-            if talk and not reasoning:
+            if talk and text and not reasoning:
                 text, reasoning = apart(text)
-            return written(request, text, reasoning, choice.get("finish_reason"), usage_of(body))
+            return written(request, text, reasoning, choice.get("finish_reason"), usage_of(body), tool=tool)
 
-        return await wire.post(
+        return await self._ask(
+            wire,
             "/chat/completions" if prompt.messages else "/completions",
-            lambda: self._body(prompt, request),
+            lambda fit: self._body(prompt, request, fit),
             read,
-            adapt=self._adapt,
             tokens=estimated(prompt, self._reply_tokens(request)),
             used=tokens_used,
         )
 
-    def _body(self, prompt: Prompt, request: Generate) -> Body:
+    def _body(self, prompt: Prompt, request: Generate, fit: Fit) -> Body:
         asked: Body = {"model": self._model}
         if prompt.messages:
             asked["messages"] = [{"role": m.role, "content": sound(m.content)} for m in prompt.messages]
@@ -123,14 +124,16 @@ class OpenAI(Server):
             "no_repeat_ngram_size": request.no_repeat_ngram_size,
             "seed": sampled_seed(request),
         }
-        return asked | self._taken(optional)
+        return asked | self._taken(optional, fit)
 
 
-def _said(choice: Mapping[str, Any]) -> tuple[str, str]:
-    """A chat reply's text, or its refusal, and its reasoning."""
+def _said(choice: Mapping[str, Any]) -> tuple[Any, str, bool]:
+    """A chat reply's text, or its refusal (None: neither), its reasoning, and whether it calls a tool."""
     message = choice["message"]
     content = message.get("content")
     if isinstance(content, list):  # some servers answer in parts
-        content = "".join(str(part.get("text", "")) for part in content if part.get("type") == "text")
+        texts = texts_of(content)
+        content = "".join(texts) if texts else None
     reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
-    return content or message.get("refusal") or "", reasoning if isinstance(reasoning, str) else ""
+    tool = bool(message.get("tool_calls") or message.get("function_call"))
+    return content or message.get("refusal") or content, reasoning if isinstance(reasoning, str) else "", tool

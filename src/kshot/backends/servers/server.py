@@ -7,8 +7,9 @@ import json
 import re
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from kshot.backends.servers.gate import Limits
 from kshot.backends.servers.link import Link, Serving
@@ -17,12 +18,25 @@ from kshot.backends.servers.wire import Address, Body, Wire, library
 from kshot.records import Generate, Generated, Request, Response
 from kshot.task import Waiting
 
+T = TypeVar("T")
+
 _MAY_GO = ("temperature", "top_p", "seed", "stop")
-_UNSUPPORTED = re.compile(
-    r"(?i)unsupported|not support|unrecogni[sz]ed|unknown|unexpected|instead|only the default|extra"
+_VERB = (
+    r"(?:unsupported|not support|unrecogni[sz]ed|unknown|unexpected|only the default|extra|deprecated"
+    r"|not (?:permitted|allowed))"
 )
+_UNSUPPORTED = re.compile(rf"(?i){_VERB}|instead")
+_QUOTE = "['\"`‘’“”]"
 _AHEAD = 2
 """Requests kept in the loop for each that may run: the wire never waits for the engine."""
+
+
+@dataclass(slots=True)
+class Fit:
+    """What one request tries so as to be taken; the others do the same once it was answered that way."""
+
+    dropped: set[str] = field(default_factory=set)
+    renamed: dict[str, str] = field(default_factory=dict)
 
 
 class Server(ABC):
@@ -42,8 +56,7 @@ class Server(ABC):
         self._link = Link()
         self._wire: Wire | None = None
         self._mean_reply = 0.0
-        self._dropped: set[str] = set()
-        self._renamed: dict[str, str] = {}
+        self._fit = Fit()
         weakref.finalize(self, self._link.close)
 
     def __repr__(self) -> str:
@@ -82,31 +95,75 @@ class Server(ABC):
             self._mean_reply = mean + 0.05 * (found.usage.completion_tokens - mean)
         return found
 
-    def _taken(self, optional: Mapping[str, Any]) -> Body:
-        """The parameters that are set and that the server is known to take, under the names it knows."""
-        kept = {name: value for name, value in optional.items() if value is not None and name not in self._dropped}
-        return {self._renamed.get(name, name): value for name, value in kept.items()}
+    async def _ask(
+        self,
+        wire: Wire,
+        path: str,
+        build: Callable[[Fit], Body],
+        read: Callable[[Any], T],
+        *,
+        tokens: float,
+        used: Callable[[T], float],
+    ) -> T:
+        """Post, without the parameters that the server refuses; what was left out is left out for all if that helps."""
+        fit = Fit()
+        found = await wire.post(
+            path,
+            lambda: build(fit),
+            read,
+            adapt=lambda body, answer: _adapt(fit, body, answer),
+            tokens=tokens,
+            used=used,
+        )
+        self._keep(fit)
+        return found
 
-    def _adapt(self, body: Body, answer: Answer) -> bool:
-        """Learn from a refusal that names a parameter: newer models call it otherwise, or take only its default."""
-        message, code, param = answer.fault
-        if answer.status not in {400, 422} or not (code.startswith("unsupported") or _UNSUPPORTED.search(message)):
-            return False
-        for name in ("max_tokens", *_MAY_GO):
-            if name not in body or not (param == name or re.search(rf"\b{name}\b", message)):
-                continue
-            if name == "max_tokens":
-                self._renamed[name] = "max_completion_tokens"
-            else:
-                self._dropped.add(name)
-                self._note(f"the server does not take {name}: it is left out, and the server's own default holds")
-            return True
-        return False
+    def _keep(self, fit: Fit) -> None:
+        for name in sorted(fit.dropped):
+            self._note(f"the server does not take {name}: it is left out, and the server's own default holds")
+        for name, other in fit.renamed.items():
+            self._note(f"the server does not take {name}: it is sent as {other}")
+        self._fit.dropped |= fit.dropped
+        self._fit.renamed |= fit.renamed
+
+    def _taken(self, optional: Mapping[str, Any], fit: Fit) -> Body:
+        """The parameters that are set and that the server is known to take, under the names it knows."""
+        dropped, renamed = self._fit.dropped | fit.dropped, self._fit.renamed | fit.renamed
+        kept = {name: value for name, value in optional.items() if value is not None and name not in dropped}
+        return {renamed.get(name, name): value for name, value in kept.items()}
 
     def _note(self, text: str) -> None:
         note = f"{self.name}: {text}"
         if note not in self.notes:
             self.notes.append(note)
+
+
+def _adapt(fit: Fit, body: Body, answer: Answer) -> bool:
+    """Try what a refusal asks for that names a parameter: newer models call it otherwise, or take only its default."""
+    if answer.status not in {400, 422}:
+        return False
+    for name in ("max_tokens", *_MAY_GO):
+        if name not in body or not _refuses(answer, name):
+            continue
+        if name == "max_tokens":
+            fit.renamed[name] = "max_completion_tokens"
+        else:
+            fit.dropped.add(name)
+        return True
+    return False
+
+
+def _refuses(answer: Answer, name: str) -> bool:
+    """Whether it is this parameter that is refused, and not its value, nor a prompt that has its name in it."""
+    message, code, param = answer.fault
+    coded = code.startswith("unsupported") or code == "unknown_parameter"
+    if param not in {"", "None"}:
+        return param == name and bool(coded or _UNSUPPORTED.search(message))
+    if coded:
+        return re.search(rf"\b{name}\b", message) is not None
+    quoted, between = f"{_QUOTE}{name}{_QUOTE}", r"[^.;]{0,60}?"
+    said = rf"{_VERB}{between}{quoted}|{quoted}{between}{_VERB}|{_VERB}[\w ]{{0,40}}: {name}\b|^{name}: {_VERB}"
+    return re.search(f"(?i){said}", message) is not None
 
 
 def limits_from(options: Mapping[str, Any]) -> Limits:

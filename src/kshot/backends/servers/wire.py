@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 from urllib.request import getproxies
 
 from kshot import __version__
@@ -22,6 +23,9 @@ Body = dict[str, Any]
 _OK = 200
 _CONNECT = 30.0
 _ENDPOINTS = ("/chat/completions", "/completions", "/messages")
+_HEARD = ("Location", "Retry-After", "retry-after-ms")
+_WORD, _LONG = 8, 16
+"""A key shorter than the first, or of letters alone and shorter than the second, may be any word (EMPTY, ollama)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,16 @@ class Address:
     key_name: str
     headers: Mapping[str, str] = field(repr=False, default_factory=dict)
     timeout: float = 600.0
+    key: str | None = field(repr=False, default=None)
+
+    def hidden(self, text: str) -> str:
+        """The text without the key, which a server may quote."""
+        key = self.key or ""
+        if len(key) < _WORD or (key.isalpha() and len(key) < _LONG):
+            return text
+        for spelling in {key, quote(key), quote(key, safe=""), json.dumps(key)[1:-1]}:
+            text = text.replace(spelling, "…")
+        return text
 
 
 class Malformed(Exception):  # noqa: N818 - said of a reply
@@ -104,21 +118,27 @@ class Wire:
             http.ClientConnectorCertificateError,
             http.ClientConnectorSSLError,
             http.ClientConnectorDNSError,
+            http.InvalidURL,
         ) as exc:
             raise self._unreachable(exc) from None
         except http.ClientConnectorError as exc:
             if not self.gate.answered:
                 raise self._unreachable(exc) from None
-            raise Transient(f"no connection: {shortened(str(exc))}") from None
+            raise Transient(f"no connection: {self._told(exc)}") from None
         except asyncio.TimeoutError:
             raise Transient(f"no reply within {self._address.timeout:.0f} s") from None
         except (http.ClientError, OSError) as exc:
-            raise Transient(f"the connection broke: {shortened(str(exc) or type(exc).__name__)}") from None
-        return _read(status, raw, headers)
+            raise Transient(f"the connection broke: {self._told(exc)}") from None
+        hidden = self._address.hidden
+        told = {name: hidden(headers[name]) for name in _HEARD if name in headers}
+        return _read(status, raw, told, hidden)
+
+    def _told(self, exc: Exception) -> str:
+        return shortened(self._address.hidden(str(exc) or type(exc).__name__))
 
     def _unreachable(self, exc: Exception) -> BackendError:
         return BackendError(
-            f"the server cannot be reached: {shortened(str(exc))}",
+            f"the server cannot be reached: {self._told(exc)}",
             where=self._address.where,
             hint="Look at --base-url, and whether the server runs.",
         )
@@ -132,18 +152,34 @@ class _Unhappy(Refused):
         self.body, self.answer = body, answer
 
 
-def _read(status: int, raw: bytes, headers: Mapping[str, str]) -> Answer:
+def _read(status: int, raw: bytes, headers: Mapping[str, str], hidden: Callable[[str], str]) -> Answer:
     try:
         body = json.loads(raw)
+        start = raw[:300].decode("utf-8", "replace")
+        written = raw.decode("utf-8", "replace")
+        if "\\" in written or hidden(written) != written:  # JSON spells a text in many ways: look at what it says
+            body = _without(body, hidden)
+            start = json.dumps(body)[:300]
     except (ValueError, RecursionError):
-        text = raw[:2000].decode("utf-8", "replace")
+        text = hidden(raw.decode("utf-8", "replace"))[:2000]
         if status == _OK:
             raise Transient(f"the reply is not whole JSON: {shortened(text)}") from None
         return Answer(status, None, headers, text)
     if status == _OK and isinstance(body, dict) and body.get("error"):
         code = body["error"].get("code") if isinstance(body["error"], dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 502  # noqa: PLR2004 - some say 200 and mean it not
-    return Answer(status, body, headers, "" if status != _OK else raw[:300].decode("utf-8", "replace"))
+    return Answer(status, body, headers, "" if status != _OK else start)
+
+
+def _without(body: Any, hidden: Callable[[str], str]) -> Any:
+    """The same JSON with every text in it hidden."""
+    if isinstance(body, str):
+        return hidden(body)
+    if isinstance(body, list):
+        return [_without(each, hidden) for each in body]
+    if isinstance(body, dict):
+        return {hidden(name): _without(each, hidden) for name, each in body.items()}
+    return body
 
 
 def library() -> Any:
@@ -163,11 +199,20 @@ def located(spec: str, given: str | None, default: str) -> tuple[str, str]:
     return model, normalised(url)
 
 
+_HOST = re.compile(r"[^\s/\\<>\"%]+")
+
+
 def normalised(url: str) -> str:
     """One spelling of a base URL: with its ``/v1``, without a slash or an endpoint at its end."""
-    parts = urlsplit(url.strip())
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise UsageError(f"--base-url is {shortened(url)!r}", hint="Write it as http://HOST:PORT/v1.")
+    try:
+        parts = urlsplit(url.strip())
+        host = parts.hostname or ""
+        reachable = parts.port != 0 and _HOST.fullmatch(host) is not None and bool(host.encode("idna"))
+    except ValueError:  # a port that is no number, a bracket left open, a host with an empty label
+        reachable = False
+    if not reachable or parts.scheme not in {"http", "https"}:
+        shown = "no address" if "@" in url or "?" in url else repr(shortened(url))
+        raise UsageError(f"--base-url is {shown}", hint="Write it as http://HOST:PORT/v1.")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError("--base-url holds more than an address", hint="Keys are read from the environment alone.")
     path = parts.path.rstrip("/")
