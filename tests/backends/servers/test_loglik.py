@@ -91,6 +91,7 @@ BAD = {
     "more numbers": lambda t, p: (t, [*p, -9.0]),
     "numbers for tokens": lambda t, p: ([1] * len(t), p),
     "no tokens": lambda t, p: (None, p),
+    "one token": lambda t, p: (["".join(t)], [None]),
 }
 
 
@@ -148,14 +149,15 @@ def test_half_of_a_text_whose_characters_are_spread_over_tokens_is_not_all_of_it
         def answer(call):
             if "天" not in call.asked:
                 return weigher()(call)
-            return completion("", logprobs={"tokens": tokens, "token_logprobs": [None, *[-1.0] * (len(tokens) - 1)]})
+            own = tokens if "蓝" in call.asked else whole[:4]
+            return completion("", logprobs={"tokens": own, "token_logprobs": [None, *[-1.0] * (len(own) - 1)]})
 
         return answer
 
     asked = Loglik(Prompt("天空 is"), (" 蓝天",))
     whole = [spelt, spelt, "空", " is", " ", spelt, spelt, "天"]
     with FakeServer(spread(whole)) as server:
-        assert ask_all(opened(server), [asked])[0].likelihoods[0].logprob < 0
+        assert ask_all(opened(server), [asked])[0].likelihoods == (Likelihood(-4.0, 4),)
     for part in (whole[:4], whole[:6], whole[3:]):
         with FakeServer(spread(part)) as server:
             assert ask_all(opened(server), [asked])[0].kind == "bad_logprobs"

@@ -59,15 +59,22 @@ class Gate:
         self._good_at = self._loop.time()
 
     async def through(
-        self, call: Callable[[], Awaitable[T]], tokens: float, used: Callable[[T], float], *, probing: bool = False
+        self,
+        call: Callable[[], Awaitable[T]],
+        tokens: float,
+        used: Callable[[T], float],
+        *,
+        probing: bool = False,
+        again: bool = False,
     ) -> T:
         """Call until it succeeds, is refused, or patience ends. ``tokens`` is an estimate, ``used`` the truth.
 
         ``probing``: a fault of the server may be its answer to what it does not know, so few tries are enough.
+        ``again``: it was asked before, and goes before those that were not.
         """
         tries, first, since = 0, 0.0, -1
         while True:
-            began, entry = await self._enter(tokens, again=bool(first))
+            began, entry = await self._enter(tokens, again=again or bool(first))
             try:
                 found = await call()
             except Transient as exc:

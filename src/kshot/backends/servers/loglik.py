@@ -27,7 +27,8 @@ _ROUNDING = 1e-3
 """A log-probability may lie this much above 0 by rounding."""
 _FIRST = 32
 """Characters that a text's first token may have, where a server leaves it out."""
-_BYTE = re.compile(r"bytes:(?:\\x[0-9a-fA-F]{2})+|<0x[0-9a-fA-F]{2}>")
+_BYTES = re.compile(r"(?:bytes: ?(?:\\x[0-9a-fA-F]{2})+|<0x[0-9a-fA-F]{2}>)+")
+_HEX = re.compile(r"x([0-9a-fA-F]{2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ class Scores:
                 texts = found.texts[: len(found.texts) - trail]
                 whole = "".join(texts)  # the first token may be left out, and there may be one before it
                 short = not whole.endswith(_TRIAL)
-                if not short or (_TRIAL.endswith(whole) and len(whole) > len(_TRIAL) / 2):
+                known = not short or (_TRIAL.endswith(whole) and len(whole) > len(_TRIAL) / 2)
+                if known and len(texts) > 1:
                     self._trail, self._first_left_out = trail, short
                     return way
         return None
@@ -121,7 +123,10 @@ class Scores:
         own = [min(p, 0.0) for p in whole.logprobs[start:] if p is not None]  # None: the text's very first
         if not own:
             short = f"{text[:60]!r} after {context[-60:]!r}"
-            raise BackendError(f"no token of the continuation can be scored: {short}", where=self._where)
+            what = f"no token of the continuation can be scored: {short}"
+            if context:  # the server reads both as one token, or says so
+                raise Refused(Failed("bad_logprobs", what))
+            raise BackendError(what, where=self._where)
         return Likelihood(math.fsum(own), len(own))
 
     async def _echo(self, wire: Wire, way: Way, text: str, *, probing: bool = False) -> Echoed:
@@ -264,25 +269,35 @@ def _end(texts: Sequence[str], text: str, trail: int) -> int:
 def _covers(texts: Sequence[str], text: str, spare: int) -> bool:
     """Whether these are the tokens of the whole text, but for ``spare`` characters at its start.
 
-    Characters that are spread over tokens read as their bytes or as U+FFFD: then what is ASCII must be the same, and
-    there must be a sign for each of the others.
+    Characters that are spread over tokens read as their bytes, or as a U+FFFD for each part.
     """
     whole = "".join(texts)
-    if _ends_alike(whole, text, spare):
+    if whole.endswith(text):
         return True
-    (plain, others), (wanted, needed) = _skeleton(_BYTE.sub("\ufffd", whole)), _skeleton(text)
-    return _ends_alike(plain, wanted, spare) and others + spare >= needed
+    own, wanted = _solid(_BYTES.sub(_decoded, whole))[::-1], _solid(text)[::-1]
+    places = {0}  # how much of the text, from its end, the tokens may have come to
+    for piece in re.findall("\ufffd+|[^\ufffd]+", own):
+        if piece[0] == "\ufffd":
+            steps = [(at, at + n) for at in places for n in range(1, len(piece) + 1)]
+            places = {end for at, end in steps if end <= len(wanted) and not _any_ascii(wanted[at:end])}
+        else:
+            if any(piece.startswith(wanted[at:]) for at in places):  # in front there may be BOS
+                return True
+            places = {at + len(piece) for at in places if wanted.startswith(piece, at)}
+    return any(len(wanted) - at <= spare for at in places)
 
 
-def _ends_alike(whole: str, text: str, spare: int) -> bool:
-    return whole.endswith(text) or (len(text) - len(whole) <= spare and text.endswith(whole))
+def _solid(text: str) -> str:
+    """A text without white space, in the form NFKC: some tokenizers change these."""
+    return "".join(unicodedata.normalize("NFKC", text).split())
 
 
-def _skeleton(text: str) -> tuple[str, int]:
-    """A text's ASCII without white space, and how many other characters there are; some tokenizers read NFKC."""
-    solid = "".join(unicodedata.normalize("NFKC", text).split())
-    plain = "".join(each for each in solid if each.isascii())
-    return plain, len(solid) - len(plain)
+def _decoded(spelt: re.Match[str]) -> str:
+    return bytes.fromhex("".join(_HEX.findall(spelt[0]))).decode("utf-8", "replace")
+
+
+def _any_ascii(text: str) -> bool:
+    return any(each.isascii() for each in text)
 
 
 def _checked(value: Any) -> float:
@@ -298,8 +313,10 @@ def _checked(value: Any) -> float:
 
 def _checked_all(texts: Sequence[Any], values: Sequence[Any]) -> _Tokens:
     """Tokens with their log-probabilities, each of them but perhaps the first."""
-    if len(texts) != len(values) or not all(isinstance(text, str) for text in texts):
+    if len(texts) != len(values):
         raise Malformed(f"{len(values)} log-probabilities of {len(texts)} tokens")
+    if not all(isinstance(text, str) for text in texts):
+        raise Malformed("there are tokens that are not texts")
     first = None if values[0] is None else _checked(values[0])
     return tuple(texts), (first, *map(_checked, values[1:]))
 

@@ -86,12 +86,16 @@ class Wire:
 
         ``build`` makes the body afresh for every try; ``adapt`` may learn from a refusal, and then it is asked again.
         """
+        again = False
         while True:
             try:
-                return await self.gate.through(lambda: self._once(path, build(), read), tokens, used, probing=probing)
+                return await self.gate.through(
+                    lambda: self._once(path, build(), read), tokens, used, probing=probing, again=again
+                )
             except _Unhappy as exc:  # noqa: PERF203 - once or twice a run
                 if not adapt(exc.body, exc.answer):
                     raise Refused(exc.failed) from None
+                again = True
 
     async def _once(self, path: str, body: Body, read: Callable[[Any], T]) -> T:
         answer = await self._exchange(path, body)

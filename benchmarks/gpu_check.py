@@ -1,0 +1,71 @@
+"""Whether scoring on a GPU gives the numbers it should: packed rows against every sequence by itself, in float32 math.
+
+    python benchmarks/gpu_check.py
+
+For each shape and dtype: the largest difference of a log-probability from that of the same model, each sequence alone.
+In bfloat16 both sides round, so the differences of unpacked batches stand beside.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
+
+from scoring import plain_batches  # noqa: E402
+from workloads import SHAPES, requests, small_model  # noqa: E402
+
+COUNTS = {"text": 40, "letters": 40, "prefix1500": 20, "no prefix": 40, "short, all alike": 60, "fifty options": 8}
+
+
+class Waiting:
+    """The engine's queue, in short."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def take(self, _at_most=None):
+        """Give everything."""
+        taken, self.items = self.items, []
+        return taken
+
+
+def packed(folder: str, asked, device: str, dtype: str) -> list[list[float]]:
+    """Kshot's numbers."""
+    from kshot.backends.transformers import Transformers
+    from kshot.records import Loglik, Prompt
+
+    backend = Transformers(folder, device=device, dtype=dtype)
+    questions = [Loglik(Prompt(prompt), tuple(options)) for prompt, options in asked]
+    found = dict(backend.serve(Waiting(list(questions))))
+    return [[item.logprob for item in found[question].likelihoods] for question in questions]
+
+
+def apart(ones, others) -> float:
+    """The largest difference."""
+    return max(abs(a - b) for x, y in zip(ones, others, strict=True) for a, b in zip(x, y, strict=True))
+
+
+def main() -> None:
+    """Compare on every shape; a difference beyond rounding is an error."""
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.backends.cuda.matmul.allow_tf32 = False
+    with tempfile.TemporaryDirectory() as place:
+        folder = str(small_model(Path(place) / "model", layers=6, width=512))
+        for shape, count in COUNTS.items():
+            asked = requests(SHAPES[shape], count=count)
+            truth = plain_batches(folder, asked, 1)["told"]  # on the CPU, one sequence at a time, float32
+            exact = apart(packed(folder, asked, device, "float32"), truth)
+            rounded = apart(packed(folder, asked, device, "bfloat16"), truth)
+            print(f"{shape:<20} {device} float32 {exact:.1e}  bfloat16 {rounded:.1e}", flush=True)
+            assert exact < 1e-3, shape
+            assert rounded < 0.5, shape
+
+
+if __name__ == "__main__":
+    main()
