@@ -30,7 +30,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/retrievers.py
 	$(BIN)/python benchmarks/evidence.py
 	$(BIN)/python benchmarks/search.py
-	$(BIN)/python benchmarks/server.py
+	$(BIN)/python benchmarks/server.py --peers
+	$(BIN)/python benchmarks/scoring.py text letters prefix1500
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -78,7 +78,9 @@ def _notebook(text: str, file: Path, until: str | None, remark: Remark) -> str:
         book = json.loads(text)
     except json.JSONDecodeError as exc:
         raise DataError(f"this is not JSON: {exc.msg}", where=f"{file}:{exc.lineno}") from exc
-    except (RecursionError, ValueError) as exc:
+    except RecursionError as exc:
+        raise DataError("its JSON is nested too deeply", where=str(file)) from exc
+    except ValueError as exc:
         raise DataError(f"its JSON cannot be read: {exc}", where=str(file)) from exc
     cells = book.get("cells") if isinstance(book, dict) else None
     if not isinstance(cells, list):

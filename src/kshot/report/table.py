@@ -85,7 +85,8 @@ def spending(usage: Sequence[Row]) -> list[str]:
     lines = []
     for row in usage:
         if "cost_usd" in row or row["model"].startswith(_SERVERS):
-            cost = f", {row['cost_usd']:.4f} USD" if "cost_usd" in row else ""
+            cost = f", {row['cost_usd']:.4g} USD" if "cost_usd" in row else ""
             read, wrote = row["prompt_tokens"], row["completion_tokens"]
-            lines.append(f"{row['model']}: {read:,} tokens read, {wrote:,} written{cost}")
+            role = "" if row["role"] == "model" else f" ({row['role']})"
+            lines.append(f"{row['model']}{role}: {read:,} tokens read, {wrote:,} written{cost}")
     return lines

@@ -292,7 +292,7 @@ def test_the_table_says_which_was_used_and_scoring_again_keeps_to_it(tmp_path, m
     assert done.code == 0, done.err
     assert "generation" in done.out
     assert "20.00" in done.out
-    assert "openai:m: 50 tokens read, 10 written, 0.0500 USD" in done.out
+    assert "openai:m: 50 tokens read, 10 written, 0.05 USD" in done.out
     again = command(capsys, "score", "run")
     assert again.code == 0, again.err
     assert "generation" in again.out
