@@ -59,6 +59,7 @@ MAY = {
         "running",
         "settings",
     },
+    "exporting": GROUND | {"api", "backends", "passages", "running", "runs", "settings"},
     "cli": {"*"},
     "__main__": {"cli"},
 }

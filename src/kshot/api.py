@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,22 +12,14 @@ from typing import Any
 
 from kshot.backends import names_engine, open_backend
 from kshot.backends.search.engine import searched
-from kshot.backends.search.recorded import write_trec
 from kshot.backends.search.store import Store
-from kshot.configs import ConfigSource
 from kshot.corpus import Corpus
-from kshot.datasets.naming import resolve
 from kshot.engine import MemoryMemo
 from kshot.errors import RunError, UsageError
 from kshot.evaluation import start
-from kshot.lookup.suite import LookupSource
 from kshot.methods.search import REWRITER
-from kshot.passages import PassagesSource, is_passages
-from kshot.passages.export import export_benchmark
-from kshot.prompts.chat import read_template
-from kshot.records import Failed, Hit, Ranking, Request, Response
-from kshot.retrievers import parse_seeds
-from kshot.retrievers.making import as_config
+from kshot.passages import is_passages
+from kshot.records import Failed, Request, Response
 from kshot.running import Result, Run, Source, Watcher, searches
 from kshot.runs import Journal, RunFolder, read_spec
 from kshot.runs.folder import JOURNAL
@@ -74,6 +65,8 @@ class _Draws:
     def tasks(self, settings: Settings, model: object = None, *_: object) -> Iterator[Task[Any]]:
         if not settings.num_shots and not settings.shots:
             raise UsageError("--retriever-seeds needs examples to choose", hint="Add --num-shots K.")
+        from kshot.retrievers import parse_seeds
+
         for seed in parse_seeds(settings.retriever_seeds or ""):
             drawn = replace(settings, seed=seed, retriever_seeds=None)
             for task in source_of(self.spec, drawn).tasks(drawn, model):
@@ -85,20 +78,32 @@ class _Draws:
 
 
 def source_of(spec: Any, settings: Settings) -> Source:
-    """Find what a user named: a Task, token lookup, a config file, a dataset class or its name."""
+    """Find what a user named: a Task, token lookup, passages, a config file, a dataset class or its name.
+
+    Each way in is imported when it is taken: a run of one need not wait for the others.
+    """
     source: Source
     if isinstance(spec, Path):
         spec = str(spec)
     if isinstance(spec, Task):
         source = _Value(spec)
     elif isinstance(spec, str) and spec.partition(":")[0] == "lookup":
+        from kshot.lookup.suite import LookupSource
+
         source = LookupSource(spec)
     elif isinstance(spec, str) and is_passages(spec):
+        from kshot.passages.source import PassagesSource
+
         source = PassagesSource(spec)
     elif isinstance(spec, str) and is_config(spec):
+        from kshot.configs import ConfigSource
+        from kshot.retrievers.making import as_config
+
         retriever = as_config(settings.retriever, settings.num_shots, settings.seed) if settings.retriever else None
         source = ConfigSource(spec, config_root=settings.config_root, retriever=retriever)
     else:
+        from kshot.datasets.naming import resolve
+
         source = resolve(spec)
     return _Draws(spec, source.label) if settings.retriever_seeds is not None else source
 
@@ -146,7 +151,7 @@ def evaluate(
 
 def _models_in(sources: Sequence[Source], settings: Settings) -> list[Any]:
     """The models to run when the user names none: a config's own, else those in the box that the sources need."""
-    found = [entry.spec for source in sources if isinstance(source, ConfigSource) for entry in source.models]
+    found = [entry.spec for source in sources for entry in getattr(source, "models", ())]
     needed = {"fts5" if searches(source, settings) else "embedded": None for source in sources}
     return list(dict.fromkeys(found)) or list(needed)
 
@@ -154,7 +159,7 @@ def _models_in(sources: Sequence[Source], settings: Settings) -> list[Any]:
 def _staff(settings: Settings, sources: Sequence[Source]) -> dict[str, str]:
     """The backends beside the model, by role."""
     staff = {"judge": settings.judge, REWRITER: settings.rewrite}
-    if settings.method == "rag" and any(isinstance(source, PassagesSource) for source in sources):
+    if settings.method == "rag" and any(hasattr(source, "searches") for source in sources):
         staff["corpus"] = settings.search or "fts5"
     elif settings.search is not None:
         raise UsageError("--search is the search engine of --method rag", hint="Engines to compare are given with -m.")
@@ -177,7 +182,7 @@ def _check_pairs(models: Sequence[Any], sources: Sequence[Source], settings: Set
 
 def _judged(settings: Settings, sources: Sequence[Source]) -> Settings:
     """Let the judge that a config names judge, unless the user names one."""
-    judges = [entry.spec for source in sources if isinstance(source, ConfigSource) for entry in source.judges[:1]]
+    judges = [entry.spec for source in sources for entry in getattr(source, "judges", [])[:1]]
     return replace(settings, judge=judges[0]) if judges and settings.judge is None else settings
 
 
@@ -193,6 +198,8 @@ def _open(spec: Any, settings: Settings) -> Backend:
         return spec  # type: ignore[no-any-return]
     options = {name: getattr(settings, name) for name in (*MODEL_OPTIONS, *SERVER_OPTIONS)}
     if settings.chat_template is not None:
+        from kshot.prompts.chat import read_template
+
         options["chat_template"] = read_template(settings.chat_template)
     opened: Backend = open_backend(spec, options)
     return opened
@@ -210,7 +217,7 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
     """Preview as a stream."""
     for spec in _listed(dataset):
         source = source_of(spec, settings)
-        look = source.previews if isinstance(source, ConfigSource) else source.tasks
+        look = getattr(source, "previews", source.tasks)
         for task in look(settings):
             for text in task.notes:
                 note(text)
@@ -284,29 +291,3 @@ def _unasked(label: str, fingerprint: str) -> Any:
     if role in {"engine", "corpus"} and name:
         return _UnaskedEngine(name, fingerprint)
     return _Unasked(name if role in {"judge", REWRITER} and name else label, fingerprint)
-
-
-def export_passages(run: str | Path, out: str | Path) -> Iterator[Path]:
-    """Write a run's rankings as TREC run files, one a system, and its benchmark as a BEIR folder with qrels."""
-    spec = read_spec(run)
-    settings = settings_from(dict(spec.get("options", {})))
-    sources = [source_of(label, settings) for label in spec["identity"]["datasets"]]
-    found = Result([], [], Path(run).expanduser()).samples
-    facts = next(iter(spec.get("tasks", {}).values()), None)
-    passages = [source for source in sources if isinstance(source, PassagesSource)]
-    tasks = [task for source in passages for task in source.tasks(settings, None, facts)]
-    if not tasks or settings.method == "rag":
-        raise RunError("this run searched no passages", where=str(run), hint="Export a run of search engines.")
-    for task in tasks:
-        folder = Path(out).expanduser() / re.sub(r"[^A-Za-z0-9._-]+", "-", task.name)
-        yield from export_benchmark(task, folder)
-        rows = [row for row in found if row["task"] == task.name and "failed" not in row]
-        if not rows:
-            raise RunError(f"the run holds no ranking for {task.name}", where=str(run))
-        for model in dict.fromkeys(row["model"] for row in rows):
-            path = folder / f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', model)}.trec"
-            with path.open("w", encoding="utf-8") as file:
-                for row in (row for row in rows if row["model"] == model):
-                    hits = tuple(Hit(hit["id"], hit["score"]) for hit in row["response"] if "id" in hit)
-                    write_trec(file, row["id"], Ranking(hits), path.stem)
-            yield path

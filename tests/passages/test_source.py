@@ -181,7 +181,7 @@ def test_a_run_is_not_scored_again_on_other_documents(book, tmp_path):
 
 def test_exported_runs_score_the_same_elsewhere(book, tmp_path):
     ir_measures = pytest.importorskip("ir_measures")
-    from kshot.api import export_passages
+    from kshot.exporting import export_passages
 
     run(book, model=["fts5", "bm25"], out=tmp_path / "run")
     names = {path.name for path in export_passages(tmp_path / "run", tmp_path / "out")}
@@ -206,7 +206,7 @@ def test_exported_runs_score_the_same_elsewhere(book, tmp_path):
 
 def test_a_replayed_trec_run_scores_as_it_did(book, tmp_path):
     first = run(book, out=tmp_path / "run")
-    from kshot.api import export_passages
+    from kshot.exporting import export_passages
 
     list(export_passages(tmp_path / "run", tmp_path / "out"))
     again = run(book, model=f"replay:{tmp_path}/out/fastbook/fts5.trec")
@@ -272,6 +272,15 @@ def test_odd_queries_and_documents(tmp_path):
         result = run(book, model=engine, within="none")
         assert not result.first_failures
         assert {row["n"] for row in result.results if row["task"] == "fastbook"} == {len(rows)}
+
+
+def test_a_line_of_ten_megabytes(tmp_path):
+    book = small_book(tmp_path / "book")
+    (book / "chapters" / "4.txt").write_text("wading " * 1_500_000 + "needle", encoding="utf-8")
+    rows = [*QUESTIONS, question(9, 4, "Where is the needle?", [["needle"]])]
+    (book / "questions.json").write_text(json.dumps({"questions": rows}), encoding="utf-8")
+    result = run(book, chunker="tokens:500/0")
+    assert values(result)["fastbook[4]"]["AC_MRR@10"] == 1.0
 
 
 def test_data_must_be_named(book, tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 
 from kshot.backends.hf_encoding import Encoded, Encoder, Ids, alike
 from kshot.backends.hf_trie import common
+from kshot.backends.texts import sound
 from kshot.errors import BackendError
 from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, fold_system, renderer, template_fault
 from kshot.records import Message, Prompt
@@ -217,15 +218,6 @@ class Tokens:
     def ends(self, stop: Sequence[str]) -> frozenset[int]:
         """Stop strings that are special tokens, which decoding leaves out: these stop by their number."""
         return frozenset(self._special[text] for text in stop if text in self._special)
-
-
-def sound(text: str) -> str:
-    """Replace lone surrogates, which no tokenizer takes."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _as_well(known: str, before: str, text: str) -> bool:

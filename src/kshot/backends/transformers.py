@@ -9,9 +9,10 @@ from kshot.backends import hf_loading as loading
 from kshot.backends.hf_computing import Computer
 from kshot.backends.hf_plain import Side
 from kshot.backends.hf_scoring import Question
-from kshot.backends.hf_tokens import Tokens, sound
+from kshot.backends.hf_tokens import Tokens
 from kshot.backends.hf_trie import Work
 from kshot.backends.hf_writing import Row, finished
+from kshot.backends.texts import sound
 from kshot.errors import BackendError, UsageError
 from kshot.records import Failed, Generate, Generated, Loglik, Request, Response, Scored, Usage
 

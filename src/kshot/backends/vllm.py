@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends import hf_loading as loading
-from kshot.backends.hf_tokens import Span, Tokens, sound
+from kshot.backends.hf_tokens import Span, Tokens
 from kshot.backends.hf_writing import cut
+from kshot.backends.texts import sound
 from kshot.backends.vllm_engine import Engine, engine_options, prepare
 from kshot.backends.vllm_reading import Ids, Reading, logprob, plan
 from kshot.errors import BackendError, UsageError

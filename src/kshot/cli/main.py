@@ -198,7 +198,7 @@ def _entries(what: str) -> list[dict[str, str]]:
             from kshot.datasets.naming import catalogue_names, from_catalogue
 
             found = [{"name": n, "text": _first_line(from_catalogue(n))} for n in catalogue_names()]
-            from kshot.passages.source import NAMES
+            from kshot.passages import NAMES
 
             return [
                 {"name": "lookup", "text": "Token lookup: which character stands beside the query? Six tasks."},

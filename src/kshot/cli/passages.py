@@ -29,9 +29,8 @@ def _check(parsed: argparse.Namespace) -> int:
 def _ceiling(parsed: argparse.Namespace) -> int:
     from kshot.cli.options import settings_of
     from kshot.errors import UsageError
-    from kshot.passages import PassagesSource
     from kshot.passages.card import ceiling_card
-    from kshot.passages.source import EVIDENCE
+    from kshot.passages.source import EVIDENCE, PassagesSource
     from kshot.report.cards import ceiling_view
 
     settings = settings_of(parsed)
@@ -50,8 +49,8 @@ def _ceiling(parsed: argparse.Namespace) -> int:
 
 def _question(parsed: argparse.Namespace) -> int:
     from kshot.cli.options import settings_of
-    from kshot.passages import PassagesSource
     from kshot.passages.card import question_card
+    from kshot.passages.source import PassagesSource
     from kshot.report.cards import question_view
 
     settings = settings_of(parsed)
@@ -64,7 +63,7 @@ def _question(parsed: argparse.Namespace) -> int:
 
 def _chunks(parsed: argparse.Namespace) -> int:
     from kshot.cli.options import settings_of
-    from kshot.passages import PassagesSource
+    from kshot.passages.source import PassagesSource
 
     settings = settings_of(parsed)
     source = PassagesSource(parsed.dataset)
@@ -80,8 +79,8 @@ def _chunks(parsed: argparse.Namespace) -> int:
 
 
 def _export(parsed: argparse.Namespace) -> int:
-    from kshot.api import export_passages
     from kshot.errors import RunError
+    from kshot.exporting import export_passages
 
     try:
         for path in export_passages(parsed.run, parsed.out):

@@ -20,6 +20,7 @@ from kshot.passages.card import where_of
 from kshot.passages.chunkers import Chunker, chunker
 from kshot.passages.fastbook import fastbook, handbook, own
 from kshot.passages.graded import beir, trec
+from kshot.passages.names import NAMES
 from kshot.passages.prompts import answer_prompt, query_prompt
 from kshot.passages.queries import read_queries
 from kshot.passages.questions import FILTERS
@@ -28,23 +29,11 @@ from kshot.settings import Settings
 from kshot.tally import Row, Tally
 from kshot.task import Scorer, Task
 
-NAMES = {
-    "handbook": "Questions about kshot's own documentation, with evidence: the benchmark in the box.",
-    "fastbook": "Questions with verbatim evidence in fastbook-benchmark's format (--data FOLDER_OR_URL).",
-    "passages": "Your own documents and questions, in the same format (--data FOLDER_OR_URL).",
-    "beir": "A BEIR folder: corpus.jsonl, queries.jsonl, qrels/ (--data FOLDER).",
-    "trec": "TREC files (--data topics=FILE --data qrels=FILE --data corpus=FILE).",
-}
 EVIDENCE = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
 GRADED = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")
 _READ = 5
 _QUICKLY = 2_000_000
 _DEEPEST = 1000
-
-
-def is_passages(spec: str) -> bool:
-    """Whether this names a passage benchmark."""
-    return spec.partition(":")[0] in NAMES
 
 
 class PassagesSource:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.backends.embedded.choosing import next_token
+from kshot.backends.texts import sound
 from kshot.errors import BackendError
 from kshot.records import Failed, Generate, Generated, Likelihood, Loglik, Prompt, Request, Response, Scored, Usage
 from kshot.task import Waiting
@@ -104,7 +105,7 @@ class Embedded:
     def _text_of(self, prompt: Prompt) -> str:
         if prompt.messages:
             raise BackendError("it has no chat template", where=self.name, hint="Use --model-type base.")
-        return _sound(prompt.text)
+        return sound(prompt.text)
 
     def _too_long(self, count: int) -> Failed:
         return Failed("too_long", f"the prompt has {count} tokens; the embedded model takes {self._limit}")
@@ -222,7 +223,7 @@ class Embedded:
 
     def _span(self, context: str, continuation: str) -> tuple[list[int], int]:
         """Tokens of the whole, and where the continuation's begin; a token across the seam is the continuation's."""
-        found = self._tokenizer.encode(context + _sound(continuation))
+        found = self._tokenizer.encode(context + sound(continuation))
         ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
         start = max(next(ends, len(found.ids)), 1)  # the first token of all is given, not predicted
         if start >= len(found.ids):
@@ -243,8 +244,3 @@ class Embedded:
             entry.found[index] = Likelihood(total, count)
             if len(entry.found) == len(entry.request.continuations):
                 yield entry.request, Scored(tuple(entry.found[i] for i in range(len(entry.found))))
-
-
-def _sound(text: str) -> str:
-    """Replace lone surrogates, which no tokenizer can read."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -11,7 +11,8 @@ from kshot.backends.search import encoders
 from kshot.backends.search.engine import Engine, Found, shown
 from kshot.backends.search.store import Store
 from kshot.backends.search.vectors import Array, RowFile, kept
-from kshot.backends.search.windows import cut, readable, tokenised
+from kshot.backends.search.windows import cut, tokenised
+from kshot.backends.texts import sound
 from kshot.corpus import Corpus
 
 _FORMAT = 1
@@ -73,7 +74,7 @@ class Dense(Engine):
         return _DenseIndex(self, folder)
 
     def _build(self, corpus: Corpus, store: Store, folder: Path) -> None:
-        encoder, texts = self._encoder, readable(passage.text for passage in corpus)
+        encoder, texts = self._encoder, [sound(passage.text) for passage in corpus]
         prompt = encoder.prompt("passage", self._prompts[1])
         size = encoders.room(self._window, encoder.longest, encoder.beside(prompt), self._model)
         found = cut(encoder.tokenizer, texts, size, encoders.stride_of(self._stride, size, (size + 1) // 2))
@@ -102,4 +103,4 @@ class _DenseIndex:
         self._vectors = kept(folder)
 
     def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
-        return self._vectors.search(self._engine.encoded(readable(queries)), k, among)
+        return self._vectors.search(self._engine.encoded([sound(query) for query in queries]), k, among)

@@ -12,7 +12,8 @@ from kshot.backends.search import encoders
 from kshot.backends.search.engine import Engine, Found, shown
 from kshot.backends.search.store import Store
 from kshot.backends.search.vectors import Array, RowFile, Top, kept
-from kshot.backends.search.windows import cut, readable
+from kshot.backends.search.windows import cut
+from kshot.backends.texts import sound
 from kshot.corpus import Corpus
 from kshot.errors import UsageError
 
@@ -95,7 +96,7 @@ class Late(Engine):
         return _LateIndex(self._coder, folder, idf=self._idf)
 
     def _build(self, corpus: Corpus, store: Store, folder: Path) -> None:
-        coder, texts = self._coder, readable(passage.text for passage in corpus)
+        coder, texts = self._coder, [sound(passage.text) for passage in corpus]
         size = encoders.room(self._key["window"], coder.longest, coder.beside, self._model)
         stride = encoders.stride_of(self._key["stride"], size, size - size // 4)
         found = cut(coder.tokenizer, texts, size, stride)
@@ -190,7 +191,7 @@ class _LateIndex:
     def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
         count = len(self._vectors) if among is None else len(among)
         found: list[Found] = []
-        for group in _grouped(self._coder.queries(readable(queries))):
+        for group in _grouped(self._coder.queries([sound(query) for query in queries])):
             rows = np.concatenate([one.rows for one in group])
             weights = np.concatenate([self._weights(one) for one in group])
             starts = np.cumsum([0, *(len(one.rows) for one in group)])[:-1]

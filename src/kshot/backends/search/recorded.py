@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -171,7 +172,7 @@ def _trec_order(line: _Line) -> tuple[float, bytes]:
 # ---- answering ----
 
 
-class _Looking:
+class _Looking(ABC):
     """What both kinds of recording have in common."""
 
     answers = (Search,)
@@ -188,8 +189,8 @@ class _Looking:
             assert isinstance(request, Search)  # noqa: S101 - the engine asks only what ``answers`` lists
             yield request, self._answer(request)
 
-    def _answer(self, request: Search) -> Response:
-        raise NotImplementedError
+    @abstractmethod
+    def _answer(self, request: Search) -> Response: ...
 
 
 class _Lists(_Looking):

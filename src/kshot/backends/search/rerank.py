@@ -12,7 +12,8 @@ import numpy as np
 from kshot.backends.search import encoders
 from kshot.backends.search.engine import Engine, Found, Index, shown
 from kshot.backends.search.store import Store
-from kshot.backends.search.windows import Tokens, readable, tokenised, windows
+from kshot.backends.search.windows import Tokens, tokenised, windows
+from kshot.backends.texts import sound
 from kshot.corpus import Corpus
 from kshot.errors import BackendError, UsageError
 
@@ -55,12 +56,12 @@ class _RerankIndex:
 
     def __init__(self, index: Index, reader: _Reader, corpus: Corpus, depth: int) -> None:
         self._index, self._reader, self._depth = index, reader, depth
-        self._texts = readable(passage.text for passage in corpus)
+        self._texts = [sound(passage.text) for passage in corpus]
 
     def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
         most = len(self._texts) if among is None else len(among)
         first = self._index.search(queries, min(max(k, self._depth), most), among)
-        return [self._again(query, found, k) for query, found in zip(readable(queries), first, strict=True)]
+        return [self._again(sound(query), found, k) for query, found in zip(queries, first, strict=True)]
 
     def _again(self, query: str, found: Found, k: int) -> Found:
         positions, scores = list(found.positions), list(found.scores)

@@ -75,7 +75,11 @@ def _model_and_options(rest: str, spec: str) -> tuple[str, dict[str, str]]:
     """What stands behind the kind: ``:MODEL,name=value``."""
     text, given = _split_options(rest)
     if text and not text.startswith(":"):
-        raise UsageError(f"{text!r} cannot be understood", where=spec)
+        raise UsageError(
+            f"{text!r} cannot be understood",
+            where=spec,
+            hint=f"Options are ,NAME=VALUE; a hybrid joins engines by +: {', '.join(ENGINES)}.",
+        )
     return text[1:], given
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -13,7 +12,6 @@ from kshot.errors import BackendError
 
 Array: TypeAlias = npt.NDArray[np.int64]
 
-_HALF = re.compile("[\ud800-\udfff]")
 _PIECE = 1 << 16
 """Characters tokenised in one go: a tokenizer's own record takes some hundred bytes a token."""
 _BATCH, _BATCH_TEXTS = 1 << 19, 4096
@@ -60,11 +58,6 @@ class Cut(NamedTuple):
             part = slice(first, first + size)
             places = zip(self.owners[part].tolist(), self.begins[part].tolist(), self.ends[part].tolist(), strict=True)
             yield part, [texts[owner][begin:end] for owner, begin, end in places]
-
-
-def readable(texts: Iterable[str]) -> list[str]:
-    """The texts as a tokenizer takes them: half a character, which is none, becomes the sign for one unknown."""
-    return [_HALF.sub("\ufffd", text) for text in texts]
 
 
 def cut(tokenizer: Any, texts: Iterable[str], size: int, stride: int) -> Cut:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kshot.backends.servers.replies import estimated, sound, texts_of, tokens_used, usage_of, written
+from kshot.backends.servers.replies import estimated, texts_of, tokens_used, usage_of, written
 from kshot.backends.servers.server import Fit, Server, limits_from
 from kshot.backends.servers.wire import Address, Body, Malformed, Wire, key_from, located
+from kshot.backends.texts import sound
 from kshot.errors import BackendError
 from kshot.records import Generate, Generated, Request, Response
 

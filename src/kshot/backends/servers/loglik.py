@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from kshot.backends.servers.replies import estimated, only_choice, sound, usage_of
+from kshot.backends.servers.replies import estimated, only_choice, usage_of
 from kshot.backends.servers.trouble import Refused
 from kshot.backends.servers.wire import Body, Malformed, Wire
+from kshot.backends.texts import sound
 from kshot.errors import BackendError
 from kshot.records import Failed, Likelihood, Message, Prompt, Scored, Usage
 

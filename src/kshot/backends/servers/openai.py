@@ -11,7 +11,6 @@ from kshot.backends.servers.replies import (
     estimated,
     only_choice,
     sampled_seed,
-    sound,
     texts_of,
     tokens_used,
     usage_of,
@@ -19,6 +18,7 @@ from kshot.backends.servers.replies import (
 )
 from kshot.backends.servers.server import Fit, Server, limits_from
 from kshot.backends.servers.wire import Address, Body, Malformed, Wire, key_from, located
+from kshot.backends.texts import sound
 from kshot.errors import BackendError
 from kshot.prompts.chat import Renderer, fold_system, renderer
 from kshot.records import Generate, Generated, Loglik, Message, Prompt, Request, Response

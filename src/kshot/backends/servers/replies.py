@@ -94,12 +94,3 @@ def sampled_seed(request: Generate) -> int | None:
     if not request.temperature:
         return None
     return ((request.seed or 0) + request.replica) % 2**31 if request.seed is not None or request.replica else None
-
-
-def sound(text: str) -> str:
-    """Replace lone surrogates, which no JSON reader takes."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

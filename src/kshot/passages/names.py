@@ -1,0 +1,16 @@
+"""The passage benchmarks by name."""
+
+from __future__ import annotations
+
+NAMES = {
+    "handbook": "Questions about kshot's own documentation, with evidence: the benchmark in the box.",
+    "passages": "Your own documents and questions, in fastbook-benchmark's format (--data FOLDER_OR_URL).",
+    "fastbook": "The same, cut as the published results are (--data FOLDER_OR_URL).",
+    "beir": "A BEIR folder: corpus.jsonl, queries.jsonl, qrels/ (--data FOLDER).",
+    "trec": "TREC files (--data topics=FILE --data qrels=FILE --data corpus=FILE).",
+}
+
+
+def is_passages(spec: str) -> bool:
+    """Whether this names a passage benchmark."""
+    return spec.partition(":")[0] in NAMES
