@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -116,12 +117,7 @@ async def _bare(url: str, count: int) -> None:
 
 def bare(url: str, count: int) -> None:
     """Ask with the HTTP library that kshot uses, and nothing around it."""
-    try:
-        import uvloop
-    except ImportError:
-        asyncio.run(_bare(url, count))
-    else:
-        uvloop.run(_bare(url, count))
+    asyncio.run(_bare(url, count))
 
 
 def kshot(url: str, count: int) -> None:
@@ -250,24 +246,24 @@ def one(kind: str, url: str, count: int) -> None:
 
 
 def side_by_side(rounds: int, *, peers: bool) -> None:
-    """2,000 requests, 100 at a time, 50 ms each: the best of a few rounds, taken in turn."""
+    """2,000 requests, 100 at a time, 50 ms each: the median of a few rounds, taken in turn."""
     kinds = {"bare aiohttp": "bare", "kshot": "asking", "kshot, all of it": "kshot"}
     found: dict[str, list[list[float]]] = {name: [] for name in kinds}
     with Server(LATENCY) as url:
         for _ in range(rounds):
             for name, kind in kinds.items():
                 found[name].append(own(kind, url, REQUESTS))
-        print(f"{REQUESTS} requests, {TOGETHER} at a time, {LATENCY * 1000:.0f} ms each (best of {rounds})")
+        print(f"{REQUESTS} requests, {TOGETHER} at a time, {LATENCY * 1000:.0f} ms each (median of {rounds})")
         print(f"{'client':<16} {'requests/s':>10} {'CPU ms each':>12}")
         for name, times in found.items():
-            wall, cpu = (min(each[i] for each in times) for i in (0, 1))
+            wall, cpu = (statistics.median(each[i] for each in times) for i in (0, 1))
             print(f"{name:<16} {REQUESTS / wall:>10.0f} {cpu / REQUESTS * 1e3:>12.3f}")
         for name in SCRIPTS if peers else ():
             got = peer(name, url, REQUESTS)
             shown = got if isinstance(got, str) else f"{REQUESTS / got[0]:>10.0f} {got[1] / REQUESTS * 1e3:>12.3f}"
             print(f"{name:<16} {shown}", flush=True)
-    share = min(t[0] for t in found["bare aiohttp"]) / min(t[0] for t in found["kshot"])
-    print(f"kshot reaches {share:.0%} of the bare client\n")
+    bare, asked, whole = (statistics.median(each[0] for each in times) for times in found.values())
+    print(f"kshot reaches {bare / asked:.0%} of the bare client, its whole run {bare / whole:.0%}\n")
 
 
 def growth(sizes: list[int]) -> None:
@@ -295,7 +291,7 @@ def main() -> None:
     else:
         parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--peers", action="store_true")
-        parser.add_argument("--rounds", type=int, default=3)
+        parser.add_argument("--rounds", type=int, default=7)
         parser.add_argument("--sizes", default="1000,10000,100000")
         given = parser.parse_args()
         side_by_side(given.rounds, peers=given.peers)

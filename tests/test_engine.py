@@ -1,5 +1,6 @@
 """The engine: order, window, equal requests once, failures, and agreement with asking one by one."""
 
+import gc
 from collections import Counter
 
 import pytest
@@ -244,3 +245,32 @@ def test_any_programs_give_what_asking_one_by_one_gives(programs, window):
         assert [o.answer for o in got] == expected
         assert all(count == 1 for count in backend.asked.values())
         assert all(isinstance(response, Generated) for o in got for _, response in o.exchanges)
+
+
+def test_what_is_done_comes_out_before_more_is_begun():
+    begun = []
+
+    def jobs():
+        for i in range(100):
+            begun.append(i)
+            yield i, known(i)
+
+    def known(i):
+        yield from ask()
+        return i
+
+    for outcome in drive(jobs(), {"model": Echo()}, MemoryMemo()):
+        assert len(begun) <= outcome.item + 2
+
+
+def test_the_garbage_collector_is_as_it_was():
+    before = gc.get_threshold()
+    for outcome in drive(((i, one(str(i))) for i in range(3)), {"model": Echo()}, MemoryMemo()):
+        assert outcome.answer
+        assert gc.get_threshold() != before
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
+    left = drive(((i, one(str(i))) for i in range(3)), {"model": Echo()}, MemoryMemo())
+    next(left)
+    left.close()
+    assert gc.get_threshold() == before

@@ -6,8 +6,10 @@ methods that wait for it go on, and what they ask next joins the queue the backe
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -20,6 +22,9 @@ T = TypeVar("T")
 
 WINDOW = 1024
 """Samples being asked at one time; with it memory is bounded, whatever the size of the dataset."""
+
+_SELDOM = 20_000
+"""Objects made between two looks of the garbage collector."""
 
 _BACKLOG = 16
 """Finished samples may wait for a slower one before them, up to this many windows."""
@@ -120,7 +125,7 @@ class _Engine(Generic[T]):
 
     def run(self) -> Iterator[Outcome[T]]:
         while True:
-            self._admit(lambda: any(self._queues.values()))
+            self._admit(lambda: self._emitted in self._finished or any(self._queues.values()))
             yield from self._emit()
             busy = next((role for role, queue in self._queues.items() if queue), None)
             if busy is None:
@@ -257,4 +262,21 @@ def drive(
     jobs: Iterable[tuple[T, Asking]], backends: Mapping[str, Backend], memo: Memo, *, window: int = WINDOW
 ) -> Iterator[Outcome[T]]:
     """Drive every job's method to its end; outcomes come in the order of the jobs, as soon as they can."""
-    return _Engine(jobs, backends, memo, window).run()
+    with _seldom_collected():
+        yield from _Engine(jobs, backends, memo, window).run()
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Keep the garbage collector from looking at all that was there before, again and again: 15 % of a run's time."""
+    before = gc.get_threshold()
+    if before[0] >= _SELDOM or not gc.isenabled() or gc.get_freeze_count():  # somebody has seen to it
+        yield
+        return
+    gc.freeze()
+    gc.set_threshold(_SELDOM, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()

@@ -156,8 +156,7 @@ class Run:
         with self._folder.replacing(SUMMARY) as file:
             more = {"comparisons": comparisons, "usage": usage}
             body = {"results": results, "notes": notes} | {name: rows for name, rows in more.items() if rows}
-            json.dump(body, file, indent=2, ensure_ascii=False)
-            file.write("\n")
+            file.write(json.dumps(body, indent=2, ensure_ascii=False) + "\n")
         self._folder.write_spec(tasks=self._facts)
         return Result(results, notes, self._folder.path, self._failures, comparisons, usage)
 

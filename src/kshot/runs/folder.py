@@ -72,8 +72,7 @@ class RunFolder:
         """Write ``spec.json``."""
         self.spec |= more
         with self.replacing(SPEC) as file:
-            json.dump(self.spec, file, indent=2, ensure_ascii=False)
-            file.write("\n")
+            file.write(json.dumps(self.spec, indent=2, ensure_ascii=False) + "\n")
 
     @contextmanager
     def replacing(self, name: str) -> Iterator[IO[str]]:
@@ -144,11 +143,15 @@ def _writing(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise RunError(
-            f"it cannot be written: {exc.strerror or exc}",
-            where=str(target),
-            hint="Every answer is in the journal: the same command goes on from there.",
-        ) from exc
+        raise _unwritten(target, exc) from exc
+
+
+def _unwritten(target: Path, exc: OSError) -> RunError:
+    return RunError(
+        f"it cannot be written: {exc.strerror or exc}",
+        where=str(target),
+        hint="Every answer is in the journal: the same command goes on from there.",
+    )
 
 
 class _Draft:
@@ -158,8 +161,10 @@ class _Draft:
         self._file, self._target = file, target
 
     def write(self, text: str) -> int:
-        with _writing(self._target):
+        try:
             return self._file.write(text)
+        except OSError as exc:
+            raise _unwritten(self._target, exc) from exc
 
 
 def _shown(value: Any) -> str:

@@ -63,7 +63,7 @@ def test_nothing_but_429_for_a_while_loses_nothing_and_makes_no_storm():
         found = ask_all(opened(server, max_concurrency=100), asking(500))
     assert all(isinstance(each, Generated) for each in found)
     refused = len(server.calls) - 500
-    assert refused <= 60  # those under way at first, then one at a time
+    assert refused <= 103  # those under way at first, then one at a time
     early = [call.at - begun[0] for call in server.calls if 0.5 < call.at - begun[0] < 3.9]
     assert len(early) == 1
 
@@ -77,7 +77,7 @@ def test_without_retry_after_the_pauses_grow():
     with FakeServer(answer, latency=0.01) as server:
         found = ask_all(opened(server, max_concurrency=50), asking(100))
     assert all(isinstance(each, Generated) for each in found)
-    assert len(server.calls) - 100 < 45  # 25 to begin with, then one at a time
+    assert len(server.calls) - 100 < 70  # 50 to begin with, then one at a time
 
 
 def test_a_wait_beyond_all_patience_stops_the_run():
@@ -126,7 +126,7 @@ def test_a_reply_that_does_not_come_is_asked_again():
 def test_it_grows_to_what_is_allowed_and_not_beyond():
     with FakeServer(echo, latency=0.05) as server:
         ask_all(opened(server, max_concurrency=100), asking(600))
-    assert 50 < server.most <= 100  # it begins with half; how far it gets in 600 requests is the machine's affair
+    assert 50 < server.most <= 100  # how many of 100 are there together is the machine's affair
     with FakeServer(echo, latency=0.01) as server:
         ask_all(opened(server, max_concurrency=3), asking(30))
     assert server.most == 3
@@ -165,7 +165,7 @@ def test_serving_ends_cleanly_when_nobody_wants_the_rest():
         (found,) = ask_all(backend, asking(1))  # and the next one is served as ever
         assert isinstance(found, Generated)
         backend._link.close()
-        assert not backend._link._thread.is_alive()
+        assert not backend._link.tasks
 
 
 def test_two_at_once_on_one_backend():

@@ -63,7 +63,7 @@ def test_it_doubles_while_latency_holds_and_stops_where_it_does_not():
     assert pace.limit == 100
     rounds(pace, 1)
     assert pace.limit == 200
-    assert (Pace(3).limit, Pace(10).limit) == (3, 8)
+    assert (Pace(3).limit, Pace(10).limit, Pace(1000).limit) == (3, 10, 100)
     slow = Pace(1000)
     slow.limit, slow._size = 8.0, 8
     rounds(slow, 3)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 MINUTE = 60.0
 
-_START = 8
-"""Requests at one time to begin with, or half of what is allowed."""
+_START = 100
+"""Requests at one time to begin with, if so many are allowed."""
+_RESTART = 8
+"""The same after a pause, or half of what is allowed."""
 _SLACK = 0.1
 """Seconds of latency that prove nothing: a client's own queue makes as much."""
 _STREAK = 3
@@ -83,14 +85,10 @@ class Pace:
     _holds: bool = True
 
     def __post_init__(self) -> None:
-        """Begin modestly, with the most as the goal."""
-        self.limit = self._start
+        """Begin with what any server takes, or pushes back at once; the most is the goal."""
+        self.limit = float(min(self.most, _START))
         self._threshold = float(self.most)
         self._size = int(self.limit)
-
-    @property
-    def _start(self) -> float:
-        return float(min(self.most, max(_START, self.most // 2)))
 
     def may_start(self, now: float, running: int) -> bool:
         """Whether one more may run."""
@@ -102,7 +100,7 @@ class Pace:
         if self.probing:
             if began >= self.resume_at:
                 self.probing = False
-                self.limit = min(self.limit, self._start)
+                self.limit = min(self.limit, float(max(_RESTART, self.most // 2)))
             return
         self._measure(now - began)
         if not self._holds or running < int(self.limit):  # a limit that nobody reaches proves nothing

@@ -1,145 +1,205 @@
-"""One event loop in one thread for one server: requests go in, answers come out in batches, in any order."""
+"""The event loop that servers are asked in: the thread that asks turns it, so nothing competes for the interpreter."""
 
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from kshot.records import Request, Response
 from kshot.task import Waiting
 
 T = TypeVar("T")
-Pairs = list[tuple[Request, Response]]
 
 _HELPING = 32
 """Requests taken at once: taking them writes their prompts, and the wire should not wait for all of those."""
+_AHEAD = 2
+"""Requests kept in the loop for each that may run: the next one goes out before the last answer is used."""
+_OFTEN = 0.002
+"""Seconds for which answers are used before the loop is turned again."""
+_ROUNDS = 3
+"""A reply is read in one round of the loop and understood in the next, and in the third the next request goes out."""
+
+
+class _Loop:
+    """An event loop that turns when told to. All servers that a thread asks are in one: any turn moves them all."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.links = 0
+        self._turning = threading.Lock()
+        self._elsewhere: ThreadPoolExecutor | None = None
+
+    def turn(self, *, wait: bool) -> None:
+        """Let it go on: until somebody stops it, or for a few rounds over what is ready."""
+        if not wait:
+            self._stop_after(_ROUNDS)
+        with self._turning:
+            if not _occupied():
+                self.loop.run_forever()
+                return
+            if self._elsewhere is None:
+                self._elsewhere = ThreadPoolExecutor(1, "kshot-server")
+            self._elsewhere.submit(self.loop.run_forever).result()
+
+    def _stop_after(self, rounds: int) -> None:
+        if rounds:
+            self.loop.call_soon(self._stop_after, rounds - 1)
+        else:
+            self.loop.stop()
+
+    def leave(self) -> None:
+        """One link fewer; the last one closes it."""
+        self.links -= 1
+        if self.links or self.loop.is_running():
+            return
+        self.loop.close()
+        if self._elsewhere is not None:
+            self._elsewhere.shutdown(wait=False)
+
+
+_here = threading.local()
+
+
+def _joined() -> _Loop:
+    """The loop of this thread, with one link more."""
+    found: _Loop | None = getattr(_here, "loop", None)
+    if found is None or found.loop.is_closed():
+        found = _here.loop = _Loop()
+    found.links += 1
+    return found
+
+
+def _occupied() -> bool:
+    """Whether this thread runs a loop already, as a notebook does: then it can run no other."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Link:
-    """A thread with an event loop, made when first needed; ``close`` ends both, after what ``closing`` lists."""
+    """One server's part of the loop, joined when first needed; ``close`` ends it, after what ``closing`` lists."""
 
     def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._shared: _Loop | None = None
+        self.tasks: set[asyncio.Task[Any]] = set()
         self.closing: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop."""
-        if self._loop is None:
-            self._loop = _new_loop()
-            self._thread = threading.Thread(target=_turn, args=(self._loop,), name="kshot-server", daemon=True)
-            self._thread.start()
-        return self._loop
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begin something; it goes on when the loop turns."""
+        if self._shared is None:
+            self._shared = _joined()
+        task = self._shared.loop.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        """Give whoever turns the loop the word: in the next round, when what this made possible is under way."""
+        self.tasks.discard(task)
+        if self._shared is not None:
+            self._shared.loop.call_soon(self._shared.loop.stop)
+
+    def turn(self, *, wait: bool) -> None:
+        """Let everything go on: until some task is done, or for a moment."""
+        if self._shared is not None:
+            self._shared.turn(wait=wait)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for it here."""
-        found: Future[T] = asyncio.run_coroutine_threadsafe(work, self.loop)
+        """Run a coroutine to its end."""
+        task = self.start(work)
         try:
-            return found.result()
-        except BaseException:
-            found.cancel()
-            raise
+            while not task.done():
+                self.turn(wait=True)
+        finally:
+            task.cancel()
+        return task.result()
 
     def close(self) -> None:
-        """Cancel what runs, close what is open, end the thread."""
-        if self._loop is None or self._thread is None:
+        """Cancel what runs, close what is open."""
+        if self._shared is None:
             return
-        loop, self._loop = self._loop, None
-        asyncio.run_coroutine_threadsafe(self._finish(), loop)
-        if threading.current_thread() is not self._thread:  # the last reference may go in either thread
-            self._thread.join(timeout=5)
+        shared, loop = self._shared, self._shared.loop
+        if loop.is_running():  # the last reference went while it turned, here or in another thread
+            loop.call_soon_threadsafe(lambda: loop.create_task(self._finish()))
+        else:
+            self.run(self._finish())
+        self._shared = None
+        shared.leave()
 
     async def _finish(self) -> None:
-        loop = asyncio.get_running_loop()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
+        others = self.tasks - {asyncio.current_task()}
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         for close in self.closing:
             await close()
-        loop.call_soon(loop.stop)
-
-
-def _turn(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    loop.close()
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    made: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return made
+        self.closing.clear()
 
 
 class Serving:
     """One ``serve`` of a backend: its requests in the loop, and the way back."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, answer: Callable[[Request], Coroutine[Any, Any, Response]]
-    ) -> None:
-        self._loop, self._answer = loop, answer
+    def __init__(self, link: Link, answer: Callable[[Request], Coroutine[Any, Any, Response]]) -> None:
+        self._link, self._answer = link, answer
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ready: Pairs = []
+        self._ready: deque[tuple[Request, Response]] = deque()
+        self._held = 0
         self._error: BaseException | None = None
-        self._flushing = False
-        self._out: queue.SimpleQueue[Pairs | BaseException] = queue.SimpleQueue()
 
-    def pairs(self, waiting: Waiting, room: int) -> Iterator[tuple[Request, Response]]:
-        """Keep up to ``room`` requests in the loop, and yield what comes back."""
-        held = 0
+    def pairs(self, waiting: Waiting, most: int) -> Iterator[tuple[Request, Response]]:
+        """Keep ``most`` requests under way, and yield what comes back; an error after what came before it."""
         try:
-            while True:
-                while held < room and (taken := waiting.take(min(_HELPING, room - held))):
-                    held += len(taken)
-                    self._loop.call_soon_threadsafe(self._begin, taken)
-                    if not self._out.empty():
-                        break
-                if not held:
-                    return
-                came = self._out.get()
-                if isinstance(came, BaseException):
-                    raise came
-                held -= len(came)
-                yield from came
+            while self._fill(waiting, most):
+                while not self._ready and self._error is None:
+                    self._link.turn(wait=True)
+                turned = time.perf_counter()
+                while self._ready:
+                    self._held -= 1
+                    yield self._ready.popleft()
+                    if time.perf_counter() - turned > _OFTEN:
+                        self._link.turn(wait=False)
+                        turned = time.perf_counter()
+                if self._error is not None:
+                    raise self._error
         finally:
-            if held:
-                self._loop.call_soon_threadsafe(self._cancel)
+            if self._tasks:
+                self._cancel()
+                self._link.turn(wait=False)
+
+    def _fill(self, waiting: Waiting, most: int) -> bool:
+        """Take what there is room for; say whether anything is under way."""
+        while self._held < (most if self._ready else _AHEAD * most):
+            taken = waiting.take(min(_HELPING, _AHEAD * most - self._held))
+            if not taken:
+                break
+            self._held += len(taken)
+            self._begin(taken)
+            self._link.turn(wait=False)
+        return self._held > 0
 
     def _begin(self, requests: Sequence[Request]) -> None:
         for request in requests:
-            task = self._loop.create_task(self._one(request))
+            task = self._link.start(self._one(request))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def _one(self, request: Request) -> None:
         try:
             response = await self._answer(request)
-            self._ready.append((request, response))
         except asyncio.CancelledError:
             raise
-        except BaseException as exc:  # noqa: BLE001 - raised again in the thread that asked
+        except BaseException as exc:  # noqa: BLE001 - raised again where it was asked
             self._error = self._error or exc
-        if not self._flushing:
-            self._flushing = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        """Hand over everything that this turn of the loop brought, at once; an error after what came before it."""
-        self._flushing = False
-        if self._ready:
-            self._out.put(self._ready)
-            self._ready = []
-        if self._error is not None:
-            self._out.put(self._error)
             self._cancel()
+        else:
+            self._ready.append((request, response))
 
     def _cancel(self) -> None:
         for task in self._tasks:

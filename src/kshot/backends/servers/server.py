@@ -27,8 +27,6 @@ _VERB = (
 )
 _UNSUPPORTED = re.compile(rf"(?i){_VERB}|instead")
 _QUOTE = "['\"`‘’“”]"
-_AHEAD = 2
-"""Requests kept in the loop for each that may run: the wire never waits for the engine."""
 
 
 @dataclass(slots=True)
@@ -65,8 +63,7 @@ class Server(ABC):
 
     def serve(self, waiting: Waiting, /) -> Iterator[tuple[Request, Response]]:
         """Keep the server as busy as it likes to be, and yield answers as they come."""
-        serving = Serving(self._link.loop, self._respond)
-        return serving.pairs(waiting, _AHEAD * self._limits.most)
+        return Serving(self._link, self._respond).pairs(waiting, self._limits.most)
 
     async def wire(self) -> Wire:
         """The one pool of connections."""

@@ -64,6 +64,7 @@ class Wire:
             connector=self._http.TCPConnector(limit=0, keepalive_timeout=30),
             timeout=self._http.ClientTimeout(total=address.timeout, sock_connect=min(_CONNECT, address.timeout)),
             headers={"User-Agent": f"kshot/{__version__}", "Content-Type": "application/json", **address.headers},
+            cookie_jar=self._http.DummyCookieJar(),
             trust_env=bool(getproxies()),  # else every call without a key would look for a netrc
         )
 

@@ -1,0 +1,99 @@
+"""The loop that servers are asked in: turned by whoever asks, shared by the servers of a thread."""
+
+import asyncio
+import gc
+import threading
+import time
+
+import pytest
+
+from kshot.backends.servers import link
+from kshot.errors import BackendError
+from kshot.records import Generated
+from tests.backends.servers.test_faults import asking, opened
+from tests.fake_server import FakeServer, echo, error
+from tests.tiny_models import Queue, ask_all
+
+
+def test_it_works_where_a_loop_runs_already():
+    async def notebook():
+        return ask_all(backend, asking(20))
+
+    with FakeServer(echo, latency=0.01) as server:
+        backend = opened(server)
+        assert all(isinstance(each, Generated) for each in asyncio.run(notebook()))
+        assert isinstance(ask_all(backend, asking(1))[0], Generated)  # and outside of it afterwards
+
+
+def test_waiting_for_one_server_moves_the_others_of_the_thread():
+    with FakeServer(echo, latency=0.05) as slow, FakeServer(echo) as quick:
+        first = opened(quick).serve(Queue(asking(40)))
+        next(first)
+        ask_all(opened(slow), asking(1))
+        time.sleep(0.1)
+        assert len(quick.calls) == 40  # all were asked and answered meanwhile
+        assert len(list(first)) == 39
+
+
+def test_one_backend_in_two_threads():
+    with FakeServer(echo, latency=0.005) as server:
+        backend, found = opened(server), {}
+
+        def work(name):
+            found[name] = ask_all(backend, asking(50))
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(30)
+        assert [len(found[name]) for name in "ab"] == [50, 50]
+        assert all(isinstance(each, Generated) for name in "ab" for each in found[name])
+
+
+def test_the_last_server_of_a_thread_closes_its_loop():
+    with FakeServer(echo) as server:
+        one, other = opened(server), opened(server)
+        ask_all(one, asking(1))
+        ask_all(other, asking(1))
+        shared = one._link._shared
+        assert other._link._shared is shared
+        del one
+        gc.collect()
+        assert not shared.loop.is_closed()
+        assert isinstance(ask_all(other, asking(1))[0], Generated)
+        before = shared.links
+        del other
+        gc.collect()
+        assert shared.links == before - 1
+        assert shared.loop.is_closed() == (shared.links == 0)
+
+
+def test_a_server_forgotten_while_the_loop_turns_is_closed_all_the_same():
+    made = link.Link()
+    closed = []
+
+    async def close():
+        closed.append(True)
+
+    async def forget():
+        made.close()
+
+    other = link.Link()
+    made.closing.append(close)
+    made.run(asyncio.sleep(0))
+    other.run(forget())
+    other.run(asyncio.sleep(0.01))
+    assert closed
+    other.close()
+
+
+def test_an_error_leaves_nothing_behind():
+    with FakeServer(lambda _: error(401, "no"), latency=0.01) as server:
+        backend = opened(server)
+        with pytest.raises(BackendError):
+            ask_all(backend, asking(200))
+        time.sleep(0.05)
+        asked = len(server.calls)
+        assert not backend._link.tasks
+        assert asked <= 64
