@@ -21,10 +21,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-PEER = HERE / ".peers" / "lm-eval"
-LM_EVAL = "0.4.13"
 SIZES = (4, 16, 64)
 
+from peers import python_of  # noqa: E402
 from workloads import SHAPES, requests, small_model  # noqa: E402
 
 
@@ -139,23 +138,6 @@ def measured(python: str, system: str, folder: str, shape: str, *, size: int, co
     return {**json.loads(ran.stdout.strip().splitlines()[-1]), "size": size}
 
 
-def peer() -> str | None:
-    """The Python of lm-eval's environment, made if need be; None where that fails."""
-    python = PEER / "bin" / "python"
-    if not (PEER / "ready").exists():
-        constraints = HERE.parent / "constraints.txt"
-        try:
-            subprocess.run([sys.executable, "-m", "venv", str(PEER)], check=True, capture_output=True)
-            packages = [f"lm-eval=={LM_EVAL}", "torch==2.13.0", "transformers", "accelerate"]
-            install = [str(python), "-m", "pip", "install", "-q", *packages, "-c", str(constraints)]
-            subprocess.run(install, check=True, capture_output=True, text=True)
-            (PEER / "ready").touch()
-        except subprocess.CalledProcessError as error:
-            print(f"lm-eval left out: {(error.stderr or '?').strip().splitlines()[-1:]}")
-            return None
-    return str(python)
-
-
 def compared(shape: str, folder: str, python: str | None, count: int | None) -> None:
     """One shape on every system: the plain batches at their best size."""
     found = {"kshot": measured(sys.executable, "kshot", folder, shape, size=0, count=count)}
@@ -188,7 +170,7 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--questions", type=int)
     given = parser.parse_args()
-    python = None if given.no_peers else peer()
+    python = None if given.no_peers else python_of("lm-eval")
     with tempfile.TemporaryDirectory() as folder:
         model = str(small_model(Path(folder) / "model"))
         for shape in given.shapes:

@@ -21,8 +21,10 @@ import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).parent
-PEERS = HERE / ".peers"
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from peers import python_of  # noqa: E402
+
 REQUESTS, TOGETHER, LATENCY = 2000, 100, 0.05
 CHAT = {
     "id": "x", "object": "chat.completion", "created": 0, "model": "m",
@@ -196,27 +198,16 @@ began, before = time.perf_counter(), time.process_time()
 assert log.status == "success", log.error
 print(json.dumps([time.perf_counter() - began, time.process_time() - before, 0]))
 """
-SCRIPTS = {"lm-eval": ("lm-eval[api]", LM_EVAL), "inspect_ai": ("inspect_ai openai", INSPECT)}
+SCRIPTS = {"lm-eval": LM_EVAL, "inspect_ai": INSPECT}
 
 
 def peer(name: str, url: str, count: int) -> list[float] | str:
     """Measure another harness, or say why not."""
-    packages, script = SCRIPTS[name]
-    home = PEERS / name
-    python = home / "bin" / "python"
-    if not (home / ".ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        done = subprocess.run(
-            [str(python), "-m", "pip", "install", "-q", *packages.split()],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            return f"does not install: {done.stderr.strip().splitlines()[-1][:80]}"
-        (home / ".ready").touch()
+    python = python_of(name)
+    if python is None:
+        return "does not install"
     with tempfile.TemporaryDirectory() as folder:
-        command = [str(python), "-c", script, url, str(count), folder]
+        command = [python, "-c", SCRIPTS[name], url, str(count), folder]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder, check=False)
         except subprocess.TimeoutExpired:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,13 +14,18 @@ if TYPE_CHECKING:
     from kshot.records import Sample
 
 
+_OFTEN = 0.1
+"""Seconds from one update to the next: an update costs as much as a sample of a fast server."""
+
+
 class Progress:
     """Shows a bar per task on a terminal; elsewhere only the notes."""
 
     def __init__(self) -> None:
         self._bar: Bar | None = None
         self._task: TaskID | None = None
-        self._failed = 0
+        self._failed = self._fresh = 0
+        self._shown_at = 0.0
         self._steps: dict[str, TaskID] = {}
         if sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
@@ -33,6 +39,7 @@ class Progress:
                 TimeRemainingColumn(),
                 TextColumn("[red]{task.fields[failed]}"),
                 console=Console(stderr=True),
+                refresh_per_second=5,
             )
 
     def __enter__(self) -> Progress:  # noqa: PYI034 - Self needs Python 3.11
@@ -43,11 +50,13 @@ class Progress:
 
     def __exit__(self, *exc: object) -> None:
         """Stop showing; the bars stay."""
+        self._show()
         if self._bar is not None:
             self._bar.stop()
 
     def begin(self, task: str, model: str, total: int | None) -> None:
         """Start the bar of a task."""
+        self._show()
         self._failed = 0
         if self._bar is not None:
             from rich.markup import escape
@@ -56,10 +65,15 @@ class Progress:
 
     def answered(self, outcome: Outcome[Sample]) -> None:
         """Count a sample."""
-        if self._bar is None or self._task is None:
-            return
         self._failed += outcome.failed
-        self._bar.update(self._task, advance=1, failed=f"{self._failed} failed" if self._failed else "")
+        self._fresh += 1
+        if time.monotonic() - self._shown_at > _OFTEN:
+            self._show()
+
+    def _show(self) -> None:
+        fresh, self._fresh, self._shown_at = self._fresh, 0, time.monotonic()
+        if fresh and self._bar is not None and self._task is not None:
+            self._bar.update(self._task, advance=fresh, failed=f"{self._failed} failed" if self._failed else "")
 
     def note(self, text: str) -> None:
         """Say something the user should know."""
