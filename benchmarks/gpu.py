@@ -239,7 +239,7 @@ def main() -> None:
             count = count if shape is MAIN else max(int(count * given.tail * (0.01 if given.small else 4)), 2)
             asked = requests(shape, count=count)
             ours = kshot_run(model, Path(place), asked, device)
-            plain, size = best_plain(model, asked, device, (4,) if given.small else (32, 64, 128))
+            plain, size = best_plain(model, asked, device, (4,) if given.small else (32, 64, 128, 256, 512))
             lengths = [words(prompt) - shape.prefix for prompt, _ in asked]
             context = shape.prefix + sum(length**2 for length in lengths) / sum(lengths) / 2
             reached = flops(model, ours["computed"], context) / ours["seconds"] / 1e12

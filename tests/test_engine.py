@@ -264,12 +264,12 @@ def test_what_is_done_comes_out_before_more_is_begun():
 
 
 def test_the_garbage_collector_is_as_it_was():
-    before = gc.get_threshold()
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
     for outcome in drive(((i, one(str(i))) for i in range(3)), {"model": Echo()}, MemoryMemo()):
         assert outcome.answer
         assert gc.get_threshold() != before
     assert gc.get_threshold() == before
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() <= frozen
     left = drive(((i, one(str(i))) for i in range(3)), {"model": Echo()}, MemoryMemo())
     next(left)
     left.close()

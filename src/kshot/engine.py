@@ -270,7 +270,7 @@ def drive(
 def _seldom_collected() -> Iterator[None]:
     """Keep the garbage collector from looking at all that was there before, again and again: 15 % of a run's time."""
     before = gc.get_threshold()
-    if before[0] >= _SELDOM or not gc.isenabled() or gc.get_freeze_count():  # somebody has seen to it
+    if before[0] >= _SELDOM or not gc.isenabled():  # somebody has seen to it
         yield
         return
     gc.freeze()

@@ -87,8 +87,8 @@ def trial(packer: Packer) -> str:
             raise broken(packer.name)
         expected = [one[len(stem) : len(tokens)] for one, tokens in zip(expected, sequences, strict=True)]
         try:
-            # Twelve tokens a row: ancestors in the cache, in the row, in both.
-            apart = _apart(packer, trie, expected, 12)
+            # Two rows: ancestors in the cache, in the row, in both.
+            apart = _apart(packer, trie, expected, -(-len(trie) // 2))
         except _FAULTS as error:
             return f"computing it so fails ({type(error).__name__}: {str(error).splitlines()[0][:100]})"
         if packer.wide and apart <= fine:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from kshot.task import Waiting
 
-_FIRST = 256
+_FIRST, _WHOLE = 256, 1024
+"""Requests taken at first, and from when on all that wait are taken."""
 
 
 class Transformers:
@@ -131,10 +132,11 @@ class Transformers:
         if "_computer" in vars(self):
             # Left from a serving that was broken off: nobody waits for it any more.
             self._computer.under_way.clear()
-        # A GPU is to begin soon: it works on one helping while the next is made and tokenised.
-        first: int | None = _FIRST if self._device.type == "cuda" else None
+        # A GPU is to begin soon, and works on one helping while the next, twice as large, is made and tokenised.
+        helping: int | None = _FIRST if self._device.type == "cuda" else None
         while True:
-            taken, first = waiting.take(first), None
+            taken = waiting.take(helping)
+            helping = 2 * helping if helping is not None and helping < _WHOLE else None
             if not taken:
                 if "_computer" not in vars(self) or not self._computer.under_way:
                     return

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -31,20 +31,31 @@ class _Loop:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.links = 0
-        self._turning = threading.Lock()
+        self._turning = threading.RLock()
         self._elsewhere: ThreadPoolExecutor | None = None
 
-    def turn(self, *, wait: bool) -> None:
-        """Let it go on: until somebody stops it, or for a few rounds over what is ready."""
-        if not wait:
-            self._stop_after(_ROUNDS)
-        with self._turning:
-            if not _occupied():
-                self.loop.run_forever()
+    def turn(self, until: Callable[[], bool] | None = None) -> None:
+        """Let it go on until then, or for a few rounds over what is ready. Another thread may be at it already."""
+        while until is None or not until():
+            if self._turning.acquire(blocking=False):
+                try:
+                    if until is None:
+                        self._stop_after(_ROUNDS)
+                    self._run()
+                finally:
+                    self._turning.release()
+            elif until is not None:
+                time.sleep(_OFTEN)
+            if until is None:
                 return
-            if self._elsewhere is None:
-                self._elsewhere = ThreadPoolExecutor(1, "kshot-server")
-            self._elsewhere.submit(self.loop.run_forever).result()
+
+    def _run(self) -> None:
+        if not _occupied():
+            self.loop.run_forever()
+            return
+        if self._elsewhere is None:
+            self._elsewhere = ThreadPoolExecutor(1, "kshot-server")
+        self._elsewhere.submit(self.loop.run_forever).result()
 
     def _stop_after(self, rounds: int) -> None:
         if rounds:
@@ -63,6 +74,7 @@ class _Loop:
 
 
 _here = threading.local()
+_joining = threading.RLock()
 
 
 def _joined() -> _Loop:
@@ -87,57 +99,66 @@ class Link:
     """One server's part of the loop, joined when first needed; ``close`` ends it, after what ``closing`` lists."""
 
     def __init__(self) -> None:
-        self._shared: _Loop | None = None
+        self._joined: _Loop | None = None
         self.tasks: set[asyncio.Task[Any]] = set()
         self.closing: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
-    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begin something; it goes on when the loop turns."""
-        if self._shared is None:
-            self._shared = _joined()
-        task = self._shared.loop.create_task(work)
-        self.tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
+    @property
+    def _shared(self) -> _Loop:
+        with _joining:
+            if self._joined is None:
+                self._joined = _joined()
+            return self._joined
+
+    def soon(self, call: Callable[..., None], *given: Any) -> None:
+        """Call this in the loop, when it turns: another thread may be doing that."""
+        self._shared.loop.call_soon_threadsafe(call, *given)
+
+    def begin(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
+        """Begin some work; to be called in the loop."""
+        for work in works:
+            task = asyncio.get_running_loop().create_task(work)
+            self.tasks.add(task)
+            task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         """Give whoever turns the loop the word: in the next round, when what this made possible is under way."""
         self.tasks.discard(task)
-        if self._shared is not None:
-            self._shared.loop.call_soon(self._shared.loop.stop)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.stop)
 
-    def turn(self, *, wait: bool) -> None:
-        """Let everything go on: until some task is done, or for a moment."""
-        if self._shared is not None:
-            self._shared.turn(wait=wait)
+    def turn(self, until: Callable[[], bool] | None = None) -> None:
+        """Let everything go on: until then, which is looked at when something is done; or for a moment."""
+        self._shared.turn(until)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end."""
-        task = self.start(work)
+        loop = self._shared.loop
+        found = asyncio.run_coroutine_threadsafe(work, loop)
+        found.add_done_callback(lambda _: loop.call_soon(loop.stop))
         try:
-            while not task.done():
-                self.turn(wait=True)
+            self.turn(found.done)
         finally:
-            task.cancel()
-        return task.result()
+            found.cancel()
+        return found.result()
 
     def close(self) -> None:
         """Cancel what runs, close what is open."""
-        if self._shared is None:
+        if self._joined is None:
             return
-        shared, loop = self._shared, self._shared.loop
+        shared, loop = self._joined, self._joined.loop
         if loop.is_running():  # the last reference went while it turned, here or in another thread
-            loop.call_soon_threadsafe(lambda: loop.create_task(self._finish()))
+            asyncio.run_coroutine_threadsafe(self._finish(), loop)
         else:
             self.run(self._finish())
-        self._shared = None
+        self._joined = None
         shared.leave()
 
     async def _finish(self) -> None:
-        others = self.tasks - {asyncio.current_task()}
-        for task in others:
+        tasks = set(self.tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for close in self.closing:
             await close()
         self.closing.clear()
@@ -148,30 +169,31 @@ class Serving:
 
     def __init__(self, link: Link, answer: Callable[[Request], Coroutine[Any, Any, Response]]) -> None:
         self._link, self._answer = link, answer
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._ready: deque[tuple[Request, Response]] = deque()
         self._held = 0
+        self._over = False
         self._error: BaseException | None = None
 
     def pairs(self, waiting: Waiting, most: int) -> Iterator[tuple[Request, Response]]:
         """Keep ``most`` requests under way, and yield what comes back; an error after what came before it."""
         try:
             while self._fill(waiting, most):
-                while not self._ready and self._error is None:
-                    self._link.turn(wait=True)
+                self._link.turn(self._moved)
                 turned = time.perf_counter()
                 while self._ready:
                     self._held -= 1
                     yield self._ready.popleft()
                     if time.perf_counter() - turned > _OFTEN:
-                        self._link.turn(wait=False)
+                        self._link.turn()
                         turned = time.perf_counter()
                 if self._error is not None:
                     raise self._error
         finally:
-            if self._tasks:
-                self._cancel()
-                self._link.turn(wait=False)
+            self._over = True
+            if self._held:
+                self._link.soon(self._cancel)
+                self._link.turn()
 
     def _fill(self, waiting: Waiting, most: int) -> bool:
         """Take what there is room for; say whether anything is under way."""
@@ -180,17 +202,18 @@ class Serving:
             if not taken:
                 break
             self._held += len(taken)
-            self._begin(taken)
-            self._link.turn(wait=False)
+            self._link.soon(self._link.begin, [self._one(request) for request in taken])
+            self._link.turn()
         return self._held > 0
 
-    def _begin(self, requests: Sequence[Request]) -> None:
-        for request in requests:
-            task = self._link.start(self._one(request))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def _moved(self) -> bool:
+        return bool(self._ready) or self._error is not None
 
     async def _one(self, request: Request) -> None:
+        task = asyncio.current_task()
+        if self._over or task is None:
+            return
+        self._tasks.add(task)
         try:
             response = await self._answer(request)
         except asyncio.CancelledError:
@@ -200,6 +223,8 @@ class Serving:
             self._cancel()
         else:
             self._ready.append((request, response))
+        finally:
+            self._tasks.discard(task)
 
     def _cancel(self) -> None:
         for task in self._tasks:
