@@ -72,7 +72,7 @@ def started(python: Path, folder: Path) -> tuple[subprocess.Popen, str]:
 def check(url: str, folder: Path) -> None:
     from kshot.backends import open_backend
     from kshot.backends.servers import loglik
-    from kshot.records import Generate, Loglik, Message, Prompt
+    from kshot.records import Generate, Loglik, Message, Prompt, Scored
     from tests.tiny_models import ask_all
 
     prompts = [
@@ -89,6 +89,7 @@ def check(url: str, folder: Path) -> None:
         loglik.WAYS = (way,)  # the only one that it looks for
         backend = open_backend(f"openai:{folder}", {"base_url": url})
         there = ask_all(backend, asked)
+        assert not (failed := [each for each in there if not isinstance(each, Scored)]), (way.name, failed)
         worst = 0.0
         for one, other in zip(here, there, strict=True):
             for a, b in zip(one.likelihoods, other.likelihoods, strict=True):

@@ -6,6 +6,7 @@ import pytest
 
 import kshot
 from kshot.backends import open_backend
+from kshot.backends.servers import loglik
 from kshot.errors import BackendError
 from kshot.records import Failed, Likelihood, Loglik, Message, Prompt, Scored
 from tests.commands import kshot as command
@@ -297,3 +298,17 @@ def test_the_table_says_which_was_used_and_scoring_again_keeps_to_it(tmp_path, m
     assert again.code == 0, again.err
     assert "generation" in again.out
     assert "20.00" in again.out
+
+
+@pytest.mark.parametrize(
+    ("texts", "text", "fine"),
+    [
+        # What vLLM 0.32 shows of a byte-level vocabulary: nothing of a token that ends within a character.
+        (("<s>", "", "�ve", "", " café", " in", "", "�ric", "h", ",", "", "", "", "�本", " Pa", "ris"), "naïve café in Zürich, 日本 Paris", True),
+        (("", "he", "l", "", "", "", "��語"), "hel 日本語", True),
+        (("<s>", "", "�ve", " café"), "naïve tea", False),
+        (("<s>", "", "�ve", " café"), "x" * 100 + "ïve café", False),
+    ],
+)  # fmt: skip
+def test_tokens_that_are_not_shown_may_be_anything_of_a_token_s_length(texts, text, fine):
+    assert loglik._covers(texts, text, 0) is fine

@@ -26,8 +26,10 @@ _TOPS = (20, 5)
 """How many of the likeliest tokens to ask for: as many as some servers allow, else as many as all do."""
 _ROUNDING = 1e-3
 """A log-probability may lie this much above 0 by rounding."""
-_FIRST = 32
-"""Characters that a text's first token may have, where a server leaves it out."""
+_LONGEST = 32
+"""Characters that a token may have, where a server does not show it."""
+_BLANK = "\ufdd0"
+"""Stands for such a token: no character that a text could have."""
 _BYTES = re.compile(r"(?:bytes: ?(?:\\x[0-9a-fA-F]{2})+|<0x[0-9a-fA-F]{2}>)+")
 _HEX = re.compile(r"x([0-9a-fA-F]{2})")
 
@@ -141,7 +143,7 @@ class Scores:
                     raise _Lacking  # it answered, and left them out
                 kept = len(found[0]) if probing else _end(found[0], text, self._trail)
                 echoed = Echoed(found[0][:kept], found[1][:kept], usage_of(reply))
-                if not probing and not _covers(echoed.texts, text, _FIRST if self._first_left_out else 0):
+                if not probing and not _covers(echoed.texts, text, _LONGEST if self._first_left_out else 0):
                     raise Malformed("the tokens are not those of the text")
             return echoed
 
@@ -270,15 +272,19 @@ def _end(texts: Sequence[str], text: str, trail: int) -> int:
 def _covers(texts: Sequence[str], text: str, spare: int) -> bool:
     """Whether these are the tokens of the whole text, but for ``spare`` characters at its start.
 
-    Characters that are spread over tokens read as their bytes, or as a U+FFFD for each part.
+    Characters that are spread over tokens read as their bytes, or as a U+FFFD for each part; and vLLM shows nothing at
+    all of a token that ends within a character, whatever else is in it.
     """
-    whole = "".join(texts)
-    if whole.endswith(text):
+    if "".join(texts).endswith(text):
         return True
+    whole = "".join(each or _BLANK for each in texts)
     own, wanted = _solid(_BYTES.sub(_decoded, whole))[::-1], _solid(text)[::-1]
     places = {0}  # how much of the text, from its end, the tokens may have come to
-    for piece in re.findall("\ufffd+|[^\ufffd]+", own):
-        if piece[0] == "\ufffd":
+    for piece in re.findall(f"[\ufffd{_BLANK}]+|[^\ufffd{_BLANK}]+", own):
+        if _BLANK in piece:
+            room = _LONGEST * len(piece)
+            places = {end for at in places for end in range(at, min(at + room, len(wanted)) + 1)}
+        elif piece[0] == "\ufffd":
             steps = [(at, at + n) for at in places for n in range(1, len(piece) + 1)]
             places = {end for at, end in steps if end <= len(wanted) and not _any_ascii(wanted[at:end])}
         else:
