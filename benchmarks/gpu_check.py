@@ -1,4 +1,4 @@
-"""Whether scoring on a GPU gives the numbers it should: packed rows against every sequence by itself, in float32 math.
+"""Whether a GPU gives the numbers and texts it should: packed rows against every sequence by itself, in float32 math.
 
     python benchmarks/gpu_check.py
 
@@ -44,6 +44,17 @@ def packed(folder: str, asked, device: str, dtype: str) -> list[list[float]]:
     return [[item.logprob for item in found[question].likelihoods] for question in questions]
 
 
+def texts(folder: str, asked, device: str) -> list[str]:
+    """What kshot writes: forty texts of all lengths, many at a time on a GPU, one at a time on the CPU."""
+    from kshot.backends.transformers import Transformers
+    from kshot.records import Generate, Prompt
+
+    backend = Transformers(folder, device=device, dtype="float32", batch_size=1 if device == "cpu" else None)
+    wanted = [Generate(Prompt(prompt), max_tokens=3 + at % 37) for at, (prompt, _) in enumerate(asked)]
+    found = dict(backend.serve(Waiting(list(wanted))))
+    return [found[one].text for one in wanted]
+
+
 def apart(ones, others) -> float:
     """The largest difference."""
     return max(abs(a - b) for x, y in zip(ones, others, strict=True) for a, b in zip(x, y, strict=True))
@@ -65,6 +76,10 @@ def main() -> None:
             print(f"{shape:<20} {device} float32 {exact:.1e}  bfloat16 {rounded:.1e}", flush=True)
             assert exact < 1e-3, shape
             assert rounded < 0.5, shape
+        asked = requests(SHAPES["text"], count=40)
+        same = sum(a == b for a, b in zip(texts(folder, asked, device), texts(folder, asked, "cpu"), strict=True))
+        print(f"{same} of {len(asked)} texts are the CPU's, word for word", flush=True)
+        assert same >= len(asked) - 2, same  # two tokens may be as likely as each other
 
 
 if __name__ == "__main__":

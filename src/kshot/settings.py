@@ -116,7 +116,9 @@ class Settings:
         None, "put the beginning-of-text token first, whatever the tokenizer does", kind=bool, group=MODEL
     )
     device: str | None = _option(None, "where the model runs: cpu, cuda, cuda:1", identity=False, group=MODEL)
-    batch_size: int = _option(16, "sequences computed together", kind=int, identity=False, group=MODEL)
+    batch_size: int | None = _option(
+        None, "sequences computed together (16, on a GPU 128)", kind=int, identity=False, group=MODEL
+    )
     engine_option: tuple[str, ...] | None = _option(
         None,
         "option of vLLM's engine, such as tensor_parallel_size=2 (for vllm:; repeatable)",

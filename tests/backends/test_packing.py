@@ -16,7 +16,7 @@ from kshot.backends.hf_pace import Pace  # noqa: E402
 from kshot.backends.hf_trie import Item, Seen, common, grown  # noqa: E402
 from kshot.backends.transformers import Transformers  # noqa: E402
 from kshot.errors import BackendError, UsageError  # noqa: E402
-from kshot.records import Generate, Loglik, Prompt  # noqa: E402
+from kshot.records import Generate, Generated, Loglik, Prompt  # noqa: E402
 from tests.shapes import shaped  # noqa: E402
 from tests.tiny_models import Queue, ask_all, build, tokenizer_of  # noqa: E402
 
@@ -228,6 +228,32 @@ def test_models_that_cannot_be_packed_say_so(tmp_path, name, says):
     assert backend.work.computed > backend.work.distinct
 
 
+def test_plain_batches_are_halved_when_memory_runs_out(tmp_path, monkeypatch):
+    requests = [*asked(), *(Generate(Prompt(f"{STEM}{text}"), max_tokens=6) for text in QUESTIONS)]
+    backend = Transformers(str(shaped("bloom", tmp_path / "bloom")), device="cpu", batch_size=8)
+    expected, sizes = ask_all(backend, requests), []
+    forward = backend._model.forward
+
+    def tight(*args, **options):
+        sizes.append(len(options["input_ids"]))
+        if sizes[-1] > 2:
+            raise torch.OutOfMemoryError("no room")
+        return forward(*args, **options)
+
+    monkeypatch.setattr(backend._model, "forward", tight)
+    for one, other in zip(ask_all(backend, requests), expected, strict=True):
+        if isinstance(one, Generated):
+            assert one == other
+        else:
+            assert [a.logprob for a in one.likelihoods] == pytest.approx(
+                [b.logprob for b in other.likelihoods], abs=1e-4
+            )
+    assert [size for size in sizes if size > 2] == [8, 4]  # and from then on no more than fit
+    monkeypatch.setattr(backend._model, "forward", lambda **_: (_ for _ in ()).throw(torch.OutOfMemoryError("none")))
+    with pytest.raises(BackendError, match="out of memory"):
+        ask_all(backend, [Loglik(Prompt("A new one"), (" B",))])
+
+
 def test_what_the_configuration_hides_comes_out_in_the_trial(folder, monkeypatch):
     seen = hf_packing.Packer.seen
     monkeypatch.setattr(hf_packing.Packer, "seen", lambda self, mask: seen(self, torch.ones_like(mask)))
@@ -245,6 +271,24 @@ def test_what_the_configuration_hides_comes_out_in_the_trial(folder, monkeypatch
 
 
 # ---- small trees side by side ----
+
+
+def test_rows_of_one_width_give_the_same_numbers(folder, monkeypatch):
+    """As on a GPU: several trees in a row."""
+    requests = [Loglik(Prompt(f"w{n} hello people"), (" A", " the answer is B.")) for n in range(40)]
+    expected = ask_all(Transformers(str(folder), device="cpu", batch_size=1), requests)
+    widths = []
+
+    def even(trie, _widest, **_):
+        found = hf_forest.planted(trie, 1024, even=True)
+        widths.append(found.width)
+        return found
+
+    monkeypatch.setattr(hf_computing, "planted", even)
+    for one, other in zip(ask_all(Transformers(str(folder), device="cpu"), requests), expected, strict=True):
+        assert [a.logprob for a in one.likelihoods] == pytest.approx([b.logprob for b in other.likelihoods], abs=1e-4)
+    assert widths
+    assert widths[0] % 16 == 0
 
 
 @pytest.mark.parametrize("even", [True, False])

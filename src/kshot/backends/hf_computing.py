@@ -19,7 +19,7 @@ from kshot.backends.hf_scoring import Question, UnderWay, scored, settled
 from kshot.backends.hf_slots import written
 from kshot.backends.hf_tokens import Tokens
 from kshot.backends.hf_trie import Item, Seen, Trie, Work, grown
-from kshot.backends.hf_writing import Row
+from kshot.backends.hf_writing import Row, begin_again
 from kshot.errors import BackendError
 from kshot.records import Loglik, Scored
 
@@ -101,6 +101,7 @@ class Computer:
 
     def _packed_rows(self, packer: Packer, rows: Sequence[Row], size: int, tokens: Tokens) -> Iterator[Row]:
         left = {id(row): row for row in rows}
+        size = packer.most_texts(size, max(len(row.prompt) + row.room for row in rows))
         while left:
             items = [Item(np.array(row.prompt, np.int32), len(row.prompt) - 1) for row in left.values()]
             try:
@@ -113,10 +114,8 @@ class Computer:
                     hint = "Use a smaller dtype, or a device with more memory."
                     raise BackendError(f"out of memory on {packer.device}", where=self._name, hint=hint) from error
                 packer.trunks.clear()
-                # A text depends on its request alone, so it comes out the same when it is begun again.
-                for row in left.values():
-                    row.told, row.finish = [], ""
-            self._torch.cuda.empty_cache()
+                begin_again(left.values())
+                self._torch.cuda.empty_cache()
 
     def _packs(self, longest: int) -> bool:
         """Whether sequences of this length are computed as a trie."""

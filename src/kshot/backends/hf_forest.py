@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from kshot.backends.hf_trie import Ints, Trie
 
 _WIDTHS = (256, 512, 1024)
+_GRAIN = 16
 _AGAIN = 16
 """At most one token in so many may be computed again, for the beginning that all trees have in common."""
 _ATTENTION = 8192
@@ -76,8 +77,12 @@ def _even(sizes: Ints, trees: Ints, stem: int, widest: int) -> tuple[int, list[l
     """The width that costs least, and the trees of each row."""
     largest = int(sizes[trees].max()) + stem
     widths = [width for width in _WIDTHS if largest <= width <= widest] or [widest]
-    plans = [(width, _filled(sizes, trees, width - stem)) for width in widths]
-    return min(plans, key=lambda plan: len(plan[1]) * plan[0] * (1 + plan[0] / _ATTENTION))
+    plans = [_filled(sizes, trees, width - stem) for width in widths]
+    # Trees of one size may leave room that no row needs.
+    needs = [stem + max(int(sizes[row].sum()) for row in rows) for rows in plans]
+    narrow = [min(width, -(-need // _GRAIN) * _GRAIN) for width, need in zip(widths, needs, strict=True)]
+    found = zip(narrow, plans, strict=True)
+    return min(found, key=lambda plan: len(plan[1]) * plan[0] * (1 + plan[0] / _ATTENTION))
 
 
 def _filled(sizes: Ints, trees: Ints, room: int) -> list[list[int]]:

@@ -131,7 +131,7 @@ class Packer:
         own = torch.arange(count, device=self.device)[:, None]
         mask = (own < until) & (torch.arange(count - keys, count + len(unused), device=self.device) <= own)
         options = {"logits_to_keep": places if len(wanted) else places.new_zeros(1)} if self.keeps else {}
-        with torch.inference_mode(), self._kernels(odd=odd):
+        with torch.inference_mode(), self.kernels(odd=odd):
             logits = self.model(
                 input_ids=ids[None],
                 position_ids=positions[None],
@@ -158,7 +158,7 @@ class Packer:
 
         hook = self.head.register_forward_pre_hook(narrowed)
         try:
-            with torch.inference_mode(), self._kernels(odd=odd):
+            with torch.inference_mode(), self.kernels(odd=odd):
                 logits = self.model(
                     input_ids=ids.view(shape),
                     position_ids=positions.view(shape),
@@ -170,7 +170,7 @@ class Packer:
         self.computed += count
         return logits
 
-    def _kernels(self, *, odd: bool) -> Any:
+    def kernels(self, *, odd: bool) -> Any:
         """For a row whose lengths will not come again: attention kernels that need no building."""
         if not (odd and self.cuda):
             return nullcontext()
@@ -182,6 +182,15 @@ class Packer:
         """The mask as numbers to add: every attention takes those, and a boolean one is turned into them per layer."""
         zeros = self.torch.zeros(mask.shape, dtype=self.model.dtype, device=self.device)
         return zeros.masked_fill(~mask, self.torch.finfo(self.model.dtype).min)
+
+    def most_texts(self, size: int, longest: int) -> int:
+        """How many texts of this length can be written together: half of a GPU's free memory may hold their states."""
+        if not self.cuda:
+            return size
+        held = [layer.keys[..., :1, :] for layer in self.layers if layer.is_initialized]
+        token = 2 * sum(each.numel() * each.element_size() for each in held) or 1
+        free: int = self.torch.cuda.mem_get_info(self.device)[0]
+        return max(min(size, free // (2 * token * longest)), 1)
 
     @contextmanager
     def clock(self, held: int, size: int) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from typing import Any, Literal
 from kshot.backends.hf_encoding import Ids
 from kshot.backends.hf_scoring import Question
 from kshot.backends.hf_tokens import Span, Tokens
-from kshot.backends.hf_writing import Halt, NextToken, Row, batches, broken
+from kshot.backends.hf_writing import Halt, NextToken, Row, batches, begin_again, broken
 from kshot.errors import BackendError
 from kshot.records import Likelihood, Loglik, Scored
 
@@ -51,6 +52,7 @@ class Plain:
         # A model with a state may read the padding too, whatever the mask: there it must come last, or not at all.
         self._masks = "attention_mask" in takes and not getattr(model, "_is_stateful", False)
         self._side: Side = side if self._masks else "right"
+        self._most = 1 << 30
         self.computed = 0
 
     def _padded(self, sequences: Sequence[Sequence[int] | Ids], side: Side) -> dict[str, Any]:
@@ -62,25 +64,23 @@ class Plain:
             place = slice(width - len(sequence), None) if side == "left" else slice(len(sequence))
             ids[index, place] = self._torch.as_tensor(sequence)
             mask[index, place] = 1
-        self.computed += ids.numel()
         tensors = {"input_ids": ids, "attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp(min=0)}
         return {name: tensor.to(self._model.device) for name, tensor in tensors.items()}
 
-    def _run(self, size: int, function: Any, **inputs: Any) -> Any:
-        try:
-            with self._torch.inference_mode():
-                return function(**inputs)
-        except self._torch.OutOfMemoryError as error:
-            hint = f"Use a batch size under {size}, or a smaller dtype."
+    def _halved(self, size: int, error: Exception) -> int:
+        """After out of memory: half as many together, from now on."""
+        if size <= 1:
+            hint = "Use a smaller dtype, or a device with more memory."
             raise BackendError(f"out of memory on {self._model.device}", where=self._name, hint=hint) from error
+        self._most = size // 2
+        if self._model.device.type == "cuda":
+            self._torch.cuda.empty_cache()
+        return self._most
 
     # ---- Loglik ----
 
-    def scored(self, questions: Sequence[Question], size: int, tokens: int = 0) -> Iterator[tuple[Loglik, Scored]]:
-        """Answer, the longest first, each question as soon as all of it is known.
-
-        A batch has ``size`` sequences, or as many as come to so many ``tokens``.
-        """
+    def scored(self, questions: Sequence[Question], size: int) -> Iterator[tuple[Loglik, Scored]]:
+        """Answer in batches of ``size`` sequences, the longest first, each question as soon as all of it is known."""
         readings: dict[bytes, _Reading] = {}
         for number, question in enumerate(questions):
             entry, longest = _Sum(question.request), question.longest
@@ -93,11 +93,18 @@ class Plain:
         ordered = sorted(readings.values(), key=lambda reading: reading.rank)
         at = 0
         while at < len(ordered):
-            count = max(tokens // len(ordered[at].tokens), 1) if tokens else size
-            yield from self._read(ordered[at : at + count])
-            at += count
+            batch = ordered[at : at + min(size, self._most)]
+            try:
+                found = self._read(batch)
+            except self._torch.OutOfMemoryError as error:
+                self._halved(len(batch), error)
+                continue
+            for reading, logits in found:
+                yield from self._sum_up(reading, logits)
+            at += len(batch)
 
-    def _read(self, batch: Sequence[_Reading]) -> Iterator[tuple[Loglik, Scored]]:
+    def _read(self, batch: Sequence[_Reading]) -> list[tuple[_Reading, Any]]:
+        """The logits that each reading of a batch needs."""
         inputs = self._padded([reading.tokens for reading in batch], self._side)
         width = inputs["input_ids"].shape[1]
         shifts = [width - len(reading.tokens) if self._side == "left" else 0 for reading in batch]
@@ -109,10 +116,14 @@ class Plain:
             kept = range(min(needed), max(needed) + 1)
             inputs["logits_to_keep"] = self._torch.arange(kept.start, kept.stop, device=self._model.device)
         inputs = {name: tensor for name, tensor in inputs.items() if name in self._takes}
-        logits = self._run(len(batch), self._model, **inputs, use_cache=False).logits
-        for row, reading, shift in zip(logits, batch, shifts, strict=True):
-            first = reading.start + shift - kept.start
-            yield from self._sum_up(reading, row[first : first + len(reading.tokens) - reading.start])
+        with self._torch.inference_mode():
+            logits = self._model(**inputs, use_cache=False).logits
+        self.computed += inputs["input_ids"].numel()
+        starts = [reading.start + shift - kept.start for reading, shift in zip(batch, shifts, strict=True)]
+        return [
+            (reading, row[first : first + len(reading.tokens) - reading.start])
+            for reading, row, first in zip(batch, logits, starts, strict=True)
+        ]
 
     def _sum_up(self, reading: _Reading, logits: Any) -> Iterator[tuple[Loglik, Scored]]:
         """Σ log softmax(logits)[token] over each wanted span, in float32; ``logits`` begin at the reading's start."""
@@ -132,24 +143,35 @@ class Plain:
 
     def written(self, rows: Sequence[Row], size: int, limit: int | None, tokens: Tokens) -> Iterator[Row]:
         """Write the rows to their ends, batch by batch."""
+        # RWKV's own generate() gives other texts in a batch than alone (seen with transformers 5.22).
+        size = 1 if "state" in self._takes else min(size, self._most)
+        todo = deque(batches(rows, size, limit, equal=not self._masks))
+        while todo:
+            batch = todo.popleft()
+            try:
+                self._generate(batch, tokens)
+            except self._torch.OutOfMemoryError as error:
+                half = self._halved(len(batch), error)
+                begin_again(batch)
+                todo.extendleft([batch[half:], batch[:half]])
+            else:
+                yield from batch
+
+    def _generate(self, batch: Sequence[Row], tokens: Tokens) -> None:
         from transformers import GenerationConfig
 
-        # RWKV's own generate() gives other texts in a batch than alone (seen with transformers 5.22).
-        size = 1 if "state" in self._takes else size
-        for batch in batches(rows, size, limit, equal=not self._masks):
-            # generate() works out position ids from the mask by itself.
-            inputs = self._padded([row.prompt for row in batch], "left")
-            width = inputs["input_ids"].shape[1]
-            del inputs["position_ids"]
-            settings = GenerationConfig(
-                do_sample=False, num_beams=1, max_new_tokens=max(row.room for row in batch), pad_token_id=0
-            )
-            self._run(
-                len(batch),
-                self._model.generate,
+        # generate() works out position ids from the mask by itself.
+        inputs = self._padded([row.prompt for row in batch], "left")
+        width = inputs["input_ids"].shape[1]
+        del inputs["position_ids"]
+        settings = GenerationConfig(
+            do_sample=False, num_beams=1, max_new_tokens=max(row.room for row in batch), pad_token_id=0
+        )
+        with self._torch.inference_mode():
+            self._model.generate(
                 **inputs,
                 generation_config=settings,
                 logits_processor=[NextToken(batch, width, self._name)],
                 stopping_criteria=[Halt(batch, tokens)],
             )
-            yield from batch
+        self.computed += inputs["input_ids"].numel()

@@ -17,6 +17,9 @@ from kshot.backends.hf_trie import Trie
 from kshot.backends.hf_walking import Walk
 from kshot.backends.hf_writing import Row, advance, broken, penalised, sampled
 
+_GRAIN = 64
+"""Lengths of buffers are multiples of this; on a GPU also what is looked at of them, for the kernels' sake."""
+
 
 def slot_type() -> Any:
     """The class of a cache layer with slots; made when transformers is there to inherit from."""
@@ -31,11 +34,11 @@ def slot_type() -> Any:
 
         def update(self, key_states: Any, value_states: Any, *_args: Any, **_options: Any) -> tuple[Any, Any]:
             """Write one token a slot behind what the slot holds, and return the slots in use."""
-            slots = self.slots
-            count = len(key_states)
-            places = (slots.numbers[:count], slice(None), slots.lengths[:count])
-            self.keys[places], self.values[places] = key_states[:, :, 0], value_states[:, :, 0]
-            return self.keys[:count, :, : slots.width], self.values[:count, :, : slots.width]
+            count, width = len(key_states), self.slots.width
+            places = self.slots.places(self.keys.shape[1])
+            self.keys.flatten(0, 1).index_copy_(0, places, key_states[:, :, 0])
+            self.values.flatten(0, 1).index_copy_(0, places, value_states[:, :, 0])
+            return self.keys[:count, :width].transpose(1, 2), self.values[:count, :width].transpose(1, 2)
 
         def get_seq_length(self, *_args: Any) -> int:
             """Tokens of the longest."""
@@ -48,11 +51,12 @@ def slot_type() -> Any:
                 self.lazy_initialization(*pair)
                 self.keys, self.values = (_buffer(held, self.slots.size, needed) for held in pair)
             self.stretch(needed)
-            self.keys[slot, :, : needed - 1], self.values[slot, :, : needed - 1] = pair[0][0], pair[1][0]
+            self.keys[slot, : needed - 1] = pair[0][0].transpose(0, 1)
+            self.values[slot, : needed - 1] = pair[1][0].transpose(0, 1)
 
         def stretch(self, needed: int) -> None:
             """Make room for this many tokens a slot."""
-            if self.is_initialized and self.keys.shape[-2] < needed:
+            if self.is_initialized and self.keys.shape[1] < needed:
                 self.keys, self.values = (_wider(held, needed) for held in (self.keys, self.values))
 
         def move(self, slot: int, to: int) -> None:
@@ -64,12 +68,13 @@ def slot_type() -> Any:
 
 
 def _buffer(like: Any, size: int, needed: int) -> Any:
-    return like.new_zeros((size, like.shape[1], (needed + needed // 8 + 63) // 64 * 64, like.shape[-1]))
+    """Room for so many texts of so many tokens; by slot, token and head, so that a token is written in one piece."""
+    return like.new_zeros((size, -(-(needed + needed // 8) // _GRAIN) * _GRAIN, like.shape[1], like.shape[-1]))
 
 
 def _wider(held: Any, needed: int) -> Any:
-    wider = _buffer(held, len(held), needed)
-    wider[:, :, : held.shape[-2]] = held
+    wider = _buffer(held.transpose(1, 2), len(held), needed)
+    wider[:, : held.shape[1]] = held
     return wider
 
 
@@ -86,6 +91,7 @@ class Slots:
         self.numbers = packer.torch.arange(size, device=packer.device)
         self.lengths: Any = packer.torch.zeros(size, dtype=packer.torch.long, device=packer.device)
         self.width = 1
+        self._places: tuple[int, Any] = (0, None)
         self.rows: list[Row] = []
 
     def enter(self, row: Row, states: States) -> None:
@@ -98,12 +104,20 @@ class Slots:
             self.lengths[slot] = len(row.prompt)
         self.rows.append(row)
 
+    def places(self, length: int) -> Any:
+        """Where the next token of each slot goes, in buffers of this length laid end to end."""
+        if self._places[0] != length:
+            count = len(self.rows)
+            self._places = length, self.numbers[:count] * length + self.lengths[:count]
+        return self._places[1]
+
     def step(self) -> Any:
         """Read every row's last token; return the logits after it, in float32."""
-        torch, count = self._torch, len(self.rows)
-        self.width = max(len(row.prompt) + len(row.told) for row in self.rows)
+        torch, count, grain = self._torch, len(self.rows), _GRAIN if self._packer.cuda else 1
+        longest = max(len(row.prompt) + len(row.told) for row in self.rows)
+        self.width, self._places = -(-longest // grain) * grain, (0, None)
         ids = torch.tensor([[row.told[-1]] for row in self.rows], device=self._packer.device)
-        with torch.inference_mode():
+        with torch.inference_mode(), self._packer.kernels(odd=True):
             for layer in self._layers:
                 layer.stretch(self.width)
             lengths = self.lengths[:count, None]
@@ -162,9 +176,9 @@ def written(packer: Packer, trie: Trie, rows: Sequence[Row], size: int, tokens: 
     ready: deque[tuple[Row, States]] = deque()
     while True:
         free = slots.size - len(slots.rows)
-        # A prompt alone makes a short row, so they are read a few at a time.
-        if not walk.done and len(ready) < free and (not slots.rows or free >= max(slots.size // 4, 1)):
-            nth = int(np.searchsorted(wanted, walk.place)) + free - len(ready)
+        # A prompt alone makes a short row, so they are read a few at a time, and some wait.
+        if not walk.done and len(ready) < free:
+            nth = int(np.searchsorted(wanted, walk.place)) + max(free - len(ready), slots.size // 2)
             read = walk.step(int(wanted[nth]) if nth < len(wanted) else None)
             for place, logits in zip(read.wanted.tolist(), read.logits.float(), strict=True):
                 begun = ends[place]

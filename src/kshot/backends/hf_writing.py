@@ -10,7 +10,7 @@ from kshot.errors import BackendError
 from kshot.records import Generate, Generated, Usage, digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kshot.backends.hf_tokens import Tokens
 
@@ -31,6 +31,12 @@ class Row:
         """Whether anything but the model's own logits decides the next token."""
         asked = self.request
         return asked.temperature > 0 or (asked.repetition_penalty or 1) != 1 or bool(asked.no_repeat_ngram_size)
+
+
+def begin_again(rows: Iterable[Row]) -> None:
+    """Forget what was written: a text depends on its request alone, so it comes out the same."""
+    for row in rows:
+        row.told, row.finish = [], ""
 
 
 def broken(name: str) -> BackendError:

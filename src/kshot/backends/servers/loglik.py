@@ -277,7 +277,7 @@ def _covers(texts: Sequence[str], text: str, spare: int) -> bool:
     """
     if "".join(texts).endswith(text):
         return True
-    whole = texts[0] + "".join(each or _BLANK for each in texts[1:])  # the first is ``spare``'s affair
+    whole = "".join([*texts[:1], *(each or _BLANK for each in texts[1:])])  # the first is ``spare``'s affair
     own, wanted = _solid(_BYTES.sub(_decoded, whole))[::-1], _solid(text)[::-1]
     places = {0}  # how much of the text, from its end, the tokens may have come to
     for piece in re.findall(f"[\ufffd{_BLANK}]+|[^\ufffd{_BLANK}]+", own):
