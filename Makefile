@@ -25,18 +25,25 @@ lint: $(READY)
 slow: $(READY)
 	KSHOT_SLOW=1 $(BIN)/python -m pytest -p no:xdist tests/parity/test_hybrid_fastbook.py
 
+# About an hour, of which lm-eval takes half; peers are installed under benchmarks/.peers when first needed.
 bench: $(READY)
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/retrievers.py
 	$(BIN)/python benchmarks/evidence.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/server.py --peers
-	$(BIN)/python benchmarks/scoring.py text letters prefix1500
+	$(BIN)/python benchmarks/scoring.py text letters
+	$(BIN)/python benchmarks/scoring.py --no-peers --questions 100 prefix1500
+	$(BIN)/python benchmarks/scoring.py --no-peers 'no prefix' 'no prefix, one token' 'short, all alike' 'fifty options'
+	$(BIN)/python benchmarks/writing.py
+	@if [ -e $(VLLM_READY) ]; then $(VLLM)/bin/python benchmarks/in_vllm.py; \
+	else echo 'vLLM left out: make vllm-env installs it (3.5 GB)'; fi
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt 'torch==2.13.0'
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m compileall -q src
 	touch $(READY)
 
 # PyLate itself, which works with sentence-transformers before 6; later ones read the same models by themselves

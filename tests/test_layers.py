@@ -129,6 +129,17 @@ def test_nothing_heavy_is_imported_by(code):
     assert done.stderr.strip() == "[]"
 
 
+def test_one_sample_of_the_embedded_model_imports_what_it_needs_and_no_more(tmp_path):
+    dataset = Path(__file__).parents[1] / "examples" / "planets.py"
+    given = ["run", "-d", f"{dataset}:Planets", "-m", "embedded", "--limit", "1", "--out", str(tmp_path / "run")]
+    code = f"from kshot.cli import main\ntry: main({given!r})\nexcept SystemExit: pass"
+    report = f"import sys\n{code}\nprint(sorted({{m.split('.')[0] for m in sys.modules}} & {HEAVY!r}), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
+    assert ast.literal_eval(done.stderr.strip().splitlines()[-1]) == sorted(
+        HEAVY & {"numpy", "jinja2", "onnxruntime", "rich", "tokenizers"}
+    )
+
+
 def test_help_costs_little_cpu():
     code = "import resource; from kshot.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\nu = resource.getrusage(resource.RUSAGE_SELF); import sys; print(u.ru_utime + u.ru_stime, file=sys.stderr)"
     spent = [

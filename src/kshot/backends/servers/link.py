@@ -34,20 +34,26 @@ class _Loop:
         self._turning = threading.RLock()
         self._elsewhere: ThreadPoolExecutor | None = None
 
-    def turn(self, until: Callable[[], bool] | None = None) -> None:
-        """Let it go on until then, or for a few rounds over what is ready. Another thread may be at it already."""
-        while until is None or not until():
-            if self._turning.acquire(blocking=False):
-                try:
-                    if until is None:
-                        self._stop_after(_ROUNDS)
-                    self._run()
-                finally:
-                    self._turning.release()
-            elif until is not None:
+    def turn(self) -> None:
+        """Let it go on for a few rounds over what is ready; unless another thread is at it."""
+        if self._turning.acquire(blocking=False):
+            try:
+                self._stop_after(_ROUNDS)
+                self._run()
+            finally:
+                self._turning.release()
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Let it go on until then, which is looked at when something is done. Another thread may be turning it."""
+        while not until():
+            if not self._turning.acquire(blocking=False):
                 time.sleep(_OFTEN)
-            if until is None:
-                return
+                continue
+            try:
+                if not until():
+                    self._run()
+            finally:
+                self._turning.release()
 
     def _run(self) -> None:
         if not _occupied():
@@ -127,9 +133,13 @@ class Link:
         loop = asyncio.get_running_loop()
         loop.call_soon(loop.stop)
 
-    def turn(self, until: Callable[[], bool] | None = None) -> None:
-        """Let everything go on: until then, which is looked at when something is done; or for a moment."""
-        self._shared.turn(until)
+    def turn(self) -> None:
+        """Let everything go on for a moment."""
+        self._shared.turn()
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Let everything go on until then, which is looked at when something is done."""
+        self._shared.wait(until)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end."""
@@ -137,7 +147,7 @@ class Link:
         found = asyncio.run_coroutine_threadsafe(work, loop)
         found.add_done_callback(lambda _: loop.call_soon(loop.stop))
         try:
-            self.turn(found.done)
+            self.wait(found.done)
         finally:
             found.cancel()
         return found.result()
@@ -179,7 +189,7 @@ class Serving:
         """Keep ``most`` requests under way, and yield what comes back; an error after what came before it."""
         try:
             while self._fill(waiting, most):
-                self._link.turn(self._moved)
+                self._link.wait(self._moved)
                 turned = time.perf_counter()
                 while self._ready:
                     self._held -= 1
@@ -211,7 +221,7 @@ class Serving:
 
     async def _one(self, request: Request) -> None:
         task = asyncio.current_task()
-        if self._over or task is None:
+        if self._over or self._error is not None or task is None:
             return
         self._tasks.add(task)
         try:
