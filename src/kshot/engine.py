@@ -270,13 +270,16 @@ def drive(
 def _seldom_collected() -> Iterator[None]:
     """Keep the garbage collector from looking at all that was there before, again and again: 15 % of a run's time."""
     before = gc.get_threshold()
-    if before[0] >= _SELDOM or not gc.isenabled():  # somebody has seen to it
+    if not 0 < before[0] < _SELDOM or not gc.isenabled():  # somebody has seen to it
         yield
         return
-    gc.freeze()
+    frozen = gc.get_freeze_count() > _SELDOM  # by the user; Python itself freezes a few
+    if not frozen:
+        gc.freeze()
     gc.set_threshold(_SELDOM, *before[1:])
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if not frozen:
+            gc.unfreeze()

@@ -153,7 +153,8 @@ class Plain:
             except self._torch.OutOfMemoryError as error:
                 half = self._halved(len(batch), error)
                 begin_again(batch)
-                todo.extendleft([batch[half:], batch[:half]])
+                left = [row for some in (batch, *todo) for row in some]
+                todo = deque(batches(left, half, limit, equal=not self._masks))
             else:
                 yield from batch
 

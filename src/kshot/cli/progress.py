@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
     from kshot.records import Sample
 
 
-_OFTEN = 0.1
-"""Seconds from one update to the next: an update costs as much as a sample of a fast server."""
+_COUNTS = 50
+"""Columns that the bar, the counts and the time take."""
 
 
 class Progress:
@@ -24,15 +26,23 @@ class Progress:
     def __init__(self) -> None:
         self._bar: Bar | None = None
         self._task: TaskID | None = None
-        self._failed = self._fresh = 0
-        self._shown_at = 0.0
+        self._done = self._failed = 0
         self._steps: dict[str, TaskID] = {}
         if sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as NewBar
 
-            self._bar = NewBar(
+            show = self._show
+
+            class Counting(NewBar):
+                """Looks up the count when it is drawn: telling it of every sample costs as much as a sample."""
+
+                def get_renderables(self) -> Iterable[RenderableType]:
+                    show()
+                    yield from super().get_renderables()
+
+            self._bar = Counting(
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
@@ -57,23 +67,26 @@ class Progress:
     def begin(self, task: str, model: str, total: int | None) -> None:
         """Start the bar of a task."""
         self._show()
-        self._failed = 0
+        self._done = self._failed = 0
         if self._bar is not None:
             from rich.markup import escape
 
-            self._task = self._bar.add_task(escape(f"{task} · {model}"), total=total, failed="")
+            self._task = self._bar.add_task(escape(self._fitting(f"{task} · {model}")), total=total, failed="")
 
     def answered(self, outcome: Outcome[Sample]) -> None:
         """Count a sample."""
         self._failed += outcome.failed
-        self._fresh += 1
-        if time.monotonic() - self._shown_at > _OFTEN:
-            self._show()
+        self._done += 1
 
     def _show(self) -> None:
-        fresh, self._fresh, self._shown_at = self._fresh, 0, time.monotonic()
-        if fresh and self._bar is not None and self._task is not None:
-            self._bar.update(self._task, advance=fresh, failed=f"{self._failed} failed" if self._failed else "")
+        if self._bar is not None and self._task is not None:
+            failed = f"{self._failed} failed" if self._failed else ""
+            self._bar.update(self._task, completed=self._done, failed=failed)
+
+    def _fitting(self, text: str) -> str:
+        """A label that leaves room for the bar and the counts."""
+        room = max((self._bar.console.width if self._bar else 80) - _COUNTS, 20)
+        return text if len(text) <= room else text[: room - 1] + "…"
 
     def note(self, text: str) -> None:
         """Say something the user should know."""

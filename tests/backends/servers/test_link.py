@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import os
+import signal
 import threading
 import time
 
@@ -97,3 +99,46 @@ def test_an_error_leaves_nothing_behind():
         asked = len(server.calls)
         assert not backend._link.tasks
         assert asked <= 64
+
+
+def test_a_forked_process_leaves_its_parents_loop_alone(tmp_path):
+    with FakeServer(echo, latency=0.01) as server:
+        backend = opened(server)
+        ask_all(backend, asking(5))
+        child = os.fork()
+        if not child:
+            fine = all(
+                isinstance(each, Generated) for own in (backend, opened(server)) for each in ask_all(own, asking(20))
+            )
+            os._exit(0 if fine else 1)
+        assert len(ask_all(backend, asking(30))) == 30
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert len(ask_all(backend, asking(7))) == 7
+
+
+def test_a_thread_that_is_busy_between_answers_makes_nothing_time_out():
+    with FakeServer(echo, latency=0.1) as server:
+        served = opened(server, timeout=0.4, max_concurrency=4).serve(Queue(asking(8)))
+        for _ in served:
+            time.sleep(0.6)
+    assert len(server.calls) == 8
+
+
+def test_ctrl_c_stops_the_loop_between_two_callbacks():
+    reached = []
+
+    async def patient():
+        try:
+            await asyncio.sleep(30)
+        finally:
+            reached.append(True)
+
+    made = link.Link()
+    threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        made.run(patient())
+    assert time.monotonic() - began < 5
+    made.close()
+    assert reached
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

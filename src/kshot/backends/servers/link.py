@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 from kshot.records import Request, Response
@@ -21,6 +24,8 @@ _AHEAD = 2
 """Requests kept in the loop for each that may run: the next one goes out before the last answer is used."""
 _OFTEN = 0.002
 """Seconds for which answers are used before the loop is turned again."""
+_LATE = 0.02
+"""Seconds after which a loop that nobody turns is turned by its keeper: whoever asks may be busy for long."""
 _ROUNDS = 3
 """A reply is read in one round of the loop and understood in the next, and in the third the next request goes out."""
 
@@ -30,16 +35,45 @@ class _Loop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self.process = os.getpid()
         self.links = 0
         self._turning = threading.RLock()
         self._elsewhere: ThreadPoolExecutor | None = None
+        self._turned = time.perf_counter()
+        self._asking = 0
+        self._keeper: threading.Thread | None = None
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """See to it that it turns even while whoever asks does something else."""
+        with _joining:
+            self._asking += 1
+            if self._keeper is None:
+                self._keeper = threading.Thread(target=self._keep, name="kshot-keeper", daemon=True)
+                self._keeper.start()
+        try:
+            yield
+        finally:
+            with _joining:
+                self._asking -= 1
+
+    def _keep(self) -> None:
+        while True:
+            time.sleep(_LATE)
+            with _joining:
+                if not self._asking:
+                    self._keeper = None
+                    return
+            if time.perf_counter() - self._turned > _LATE:
+                self.turn()
 
     def turn(self) -> None:
-        """Let it go on for a few rounds over what is ready; unless another thread is at it."""
+        """Let it go on for a few rounds over what is ready; unless somebody is at it."""
         if self._turning.acquire(blocking=False):
             try:
-                self._stop_after(_ROUNDS)
-                self._run()
+                if not self.loop.is_running() and not self.loop.is_closed():
+                    self._stop_after(_ROUNDS)
+                    self._run()
             finally:
                 self._turning.release()
 
@@ -57,11 +91,15 @@ class _Loop:
 
     def _run(self) -> None:
         if not _occupied():
-            self.loop.run_forever()
-            return
-        if self._elsewhere is None:
-            self._elsewhere = ThreadPoolExecutor(1, "kshot-server")
-        self._elsewhere.submit(self.loop.run_forever).result()
+            with _interruptible(self.loop):
+                self.loop.run_forever()
+        else:
+            if self._elsewhere is None:
+                self._elsewhere = ThreadPoolExecutor(1, "kshot-server")
+            self._elsewhere.submit(self.loop.run_forever).result()
+        self._turned = time.perf_counter()
+        if not self.links:
+            self._close()
 
     def _stop_after(self, rounds: int) -> None:
         if rounds:
@@ -70,22 +108,53 @@ class _Loop:
             self.loop.stop()
 
     def leave(self) -> None:
-        """One link fewer; the last one closes it."""
-        self.links -= 1
-        if self.links or self.loop.is_running():
-            return
+        """One link fewer; the last one closes it, now or when it has turned."""
+        with _joining:
+            self.links -= 1
+        if not self.links and not self.loop.is_running():
+            self._close()
+
+    def _close(self) -> None:
         self.loop.close()
         if self._elsewhere is not None:
             self._elsewhere.shutdown(wait=False)
 
 
+@contextmanager
+def _interruptible(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Let Ctrl-C stop the loop between two callbacks: within one, it would tear the HTTP library apart."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    came = False
+
+    def stop(*_: object) -> None:
+        nonlocal came
+        came = True
+        loop.call_soon_threadsafe(loop.stop)
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if came:
+        raise KeyboardInterrupt
+
+
 _here = threading.local()
 _joining = threading.RLock()
+abandoned: list[object] = []
+"""What a forked process has of its parent: closing it here would take the parent's sockets out of its selector."""
 
 
 def _joined() -> _Loop:
-    """The loop of this thread, with one link more."""
+    """The loop of this thread, with one link more; a forked process must not touch its parent's."""
     found: _Loop | None = getattr(_here, "loop", None)
+    if found is not None and found.process != os.getpid():
+        abandoned.append(found)
+        found = None
     if found is None or found.loop.is_closed():
         found = _here.loop = _Loop()
     found.links += 1
@@ -112,6 +181,9 @@ class Link:
     @property
     def _shared(self) -> _Loop:
         with _joining:
+            if self._joined is not None and self._joined.process != os.getpid():
+                abandoned.append((self._joined, self.tasks, self.closing))
+                self._joined, self.tasks, self.closing = None, set(), []
             if self._joined is None:
                 self._joined = _joined()
             return self._joined
@@ -141,6 +213,10 @@ class Link:
         """Let everything go on until then, which is looked at when something is done."""
         self._shared.wait(until)
 
+    def kept(self) -> AbstractContextManager[None]:
+        """See to it that everything goes on, whatever this thread does."""
+        return self._shared.kept()
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end."""
         loop = self._shared.loop
@@ -154,7 +230,7 @@ class Link:
 
     def close(self) -> None:
         """Cancel what runs, close what is open."""
-        if self._joined is None:
+        if self._joined is None or self._joined.process != os.getpid():
             return
         shared, loop = self._joined, self._joined.loop
         if loop.is_running():  # the last reference went while it turned, here or in another thread
@@ -188,26 +264,33 @@ class Serving:
     def pairs(self, waiting: Waiting, most: int) -> Iterator[tuple[Request, Response]]:
         """Keep ``most`` requests under way, and yield what comes back; an error after what came before it."""
         try:
-            while self._fill(waiting, most):
-                self._link.wait(self._moved)
-                turned = time.perf_counter()
-                while self._ready:
-                    self._held -= 1
-                    yield self._ready.popleft()
-                    if time.perf_counter() - turned > _OFTEN:
-                        self._link.turn()
-                        turned = time.perf_counter()
-                if self._error is not None:
-                    raise self._error
+            with self._link.kept():
+                while self._fill(waiting, most):
+                    self._link.wait(self._moved)
+                    yield from self._answered()
+                    if self._error is not None:
+                        raise self._error
         finally:
             self._over = True
             if self._held:
                 self._link.soon(self._cancel)
                 self._link.turn()
 
+    def _answered(self) -> Iterator[tuple[Request, Response]]:
+        turned = time.perf_counter()
+        while self._ready:
+            self._held -= 1
+            yield self._ready.popleft()
+            if time.perf_counter() - turned > _OFTEN:
+                self._link.turn()
+                turned = time.perf_counter()
+
     def _fill(self, waiting: Waiting, most: int) -> bool:
-        """Take what there is room for; say whether anything is under way."""
-        while self._held < (most if self._ready else _AHEAD * most):
+        """Take what there is room for, as long as no answer waits for it; say whether anything is under way."""
+        began = time.perf_counter()
+        while self._held < _AHEAD * most:
+            if self._ready and (self._held >= most or time.perf_counter() - began > _LATE):
+                break
             taken = waiting.take(min(_HELPING, _AHEAD * most - self._held))
             if not taken:
                 break

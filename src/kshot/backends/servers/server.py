@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kshot.backends.servers.gate import Limits
-from kshot.backends.servers.link import Link, Serving
+from kshot.backends.servers.link import Link, Serving, abandoned
 from kshot.backends.servers.trouble import Answer, Refused
 from kshot.backends.servers.wire import Address, Body, Wire, library
 from kshot.records import Generate, Generated, Request, Response
@@ -53,6 +54,7 @@ class Server(ABC):
         )
         self._link = Link()
         self._wire: Wire | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._mean_reply = 0.0
         self._fit = Fit()
         weakref.finalize(self, self._link.close)
@@ -67,8 +69,10 @@ class Server(ABC):
 
     async def wire(self) -> Wire:
         """The one pool of connections."""
-        if self._wire is None:
-            self._wire = Wire(self._address, self._limits)
+        loop = asyncio.get_running_loop()
+        if self._wire is None or self._loop is not loop:  # a forked process has another one
+            abandoned.extend([self._wire] if self._wire else [])
+            self._wire, self._loop = Wire(self._address, self._limits), loop
             self._link.closing.append(self._wire.close)
         return self._wire
 
