@@ -111,10 +111,13 @@ class _Loop:
         """One link fewer; the last one closes it, now or when it has turned."""
         with _joining:
             self.links -= 1
-        if not self.links and not self.loop.is_running():
-            self._close()
+        if not self.links:
+            with self._turning:
+                self._close()
 
     def _close(self) -> None:
+        if self.loop.is_running() or self.loop.is_closed():
+            return
         self.loop.close()
         if self._elsewhere is not None:
             self._elsewhere.shutdown(wait=False)
@@ -147,6 +150,16 @@ _here = threading.local()
 _joining = threading.RLock()
 abandoned: list[object] = []
 """What a forked process has of its parent: closing it here would take the parent's sockets out of its selector."""
+
+
+def _forked() -> None:
+    """Whoever held the lock is not in this process."""
+    global _joining  # noqa: PLW0603
+    _joining = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def _joined() -> _Loop:
