@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from kshot.backends import hf_computing, hf_encoding, hf_forest, hf_packing  # noqa: E402
+from kshot.backends import hf_computing, hf_encoding, hf_forest, hf_packing, hf_slots  # noqa: E402
 from kshot.backends.hf_encoding import Encoded, Encoder, alike  # noqa: E402
 from kshot.backends.hf_pace import Pace  # noqa: E402
 from kshot.backends.hf_trie import Item, Seen, common, grown  # noqa: E402
@@ -396,3 +397,12 @@ def test_an_encoding_that_depends_on_far_away_text_is_not_trusted():
     for one, text in zip(encoder.extended([(known, text) for text in texts]), texts, strict=True):
         assert one.ids.tolist() == odd(text).ids.tolist()
     assert not encoder._trusted
+
+
+def test_slots_are_given_back_at_once(folder):
+    backend = Transformers(str(folder), device="cpu")
+    ask_all(backend, [Generate(Prompt("hello"), max_tokens=3)])
+    slots = hf_slots.Slots(backend._computer._packer, 2)
+    gone = weakref.ref(slots)
+    del slots
+    assert gone() is None

@@ -34,3 +34,18 @@ def test_elsewhere_only_notes_are_printed(capsys):
         progress.answered(Outcome(Sample("0", {}), "yes", ()))
         progress.note("a note")
     assert capsys.readouterr().err == "kshot: a note\n"
+
+
+def test_every_task_keeps_its_count_and_a_burst_is_drawn_without_another_answer(monkeypatch):
+    shown = Terminal()
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    with Progress() as progress:
+        for name, total in (("one", 5), ("two", 3)):
+            progress.begin(name, "openai:model@http://127.0.0.1:9100/v1", total)
+            for i in range(total):
+                progress.answered(Outcome(Sample(str(i), {}), "yes", ()))
+        list(progress._bar.get_renderables())
+        assert [(int(task.completed), task.total) for task in progress._bar.tasks] == [(5, 5), (3, 3)]
+    assert "5/5" in shown.getvalue()  # on 80 columns, whatever the model is called
+    assert "3/3" in shown.getvalue()

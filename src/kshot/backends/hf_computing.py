@@ -115,6 +115,7 @@ class Computer:
                     raise BackendError(f"out of memory on {packer.device}", where=self._name, hint=hint) from error
                 packer.trunks.clear()
                 begin_again(left.values())
+            if left and packer.cuda:  # behind the error, which holds on to what it was raised from
                 self._torch.cuda.empty_cache()
 
     def _packs(self, longest: int) -> bool:

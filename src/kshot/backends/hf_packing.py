@@ -189,7 +189,9 @@ class Packer:
             return size
         held = [layer.keys[..., :1, :] for layer in self.layers if layer.is_initialized]
         token = 2 * sum(each.numel() * each.element_size() for each in held) or 1
-        free: int = self.torch.cuda.mem_get_info(self.device)[0]
+        cuda = self.torch.cuda
+        unused = cuda.memory_reserved(self.device) - cuda.memory_allocated(self.device)
+        free: int = cuda.mem_get_info(self.device)[0] + unused
         return max(min(size, free // (2 * token * longest)), 1)
 
     @contextmanager

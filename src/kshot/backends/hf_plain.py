@@ -99,8 +99,8 @@ class Plain:
             except self._torch.OutOfMemoryError as error:
                 self._halved(len(batch), error)
                 continue
-            for reading, logits in found:
-                yield from self._sum_up(reading, logits)
+            while found:  # and no longer held than needed: logits are wide
+                yield from self._sum_up(*found.pop(0))
             at += len(batch)
 
     def _read(self, batch: Sequence[_Reading]) -> list[tuple[_Reading, Any]]:

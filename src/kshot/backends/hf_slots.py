@@ -5,6 +5,7 @@ Prompts are read tree-packed, so what they share is computed once; each then get
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -86,7 +87,8 @@ class Slots:
 
         self.size, self._packer, self._torch = size, packer, packer.torch
         make = slot_type()
-        self._layers = [make(self) for _ in packer.layers]
+        # A layer must not keep its slots alive: the memory is wanted back as soon as the last text is written.
+        self._layers = [make(weakref.proxy(self)) for _ in packer.layers]
         self._cache = Cache(layers=self._layers)
         self.numbers = packer.torch.arange(size, device=packer.device)
         self.lengths: Any = packer.torch.zeros(size, dtype=packer.torch.long, device=packer.device)

@@ -73,7 +73,7 @@ class Transformers:
         self._device = loading.place(device, self._torch)
         self._dtype = loading.precision(dtype, self._device, self._config, self._torch)
         self._row_tokens = row_tokens
-        self._batch_size = batch_size or (_TOGETHER if self._device.type == "cpu" else 8 * _TOGETHER)
+        self._batch_size = batch_size or (8 * _TOGETHER if self._device.type == "cuda" else _TOGETHER)
         self._ends: frozenset[int] = frozenset()
         self._tokens = Tokens(tokenizer, self.name, chat_template=chat_template, add_bos=add_bos)
 

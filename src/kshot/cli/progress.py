@@ -67,6 +67,7 @@ class Progress:
     def begin(self, task: str, model: str, total: int | None) -> None:
         """Start the bar of a task."""
         self._show()
+        self._task = None  # what is drawn from here on is not the last one's
         self._done = self._failed = 0
         if self._bar is not None:
             from rich.markup import escape

@@ -300,6 +300,12 @@ def test_the_table_says_which_was_used_and_scoring_again_keeps_to_it(tmp_path, m
     assert "20.00" in again.out
 
 
+def test_parts_of_a_character_before_it_are_the_continuation_s():
+    assert loglik._start(("<s>", "a", "", "é"), "é") == 2
+    assert loglik._start(("<s>", "a", "é"), "é") == 2
+    assert loglik._start(("", "é"), "é") == 1
+
+
 @pytest.mark.parametrize(
     ("texts", "text", "fine"),
     [

@@ -116,11 +116,12 @@ class _Loop:
                 self._close()
 
     def _close(self) -> None:
-        if self.loop.is_running() or self.loop.is_closed():
-            return
-        self.loop.close()
-        if self._elsewhere is not None:
-            self._elsewhere.shutdown(wait=False)
+        with _joining:
+            if self.links or self.loop.is_running() or self.loop.is_closed():
+                return
+            self.loop.close()
+            if self._elsewhere is not None:
+                self._elsewhere.shutdown(wait=False)
 
 
 @contextmanager

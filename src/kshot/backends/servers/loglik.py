@@ -251,6 +251,8 @@ def _start(texts: Sequence[str], continuation: str) -> int | None:
     while len(tail) < len(continuation) and index:
         index -= 1
         tail = texts[index] + tail
+    while index > 1 and not texts[index - 1]:  # vLLM shows parts of a character as nothing, before the whole
+        index -= 1
     return index if tail.endswith(continuation) else None
 
 
@@ -288,7 +290,7 @@ def _covers(texts: Sequence[str], text: str, spare: int) -> bool:
             steps = [(at, at + n) for at in places for n in range(1, len(piece) + 1)]
             places = {end for at, end in steps if end <= len(wanted) and not _any_ascii(wanted[at:end])}
         else:
-            if any(piece.startswith(wanted[at:]) for at in places):  # in front there may be BOS
+            if any(len(wanted) - at <= len(piece) and piece.startswith(wanted[at:]) for at in places):  # BOS in front
                 return True
             places = {at + len(piece) for at in places if wanted.startswith(piece, at)}
     return any(len(wanted) - at <= spare for at in places)
