@@ -81,7 +81,7 @@ def check(url: str, folder: Path) -> None:
         "naïve café in Zürich, 日本",
         "hel",
     ]
-    texts = (" Paris", " the answer is B.", "lo there", " 日本語", " é")
+    texts = (" Paris", " the answer is B.", "lo there", " 日本語", " é", "é", "日")
     asked = [Loglik(Prompt(prompt), texts) for prompt in prompts]
     here = ask_all(open_backend(f"hf:{folder}", {"dtype": "float32"}), asked)
     every = loglik.WAYS
