@@ -48,9 +48,11 @@ class _Loop:
         """See to it that it turns even while whoever asks does something else."""
         with _joining:
             self._asking += 1
-            if self._keeper is None:
+            missing = self._keeper is None
+            if missing:
                 self._keeper = threading.Thread(target=self._keep, name="kshot-keeper", daemon=True)
-                self._keeper.start()
+        if missing and self._keeper is not None:
+            self._keeper.start()  # without the lock: a collected server may want it in the new thread
         try:
             yield
         finally:
