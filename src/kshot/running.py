@@ -150,8 +150,8 @@ class Run:
                 for note in getattr(model, "notes", ()):
                     self._watcher.note(note)
                 del model
-                if "torch" in sys.modules:
-                    gc.collect()  # a model that is part of a cycle keeps its memory until then
+                if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
+                    gc.collect()  # a model that is part of a cycle keeps the GPU's memory until then
         comparisons = compared(self._tallies)
         notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
         if self._folder is None:
