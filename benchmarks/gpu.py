@@ -110,14 +110,14 @@ def kshot_run(model, folder: Path, asked, device: str) -> dict:
     from kshot.backends import hf_loading, transformers
 
     hf_loading.load_model = lambda *_, **__: model
-    opened = []
-    start = transformers.Transformers.__init__
+    done = []
+    close = transformers.Transformers.close
 
-    def watched(self, *args, **options):
-        start(self, *args, **options)
-        opened.append(self)
+    def watched(self):
+        done.append(self.work)
+        close(self)
 
-    transformers.Transformers.__init__ = watched
+    transformers.Transformers.close = watched
     try:
         with tempfile.TemporaryDirectory() as place:
             data = Path(place) / "asked.jsonl"
@@ -131,8 +131,8 @@ def kshot_run(model, folder: Path, asked, device: str) -> dict:
                 lambda: kshot.evaluate(f"hf:{folder}", f"{place}/given.py:Given", out=Path(place) / "run", **options),
             )
     finally:
-        transformers.Transformers.__init__ = start
-    work = opened[-1].work
+        transformers.Transformers.close = close
+    work = done[-1]
     return {"seconds": seconds, "computed": work.computed, "trie": work.distinct, "asked": work.requested}
 
 

@@ -31,7 +31,7 @@ SHAPES = {
         Shape("prefix1500", 200, 1500, (60, 60), 4, (8, 8)),
         Shape("no prefix", 200, 0, (60, 200), 4, (4, 12)),
         Shape("no prefix, one token", 300, 0, (60, 200), 4, (1, 1), letters=True),
-        Shape("short, all alike", 600, 0, (20, 20), 1, (4, 4)),
+        Shape("short, all alike", 2400, 0, (20, 20), 1, (4, 4)),
         Shape("fifty options", 60, 0, (80, 160), 50, (2, 6)),
         Shape("20 to 4,000 tokens", 40, 0, (20, 4000), 2, (4, 12)),
     )

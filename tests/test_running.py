@@ -7,7 +7,7 @@ import pytest
 
 import kshot
 from kshot import Accuracy, GenerationDataset, GPTEval, Metric, Option, Perplexity, Prompt, Sample, Task, ask
-from kshot.errors import DataError, RunError, UsageError
+from kshot.errors import BackendError, DataError, RunError, UsageError
 from kshot.records import Failed, Generate, Generated, Likelihood, Scored
 from tests.datasets.fakes import Fake, from_rows, says
 
@@ -37,6 +37,28 @@ def test_a_task_value_by_category():
     }
     assert [row["n"] for row in result.results] == [3, 3, 6]
     assert [row["answer"] for row in result.samples] == [1] * 6
+
+
+def test_a_model_is_closed_before_the_next_opens_by_whoever_opened_it(monkeypatch):
+    seen = []
+
+    class Heavy(Fake):
+        def close(self):
+            seen.append(f"{self.name} closed")
+
+    def opened(spec, options):
+        seen.append(f"{spec} opened")
+        model = Heavy(lambda r: Generated("1") if spec != "c" else None)  # None is no answer
+        model.name = model.fingerprint = spec
+        return model
+
+    monkeypatch.setattr(kshot.api, "open_backend", opened)
+    own = Heavy(lambda r: Generated("1"))
+    kshot.evaluate(["a", own, "b"], digits())
+    assert seen == ["a opened", "a closed", "b opened", "b closed"]
+    with pytest.raises(BackendError):
+        kshot.evaluate(["c", "a"], digits())
+    assert seen[4:] == ["c opened", "c closed"]
 
 
 def test_a_limit_holds_for_task_values_too():
@@ -103,7 +125,7 @@ def test_a_judge_without_a_verdict_is_a_failure_not_a_zero():
     from kshot.settings import Settings
 
     run = Run(Settings(), MemoryMemo(), staff={"judge": Mumbles(lambda r: Generated("well"))})
-    result = run.all([lambda: says("Because.")], [task])
+    result = run.all([says("Because.")], [task])
     assert (result.results[0]["value"], result.results[0]["failed"]) == (None, 1)
     assert "judge" in result.first_failures[0]
 

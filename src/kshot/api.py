@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -146,7 +145,7 @@ def evaluate(
         store = Store(progress=watcher.step) if watcher is not None else Store()
         run = Run(settings, folder or MemoryMemo(), folder=folder, watcher=watcher, staff=staff, store=store)
         _check_pairs(models, sources, settings)
-        return run.all((partial(_open, spec, settings) for spec in models), sources)
+        return run.all(stack.enter_context(closing(_in_turn(models, settings))), sources)
 
 
 def _models_in(sources: Sequence[Source], settings: Settings) -> list[Any]:
@@ -191,6 +190,17 @@ def _listed(given: Any) -> list[Any]:
     if not many:
         raise UsageError("at least one model and one dataset are needed")
     return many
+
+
+def _in_turn(specs: Iterable[Any], settings: Settings) -> Generator[Backend]:
+    """Open one at a time; what was opened here gives its memory back before the next one takes its own."""
+    for spec in specs:
+        model = _open(spec, settings)
+        try:
+            yield model
+        finally:
+            if isinstance(spec, str) and hasattr(model, "close"):
+                model.close()
 
 
 def _open(spec: Any, settings: Settings) -> Backend:
@@ -282,7 +292,7 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
     with RunFolder(path, identity) as folder:
         facts = spec.get("tasks", {})
         again = Run(settings, _Stored(path), folder=folder, watcher=watcher, staff=staff, facts=facts)
-        return again.all((partial(_unasked, label, prints[label]) for label in models), sources)
+        return again.all((_unasked(label, prints[label]) for label in models), sources)
 
 
 def _unasked(label: str, fingerprint: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import platform
 import sys
@@ -130,16 +129,15 @@ class Run:
         self._facts: dict[str, Any] = {}
         self._usage: dict[tuple[str, str], list[int]] = {}
 
-    def all(self, models: Iterable[Callable[[], Backend]], sources: Sequence[Source]) -> Result:
-        """Ask every model everything; models are opened one at a time."""
+    def all(self, models: Iterable[Backend], sources: Sequence[Source]) -> Result:
+        """Ask every model everything; the next one is taken when the one before is done with."""
         results: list[Row] = []
         samples: list[Row] = []
         with ExitStack() as stack:
             keep: Callable[[Row], None] = samples.append
             if self._folder is not None:
                 keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
-            for open_model in models:
-                model = open_model()  # one at a time: the one before is let go
+            for model in models:
                 self._record({"engine" if is_engine(model) else "model": model, **self._staff})
                 if self._settings.model_type == "base" and getattr(model, "has_chat_template", False):
                     self._watcher.note(f"{model.name} has a chat template; --model-type chat would use it")
@@ -149,9 +147,6 @@ class Run:
                 # How it was computed differs from run to run, and must not be part of what resuming reproduces.
                 for note in getattr(model, "notes", ()):
                     self._watcher.note(note)
-                del model
-                if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
-                    gc.collect()  # a model that is part of a cycle keeps the GPU's memory until then
         comparisons = compared(self._tallies)
         notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
         if self._folder is None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import json
 import math
 import subprocess
 import sys
+import weakref
 from collections import Counter
 from dataclasses import replace
 
@@ -69,6 +71,22 @@ def greedy_ids(backend, prompt: str, count: int) -> list[int]:
 
 
 # ---- identity ----
+
+
+def test_a_closed_model_is_gone_at_once_and_can_be_asked_again(folders):
+    backend = Transformers(str(folders["llama"]), device="cpu")
+    asked = [Loglik(Prompt("The answer"), (" is", " is B")), Generate(Prompt("The answer"), max_tokens=3)]
+    before = ask_all(backend, asked)
+    model = weakref.ref(backend._model)
+    gc.disable()  # memory of a GPU cannot wait for that
+    try:
+        backend.close()
+        assert model() is None
+    finally:
+        gc.enable()
+    assert ask_all(backend, asked) == before
+    backend.close()
+    backend.close()
 
 
 def test_what_it_says_of_itself(llama, chat, folders):

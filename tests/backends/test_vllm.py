@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import math
 import os
@@ -158,9 +157,11 @@ def test_it_starts_quietly_and_lets_go(vllm, capfd):
     assert "noise" not in capfd.readouterr().out
     assert engine.options["enable_prefix_caching"] is True
     assert os.environ["VLLM_NO_USAGE_STATS"] == "1"
-    del vllm.__dict__["_engine"]
-    gc.collect()
+    vllm.close()
     assert engine.stopped
+    ask_all(vllm, [Generate(Prompt("A"), max_tokens=1)])
+    assert not vllm._engine._llm.stopped
+    vllm.close()
 
 
 # ---- Loglik ----

@@ -42,9 +42,7 @@ class Speaker:
 
 
 def run(source, backend, judge=None, **options):
-    return Run(Settings(**options), MemoryMemo(), staff={"judge": judge} if judge else {}).all(
-        [lambda: backend], [source]
-    )
+    return Run(Settings(**options), MemoryMemo(), staff={"judge": judge} if judge else {}).all([backend], [source])
 
 
 def values(result):

@@ -104,7 +104,7 @@ class Transformers:
         settled = (str(self._dtype), self._tokens.chat_source, self._add_bos, self._tokens.lead)
         return loading.fingerprint("hf", origin, *settled)
 
-    @property
+    @cached_property
     def context_limit(self) -> int | None:
         """The most tokens it reads and writes together, where its configuration says."""
         config = self._config.get_text_config()
@@ -127,6 +127,13 @@ class Transformers:
     def count_tokens(self, text: str) -> int:
         """Tokens of the text itself, BOS not counted."""
         return len(self._tokens.encode(sound(text)))
+
+    def close(self) -> None:
+        """Give the memory back; what is asked after this loads the weights again."""
+        for part in ("_computer", "_model"):
+            vars(self).pop(part, None)
+        if self._device.type == "cuda":
+            self._torch.cuda.empty_cache()
 
     # ---- serving ----
 

@@ -122,6 +122,11 @@ class Vllm:
         }
         return Engine(self._path, self.name, **options)
 
+    def close(self) -> None:
+        """Stop vLLM; what is asked after this starts it again."""
+        if (engine := vars(self).pop("_engine", None)) is not None:
+            engine.stop()
+
     # ---- serving ----
 
     def serve(self, waiting: Waiting, /) -> Iterator[tuple[Request, Response]]:

@@ -83,7 +83,7 @@ class Engine:
         config = self._llm.llm_engine.vllm_config
         self.limit: int = config.model_config.max_model_len
         self.cached = bool(config.cache_config.enable_prefix_caching)
-        weakref.finalize(self, _stop, self._llm)
+        self.stop = weakref.finalize(self, _stop, self._llm)
 
     def sampling(self, **fields: Any) -> Any:
         """Make a SamplingParams; what vLLM does not take is an error that says so."""
