@@ -310,9 +310,12 @@ _SAMPLING = (
 )
 
 
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def digest(request: Request) -> str:
     """Content address of a request, whoever answers it."""
-    body = json.dumps(request_body(request), ensure_ascii=False, separators=(",", ":"))
+    body = _encoded(request_body(request))
     return hashlib.blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _KEY = re.compile(r"[0-9a-f]{32}")
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Journal:
@@ -72,7 +73,7 @@ class Journal:
     def put(self, key: str, asked: str, response: Response) -> None:
         """Append a response with one write, so that a killed process leaves it whole or absent."""
         row = {"key": key, "asked": asked, "response": response_to_json(response)}
-        line = json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        line = _encoded(row).encode() + b"\n"
         try:
             written = os.write(self._fd, line)
         except OSError as exc:

@@ -42,6 +42,8 @@ class _Loop:
         self._turned = time.perf_counter()
         self._asking = 0
         self._keeper: threading.Thread | None = None
+        self._hearing = 0
+        self._inside = self._interrupted = self._stopping = False
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -54,7 +56,8 @@ class _Loop:
         if missing and self._keeper is not None:
             self._keeper.start()  # without the lock: a collected server may want it in the new thread
         try:
-            yield
+            with self.heard():
+                yield
         finally:
             with _joining:
                 self._asking -= 1
@@ -91,10 +94,39 @@ class _Loop:
             finally:
                 self._turning.release()
 
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Have Ctrl-C heard by this loop, by the last who asks again by Python; a handler of the user's own stays."""
+        if not _in_main_thread():
+            yield
+            return
+        self._hearing += 1
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            yield
+        finally:
+            self._hearing -= 1
+            if not self._hearing and _in_main_thread() and signal.getsignal(signal.SIGINT) == self._interrupt:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _interrupt(self, *_: object) -> None:
+        """Stop between two callbacks: within one, it would tear the HTTP library apart."""
+        if not self._inside:
+            raise KeyboardInterrupt
+        self._interrupted = True
+        self.loop.call_soon_threadsafe(self.loop.stop)
+
     def _run(self) -> None:
         if not _occupied():
-            with _interruptible(self.loop):
+            self._inside = _in_main_thread()
+            try:
                 self.loop.run_forever()
+            finally:
+                self._inside = False
+            if self._interrupted:
+                self._interrupted = False
+                raise KeyboardInterrupt
         else:
             if self._elsewhere is None:
                 self._elsewhere = ThreadPoolExecutor(1, "kshot-server")
@@ -102,6 +134,16 @@ class _Loop:
         self._turned = time.perf_counter()
         if not self.links:
             self._close()
+
+    def stop_soon(self) -> None:
+        """Give whoever turns it the word, in the next round; to be called in the loop."""
+        if not self._stopping:
+            self._stopping = True
+            self.loop.call_soon(self._stop)
+
+    def _stop(self) -> None:
+        self._stopping = False
+        self.loop.stop()
 
     def _stop_after(self, rounds: int) -> None:
         if rounds:
@@ -124,29 +166,6 @@ class _Loop:
             self.loop.close()
             if self._elsewhere is not None:
                 self._elsewhere.shutdown(wait=False)
-
-
-@contextmanager
-def _interruptible(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Let Ctrl-C stop the loop between two callbacks: within one, it would tear the HTTP library apart."""
-    here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    came = False
-
-    def stop(*_: object) -> None:
-        nonlocal came
-        came = True
-        loop.call_soon_threadsafe(loop.stop)
-
-    signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    if came:
-        raise KeyboardInterrupt
 
 
 _here = threading.local()
@@ -175,6 +194,11 @@ def _joined() -> _Loop:
         found = _here.loop = _Loop()
     found.links += 1
     return found
+
+
+def _in_main_thread() -> bool:
+    """Whether Ctrl-C comes up here."""
+    return threading.current_thread() is threading.main_thread()
 
 
 def _occupied() -> bool:
@@ -208,18 +232,20 @@ class Link:
         """Call this in the loop, when it turns: another thread may be doing that."""
         self._shared.loop.call_soon_threadsafe(call, *given)
 
-    def begin(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """Begin some work; to be called in the loop."""
-        for work in works:
-            task = asyncio.get_running_loop().create_task(work)
-            self.tasks.add(task)
-            task.add_done_callback(self._done)
+    def begin(self, works: Iterable[Coroutine[Any, Any, None]], kept: set[asyncio.Task[Any]]) -> None:
+        """Begin some work, and keep it until it is done; to be called in the loop."""
+        shared = self._shared
 
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        """Give whoever turns the loop the word: in the next round, when what this made possible is under way."""
-        self.tasks.discard(task)
-        loop = asyncio.get_running_loop()
-        loop.call_soon(loop.stop)
+        def done(task: asyncio.Task[Any]) -> None:
+            kept.discard(task)
+            self.tasks.discard(task)
+            shared.stop_soon()  # in the next round what this made possible is under way
+
+        for work in works:
+            task = shared.loop.create_task(work)
+            kept.add(task)
+            self.tasks.add(task)
+            task.add_done_callback(done)
 
     def turn(self) -> None:
         """Let everything go on for a moment."""
@@ -235,11 +261,12 @@ class Link:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end."""
-        loop = self._shared.loop
-        found = asyncio.run_coroutine_threadsafe(work, loop)
-        found.add_done_callback(lambda _: loop.call_soon(loop.stop))
+        shared = self._shared
+        found = asyncio.run_coroutine_threadsafe(work, shared.loop)
+        found.add_done_callback(lambda _: shared.stop_soon())
         try:
-            self.wait(found.done)
+            with shared.heard():
+                shared.wait(found.done)
         finally:
             found.cancel()
         return found.result()
@@ -311,7 +338,7 @@ class Serving:
             if not taken:
                 break
             self._held += len(taken)
-            self._link.soon(self._link.begin, [self._one(request) for request in taken])
+            self._link.soon(self._link.begin, [self._one(request) for request in taken], self._tasks)
             self._link.turn()
         return self._held > 0
 
@@ -319,10 +346,8 @@ class Serving:
         return bool(self._ready) or self._error is not None
 
     async def _one(self, request: Request) -> None:
-        task = asyncio.current_task()
-        if self._over or self._error is not None or task is None:
+        if self._over or self._error is not None:
             return
-        self._tasks.add(task)
         try:
             response = await self._answer(request)
         except asyncio.CancelledError:
@@ -332,8 +357,6 @@ class Serving:
             self._cancel()
         else:
             self._ready.append((request, response))
-        finally:
-            self._tasks.discard(task)
 
     def _cancel(self) -> None:
         for task in self._tasks:

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 from urllib.request import getproxies
@@ -20,6 +21,7 @@ from kshot.errors import BackendError, MissingExtra, UsageError
 T = TypeVar("T")
 Body = dict[str, Any]
 
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
 _OK = 200
 _CONNECT = 30.0
 _ENDPOINTS = ("/chat/completions", "/completions", "/messages")
@@ -41,12 +43,16 @@ class Address:
 
     def hidden(self, text: str) -> str:
         """The text without the key, which a server may quote."""
-        key = self.key or ""
-        if len(key) < _WORD or (key.isalpha() and len(key) < _LONG):
-            return text
-        for spelling in {key, quote(key), quote(key, safe=""), json.dumps(key)[1:-1]}:
+        for spelling in _spellings(self.key or ""):
             text = text.replace(spelling, "…")
         return text
+
+
+@lru_cache
+def _spellings(key: str) -> tuple[str, ...]:
+    if len(key) < _WORD or (key.isalpha() and len(key) < _LONG):
+        return ()
+    return tuple(dict.fromkeys([key, quote(key), quote(key, safe=""), json.dumps(key)[1:-1]]))
 
 
 class Malformed(Exception):  # noqa: N818 - said of a reply
@@ -114,7 +120,7 @@ class Wire:
 
     async def _exchange(self, path: str, body: Body) -> Answer:
         http = self._http
-        data = json.dumps(body, separators=(",", ":")).encode()
+        data = _encoded(body).encode()
         try:
             async with self._session.post(self._address.url + path, data=data, allow_redirects=False) as reply:
                 raw = await reply.read()
