@@ -90,6 +90,31 @@ def test_a_server_forgotten_while_the_loop_turns_is_closed_all_the_same():
     other.close()
 
 
+def test_others_work_in_the_place_of_one_that_rests():
+    resting, inside, together = [0], [0], asyncio.Event()
+
+    async def answer(request):
+        if request is first:
+            resting[0] = 1
+            await asyncio.wait_for(together.wait(), 5)
+            resting[0] = 0
+            return Generated("first")
+        inside[0] += 1
+        if inside[0] == 2:
+            together.set()
+        assert inside[0] <= 2
+        await asyncio.sleep(0.001)
+        inside[0] -= 1
+        return Generated("other")
+
+    first, *others = asking(30)
+    made = link.Link()
+    served = link.Serving(made, answer, 2, lambda: resting[0])
+    found = dict(served.pairs(Queue([first, *others])))
+    assert found == {first: Generated("first")} | dict.fromkeys(others, Generated("other"))
+    made.close()
+
+
 def test_an_error_leaves_nothing_behind():
     with FakeServer(lambda _: error(401, "no"), latency=0.01) as server:
         backend = opened(server)

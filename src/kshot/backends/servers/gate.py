@@ -47,7 +47,7 @@ class Gate:
 
     def __init__(self, limits: Limits, where: str) -> None:
         self.pace = Pace(limits.most, longest=min(_CAP, limits.patience / 10))
-        self.answered = 0
+        self.answered = self.resting = 0
         self._patience, self._where = limits.patience, where
         self._calls = Allowance(limits.rpm) if limits.rpm else None
         self._tokens = Allowance(limits.tpm) if limits.tpm else None
@@ -98,7 +98,15 @@ class Gate:
                 self._running -= 1
                 self._wake()
             if pause:
-                await asyncio.sleep(pause)
+                await self._rest(pause)
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait before another try; ``resting`` counts those who do."""
+        self.resting += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.resting -= 1
 
     # ---- waiting for one's turn ----
 

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 _HELPING = 32
 """Requests taken at once: taking them writes their prompts, and the wire should not wait for all of those."""
-_AHEAD = 2
-"""Requests kept in the loop for each that may run: the next one goes out before the last answer is used."""
+_AHEAD = 4
+"""Requests made for each that may run, where there is time: the next one goes out before the last answer is used."""
 _OFTEN = 0.002
 """Seconds for which answers are used before the loop is turned again."""
 _LATE = 0.02
@@ -228,24 +228,21 @@ class Link:
                 self._joined = _joined()
             return self._joined
 
-    def soon(self, call: Callable[..., None], *given: Any) -> None:
+    def soon(self, call: Callable[[], object]) -> None:
         """Call this in the loop, when it turns: another thread may be doing that."""
-        self._shared.loop.call_soon_threadsafe(call, *given)
+        self._shared.loop.call_soon_threadsafe(call)
 
-    def begin(self, works: Iterable[Coroutine[Any, Any, None]], kept: set[asyncio.Task[Any]]) -> None:
+    def begin(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[Any]]) -> None:
         """Begin some work, and keep it until it is done; to be called in the loop."""
-        shared = self._shared
-
-        def done(task: asyncio.Task[Any]) -> None:
-            kept.discard(task)
-            self.tasks.discard(task)
-            shared.stop_soon()  # in the next round what this made possible is under way
-
-        for work in works:
-            task = shared.loop.create_task(work)
+        task = asyncio.get_running_loop().create_task(work)
+        for kept in (among, self.tasks):
             kept.add(task)
-            self.tasks.add(task)
-            task.add_done_callback(done)
+            task.add_done_callback(kept.discard)
+
+    def word(self) -> None:
+        """Tell whoever waits that something is done; to be called in the loop."""
+        if self._joined is not None:
+            self._joined.stop_soon()
 
     def turn(self) -> None:
         """Let everything go on for a moment."""
@@ -294,21 +291,31 @@ class Link:
 
 
 class Serving:
-    """One ``serve`` of a backend: its requests in the loop, and the way back."""
+    """One ``serve`` of a backend: so many at work in the loop, what they have to do, and the way back.
 
-    def __init__(self, link: Link, answer: Callable[[Request], Coroutine[Any, Any, Response]]) -> None:
-        self._link, self._answer = link, answer
+    ``resting`` counts those that only wait to try again; others work in their place.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        answer: Callable[[Request], Coroutine[Any, Any, Response]],
+        most: int,
+        resting: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._link, self._answer, self._most, self._resting = link, answer, most, resting
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._todo: deque[Request] = deque()
         self._ready: deque[tuple[Request, Response]] = deque()
         self._held = 0
         self._over = False
         self._error: BaseException | None = None
 
-    def pairs(self, waiting: Waiting, most: int) -> Iterator[tuple[Request, Response]]:
-        """Keep ``most`` requests under way, and yield what comes back; an error after what came before it."""
+    def pairs(self, waiting: Waiting) -> Iterator[tuple[Request, Response]]:
+        """Keep as many requests under way as may be, and yield what comes back; an error after what came before it."""
         try:
             with self._link.kept():
-                while self._fill(waiting, most):
+                while self._fill(waiting):
                     self._link.wait(self._moved)
                     yield from self._answered()
                     if self._error is not None:
@@ -320,6 +327,7 @@ class Serving:
                 self._link.turn()
 
     def _answered(self) -> Iterator[tuple[Request, Response]]:
+        """What has come back, as long as there is something to do meanwhile."""
         turned = time.perf_counter()
         while self._ready:
             self._held -= 1
@@ -327,36 +335,50 @@ class Serving:
             if time.perf_counter() - turned > _OFTEN:
                 self._link.turn()
                 turned = time.perf_counter()
+                if not self._todo and self._error is None:
+                    return
 
-    def _fill(self, waiting: Waiting, most: int) -> bool:
-        """Take what there is room for, as long as no answer waits for it; say whether anything is under way."""
+    def _fill(self, waiting: Waiting) -> bool:
+        """Take what is to be done next, as long as no answer waits for it; say whether anything is under way."""
         began = time.perf_counter()
-        while self._held < _AHEAD * most:
-            if self._ready and (self._held >= most or time.perf_counter() - began > _LATE):
+        while self._held < _AHEAD * self._most:
+            if self._ready and (len(self._todo) >= self._most or time.perf_counter() - began > _LATE):
                 break
-            taken = waiting.take(min(_HELPING, _AHEAD * most - self._held))
+            taken = waiting.take(min(_HELPING, _AHEAD * self._most - self._held))
             if not taken:
                 break
             self._held += len(taken)
-            self._link.soon(self._link.begin, [self._one(request) for request in taken], self._tasks)
+            self._todo.extend(taken)
+            self._link.soon(self._start)
             self._link.turn()
         return self._held > 0
 
     def _moved(self) -> bool:
         return bool(self._ready) or self._error is not None
 
-    async def _one(self, request: Request) -> None:
-        if self._over or self._error is not None:
-            return
-        try:
-            response = await self._answer(request)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as exc:  # noqa: BLE001 - raised again where it was asked
-            self._error = self._error or exc
-            self._cancel()
-        else:
-            self._ready.append((request, response))
+    def _start(self) -> int:
+        """Have as many at work as may be; return how many are lacking, or too many if below 0."""
+        room = self._most + self._resting() - len(self._tasks)
+        for _ in range(min(room, len(self._todo))):
+            self._link.begin(self._work(), self._tasks)
+        return room
+
+    async def _work(self) -> None:
+        """Answer one request after the other, as long as there are any."""
+        while self._todo and not self._over and self._error is None:
+            request = self._todo.popleft()
+            try:
+                response = await self._answer(request)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as exc:  # noqa: BLE001 - raised again where it was asked
+                self._error = self._error or exc
+                self._cancel()
+            else:
+                self._ready.append((request, response))
+            self._link.word()
+            if self._start() < 0:  # somebody who rested is back
+                return
 
     def _cancel(self) -> None:
         for task in self._tasks:

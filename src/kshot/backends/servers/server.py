@@ -65,7 +65,10 @@ class Server(ABC):
 
     def serve(self, waiting: Waiting, /) -> Iterator[tuple[Request, Response]]:
         """Keep the server as busy as it likes to be, and yield answers as they come."""
-        return Serving(self._link, self._respond).pairs(waiting, self._limits.most)
+        return Serving(self._link, self._respond, self._limits.most, self._resting).pairs(waiting)
+
+    def _resting(self) -> int:
+        return self._wire.gate.resting if self._wire else 0
 
     async def wire(self) -> Wire:
         """The one pool of connections."""

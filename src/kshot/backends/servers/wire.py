@@ -41,6 +41,11 @@ class Address:
     timeout: float = 600.0
     key: str | None = field(repr=False, default=None)
 
+    @property
+    def secret(self) -> bool:
+        """Whether there is a key to hide."""
+        return bool(_spellings(self.key or ""))
+
     def hidden(self, text: str) -> str:
         """The text without the key, which a server may quote."""
         for spelling in _spellings(self.key or ""):
@@ -140,9 +145,8 @@ class Wire:
             raise Transient(f"no reply within {self._address.timeout:.0f} s") from None
         except (http.ClientError, OSError) as exc:
             raise Transient(f"the connection broke: {self._told(exc)}") from None
-        hidden = self._address.hidden
-        told = {name: hidden(headers[name]) for name in _HEARD if name in headers}
-        return _read(status, raw, told, hidden)
+        told = {name: self._address.hidden(headers[name]) for name in _HEARD if name in headers}
+        return _read(status, raw, told, self._address)
 
     def _told(self, exc: Exception) -> str:
         return shortened(self._address.hidden(str(exc) or type(exc).__name__))
@@ -163,16 +167,16 @@ class _Unhappy(Refused):
         self.body, self.answer = body, answer
 
 
-def _read(status: int, raw: bytes, headers: Mapping[str, str], hidden: Callable[[str], str]) -> Answer:
+def _read(status: int, raw: bytes, headers: Mapping[str, str], address: Address) -> Answer:
     try:
-        body = json.loads(raw)
-        start = raw[:300].decode("utf-8", "replace")
-        written = raw.decode("utf-8", "replace")
-        if "\\" in written or hidden(written) != written:  # JSON spells a text in many ways: look at what it says
-            body = _without(body, hidden)
+        written = raw.decode(json.detect_encoding(raw), "surrogatepass")
+        body, start = json.loads(written), written[:300]
+        # JSON spells a text in many ways: look at what it says.
+        if address.secret and ("\\" in written or address.hidden(written) != written):
+            body = _without(body, address.hidden)
             start = json.dumps(body)[:300]
     except (ValueError, RecursionError):
-        text = hidden(raw.decode("utf-8", "replace"))[:2000]
+        text = address.hidden(raw.decode("utf-8", "replace"))[:2000]
         if status == _OK:
             raise Transient(f"the reply is not whole JSON: {shortened(text)}") from None
         return Answer(status, None, headers, text)
