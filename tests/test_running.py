@@ -61,6 +61,32 @@ def test_a_model_is_closed_before_the_next_opens_by_whoever_opened_it(monkeypatc
     assert seen[4:] == ["c opened", "c closed"]
 
 
+@pytest.mark.parametrize(
+    "close", ["close = None", "def close(self, why): ...", "def close(self): raise OSError('busy')"]
+)
+def test_what_is_answered_is_not_lost_by_a_model_that_cannot_be_closed(tmp_path, close):
+    (tmp_path / "own.py").write_text(f"""
+from kshot.records import Generate, Generated
+class Own:
+    name = fingerprint = "own"
+    answers = (Generate,)
+    def serve(self, waiting):
+        for request in waiting:
+            yield request, Generated("1")
+    {close}
+""")
+    notes = []
+
+    class Watcher(kshot.running._Nobody):
+        def note(self, text):
+            notes.append(text)
+
+    result = kshot.evaluate(f"{tmp_path}/own.py:Own", digits(), out=tmp_path / "run", watcher=Watcher())
+    assert result.results[-1]["value"] == 50.0
+    assert (tmp_path / "run" / "summary.json").exists()
+    assert [note.split(" (")[0] for note in notes] == ["own could not be closed"] * (close != "close = None")
+
+
 def test_a_limit_holds_for_task_values_too():
     result = kshot.evaluate(says("1"), digits(), limit=2)
     assert result.results[-1]["n"] == 2

@@ -141,11 +141,14 @@ def evaluate(
         raise UsageError("reuse needs out: answers are taken over into a run folder")
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(out, identity, reuse=reuse)) if out is not None else None
+        tell = watcher.note if watcher is not None else lambda _: None
         staff = {role: _open(spec, settings) for role, spec in _staff(settings, sources).items()}
+        for helper in staff.values():
+            stack.callback(_close, helper, tell)
         store = Store(progress=watcher.step) if watcher is not None else Store()
         run = Run(settings, folder or MemoryMemo(), folder=folder, watcher=watcher, staff=staff, store=store)
         _check_pairs(models, sources, settings)
-        return run.all(stack.enter_context(closing(_in_turn(models, settings))), sources)
+        return run.all(stack.enter_context(closing(_in_turn(models, settings, tell))), sources)
 
 
 def _models_in(sources: Sequence[Source], settings: Settings) -> list[Any]:
@@ -192,15 +195,24 @@ def _listed(given: Any) -> list[Any]:
     return many
 
 
-def _in_turn(specs: Iterable[Any], settings: Settings) -> Generator[Backend]:
+def _in_turn(specs: Iterable[Any], settings: Settings, tell: Callable[[str], None]) -> Generator[Backend]:
     """Open one at a time; what was opened here gives its memory back before the next one takes its own."""
     for spec in specs:
         model = _open(spec, settings)
         try:
             yield model
         finally:
-            if isinstance(spec, str) and hasattr(model, "close"):
-                model.close()
+            if isinstance(spec, str):
+                _close(model, tell)
+
+
+def _close(model: Any, tell: Callable[[str], None]) -> None:
+    """Close a backend that can be closed; what it has answered is not lost because that fails."""
+    if callable(close := getattr(model, "close", None)):
+        try:
+            close()
+        except Exception as exc:  # noqa: BLE001 - anything may go wrong in a plug-in
+            tell(f"{model.name} could not be closed ({type(exc).__name__}: {exc})")
 
 
 def _open(spec: Any, settings: Settings) -> Backend:

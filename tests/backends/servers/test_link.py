@@ -90,31 +90,6 @@ def test_a_server_forgotten_while_the_loop_turns_is_closed_all_the_same():
     other.close()
 
 
-def test_others_work_in_the_place_of_one_that_rests():
-    resting, inside, together = [0], [0], asyncio.Event()
-
-    async def answer(request):
-        if request is first:
-            resting[0] = 1
-            await asyncio.wait_for(together.wait(), 5)
-            resting[0] = 0
-            return Generated("first")
-        inside[0] += 1
-        if inside[0] == 2:
-            together.set()
-        assert inside[0] <= 2
-        await asyncio.sleep(0.001)
-        inside[0] -= 1
-        return Generated("other")
-
-    first, *others = asking(30)
-    made = link.Link()
-    served = link.Serving(made, answer, 2, lambda: resting[0])
-    found = dict(served.pairs(Queue([first, *others])))
-    assert found == {first: Generated("first")} | dict.fromkeys(others, Generated("other"))
-    made.close()
-
-
 def test_an_error_leaves_nothing_behind():
     with FakeServer(lambda _: error(401, "no"), latency=0.01) as server:
         backend = opened(server)
@@ -167,3 +142,48 @@ def test_ctrl_c_stops_the_loop_between_two_callbacks():
     made.close()
     assert reached
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("turned_by", ["its own", "another's"])
+def test_ctrl_c_leaves_a_callback_whole_whichever_loop_turns(turned_by):
+    whole = []
+
+    async def busy():
+        until = time.monotonic() + 0.4
+        while time.monotonic() < until:
+            pass
+        whole.append(True)
+        await asyncio.sleep(30)
+
+    first, other = link.Link(), link.Link()
+    if turned_by == "another's":
+        joining = threading.Thread(target=lambda: other.run(asyncio.sleep(0)))
+        joining.start()
+        joining.join()
+    with first.kept():
+        threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            other.run(busy())
+        assert whole
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    first.close()
+    other.close()
+
+
+def test_ctrl_c_in_a_notebook_leaves_a_server_that_answers():
+    loop = asyncio.new_event_loop()
+    with FakeServer(echo, latency=0.05) as server:
+        backend = opened(server, max_concurrency=4)
+
+        async def cell(count):
+            return ask_all(backend, asking(count))
+
+        threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(cell(1000))
+        again = threading.Timer(10, os.kill, [os.getpid(), signal.SIGINT])
+        again.start()  # rather than to hang
+        assert len(loop.run_until_complete(cell(3))) == 3
+        again.cancel()
+    loop.close()

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -28,6 +29,10 @@ _GIVEN_UP = 10
 _CAP = 30.0
 _SOMETIME = float("inf")
 
+Teller = Callable[[int], None]
+rests: ContextVar[Callable[[], Teller | None]] = ContextVar("rests", default=lambda: None)
+"""A weak reference to whom to tell that a call waits to be tried again (1), or goes on (-1): timers keep contexts."""
+
 _Turn = tuple[float, "list[float] | None"]
 """When a call was let go, and what it spends of the tokens."""
 
@@ -47,7 +52,7 @@ class Gate:
 
     def __init__(self, limits: Limits, where: str) -> None:
         self.pace = Pace(limits.most, longest=min(_CAP, limits.patience / 10))
-        self.answered = self.resting = 0
+        self.answered = 0
         self._patience, self._where = limits.patience, where
         self._calls = Allowance(limits.rpm) if limits.rpm else None
         self._tokens = Allowance(limits.tpm) if limits.tpm else None
@@ -98,15 +103,7 @@ class Gate:
                 self._running -= 1
                 self._wake()
             if pause:
-                await self._rest(pause)
-
-    async def _rest(self, seconds: float) -> None:
-        """Wait before another try; ``resting`` counts those who do."""
-        self.resting += 1
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            self.resting -= 1
+                await rest(pause)
 
     # ---- waiting for one's turn ----
 
@@ -179,6 +176,16 @@ class Gate:
                 raise BackendError(what, where=self._where, hint=f"{KEPT} --patience says how long to try.") from None
         if self._given_up or now - first > self._patience or tries >= TRIES:
             raise Refused(Failed("unanswered", f"{exc} (tried for {now - first:.0f} s)", retryable=True)) from None
+
+
+async def rest(seconds: float) -> None:
+    """Wait before another try."""
+    told = rests.get()() or (lambda _: None)
+    told(1)
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        told(-1)
 
 
 def _jitter() -> float:

@@ -7,24 +7,16 @@ import os
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
-from kshot.records import Request, Response
-from kshot.task import Waiting
-
 T = TypeVar("T")
 
-_HELPING = 32
-"""Requests taken at once: taking them writes their prompts, and the wire should not wait for all of those."""
-_AHEAD = 4
-"""Requests made for each that may run, where there is time: the next one goes out before the last answer is used."""
-_OFTEN = 0.002
+OFTEN = 0.002
 """Seconds for which answers are used before the loop is turned again."""
-_LATE = 0.02
+LATE = 0.02
 """Seconds after which a loop that nobody turns is turned by its keeper: whoever asks may be busy for long."""
 _ROUNDS = 3
 """A reply is read in one round of the loop and understood in the next, and in the third the next request goes out."""
@@ -42,8 +34,8 @@ class _Loop:
         self._turned = time.perf_counter()
         self._asking = 0
         self._keeper: threading.Thread | None = None
-        self._hearing = 0
-        self._inside = self._interrupted = self._stopping = False
+        self._rounds = 0
+        self.interrupted = self._stopping = False
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -56,7 +48,7 @@ class _Loop:
         if missing and self._keeper is not None:
             self._keeper.start()  # without the lock: a collected server may want it in the new thread
         try:
-            with self.heard():
+            with heard():
                 yield
         finally:
             with _joining:
@@ -64,12 +56,12 @@ class _Loop:
 
     def _keep(self) -> None:
         while True:
-            time.sleep(_LATE)
+            time.sleep(LATE)
             with _joining:
                 if not self._asking:
                     self._keeper = None
                     return
-            if time.perf_counter() - self._turned > _LATE:
+            if time.perf_counter() - self._turned > LATE:
                 self.turn()
 
     def turn(self) -> None:
@@ -77,16 +69,18 @@ class _Loop:
         if self._turning.acquire(blocking=False):
             try:
                 if not self.loop.is_running() and not self.loop.is_closed():
-                    self._stop_after(_ROUNDS)
+                    self._rounds = _ROUNDS
+                    self.loop.call_soon(self._round)
                     self._run()
             finally:
+                self._rounds = 0
                 self._turning.release()
 
     def wait(self, until: Callable[[], bool]) -> None:
         """Let it go on until then, which is looked at when something is done. Another thread may be turning it."""
         while not until():
             if not self._turning.acquire(blocking=False):
-                time.sleep(_OFTEN)
+                time.sleep(OFTEN)
                 continue
             try:
                 if not until():
@@ -94,60 +88,39 @@ class _Loop:
             finally:
                 self._turning.release()
 
-    @contextmanager
-    def heard(self) -> Iterator[None]:
-        """Have Ctrl-C heard by this loop, by the last who asks again by Python; a handler of the user's own stays."""
-        if not _in_main_thread():
-            yield
-            return
-        self._hearing += 1
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, self._interrupt)
-        try:
-            yield
-        finally:
-            self._hearing -= 1
-            if not self._hearing and _in_main_thread() and signal.getsignal(signal.SIGINT) == self._interrupt:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def _interrupt(self, *_: object) -> None:
-        """Stop between two callbacks: within one, it would tear the HTTP library apart."""
-        if not self._inside:
-            raise KeyboardInterrupt
-        self._interrupted = True
-        self.loop.call_soon_threadsafe(self.loop.stop)
-
     def _run(self) -> None:
         if not _occupied():
-            self._inside = _in_main_thread()
-            try:
+            with _inside(self):
                 self.loop.run_forever()
-            finally:
-                self._inside = False
-            if self._interrupted:
-                self._interrupted = False
-                raise KeyboardInterrupt
         else:
             if self._elsewhere is None:
                 self._elsewhere = ThreadPoolExecutor(1, "kshot-server")
-            self._elsewhere.submit(self.loop.run_forever).result()
+            turning = self._elsewhere.submit(self.loop.run_forever)
+            try:
+                turning.result()
+            except BaseException:  # Ctrl-C comes up here, and stops nothing there
+                self.loop.call_soon_threadsafe(self.loop.stop)
+                turning.result()
+                raise
         self._turned = time.perf_counter()
         if not self.links:
             self._close()
 
     def stop_soon(self) -> None:
-        """Give whoever turns it the word, in the next round; to be called in the loop."""
+        """Give whoever waits the word, in the next round; to be called in the loop."""
         if not self._stopping:
             self._stopping = True
             self.loop.call_soon(self._stop)
 
     def _stop(self) -> None:
         self._stopping = False
-        self.loop.stop()
+        if not self._rounds:  # else whoever turns it looks by himself, after the last
+            self.loop.stop()
 
-    def _stop_after(self, rounds: int) -> None:
-        if rounds:
-            self.loop.call_soon(self._stop_after, rounds - 1)
+    def _round(self) -> None:
+        if self._rounds > 1:
+            self._rounds -= 1
+            self.loop.call_soon(self._round)
         else:
             self.loop.stop()
 
@@ -168,6 +141,54 @@ class _Loop:
                 self._elsewhere.shutdown(wait=False)
 
 
+_hearing = 0
+_turned_here: _Loop | None = None
+"""The loop that the main thread is in, where Ctrl-C comes up."""
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Have Ctrl-C stop a loop between two callbacks: within one, it would tear the HTTP library apart.
+
+    Elsewhere it does what it always did; a handler of the user's own stays.
+    """
+    global _hearing  # noqa: PLW0603 - there is one Ctrl-C
+    if not _in_main_thread():
+        yield
+        return
+    _hearing += 1
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    finally:
+        _hearing -= 1
+        if not _hearing and _in_main_thread() and signal.getsignal(signal.SIGINT) is _interrupt:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt(*_: object) -> None:
+    if _turned_here is None:
+        raise KeyboardInterrupt
+    _turned_here.interrupted = True
+    _turned_here.loop.call_soon_threadsafe(_turned_here.loop.stop)
+
+
+@contextmanager
+def _inside(loop: _Loop) -> Iterator[None]:
+    global _turned_here  # noqa: PLW0603
+    if not _in_main_thread():
+        yield
+        return
+    loop.interrupted, _turned_here = False, loop
+    try:
+        yield
+    finally:
+        _turned_here = None
+    if loop.interrupted:
+        raise KeyboardInterrupt
+
+
 _here = threading.local()
 _joining = threading.RLock()
 abandoned: list[object] = []
@@ -175,9 +196,10 @@ abandoned: list[object] = []
 
 
 def _forked() -> None:
-    """Whoever held the lock is not in this process."""
-    global _joining  # noqa: PLW0603
+    """Whoever held the lock, or turned a loop, is not in this process."""
+    global _joining, _hearing, _turned_here  # noqa: PLW0603
     _joining = threading.RLock()
+    _hearing, _turned_here = 0, None
 
 
 if hasattr(os, "register_at_fork"):
@@ -262,7 +284,7 @@ class Link:
         found = asyncio.run_coroutine_threadsafe(work, shared.loop)
         found.add_done_callback(lambda _: shared.stop_soon())
         try:
-            with shared.heard():
+            with heard():
                 shared.wait(found.done)
         finally:
             found.cancel()
@@ -288,98 +310,3 @@ class Link:
         for close in self.closing:
             await close()
         self.closing.clear()
-
-
-class Serving:
-    """One ``serve`` of a backend: so many at work in the loop, what they have to do, and the way back.
-
-    ``resting`` counts those that only wait to try again; others work in their place.
-    """
-
-    def __init__(
-        self,
-        link: Link,
-        answer: Callable[[Request], Coroutine[Any, Any, Response]],
-        most: int,
-        resting: Callable[[], int] = lambda: 0,
-    ) -> None:
-        self._link, self._answer, self._most, self._resting = link, answer, most, resting
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._todo: deque[Request] = deque()
-        self._ready: deque[tuple[Request, Response]] = deque()
-        self._held = 0
-        self._over = False
-        self._error: BaseException | None = None
-
-    def pairs(self, waiting: Waiting) -> Iterator[tuple[Request, Response]]:
-        """Keep as many requests under way as may be, and yield what comes back; an error after what came before it."""
-        try:
-            with self._link.kept():
-                while self._fill(waiting):
-                    self._link.wait(self._moved)
-                    yield from self._answered()
-                    if self._error is not None:
-                        raise self._error
-        finally:
-            self._over = True
-            if self._held:
-                self._link.soon(self._cancel)
-                self._link.turn()
-
-    def _answered(self) -> Iterator[tuple[Request, Response]]:
-        """What has come back, as long as there is something to do meanwhile."""
-        turned = time.perf_counter()
-        while self._ready:
-            self._held -= 1
-            yield self._ready.popleft()
-            if time.perf_counter() - turned > _OFTEN:
-                self._link.turn()
-                turned = time.perf_counter()
-                if not self._todo and self._error is None:
-                    return
-
-    def _fill(self, waiting: Waiting) -> bool:
-        """Take what is to be done next, as long as no answer waits for it; say whether anything is under way."""
-        began = time.perf_counter()
-        while self._held < _AHEAD * self._most:
-            if self._ready and (len(self._todo) >= self._most or time.perf_counter() - began > _LATE):
-                break
-            taken = waiting.take(min(_HELPING, _AHEAD * self._most - self._held))
-            if not taken:
-                break
-            self._held += len(taken)
-            self._todo.extend(taken)
-            self._link.soon(self._start)
-            self._link.turn()
-        return self._held > 0
-
-    def _moved(self) -> bool:
-        return bool(self._ready) or self._error is not None
-
-    def _start(self) -> int:
-        """Have as many at work as may be; return how many are lacking, or too many if below 0."""
-        room = self._most + self._resting() - len(self._tasks)
-        for _ in range(min(room, len(self._todo))):
-            self._link.begin(self._work(), self._tasks)
-        return room
-
-    async def _work(self) -> None:
-        """Answer one request after the other, as long as there are any."""
-        while self._todo and not self._over and self._error is None:
-            request = self._todo.popleft()
-            try:
-                response = await self._answer(request)
-            except asyncio.CancelledError:
-                raise
-            except BaseException as exc:  # noqa: BLE001 - raised again where it was asked
-                self._error = self._error or exc
-                self._cancel()
-            else:
-                self._ready.append((request, response))
-            self._link.word()
-            if self._start() < 0:  # somebody who rested is back
-                return
-
-    def _cancel(self) -> None:
-        for task in self._tasks:
-            task.cancel()

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from kshot.backends.servers.crew import Crew
 from kshot.backends.servers.gate import Limits
-from kshot.backends.servers.link import Link, Serving, abandoned
+from kshot.backends.servers.link import Link, abandoned
 from kshot.backends.servers.trouble import Answer, Refused
 from kshot.backends.servers.wire import Address, Body, Wire, library
 from kshot.records import Generate, Generated, Request, Response
@@ -65,10 +66,7 @@ class Server(ABC):
 
     def serve(self, waiting: Waiting, /) -> Iterator[tuple[Request, Response]]:
         """Keep the server as busy as it likes to be, and yield answers as they come."""
-        return Serving(self._link, self._respond, self._limits.most, self._resting).pairs(waiting)
-
-    def _resting(self) -> int:
-        return self._wire.gate.resting if self._wire else 0
+        return Crew(self._link, self._respond, self._limits.most).pairs(waiting)
 
     async def wire(self) -> Wire:
         """The one pool of connections."""

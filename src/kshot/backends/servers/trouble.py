@@ -61,7 +61,8 @@ class Refused(Exception):  # noqa: N818 - it carries a Failed
 
 def shortened(text: str) -> str:
     """One line that is not too long, and without a key that a server may quote."""
-    line = _SECRET.sub("…", " ".join(text.split()))
+    printable = text.encode("utf-8", "replace").decode()
+    line = _SECRET.sub("…", " ".join(printable.split()))
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
 
 
