@@ -25,7 +25,7 @@ lint: $(READY)
 slow: $(READY)
 	KSHOT_SLOW=1 $(BIN)/python -m pytest -p no:xdist tests/parity/test_hybrid_fastbook.py
 
-# About an hour, of which lm-eval takes half; peers are installed under benchmarks/.peers when first needed.
+# Half an hour to an hour, half of it lm-eval; peers are installed under benchmarks/.peers when first needed.
 bench: $(READY)
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/retrievers.py
