@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import weakref
 
@@ -314,7 +315,27 @@ def test_planting_keeps_every_path(even):
                 path = [j for j in range(column + 1) if batch.ends[0, j] > column]
                 assert batch.depths[0, path].tolist() == list(range(len(path)))
                 assert batch.tokens[0, path[-1]] == trie.tokens[place]
+            width = batch.where[-1] + 1
+            assert batch.straight == (batch.ends[0, batch.where] == width).all()
     assert planted_ones > 30
+
+
+def test_rows_of_one_sequence_each_need_no_mask(folder, monkeypatch):
+    requests = [Loglik(Prompt(f"{'ABCDEFGHIJKLMNOPQRST'[n]}: {'hello ' * n}"), (" the answer",)) for n in range(20)]
+    expected = ask_all(Transformers(str(folder), device="cpu", batch_size=1), requests)
+    backend = Transformers(str(folder), device="cpu")
+    masks, forward = [], backend._computer._packer.model.forward
+
+    @functools.wraps(forward)
+    def watched(*args, **given):
+        masks.append(given.get("attention_mask"))
+        return forward(*args, **given)
+
+    monkeypatch.setattr(backend._model, "forward", watched)
+    for one, other in zip(ask_all(backend, requests), expected, strict=True):
+        assert [a.logprob for a in one.likelihoods] == pytest.approx([b.logprob for b in other.likelihoods], abs=1e-4)
+    assert masks
+    assert all(mask is None for mask in masks)
 
 
 @pytest.mark.parametrize("even", [True, False])

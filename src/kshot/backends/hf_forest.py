@@ -24,12 +24,16 @@ _ATTENTION = 8192
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch of trees: token, depth and end by row and column, and where in it the trie's places ended up."""
+    """A batch of trees: token, depth and end by row and column, and where in it the trie's places ended up.
+
+    ``straight``: each row is one sequence, which needs no mask but the usual one.
+    """
 
     tokens: Ints
     depths: Ints
     ends: Ints
     where: Ints
+    straight: bool
 
 
 def planted(trie: Trie, widest: int, *, even: bool) -> Trie:
@@ -137,7 +141,8 @@ def batch_of(trie: Trie, first: int, last: int) -> Batch:
     depths[row, column] = trie.depths[edges[0] : edges[-1]]
     ends[row, column] = trie.ends[edges[0] : edges[-1]] - edges[row] + stem
     tokens[:, :stem], depths[:, :stem], ends[:, :stem] = trie.tokens[:stem], np.arange(stem), width
-    return Batch(tokens, depths, ends, row * width + column)
+    straight = bool((trie.ends[edges[0] : edges[-1]] == edges[row + 1]).all())
+    return Batch(tokens, depths, ends, row * width + column, straight)
 
 
 def most_rows(trie: Trie, first: int, tokens: int, wanted: Sequence[int] | NDArray[np.int64], most: int) -> int:

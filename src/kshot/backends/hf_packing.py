@@ -149,8 +149,11 @@ class Packer:
         count = batch.tokens.size
         packed = self.sent(np.concatenate([batch.tokens, batch.depths, batch.ends, wanted], axis=None))
         ids, positions, until, places = packed.split([count, count, count, len(wanted)])
-        own = torch.arange(shape[1], device=self.device)
-        mask = (own[:, None] < until.view(shape)[:, None]) & (own <= own[:, None])
+        inputs = {"input_ids": ids.view(shape)}
+        if not batch.straight:  # else what comes last, the padding, changes nothing before it
+            own = torch.arange(shape[1], device=self.device)
+            mask = (own[:, None] < until.view(shape)[:, None]) & (own <= own[:, None])
+            inputs |= {"position_ids": positions.view(shape), "attention_mask": self.seen(mask)[:, None]}
 
         def narrowed(_module: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
             # Models can keep the same columns of all rows only, and logits are wide.
@@ -159,12 +162,7 @@ class Packer:
         hook = self.head.register_forward_pre_hook(narrowed)
         try:
             with torch.inference_mode(), self.kernels(odd=odd):
-                logits = self.model(
-                    input_ids=ids.view(shape),
-                    position_ids=positions.view(shape),
-                    attention_mask=self.seen(mask)[:, None],
-                    use_cache=False,
-                ).logits[0]
+                logits = self.model(**inputs, use_cache=False).logits[0]
         finally:
             hook.remove()
         self.computed += count
