@@ -124,3 +124,7 @@ def test_what_is_no_base_url(bad):
     with pytest.raises(UsageError) as caught:
         normalised(bad)
     assert "secret" not in str(caught.value)
+
+
+def test_what_a_server_says_can_be_printed_whatever_bytes_it_sent():
+    assert shortened("caf\udce9 closed").encode() == b"caf? closed"
