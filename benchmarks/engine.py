@@ -40,8 +40,8 @@ class range_rows:
 
 def engine_only(samples: int) -> tuple[float, float]:
     """Drive trivial generators with answers at hand: what the loop, the addresses and the queue cost."""
-    from kshot.engine import MemoryMemo, drive
-    from kshot.records import Generate, Generated, Prompt, ask
+    from kshot.core.engine import MemoryMemo, drive
+    from kshot.core.records import Generate, Generated, Prompt, ask
 
     class Echo:
         name = fingerprint = "echo"

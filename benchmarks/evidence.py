@@ -19,10 +19,10 @@ from pathlib import Path
 
 from ftfy import fix_text
 
-from kshot.corpus import Corpus, Passage
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.records import Evidence, Sample
 from kshot.metrics.ceiling import ceiling
 from kshot.metrics.evidence import AnswerComponents, Judge
-from kshot.records import Evidence, Sample
 
 FOLDER = Path(__file__).parents[2] / "shared" / "data" / "fastbook"
 DEPTH, REPEATS = 10, 5

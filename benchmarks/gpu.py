@@ -107,7 +107,8 @@ def clocked(device: str, work) -> float:
 def kshot_run(model, folder: Path, asked, device: str) -> dict:
     """kshot.evaluate on the questions; only the loading of weights is replaced, by the model in memory."""
     import kshot
-    from kshot.backends import hf_loading, transformers
+    from kshot.backends.hf import loading as hf_loading
+    from kshot.backends.hf import model as transformers
 
     hf_loading.load_model = lambda *_, **__: model
     done = []

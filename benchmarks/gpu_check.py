@@ -35,8 +35,8 @@ class Waiting:
 
 def packed(folder: str, asked, device: str, dtype: str) -> list[list[float]]:
     """Kshot's numbers."""
-    from kshot.backends.transformers import Transformers
-    from kshot.records import Loglik, Prompt
+    from kshot.backends.hf.model import Transformers
+    from kshot.core.records import Loglik, Prompt
 
     backend = Transformers(folder, device=device, dtype=dtype)
     questions = [Loglik(Prompt(prompt), tuple(options)) for prompt, options in asked]
@@ -46,8 +46,8 @@ def packed(folder: str, asked, device: str, dtype: str) -> list[list[float]]:
 
 def texts(folder: str, asked, device: str) -> list[str]:
     """What kshot writes: forty texts of all lengths, many at a time on a GPU, one at a time on the CPU."""
-    from kshot.backends.transformers import Transformers
-    from kshot.records import Generate, Prompt
+    from kshot.backends.hf.model import Transformers
+    from kshot.core.records import Generate, Prompt
 
     backend = Transformers(folder, device=device, dtype="float32", batch_size=1 if device == "cpu" else None)
     wanted = [Generate(Prompt(prompt), max_tokens=3 + at % 37) for at, (prompt, _) in enumerate(asked)]

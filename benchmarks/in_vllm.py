@@ -56,8 +56,8 @@ def directly(folder: str, asked) -> dict:
 
 def kshot(folder: str, asked) -> dict:
     """Kshot's backend, which asks vLLM in its own way."""
-    from kshot.backends.vllm import Vllm
-    from kshot.records import Loglik, Prompt
+    from kshot.backends.vllm.model import Vllm
+    from kshot.core.records import Loglik, Prompt
 
     class Waiting(list):
         def take(self, _at_most=None):

@@ -40,8 +40,8 @@ def _counted(model) -> list[int]:
 
 def kshot_backend(folder: str, asked, _size: int) -> dict:
     """Ask kshot's backend everything, a window at a time, as the engine does."""
-    from kshot.backends.transformers import Transformers
-    from kshot.records import Loglik, Prompt
+    from kshot.backends.hf.model import Transformers
+    from kshot.core.records import Loglik, Prompt
 
     class Waiting:
         def __init__(self, items):

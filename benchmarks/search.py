@@ -67,7 +67,7 @@ class Queue:
 
 def corpus_of(many):
     """Make kshot's corpus."""
-    from kshot.corpus import Corpus, Passage
+    from kshot.core.corpus import Corpus, Passage
 
     return Corpus(Passage(str(number), text) for number, text in enumerate(texts(many)))
 
@@ -77,8 +77,8 @@ def kshot_engine(spec):
 
     def measure(many, asked, folder):
         from kshot.backends.search.specs import engine_of
-        from kshot.backends.search.store import Store
-        from kshot.records import Search
+        from kshot.core.records import Search
+        from kshot.index.store import Store
 
         corpus, engine = corpus_of(many), engine_of(spec)
         yield
@@ -94,7 +94,7 @@ def bm25s_direct(many, asked, folder):
     """Measure bm25s with the same words, its index saved and mapped."""
     import bm25s
 
-    from kshot.backends.search.words import Words
+    from kshot.index.words import Words
 
     words = Words()
     passages = list(enumerate(texts(many)))
@@ -165,7 +165,7 @@ def asked_vectors(many):
 
 def kshot_vectors(many, asked, folder):
     """Measure the search of kshot's dense engines."""
-    from kshot.backends.search.vectors import Vectors
+    from kshot.index.vectors import Vectors
 
     path = made_vectors(many, folder)
     yield

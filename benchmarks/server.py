@@ -144,8 +144,8 @@ def kshot(url: str, count: int) -> None:
 def asking(url: str, count: int) -> None:
     """Ask through the engine, every answer journalled: the part that other harnesses' figures here are of, too."""
     from kshot.backends import open_backend
-    from kshot.engine import drive
-    from kshot.records import Generate, Message, Prompt, ask
+    from kshot.core.engine import drive
+    from kshot.core.records import Generate, Message, Prompt, ask
     from kshot.runs import Journal
 
     def job(i):

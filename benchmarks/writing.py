@@ -29,9 +29,9 @@ Asked = list[tuple[str, int]]
 
 def kshot_writes(model, folder: str, asked: Asked, size: int | None, clock) -> tuple[float, int]:
     """Seconds of the backend, and the tokens written."""
-    from kshot.backends import hf_loading
-    from kshot.backends.transformers import Transformers
-    from kshot.records import Generate, Prompt
+    from kshot.backends.hf import loading as hf_loading
+    from kshot.backends.hf.model import Transformers
+    from kshot.core.records import Generate, Prompt
 
     class Waiting(list):
         def take(self, _at_most=None):

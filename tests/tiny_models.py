@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from kshot.records import Request, Response
+    from kshot.core.records import Request, Response
 
 CORPUS = [
     "The capital of France is Paris. The capital of Germany is Berlin. Hello world, hello there!\nhello\nhello\nhello",

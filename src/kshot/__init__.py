@@ -12,8 +12,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "kshot.api": ("Preview", "evaluate", "preview", "score"),
-    "kshot.backends.search.engine": ("Engine", "Found"),
-    "kshot.corpus": ("Corpus", "Passage"),
+    "kshot.backends.search.search_engine": ("Engine", "Found"),
+    "kshot.core.corpus": ("Corpus", "Passage"),
     "kshot.datasets": (
         "Dataset",
         "GenerationDataset",
@@ -21,9 +21,9 @@ _HOMES = {
         "get_raw_dataset_loader",
         "load_raw_dataset_from_file",
     ),
-    "kshot.errors": ("KshotError",),
+    "kshot.core.errors": ("KshotError",),
     "kshot.metrics": ("F1", "Accuracy", "Bleu", "Em", "GPTEval", "Metric", "PassAtK", "Perplexity", "Rouge"),
-    "kshot.records": (
+    "kshot.core.records": (
         "Answers",
         "Evidence",
         "Generate",
@@ -37,8 +37,8 @@ _HOMES = {
         "Search",
         "ask",
     ),
-    "kshot.running": ("Result",),
-    "kshot.task": ("Task",),
+    "kshot.runs.runner": ("Result",),
+    "kshot.core.task": ("Task",),
 }
 _PARTS = ("configs", "datasets", "lookup", "methods", "metrics", "passages", "prompts", "records", "retrievers")
 """Parts that people use by their own name: ``kshot.lookup.prompts(…)``."""

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from kshot.backends import names_engine, open_backend
-from kshot.backends.search.engine import searched
-from kshot.backends.search.store import Store
-from kshot.corpus import Corpus
-from kshot.engine import MemoryMemo
-from kshot.errors import RunError, UsageError
-from kshot.evaluation import start
+from kshot.backends.search.search_engine import searched
+from kshot.core.corpus import Corpus
+from kshot.core.engine import MemoryMemo
+from kshot.core.errors import RunError, UsageError
+from kshot.core.records import Failed, Request, Response
+from kshot.core.task import Backend, Task, Waiting
+from kshot.index.store import Store
 from kshot.methods.search import REWRITER
 from kshot.passages import is_passages
-from kshot.records import Failed, Request, Response
-from kshot.running import Result, Run, Source, Watcher, searches
 from kshot.runs import Journal, RunFolder, read_spec
 from kshot.runs.folder import JOURNAL
+from kshot.runs.results import Row, Tally, spread_rows
+from kshot.runs.runner import Result, Run, Source, Watcher, searches
+from kshot.runs.task_run import start
 from kshot.settings import MODEL_OPTIONS, SERVER_OPTIONS, Settings, settings_from
-from kshot.tally import Row, Tally, spread_rows
-from kshot.task import Backend, Task, Waiting
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from kshot.api import source_of
 from kshot.backends.search.recorded import write_trec
-from kshot.errors import RunError
+from kshot.core.errors import RunError
+from kshot.core.records import Hit, Ranking
 from kshot.passages.export import export_benchmark
 from kshot.passages.source import PassagesSource
-from kshot.records import Hit, Ranking
-from kshot.running import Result
 from kshot.runs import read_spec
+from kshot.runs.runner import Result
 from kshot.settings import settings_from
 
 

@@ -3,8 +3,8 @@
 import io
 
 from kshot.cli.progress import Progress
-from kshot.engine import Outcome
-from kshot.records import Failed, Sample
+from kshot.core.engine import Outcome
+from kshot.core.records import Failed, Sample
 
 
 class Terminal(io.StringIO):

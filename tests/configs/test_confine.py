@@ -6,7 +6,7 @@ import pytest
 
 from kshot.configs import load
 from kshot.configs.confine import LAYERS
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from tests.configs.written import OWN, write
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from kshot.configs import entry, load, task_of
-from kshot.errors import DataError, KshotError
+from kshot.core.errors import DataError, KshotError
 from kshot.retrievers import RandomRetriever
 from tests.configs.written import ARC, MMLU, RACE, RAW, SUBJECTS, write
 

@@ -2,14 +2,14 @@ import math
 
 import pytest
 
+from kshot.cleanups.formulas import boxed
+from kshot.cleanups.replies import CLEANUPS
 from kshot.configs.answers import cleaner, role_part
-from kshot.configs.cleanup import CLEANUPS
 from kshot.configs.corpus import AucRoc, Mcc
 from kshot.configs.evaluators import EVALUATORS, edits, evaluator
-from kshot.configs.formulas import boxed
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Gold, Sample
 from kshot.metrics import Metric
-from kshot.records import Gold, Sample
 
 
 def clean(name, text, **more):

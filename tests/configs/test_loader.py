@@ -1,7 +1,7 @@
 import pytest
 
 from kshot.configs import ConfigSource, load
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from tests.configs.written import ALL, ARC, GSM8K, MMLU, OWN, RACE, RAW, SUBJECTS, tree, write
 
 

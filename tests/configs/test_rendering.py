@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.prompts.templates import PromptTemplate
 from kshot.retrievers import FixKRetriever, RandomRetriever
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshot.configs.rows import chosen, read_rows
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 
 TEN = [{"q": f"q{i}", "a": str(i)} for i in range(10)]
 READER = {"input_columns": ["q"], "output_column": "a"}

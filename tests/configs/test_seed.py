@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kshot.configs import load
-from kshot.errors import BadValue
+from kshot.core.errors import BadValue
 from kshot.retrievers import FixKRetriever, RandomRetriever
 
 SEED = Path(__file__).parents[2].parent / "shared" / "seeds" / "aisbench-retriever.md"

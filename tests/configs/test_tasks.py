@@ -8,11 +8,11 @@ from kshot.api import evaluate
 from kshot.backends import open_backend
 from kshot.configs import ConfigSource, entry, load, splits_of, task_of
 from kshot.configs.data import read_data
-from kshot.engine import MemoryMemo
-from kshot.errors import DataError, UsageError
+from kshot.core.engine import MemoryMemo
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored
 from kshot.metrics import Accuracy
-from kshot.records import Generate, Generated, Likelihood, Loglik, Scored
-from kshot.running import Run
+from kshot.runs.runner import Run
 from kshot.settings import Settings
 from tests.configs.written import ARC, GSM8K, OWN, RAW, tree, write
 

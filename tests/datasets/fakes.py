@@ -6,7 +6,7 @@ import json
 import pytest
 
 import kshot
-from kshot.records import Generate, Generated, Likelihood, Loglik, Scored
+from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored
 
 
 class Fake:

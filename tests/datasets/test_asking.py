@@ -7,8 +7,8 @@ import pytest
 
 import kshot
 from kshot import Accuracy, PassAtK, Perplexity
-from kshot.errors import DataError, UsageError
-from kshot.records import Failed, Generated, Likelihood, Message, Scored
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Failed, Generated, Likelihood, Message, Scored
 from tests.datasets.fakes import (
     CHOICES,
     QUESTIONS,

@@ -3,9 +3,9 @@
 import pytest
 
 import kshot
+from kshot.core.errors import UsageError
+from kshot.core.records import Generated
 from kshot.datasets.catalogue.humaneval import program
-from kshot.errors import UsageError
-from kshot.records import Generated
 from tests.datasets.fakes import Fake, as_csv, asked, disk, jsonl, parquet, says, seen, values
 
 PROBLEMS = [
@@ -97,7 +97,7 @@ def test_lambada(tmp_path):
 
 
 JUDGE = """
-from kshot.records import Generate, Generated
+from kshot.core.records import Generate, Generated
 
 class Judge:
     name = fingerprint = "judge"

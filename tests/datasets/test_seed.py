@@ -10,7 +10,7 @@ import pytest
 
 import kshot
 from kshot import F1, Accuracy, Dataset, Em, GenerationDataset, GPTEval, MultipleChoiceDataset
-from kshot.records import Generated, Likelihood, Message, Scored
+from kshot.core.records import Generated, Likelihood, Message, Scored
 from tests.datasets.fakes import Fake, from_rows, prefers, says, values
 
 NAMES = {
@@ -211,7 +211,7 @@ class MyDataset(GenerationDataset):
         return [pred[-1] for pred in predictions]
 """
 JUDGE = """
-from kshot.records import Generate, Generated
+from kshot.core.records import Generate, Generated
 
 class Judge:
     name = fingerprint = "judge"

@@ -10,7 +10,7 @@ import pytest
 from tests.commands import CAPITALS, kshot
 
 BACKEND = """
-from kshot.records import Failed, Generate, Generated
+from kshot.core.records import Failed, Generate, Generated
 class Echo:
     name = fingerprint = "echo"
     answers = (Generate,)

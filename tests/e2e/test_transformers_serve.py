@@ -11,8 +11,8 @@ import pytest
 
 import kshot
 from kshot.backends import open_backend
-from kshot.errors import BackendError
-from kshot.records import Generate, Generated, Loglik, Message, Prompt
+from kshot.core.errors import BackendError
+from kshot.core.records import Generate, Generated, Loglik, Message, Prompt
 from tests.datasets.fakes import choice
 from tests.tiny_models import ask_all
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import generate, write
 

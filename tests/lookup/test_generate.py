@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 from kshot.lookup.generate import TASKS, VOCAB, dumps, file_name, generate, group_of, write
 
 

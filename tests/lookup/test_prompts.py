@@ -4,7 +4,7 @@ import random
 import pytest
 
 import kshot.lookup
-from kshot.errors import DataError, UsageError
+from kshot.core.errors import DataError, UsageError
 from kshot.lookup.generate import TASKS, generate, group_of, write
 from kshot.lookup.prompts import as_prompt, line, prompter
 from kshot.lookup.templates import TEMPLATES, VARIANTS, Variant, default_texts, load_texts, variant

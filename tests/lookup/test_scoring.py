@@ -1,6 +1,6 @@
 import pytest
 
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 from kshot.lookup import scoring
 from kshot.lookup.generate import generate
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kshot.core.records import Answers, Gold, Option, Sample
 from kshot.metrics import Accuracy
-from kshot.records import Answers, Gold, Option, Sample
 
 
 def test_names():

@@ -5,7 +5,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.metrics import Bleu
 
 SENTENCE = st.lists(st.sampled_from(["the", "cat", "sat,", "on", "a", "mat.", "今日", "3.5", "été"]), max_size=9).map(

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshot.corpus import Corpus, Passage
-from kshot.errors import DataError, UsageError
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Evidence, Graded, Sample
 from kshot.metrics import ceiling as module
 from kshot.metrics.ceiling import Spot, ceiling, cover, lost
 from kshot.metrics.evidence import AnswerComponents, Judge
-from kshot.records import Evidence, Graded, Sample
 
 QUOTE = st.sampled_from("abcdef")
 PARTS = st.lists(st.lists(QUOTE, max_size=2).map(tuple), min_size=1, max_size=4).map(tuple)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kshot.corpus import Corpus, Passage
-from kshot.errors import DataError, UsageError
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Evidence, Graded, Sample
+from kshot.core.task import Scorer
 from kshot.metrics.evidence import AnswerComponents, Fixer, Judge
-from kshot.records import Evidence, Graded, Sample
-from kshot.task import Scorer
 
 CORPUS = Corpus(
     [

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.errors import DataError, UsageError
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Answers, Option, Sample
 from kshot.metrics import Em
 from kshot.metrics.normalise import normalise
-from kshot.records import Answers, Option, Sample
 
 WORDS = st.lists(st.sampled_from(["a", "The", "and", "cat,", "sat!", "42", "né", "cat"]), max_size=5).map(" ".join)
 

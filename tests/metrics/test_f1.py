@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.errors import DataError, UsageError
+from kshot.core.errors import DataError, UsageError
 from kshot.metrics import F1
 from kshot.metrics.normalise import normalise
 

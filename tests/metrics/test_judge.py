@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Answers, AskFailed, Generate, Generated, Gold, Sample
 from kshot.metrics import GPTEval
 from kshot.metrics.judge import parse_rating, parse_verdict
-from kshot.records import Answers, AskFailed, Generate, Generated, Gold, Sample
 
 SAMPLE = Sample("s1", {"source": "Why is the sky blue?"}, Answers(("Rayleigh scattering.",)))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 from kshot.metrics.measures import (
     AC_MRR,
     AP,

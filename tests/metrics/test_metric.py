@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Gold, Sample
+from kshot.core.task import Scorer
 from kshot.metrics import METRICS, Metric, describe, mean
-from kshot.records import Gold, Sample
-from kshot.task import Scorer
 
 
 class Length(Metric):

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.errors import DataError, UsageError
-from kshot.metrics import PassAtK, sandbox
-from kshot.records import Answers, Gold, Sample
-from kshot.task import Scorer
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Answers, Gold, Sample
+from kshot.core.task import Scorer
+from kshot.metrics import PassAtK
+from kshot.sandbox import program as sandbox
 
 GOOD, BAD, EXITS = "def f(x):\n    return x + 1", "def f(x):\n    return x", "import sys\nsys.exit(0)"
 TESTS = "assert f(1) == 2"

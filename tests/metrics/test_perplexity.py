@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Sample
 from kshot.metrics import Perplexity
-from kshot.records import Sample
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.integers(1, 50)), min_size=1))

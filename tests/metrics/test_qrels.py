@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from kshot.errors import DataError, MissingExtra, UsageError
+from kshot.core.errors import DataError, MissingExtra, UsageError
+from kshot.core.records import Evidence, Graded, Sample
+from kshot.core.task import Scorer
 from kshot.metrics import qrels
 from kshot.metrics.qrels import Relevance
-from kshot.records import Evidence, Graded, Sample
-from kshot.task import Scorer
 
 NAMES = ("nDCG@3", "AP", "P@5", "R@2", "RR@1", "RR@2", "RR")
 GOLD = Graded({"a": 2, "b": 1, "c": 0, "d": 1, "e": -1})

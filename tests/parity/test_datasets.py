@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 import kshot
+from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored
 from kshot.datasets import GenerationDataset, MultipleChoiceDataset
 from kshot.datasets.naming import compiled
 from kshot.metrics import F1, Accuracy, Em
-from kshot.records import Generate, Generated, Likelihood, Loglik, Scored
 from kshot.settings import Settings
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_datasets.json").read_text())

@@ -11,10 +11,10 @@ import pytest
 
 import kshot
 from kshot.backends.embedded import FOLDER, Embedded
+from kshot.core.records import Generate, Generated, Prompt
 from kshot.lookup.generate import TASKS, generate, group_of
 from kshot.lookup.prompts import prompts
 from kshot.lookup.templates import VARIANTS
-from kshot.records import Generate, Generated, Prompt
 from tests.commands import CAPITALS
 from tests.tiny_models import ask_all
 

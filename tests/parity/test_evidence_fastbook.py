@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kshot.corpus import Corpus, Passage
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.records import Evidence, Sample
 from kshot.metrics import mean
 from kshot.metrics.ceiling import ceiling, lost
 from kshot.metrics.evidence import AnswerComponents, Judge
-from kshot.records import Evidence, Sample
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "fastbook"
 CHUNKS = {"1": 57, "2": 38, "4": 52, "8": 23, "9": 46, "10": 25, "13": 30}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kshot.core.records import Graded, Sample
 from kshot.metrics.qrels import Relevance
-from kshot.records import Graded, Sample
 
 ir = pytest.importorskip("ir_measures")
 pytest.importorskip("pytrec_eval")

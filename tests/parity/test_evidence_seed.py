@@ -7,9 +7,9 @@ from ftfy import fix_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshot.corpus import Corpus, Passage
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.records import Evidence, Sample
 from kshot.metrics.evidence import AnswerComponents, Judge
-from kshot.records import Evidence, Sample
 
 # Few letters, so that quotes are often found; and pieces that are equal only once they are fixed.
 TEXT = st.lists(

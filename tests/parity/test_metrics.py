@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kshot import metrics
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "data" / "golden_datasets.json").read_text("utf-8"))["metrics"]
 BY_NAME = {case["metric"]: case for case in GOLDEN}

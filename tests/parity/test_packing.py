@@ -9,8 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from kshot.backends.transformers import Transformers  # noqa: E402
-from kshot.records import Generate, Loglik, Prompt  # noqa: E402
+from kshot.backends.hf.model import Transformers  # noqa: E402
+from kshot.core.records import Generate, Loglik, Prompt  # noqa: E402
 from tests.shapes import SHAPES, shaped  # noqa: E402
 from tests.tiny_models import ask_all  # noqa: E402
 

@@ -7,7 +7,7 @@ import pytest
 
 from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
-from kshot.errors import KshotError
+from kshot.core.errors import KshotError
 from kshot.prompts.dialogue import chat_items
 
 HERE = Path(__file__).parents[1]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from kshot.backends.transformers import Transformers  # noqa: E402
+from kshot.backends.hf.model import Transformers  # noqa: E402
+from kshot.core.records import Generate, Generated, Loglik, Message, Prompt, Scored  # noqa: E402
 from kshot.prompts.chat import fold_system, renderer  # noqa: E402
-from kshot.records import Generate, Generated, Loglik, Message, Prompt, Scored  # noqa: E402
 from tests.tiny_models import CHAT, ask_all, build, tokenizer_of  # noqa: E402
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 from kshot.passages import borders
 from kshot.passages.chunkers import CHUNKERS, Chunker, chunker, passages_of
 from kshot.passages.counting import tokenizer

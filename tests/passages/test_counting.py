@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshot.errors import DataError, MissingExtra, UsageError
+from kshot.core.errors import DataError, MissingExtra, UsageError
 from kshot.passages.counting import NAMES, tokenizer
 
 EMBEDDED = Path(__file__).parents[2] / "src" / "kshot" / "backends" / "embedded"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kshot.errors import DataError, MissingExtra
+from kshot.core.errors import DataError, MissingExtra
 from kshot.passages.documents import Document, read_document, read_documents
 
 CHAPTERS = Path(__file__).parents[2].parent / "shared" / "data" / "fastbook" / "chapters"

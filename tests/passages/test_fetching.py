@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import kshot
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.passages.fetching import local
 from tests.passages.books import small_book
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from kshot.errors import DataError, UsageError
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Graded
 from kshot.passages.graded import beir, read_qrels, trec, write_qrels
-from kshot.records import Graded
 
 
 def beir_folder(path, qrels="query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\nq2\td3\t2\n"):

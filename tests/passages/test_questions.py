@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Evidence
 from kshot.passages.questions import parse_questions, read_questions
-from kshot.records import Evidence
 from tests.passages.books import FASTBOOK, needs_fastbook, question
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import kshot
-from kshot.errors import DataError, RunError, UsageError
-from kshot.records import Generated
+from kshot.core.errors import DataError, RunError, UsageError
+from kshot.core.records import Generated
 from tests.datasets.fakes import Fake, values
 from tests.passages.books import CHAPTERS, QUESTIONS, question, small_book
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.prompts.dialogue import Messages, PromptList, as_dialogue, chat_items, chat_messages, plain_text, with_meta
 from kshot.prompts.meta import mark
 from kshot.prompts.turns import before_reply, given_chat, gold_replies, reply_places, with_replies

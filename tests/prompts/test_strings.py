@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.prompts import compile_string, decode_escapes, jinja_environment
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="{}"), max_size=30)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.prompts.dialogue import Messages, PromptList
 from kshot.prompts.templates import (
     MMPromptTemplate,

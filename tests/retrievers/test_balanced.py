@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from kshot.errors import BadValue
+from kshot.core.errors import BadValue
 from kshot.retrievers import BalancedRetriever
 
 

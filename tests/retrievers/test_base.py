@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kshot.errors import BadValue, KshotError, UsageError
+from kshot.core.errors import BadValue, KshotError, UsageError
 from kshot.retrievers import (
     RETRIEVERS,
     BM25Retriever,

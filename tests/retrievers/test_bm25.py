@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from kshot.errors import BadValue
+from kshot.core.errors import BadValue
 from kshot.retrievers import BM25Retriever
 from kshot.retrievers import bm25 as module
 from kshot.retrievers.bm25 import Bm25Index, tokens, words

@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from kshot.errors import MissingExtra
+from kshot.core.errors import MissingExtra
 from kshot.retrievers import TopkRetriever
 from kshot.retrievers.encoders import encoder_of, mean_pooled
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshot.errors import BadValue, KshotError
+from kshot.core.errors import BadValue, KshotError
 from kshot.retrievers import FixKRetriever, RandomRetriever, SlidingWindowRetriever, ZeroRetriever, make, select
 
 

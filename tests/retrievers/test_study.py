@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 from kshot.retrievers import Spread, parse_seeds, spread
 
 

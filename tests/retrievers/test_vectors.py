@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from kshot.errors import BadValue
+from kshot.core.errors import BadValue
 from kshot.retrievers import DPPRetriever, MMRRetriever, TopkRetriever, VotekRetriever
 from kshot.retrievers.diverse import greedy_map
 from kshot.retrievers.topk import nearest

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshot.errors import RunError
-from kshot.records import Failed, Generated, Hit, Likelihood, Ranking, Scored, Usage
+from kshot.core.errors import RunError
+from kshot.core.records import Failed, Generated, Hit, Likelihood, Ranking, Scored, Usage
 from kshot.runs import Journal
 
 RESPONSES = {

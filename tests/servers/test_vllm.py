@@ -17,10 +17,10 @@ if importlib.util.find_spec("vllm") is None:
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
 
-from kshot.backends.transformers import Transformers
-from kshot.backends.vllm import Vllm
-from kshot.errors import BackendError, UsageError
-from kshot.records import Failed, Generate, Generated, Loglik, Message, Prompt, Scored, Usage
+from kshot.backends.hf.model import Transformers
+from kshot.backends.vllm.model import Vllm
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.records import Failed, Generate, Generated, Loglik, Message, Prompt, Scored, Usage
 from tests.tiny_models import ask_all, build
 
 ROOT = Path(__file__).parents[2]

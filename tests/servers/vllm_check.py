@@ -71,8 +71,8 @@ def started(python: Path, folder: Path) -> tuple[subprocess.Popen, str]:
 
 def check(url: str, folder: Path) -> None:
     from kshot.backends import open_backend
-    from kshot.backends.servers import loglik
-    from kshot.records import Generate, Loglik, Message, Prompt, Scored
+    from kshot.backends.server import loglik
+    from kshot.core.records import Generate, Loglik, Message, Prompt, Scored
     from tests.tiny_models import ask_all
 
     prompts = [

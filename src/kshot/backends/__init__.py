@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kshot.backends.search.specs import ENGINES, engine_of, is_engine
-from kshot.errors import BackendError, UsageError
-from kshot.plugins import class_in, split_plugin
-from kshot.task import Backend
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.registry import class_in, split_plugin
+from kshot.core.task import Backend
 
 Options = Mapping[str, Any]
 
@@ -19,7 +19,7 @@ _OF_VLLM = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "engi
 
 
 def _hf(path: str, options: Options) -> Backend:
-    from kshot.backends.transformers import Transformers
+    from kshot.backends.hf.model import Transformers
 
     if path == "embedded":
         from kshot.backends.embedded import FOLDER
@@ -29,7 +29,7 @@ def _hf(path: str, options: Options) -> Backend:
 
 
 def _vllm(path: str, options: Options) -> Backend:
-    from kshot.backends.vllm import Vllm
+    from kshot.backends.vllm.model import Vllm
 
     return Vllm(path, **{name: options[name] for name in _OF_VLLM if options.get(name) is not None})
 
@@ -50,13 +50,13 @@ def _replay(path: str, options: Options) -> Any:  # noqa: ARG001 - a recording h
 
 
 def _openai(spec: str, options: Options) -> Backend:
-    from kshot.backends.servers.openai import OpenAI
+    from kshot.backends.server.openai import OpenAI
 
     return OpenAI(spec, options)
 
 
 def _anthropic(spec: str, options: Options) -> Backend:
-    from kshot.backends.servers.anthropic import Anthropic
+    from kshot.backends.server.anthropic import Anthropic
 
     return Anthropic(spec, options)
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kshot.errors import BackendError
-from kshot.offsets import Offsets, address
-from kshot.records import (
+from kshot.core.errors import BackendError
+from kshot.core.offsets import Offsets, address
+from kshot.core.records import (
     Failed,
     Generate,
     Generated,
@@ -23,7 +23,7 @@ from kshot.records import (
     digest,
     response_from_json,
 )
-from kshot.task import Waiting
+from kshot.core.task import Waiting
 
 
 class Replay:

@@ -8,14 +8,14 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kshot.errors import KshotError, UsageError
+from kshot.core.errors import KshotError, UsageError
 from kshot.settings import flag
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from kshot.running import Result
+    from kshot.runs.runner import Result
 
 STARTER = {
     "length": (10, 20, 40, 80, 120),

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any, NoReturn
 
 from kshot import __version__
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 from kshot.settings import Settings, flag, settings_from
 
 _EXAMPLES = """examples:

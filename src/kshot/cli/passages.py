@@ -28,7 +28,7 @@ def _check(parsed: argparse.Namespace) -> int:
 
 def _ceiling(parsed: argparse.Namespace) -> int:
     from kshot.cli.options import settings_of
-    from kshot.errors import UsageError
+    from kshot.core.errors import UsageError
     from kshot.passages.card import ceiling_card
     from kshot.passages.source import EVIDENCE, PassagesSource
     from kshot.report.cards import ceiling_view
@@ -79,7 +79,7 @@ def _chunks(parsed: argparse.Namespace) -> int:
 
 
 def _export(parsed: argparse.Namespace) -> int:
-    from kshot.errors import RunError
+    from kshot.core.errors import RunError
     from kshot.exporting import export_passages
 
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from kshot.records import Generate, Loglik, Prompt, Request, Search
+from kshot.core.records import Generate, Loglik, Prompt, Request, Search
 
 if TYPE_CHECKING:
     from kshot.api import Preview

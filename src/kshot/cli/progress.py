@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from kshot.engine import Outcome
-    from kshot.records import Sample
+    from kshot.core.engine import Outcome
+    from kshot.core.records import Sample
 
 
 _COUNTS = 50

@@ -6,7 +6,7 @@ import copy
 from collections import OrderedDict
 from typing import Any, Protocol
 
-from kshot.configs.cleanup import CLEANUPS
+from kshot.cleanups.replies import CLEANUPS
 
 HOMES = ("ais_bench", "opencompass")
 NAMED = (*HOMES, "mmengine", "kshot")

@@ -56,7 +56,7 @@ def _write(channel: int, said: bytes) -> None:
 
 def _house(job: dict[str, Any]) -> None:
     """Let kshot's own files be imported without what its packages import when they are loaded."""
-    for name in ("kshot", "kshot.configs", "kshot.metrics"):
+    for name in ("kshot", "kshot.configs", "kshot.cleanups", "kshot.sandbox"):
         module = ModuleType(name)
         module.__path__ = ["/".join([job["house"], *name.split(".")[1:]])]
         sys.modules[name] = module
@@ -64,7 +64,7 @@ def _house(job: dict[str, Any]) -> None:
 
 def _guard_code() -> dict[str, Any]:
     """Run the guard's module with a private copy of the builtins: a config that replaces ``len`` does not reach it."""
-    path = sys.modules["kshot.metrics"].__path__[0] + "/_guard.py"
+    path = sys.modules["kshot.sandbox"].__path__[0] + "/_guard.py"
     code = SourceFileLoader("_guard", path).get_code("_guard")
     assert code is not None  # noqa: S101 - it is a source file
     private: dict[str, Any] = {"__builtins__": dict(vars(builtins)), "__name__": "_guard"}
@@ -77,7 +77,7 @@ def _divide(layers: set[str]) -> bool:
     if not hasattr(os, "fork"):
         return False
     linux = sys.platform == "linux"
-    from kshot.metrics import _kernel as kernel
+    from kshot.sandbox import _kernel as kernel
 
     if linux:
         kernel.die_with_parent()
@@ -109,8 +109,8 @@ def _refusal(channel: int, now: dict[str, Any]) -> Callable[[str, bool], None]:
 def _shut_in(job: dict[str, Any], layers: set[str], refuse: Callable[..., None], *, apart: bool) -> None:
     """Put up all layers, the kernel's first."""
     folder, readable = job["folder"], _readable(job)
-    from kshot.metrics import _kernel as kernel
-    from kshot.metrics import _seccomp as seccomp
+    from kshot.sandbox import _kernel as kernel
+    from kshot.sandbox import _seccomp as seccomp
 
     guard = _guard_code()
     for name in [name for name in sys.modules if name.partition(".")[0] == "kshot"]:

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kshot.configs.cleanup import CLEANUPS
+from kshot.cleanups.replies import CLEANUPS
 from kshot.configs.names import Own, short, unknown
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Sample, Value
 from kshot.metrics import Metric, PassAtK
-from kshot.records import Sample, Value
 
 Cleaner = Callable[[Any], Any]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from kshot.configs.entry import Entry
 from kshot.configs.rendering import Kind, Rendered
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Asking, Generate, Message, Prompt, Sample, ask
 from kshot.methods.choose import weigh
-from kshot.records import Asking, Generate, Message, Prompt, Sample, ask
 from kshot.settings import Settings
 
 DEFAULT_TOKENS = 512

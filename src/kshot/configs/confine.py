@@ -1,6 +1,6 @@
 """Run a config file in a process that can do no harm, and keep that process to call what the file defines.
 
-The layers are those of ``kshot.metrics.sandbox``: namespaces, Landlock, seccomp, limits, and an audit hook. Beyond
+The layers are those of ``kshot.sandbox.program``: namespaces, Landlock, seccomp, limits, and an audit hook. Beyond
 them a config can read only Python itself and the folders of its own tree, and it sees none of the user's environment.
 """
 
@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from kshot.configs._codec import Codec
-from kshot.errors import DataError
-from kshot.metrics import sandbox
+from kshot.core.errors import DataError
+from kshot.sandbox import program as sandbox
 
 LAYERS = sandbox.LAYERS
 LOAD_SECONDS = 20.0

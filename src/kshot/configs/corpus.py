@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshot.configs.names import Own
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Sample, Value
 from kshot.metrics import Metric
 from kshot.metrics.metric import reference
-from kshot.records import Sample, Value
 
 Pair = tuple[Any, Any, Mapping[str, Any]]
 NO_FIGURE = -1e300

@@ -8,9 +8,9 @@ from typing import Any
 
 from kshot.configs.entry import Entry, Splits
 from kshot.configs.names import short
-from kshot.datasets.files import KINDS, read_file
-from kshot.datasets.loading import get_raw_dataset_loader
-from kshot.errors import DataError, KshotError, UsageError
+from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.tables.files import KINDS, read_file
+from kshot.tables.loading import get_raw_dataset_loader
 
 Row = Mapping[str, Any]
 _SPELLINGS = {

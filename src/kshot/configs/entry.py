@@ -9,7 +9,7 @@ from kshot import retrievers
 from kshot.configs.names import INFERENCERS, Own, short, unknown
 from kshot.configs.rendering import Rendered, render
 from kshot.configs.rows import Rows, read_rows
-from kshot.errors import DataError, KshotError
+from kshot.core.errors import DataError, KshotError
 from kshot.retrievers.base import Retriever
 
 Splits = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -6,15 +6,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kshot.configs.cleanup import general_postprocess
+from kshot.cleanups.formulas import boxed, normalize_final_answer
+from kshot.cleanups.replies import general_postprocess
 from kshot.configs.corpus import AucRoc, Mcc, OwnEvaluator
-from kshot.configs.formulas import boxed, normalize_final_answer
 from kshot.configs.judging import Judge
 from kshot.configs.names import Own, short, unknown
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Sample, Value
 from kshot.metrics import Metric, PassAtK, Rouge
 from kshot.metrics.metric import mean, reference
-from kshot.records import Sample, Value
 
 RIGHT, WRONG = 100.0, 0.0
 
@@ -155,7 +155,7 @@ class WordRouge(Rouge):
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Number the words, so that a tokenizer for Latin script sees them."""
-        from kshot.errors import MissingExtra
+        from kshot.core.errors import MissingExtra
 
         try:
             import jieba  # type: ignore[import-not-found,import-untyped,unused-ignore]

@@ -9,11 +9,11 @@ from typing import Any
 from kshot.configs.names import Own, short
 from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import AskFailed, Asking, Failed, Generate, Message, Prompt, Sample, ask
 from kshot.metrics import Metric
 from kshot.metrics.judge import parse_rating
 from kshot.metrics.metric import reference
-from kshot.records import AskFailed, Asking, Failed, Generate, Message, Prompt, Sample, ask
 
 _GRADES = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}
 _LETTER = re.compile(r"(?<![A-Za-z])(A|B|C|CORRECT|INCORRECT)(?![A-Za-z])")

@@ -13,7 +13,7 @@ from kshot.configs._codec import Codec
 from kshot.configs.confine import CALL_SECONDS, LAYERS, LOAD_SECONDS, MEMORY_MB, Confined
 from kshot.configs.entry import Entry
 from kshot.configs.names import Name, Opaque, Own, from_home
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 
 _TREES = ("configs", "ais_bench", "opencompass")
 _PARTS = ("reader_cfg", "infer_cfg", "eval_cfg")

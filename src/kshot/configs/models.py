@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kshot.configs.names import Name, short
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 
 _BASE = ("HuggingFace", "HuggingFaceCausalLM", "HuggingFaceBaseModel", "HuggingFaceCausalLLM")
 _CHAT = ("HuggingFacewithChatTemplate", "HuggingFaceChatGLM3", "HuggingFaceChatModel")

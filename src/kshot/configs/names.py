@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from kshot.configs.confine import Confined
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 
 INFERENCERS = {
     "GenInferencer": "gen",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from kshot.configs.rows import Rows
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.prompts.templates import (
     MMPromptTemplate,
     MultiTurnPromptTemplate,

@@ -39,7 +39,7 @@ from typing import Any, Literal, TypeAlias
 
 from kshot.configs.planning import Asking, Plan, label_list, located, make_plan
 from kshot.configs.rows import Rows, Splits, read_rows
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.prompts.dialogue import Filled, Messages, Mode, PromptList, chat_messages, with_meta
 from kshot.prompts.meta import Meta
 from kshot.prompts.turns import before_reply, given_chat, gold_replies, reply_places, with_replies

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 
 Row: TypeAlias = Mapping[str, Any]
 Splits: TypeAlias = "Mapping[str, Sequence[Row]] | Sequence[Row]"

@@ -12,10 +12,10 @@ from kshot.configs.entry import Entry
 from kshot.configs.loader import Config, load
 from kshot.configs.models import ModelEntry
 from kshot.configs.tasks import Compiled
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.task import Task
+from kshot.runs.results import Row, Tally, macro_rows
 from kshot.settings import Settings
-from kshot.tally import Row, Tally, macro_rows
-from kshot.task import Task
 
 _NO_DATASETS = "A config lists them in a variable that ends in 'datasets'; a dataset class is named FILE.py:Class."
 

@@ -22,12 +22,12 @@ from kshot.configs.entry import Entry, Splits
 from kshot.configs.evaluators import evaluator
 from kshot.configs.names import Own
 from kshot.configs.rendering import Kind, Rendered
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Gold, Sample
+from kshot.core.task import Scorer, Task
 from kshot.methods import generate, repeat
 from kshot.metrics import Metric, PassAtK
-from kshot.records import Gold, Sample
 from kshot.settings import Settings
-from kshot.task import Scorer, Task
 
 
 class Compiled:

@@ -8,9 +8,9 @@ from collections.abc import Set as AbstractSet
 from numbers import Integral, Real
 from typing import Any
 
+from kshot.core.errors import DataError
+from kshot.core.records import Failed, Repeats, Sample
 from kshot.datasets.compiled import Compiled
-from kshot.errors import DataError
-from kshot.records import Failed, Repeats, Sample
 
 Processing = Callable[[Sequence[Any]], Sequence[Any]]
 

@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kshot.core.errors import DataError
+from kshot.core.task import Scorer
 from kshot.datasets.dataset import Dataset, place
-from kshot.errors import DataError
 from kshot.prompts.strings import names_used
-from kshot.task import Scorer
 
 _KNOWN = {
     *("options", "target", "source", "target_idx", "label", "source_idx", "num_turns", "turn_idx", "real_num_shots"),

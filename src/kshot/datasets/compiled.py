@@ -7,16 +7,16 @@ from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
+from kshot.core.errors import DataError, KshotError
+from kshot.core.records import Message, Prompt, Sample, plain
+from kshot.core.task import Task
 from kshot.datasets.checks import check_metrics, doubts
 from kshot.datasets.dataset import Dataset, place
-from kshot.datasets.loading import Row, first_rows
 from kshot.datasets.rendering import as_messages, copied, stripped
-from kshot.errors import DataError, KshotError
 from kshot.prompts import compile_string, decode_escapes
 from kshot.prompts.chat import fold_system, read_template, renderer
-from kshot.records import Message, Prompt, Sample, plain
 from kshot.retrievers import Retriever
-from kshot.task import Task
+from kshot.tables.loading import Row, first_rows
 
 Count = Callable[[str], int]
 

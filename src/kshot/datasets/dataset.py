@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kshot.datasets.loading import Later, Rows, get_raw_dataset_loader
+from kshot.core.errors import DataError, UsageError
+from kshot.core.task import Scorer
 from kshot.datasets.rendering import copied
-from kshot.errors import DataError, UsageError
 from kshot.prompts import jinja_environment
 from kshot.settings import Settings
-from kshot.task import Scorer
+from kshot.tables.loading import Later, Rows, get_raw_dataset_loader
 
 
 class Dataset:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Answers, Choice, Dialogue, Gold, Prompt, Sample, Target
+from kshot.core.task import Scorer, Task
 from kshot.datasets.asking import finished, refuse_sampling, sampling
 from kshot.datasets.compiled import Compiled, Count
 from kshot.datasets.dataset import Dataset
-from kshot.datasets.loading import Row
 from kshot.datasets.rendering import continuation
-from kshot.errors import DataError, UsageError
 from kshot.methods import converse, generate, likelihood, repeat
 from kshot.metrics import PassAtK, Perplexity
-from kshot.records import Answers, Choice, Dialogue, Gold, Prompt, Sample, Target
-from kshot.task import Scorer, Task
+from kshot.tables.loading import Row
 
 
 class GenerationDataset(Dataset):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from kshot.core.errors import DataError
+from kshot.core.records import Asking, Choice, Message, Option, Prompt, Sample
+from kshot.core.task import Scorer, Task
 from kshot.datasets.asking import Processing, finished, refuse_sampling, sampling
 from kshot.datasets.compiled import Compiled, Count
 from kshot.datasets.dataset import Dataset, place
-from kshot.datasets.loading import Row
 from kshot.datasets.rendering import as_index, continuation, copied
-from kshot.errors import DataError
 from kshot.methods import (
     Pair,
     generate,
@@ -25,8 +26,7 @@ from kshot.methods import (
     repeat,
 )
 from kshot.metrics import Accuracy
-from kshot.records import Asking, Choice, Message, Option, Prompt, Sample
-from kshot.task import Scorer, Task
+from kshot.tables.loading import Row
 
 _Parts = tuple[Callable[[Sample, Sequence[Sample]], Any], Callable[[Sample, Any], Asking], Processing | None]
 

@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.records import Loglik
+from kshot.core.registry import class_in, split_plugin
+from kshot.core.task import Task
 from kshot.datasets import catalogue
 from kshot.datasets.compiled import Compiled
 from kshot.datasets.dataset import Dataset, name_of, place
 from kshot.datasets.generation import CompiledTexts
-from kshot.datasets.loading import discover_subsets
 from kshot.datasets.multiple_choice import CompiledChoices, MultipleChoiceDataset
-from kshot.errors import DataError, KshotError, UsageError
-from kshot.plugins import class_in, split_plugin
-from kshot.records import Loglik
+from kshot.runs.results import Row, Tally, macro_rows
 from kshot.settings import RANKING_TYPES, Settings
-from kshot.tally import Row, Tally, macro_rows
-from kshot.task import Task
+from kshot.tables.loading import discover_subsets
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshot.errors import DataError
-from kshot.records import Message, Prompt
+from kshot.core.errors import DataError
+from kshot.core.records import Message, Prompt
 
 
 def stripped(value: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.lookup.generate import TASKS, answers, group_of
 
 Record: TypeAlias = Mapping[str, Any]

@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import comb
 from pathlib import Path
 
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 
 VOCAB = string.ascii_letters + string.digits
 DIVISOR = 5

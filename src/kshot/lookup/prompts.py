@@ -9,12 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias, overload
 
-from kshot.errors import DataError, UsageError
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Message, Prompt
 from kshot.lookup.data import Record, Source, parts, read
 from kshot.lookup.generate import VOCAB, generate, group_of
 from kshot.lookup.templates import Texts, Variant, fill, load_texts
 from kshot.lookup.templates import variant as parse_variant
-from kshot.records import Message, Prompt
 
 Chat: TypeAlias = list[dict[str, str]]
 Templates: TypeAlias = str | Path | Texts | None

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 from kshot.lookup.data import parts
 from kshot.lookup.generate import answers
-from kshot.metrics.statistics import Paired, paired
+from kshot.statistics.intervals import Paired, paired
 
 FAILED = "failed"
 OPPOSITE = "opposite neighbour"

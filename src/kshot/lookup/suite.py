@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
+from kshot.core.records import Answers, Prompt, Sample, Value
+from kshot.core.task import Task
 from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import TASKS, file_name, generate, group_of
 from kshot.lookup.prompts import as_prompt, prompter
@@ -19,10 +21,8 @@ from kshot.lookup.scoring import KINDS, chance, error_kind, gaps, rule, rules_fo
 from kshot.lookup.templates import VARIANTS, Variant, variant
 from kshot.methods import generate as say
 from kshot.metrics import Metric
-from kshot.records import Answers, Prompt, Sample, Value
+from kshot.runs.results import Row, Tally
 from kshot.settings import Settings
-from kshot.tally import Row, Tally
-from kshot.task import Task
 
 LENGTHS = (10, 20, 30)
 SAMPLES = 100

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kshot.errors import DataError, UsageError
+from kshot.core.errors import DataError, UsageError
 from kshot.lookup.generate import TASKS
 
 SEPARATORS = ("sep", "nosep")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kshot.methods.letters import UNANSWERED
-from kshot.records import Asking, Choice, Loglik, Prompt, Sample, ask
+from kshot.cleanups.letters import UNANSWERED
+from kshot.core.records import Asking, Choice, Loglik, Prompt, Sample, ask
 
 Pair = tuple[float, int]
 """Negative log-likelihood in nats, and the number of tokens it sums over."""

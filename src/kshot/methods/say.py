@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from kshot.records import Asking, Dialogue, Generate, Message, Prompt, Repeats, Sample, ask, glue
+from kshot.core.records import Asking, Dialogue, Generate, Message, Prompt, Repeats, Sample, ask, glue
 
 Extract = Callable[[Sample, Any], Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kshot.records import Asking, Generate, Prompt, Sample, Search, ask
+from kshot.core.records import Asking, Generate, Prompt, Sample, Search, ask
 
 REWRITER = "rewriter"
 """The role of the model that rewrites queries."""

@@ -11,7 +11,7 @@ from kshot.metrics.metric import Metric, mean, reference
 from kshot.metrics.passatk import PassAtK
 from kshot.metrics.perplexity import Perplexity
 from kshot.metrics.rouge import Rouge
-from kshot.metrics.statistics import Paired, interval, macro_interval, paired
+from kshot.statistics.intervals import Paired, interval, macro_interval, paired
 
 __all__ = [
     "F1",

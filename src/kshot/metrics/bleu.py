@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Value
 from kshot.metrics.metric import Metric, mean
-from kshot.records import Value
 
 _ORDER = 4
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kshot.corpus import Corpus, Passage, Where
-from kshot.errors import DataError, UsageError
+from kshot.core.corpus import Corpus, Passage, Where
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Evidence, Sample
 from kshot.metrics.evidence import Found, Judge, counted, judge_of
 from kshot.metrics.measures import AC_MRR, Measure, checked_measures
-from kshot.records import Evidence, Sample
 
 STEPS = 200_000  # of one question's search; real ones take a few dozen
 

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kshot.corpus import Corpus
-from kshot.errors import DataError, UsageError
+from kshot.core.corpus import Corpus
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Evidence, Sample, Value
 from kshot.metrics.measures import AC_MRR, AC_Recall, Measure, checked_measures
 from kshot.metrics.metric import Metric
-from kshot.records import Evidence, Sample, Value
 
 Parts = tuple[tuple[str, ...], ...]
 

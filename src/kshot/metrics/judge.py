@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Answers, AskFailed, Asking, Failed, Generate, Gold, Message, Prompt, Sample, ask
 from kshot.metrics.metric import Metric
-from kshot.records import Answers, AskFailed, Asking, Failed, Generate, Gold, Message, Prompt, Sample, ask
 
 _RATE = """You grade answers that an AI assistant gave to a user. Look at whether the answer does what was asked, \
 whether it is correct, complete and clear, and whether anything in it misleads. Being long is no merit in itself.

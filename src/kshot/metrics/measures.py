@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 
 _CUTOFF = re.compile(r"([0-9]{1,9})(t?)")
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshot.errors import DataError
-from kshot.records import Answers, Asking, Evidence, Gold, Graded, Option, Sample, Target, Value
+from kshot.core.errors import DataError
+from kshot.core.records import Answers, Asking, Evidence, Gold, Graded, Option, Sample, Target, Value
 
 
 def reference(target: Target | None) -> Any:

@@ -7,7 +7,7 @@ import string
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from kshot.errors import DataError, UsageError
+from kshot.core.errors import DataError, UsageError
 
 MultiRef: TypeAlias = Literal["max", "leave_one_out"]
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from kshot.errors import DataError, UsageError
-from kshot.metrics import sandbox
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Value
 from kshot.metrics.metric import Metric
-from kshot.records import Value
+from kshot.sandbox import program as sandbox
 
 
 class PassAtK(Metric):

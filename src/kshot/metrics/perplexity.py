@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
+from kshot.core.records import Sample, Value
 from kshot.metrics.metric import Metric
-from kshot.records import Sample, Value
 
 
 class Perplexity(Metric):

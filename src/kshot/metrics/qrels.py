@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from kshot.errors import DataError, MissingExtra
+from kshot.core.errors import DataError, MissingExtra
+from kshot.core.records import Graded, Sample, Value
 from kshot.metrics.measures import RR, Measure, checked_measures, nDCG
 from kshot.metrics.metric import Metric
-from kshot.records import Graded, Sample, Value
 
 _ONE = "q"
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from kshot.core.records import Value
 from kshot.metrics.bleu import texts
 from kshot.metrics.metric import Metric
-from kshot.records import Value
 
 _KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kshot.corpus import Corpus, Passage
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.records import Graded, Sample
 from kshot.passages.chunkers import Chunker, passages_of
 from kshot.passages.documents import Document
-from kshot.records import Graded, Sample
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kshot.corpus import Corpus, Where
-from kshot.errors import UsageError
+from kshot.core.corpus import Corpus, Where
+from kshot.core.errors import UsageError
+from kshot.core.records import Evidence, Sample
 from kshot.metrics.ceiling import ceiling, lost
 from kshot.metrics.evidence import Judge
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.questions import Component, Question, QuestionSet, chapters
-from kshot.records import Evidence, Sample
 
 _COUNTS: Mapping[str, Callable[[Component], bool]] = {
     "components": lambda _: True,

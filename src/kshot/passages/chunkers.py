@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from kshot.corpus import Passage
-from kshot.errors import UsageError
+from kshot.core.corpus import Passage
+from kshot.core.errors import UsageError
 from kshot.passages import borders
 from kshot.passages.counting import tokenizer
 from kshot.passages.documents import Document

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias
 
-from kshot.errors import BackendError, DataError, MissingExtra, UsageError
+from kshot.core.errors import BackendError, DataError, MissingExtra, UsageError
 
 NAMES = ("words", "cl100k", "minilm")
 EXTRA = "passages"

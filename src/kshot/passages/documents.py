@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.passages.readers import FORMATS, read_text
 
 Note = Callable[[str], None]

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kshot.errors import RunError
+from kshot.core.errors import RunError
+from kshot.core.records import Evidence, Graded, Sample
+from kshot.core.task import Task
 from kshot.metrics.evidence import Judge
 from kshot.passages.graded import write_qrels
-from kshot.records import Evidence, Graded, Sample
-from kshot.task import Task
 
 
 def export_benchmark(task: Task[Any], folder: Path) -> Iterator[Path]:

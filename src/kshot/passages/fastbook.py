@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kshot.errors import DataError, UsageError
+from kshot.core.errors import DataError, UsageError
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.documents import Document, read_documents
 from kshot.passages.fetching import local

@@ -16,7 +16,7 @@ from urllib.error import URLError
 from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import Request, urlopen
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 
 _TIMEOUT = 60
 _DEEP = 3

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kshot.corpus import Passage
-from kshot.errors import DataError, UsageError
+from kshot.core.corpus import Passage
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Graded, Sample
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.fetching import local
-from kshot.records import Graded, Sample
 
 Grades = dict[str, dict[str, int]]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from kshot.errors import MissingExtra
+from kshot.core.errors import MissingExtra
 from kshot.passages.counting import EXTRA, tokenizer
 
 _UNBROKEN = 100_000

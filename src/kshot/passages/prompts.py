@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from kshot.core.records import Message, Prompt, Sample
 from kshot.prompts.strings import compile_string
-from kshot.records import Message, Prompt, Sample
 from kshot.settings import Settings
 
 QUERY = """Write the words to type into a search engine to find the passage that answers this question. \

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kshot.datasets.files import read_file
-from kshot.errors import DataError
-from kshot.records import Sample
+from kshot.core.errors import DataError
+from kshot.core.records import Sample
+from kshot.tables.files import read_file
 
 _TEXTS = ("keywords", "query", "query_text", "text")
 _IDS = ("id", "_id", "qid", "query-id")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kshot.errors import DataError
-from kshot.records import Evidence, Sample
+from kshot.core.errors import DataError
+from kshot.core.records import Evidence, Sample
 
 FILTERS = ("all", "nonempty", "explicit", "essential")
 """Which components count: all; those with a context; the explicit ones; all but the extraneous."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kshot.errors import DataError, MissingExtra
+from kshot.core.errors import DataError, MissingExtra
 from kshot.passages.counting import EXTRA
 from kshot.passages.webpages import visible_text
 

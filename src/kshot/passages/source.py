@@ -7,8 +7,10 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal
 
-from kshot.corpus import Corpus
-from kshot.errors import RunError, UsageError
+from kshot.core.corpus import Corpus
+from kshot.core.errors import RunError, UsageError
+from kshot.core.records import Answers, Asking, Sample, Search, Value
+from kshot.core.task import Scorer, Task
 from kshot.methods.search import Grounded, rag, search
 from kshot.metrics import F1, Em, GPTEval
 from kshot.metrics.ceiling import lost
@@ -24,10 +26,8 @@ from kshot.passages.names import NAMES
 from kshot.passages.prompts import answer_prompt, query_prompt
 from kshot.passages.queries import read_queries
 from kshot.passages.questions import FILTERS
-from kshot.records import Answers, Asking, Sample, Search, Value
+from kshot.runs.results import Row, Tally
 from kshot.settings import Settings
-from kshot.tally import Row, Tally
-from kshot.task import Scorer, Task
 
 EVIDENCE = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
 GRADED = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")

@@ -7,7 +7,7 @@ import re
 import warnings
 from typing import Any
 
-from kshot.errors import MissingExtra
+from kshot.core.errors import MissingExtra
 from kshot.passages.counting import EXTRA
 
 _DROPPED = {"head", "iframe", "noscript", "object", "script", "select", "style", "svg", "template", "textarea"}

@@ -14,8 +14,8 @@ from jinja2 import nodes
 from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from kshot.errors import BackendError, UsageError
-from kshot.records import Message
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.records import Message
 
 if TYPE_CHECKING:
     from jinja2.parser import Parser

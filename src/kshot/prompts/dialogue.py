@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.prompts.meta import Loose, Meta, MetaTemplate, OneTurn, mark, walk
 
 Mode: TypeAlias = Literal["gen", "ppl"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 
 Meta: TypeAlias = Mapping[str, Any]
 Turn: TypeAlias = "list[str | dict[str, Any]]"

@@ -12,7 +12,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 
 Render: TypeAlias = Callable[[Mapping[str, Any]], str]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.prompts.dialogue import CHAT_ROLES, HOME_ROLES, Filled, Messages, PromptList
 from kshot.prompts.meta import is_mark, mark
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshot.errors import DataError
+from kshot.core.errors import DataError
 from kshot.prompts.dialogue import HOME_ROLES, Filled, Messages, PromptList
 from kshot.prompts.meta import is_mark, mark
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kshot.errors import BadValue
+from kshot.core.errors import BadValue
 from kshot.retrievers.base import Retriever
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from operator import index as as_index
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
-from kshot.errors import BadValue
+from kshot.core.errors import BadValue
 from kshot.retrievers.pool import Text, own_rows, read_pool, text_of, twins
 
 Order: TypeAlias = Literal["nearest_last", "nearest_first", "random"]

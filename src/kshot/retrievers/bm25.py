@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kshot.errors import BadValue
+from kshot.core.errors import BadValue
 from kshot.retrievers.base import Comparing
 from kshot.retrievers.ranking import BLOCK_BYTES, Doubles, Floats, Ints, best, blocks
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kshot.errors import BadValue, MissingExtra
+from kshot.core.errors import BadValue, MissingExtra
 
 Vectors: TypeAlias = npt.NDArray[Any]
 Encoder: TypeAlias = Callable[[Sequence[str]], Any]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import kshot.retrievers as house
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 from kshot.retrievers.base import Retriever
 
 CLASSES = {

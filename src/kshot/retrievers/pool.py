@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kshot.errors import BadValue
+from kshot.core.errors import BadValue
 
 Text: TypeAlias = Callable[[Any], str]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from operator import index as as_index
 from typing import Any
 
-from kshot.errors import BadValue
+from kshot.core.errors import BadValue
 from kshot.retrievers.base import Retriever
 
 

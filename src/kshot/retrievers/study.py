@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 
 LAST_SEED = 2**32 - 1
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kshot.errors import BadValue
+from kshot.core.errors import BadValue
 from kshot.retrievers.base import Comparing, whole
 from kshot.retrievers.encoders import MINILM, Encoder, Vectors, checked, encoder_of
 from kshot.retrievers.ranking import Doubles, Floats, Ints, best, blocks

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kshot.errors import BadValue
+from kshot.core.errors import BadValue
 from kshot.retrievers.base import whole
 from kshot.retrievers.ranking import Ints
 from kshot.retrievers.topk import Embedding, nearest

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from kshot.errors import RunError
-from kshot.records import Response, response_from_json
+from kshot.core.errors import RunError
+from kshot.core.records import Response, response_from_json
 from kshot.runs.journal import Journal
 
 SPEC, JOURNAL, SAMPLES, SUMMARY = "spec.json", "journal.jsonl", "samples.jsonl", "summary.json"

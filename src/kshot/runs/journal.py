@@ -8,9 +8,9 @@ import re
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from kshot.errors import RunError
-from kshot.offsets import Offsets, address
-from kshot.records import Failed, Response, response_from_json, response_to_json
+from kshot.core.errors import RunError
+from kshot.core.offsets import Offsets, address
+from kshot.core.records import Failed, Response, response_from_json, response_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

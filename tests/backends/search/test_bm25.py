@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshot.backends.search.bm25 import METHODS, Bm25
-from kshot.backends.search.engine import best
-from kshot.backends.search.store import Store
-from kshot.backends.search.tantivy_ import Bm25Disk
-from kshot.backends.search.words import Words
-from kshot.corpus import Corpus, Passage
-from kshot.errors import MissingExtra, UsageError
+from kshot.backends.search.bm25_disk import Bm25Disk
+from kshot.backends.search.search_engine import best
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.errors import MissingExtra, UsageError
+from kshot.index.store import Store
+from kshot.index.words import Words
 
 WORDS = st.lists(st.sampled_from("abcdefgh"), max_size=9)
 DOCS = st.lists(WORDS, min_size=1, max_size=15)

@@ -7,12 +7,12 @@ import pytest
 
 pytest.importorskip("sentence_transformers", reason="needs kshot[dense]")
 
-from kshot.backends.search import encoders
 from kshot.backends.search.dense import Dense
-from kshot.backends.search.store import Store
-from kshot.corpus import Corpus, Passage
-from kshot.errors import BackendError, MissingExtra, UsageError
-from kshot.records import Search
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.errors import BackendError, MissingExtra, UsageError
+from kshot.core.records import Search
+from kshot.index import encoders
+from kshot.index.store import Store
 from tests import tiny_encoders
 from tests.tiny_models import ask_all
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from kshot.backends.search import fts5 as module
 from kshot.backends.search.fts5 import Fts5
-from kshot.backends.search.store import Store
-from kshot.corpus import Corpus, Passage
-from kshot.errors import BackendError
-from kshot.records import Ranking, Search
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.errors import BackendError
+from kshot.core.records import Ranking, Search
+from kshot.index.store import Store
 
 FASTBOOK = Path(__file__).parents[3].parent / "shared" / "data" / "fastbook"
 TEXTS = ["red fox", "red red dog", "blue fox AND dog", "naïve café", "", "don't stop", "blue blue blue whale song"]

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from kshot.backends.search import hybrid as module
 from kshot.backends.search.bm25 import Bm25
-from kshot.backends.search.engine import Engine, Found
 from kshot.backends.search.fts5 import Fts5
 from kshot.backends.search.hybrid import FUSIONS, Hybrid
-from kshot.backends.search.store import Store
-from kshot.corpus import Corpus, Passage
-from kshot.errors import UsageError
+from kshot.backends.search.search_engine import Engine, Found
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.errors import UsageError
+from kshot.index.store import Store
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 7.0])
 

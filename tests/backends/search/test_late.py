@@ -7,11 +7,12 @@ import pytest
 
 pytest.importorskip("sentence_transformers", reason="needs kshot[dense]")
 
-from kshot.backends.search import encoders, late
+from kshot.backends.search import late
 from kshot.backends.search.late import Late
-from kshot.backends.search.store import Store
-from kshot.corpus import Corpus, Passage
-from kshot.errors import BackendError, MissingExtra, UsageError
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.errors import BackendError, MissingExtra, UsageError
+from kshot.index import encoders
+from kshot.index.store import Store
 from tests import tiny_encoders
 
 TEXTS = [
@@ -129,7 +130,7 @@ def test_a_long_passage_has_the_tokens_of_all_its_windows(kind, tmp_path, reques
     index = Late(str(folder), precision="float32", **weights).open(corpus([LONG, "old king"]), Store(tmp_path))
     ((_, scores),) = index.search(["star moon"], 1, [0])
     # The end of the passage is far beyond the model's 24 tokens; its last window must be among what was compared.
-    from kshot.backends.search.windows import tokenised, windows
+    from kshot.index.windows import tokenised, windows
 
     coder = late._States(encoders.sentence_encoder(folder, None), 4, None, None)
     if kind == "colbert":

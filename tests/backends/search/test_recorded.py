@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshot.backends.search.recorded import Recorded, is_recorded_run, write_trec
-from kshot.backends.search.store import Store
-from kshot.corpus import Corpus, Passage
-from kshot.errors import BackendError, DataError, UsageError
-from kshot.records import Failed, Hit, Ranking, Search
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.errors import BackendError, DataError, UsageError
+from kshot.core.records import Failed, Hit, Ranking, Search
+from kshot.index.store import Store
 
 FASTBOOK = Path(__file__).parents[3].parent / "shared" / "data" / "fastbook"
 PASSAGES = [Passage(f"p{i}", "x", {"book": "ab"[i % 2]}) for i in range(6)]

@@ -5,12 +5,12 @@ import pytest
 
 pytest.importorskip("sentence_transformers", reason="needs kshot[dense]")
 
-from kshot.backends.search import encoders
-from kshot.backends.search.engine import Engine, Found
 from kshot.backends.search.rerank import Rerank
-from kshot.backends.search.store import Store
-from kshot.corpus import Corpus, Passage
-from kshot.errors import BackendError, UsageError
+from kshot.backends.search.search_engine import Engine, Found
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.errors import BackendError, UsageError
+from kshot.index import encoders
+from kshot.index.store import Store
 from tests import tiny_encoders
 
 TEXTS = [
@@ -86,7 +86,7 @@ def test_depth_is_searched_even_for_a_small_k(folder, tmp_path):
 
 
 def test_a_long_passage_has_the_score_of_its_best_window(folder, tmp_path):
-    from kshot.backends.search.windows import tokenised, windows
+    from kshot.index.windows import tokenised, windows
 
     query = "star moon"
     (found,) = opened(Rerank(str(folder), Backwards(), batch_size=3), [LONG, "cat"], tmp_path).search([query], 2, None)

@@ -6,13 +6,13 @@ from types import ModuleType
 import pytest
 
 from kshot.backends.search.bm25 import Bm25
-from kshot.backends.search.engine import Engine
+from kshot.backends.search.bm25_disk import Bm25Disk
 from kshot.backends.search.fts5 import Fts5
 from kshot.backends.search.hybrid import Hybrid
 from kshot.backends.search.recorded import Recorded
+from kshot.backends.search.search_engine import Engine
 from kshot.backends.search.specs import ENGINES, engine_of, is_engine
-from kshot.backends.search.tantivy_ import Bm25Disk
-from kshot.errors import UsageError
+from kshot.core.errors import UsageError
 
 
 class Fake(Engine):

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from kshot.backends.embedded.choosing import next_token
 from kshot.backends.texts import sound
-from kshot.errors import BackendError
-from kshot.records import Failed, Generate, Generated, Likelihood, Loglik, Prompt, Request, Response, Scored, Usage
-from kshot.task import Waiting
+from kshot.core.errors import BackendError
+from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Prompt, Request, Response, Scored, Usage
+from kshot.core.task import Waiting
 
 FOLDER = Path(__file__).parent
 FILES = ("model.onnx", "model.safetensors", "tokenizer.json")

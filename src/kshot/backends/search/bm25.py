@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kshot.backends.search.engine import Engine, Found, Index, best, shown
-from kshot.backends.search.store import Store, damaged
-from kshot.backends.search.words import Words, bm25s
-from kshot.corpus import Corpus
-from kshot.errors import UsageError
+from kshot.backends.search.search_engine import Engine, Found, Index, best, shown
+from kshot.core.corpus import Corpus
+from kshot.core.errors import UsageError
+from kshot.index.store import Store, damaged
+from kshot.index.words import Words, bm25s
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
 LONG = 1000

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from kshot.backends.search import encoders
-from kshot.backends.search.engine import Engine, Found, shown
-from kshot.backends.search.store import Store
-from kshot.backends.search.vectors import Array, RowFile, kept
-from kshot.backends.search.windows import cut, tokenised
+from kshot.backends.search.search_engine import Engine, Found, shown
 from kshot.backends.texts import sound
-from kshot.corpus import Corpus
+from kshot.core.corpus import Corpus
+from kshot.index import encoders
+from kshot.index.store import Store
+from kshot.index.vectors import Array, RowFile, kept
+from kshot.index.windows import cut, tokenised
 
 _FORMAT = 1
 _PURPOSE = "searching by sentence vectors"

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from kshot.backends.search.engine import Engine, Found, Index
-from kshot.backends.search.store import Store, damaged
-from kshot.corpus import Corpus
-from kshot.errors import BackendError, RunError
+from kshot.backends.search.search_engine import Engine, Found, Index
+from kshot.core.corpus import Corpus
+from kshot.core.errors import BackendError, RunError
+from kshot.index.store import Store, damaged
 
 FILE = "passages.sqlite"
 WORDS_AT_ONCE = 500

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kshot.backends.search.engine import Engine, Found, Index, best
-from kshot.backends.search.store import Store
-from kshot.corpus import Corpus
-from kshot.errors import UsageError
+from kshot.backends.search.search_engine import Engine, Found, Index, best
+from kshot.core.corpus import Corpus
+from kshot.core.errors import UsageError
+from kshot.index.store import Store
 
 FUSIONS = ("zscore", "rrf", "minmax")
 DEPTH = 1000

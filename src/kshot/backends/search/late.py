@@ -8,14 +8,14 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from kshot.backends.search import encoders
-from kshot.backends.search.engine import Engine, Found, shown
-from kshot.backends.search.store import Store
-from kshot.backends.search.vectors import Array, RowFile, Top, kept
-from kshot.backends.search.windows import cut
+from kshot.backends.search.search_engine import Engine, Found, shown
 from kshot.backends.texts import sound
-from kshot.corpus import Corpus
-from kshot.errors import UsageError
+from kshot.core.corpus import Corpus
+from kshot.core.errors import UsageError
+from kshot.index import encoders
+from kshot.index.store import Store
+from kshot.index.vectors import Array, RowFile, Top, kept
+from kshot.index.windows import cut
 
 Precision = Literal["float16", "float32"]
 

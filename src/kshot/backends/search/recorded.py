@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from kshot.backends.search.engine import Engine, Index, searched
-from kshot.backends.search.store import Store
-from kshot.corpus import Corpus
-from kshot.errors import BackendError, DataError, UsageError
-from kshot.records import Failed, Hit, Ranking, Request, Response, Search
-from kshot.task import Backend, Waiting
+from kshot.backends.search.search_engine import Engine, Index, searched
+from kshot.core.corpus import Corpus
+from kshot.core.errors import BackendError, DataError, UsageError
+from kshot.core.records import Failed, Hit, Ranking, Request, Response, Search
+from kshot.core.task import Backend, Waiting
+from kshot.index.store import Store
 
 _TREC = re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+(\s+\S+)?\s*", re.IGNORECASE)
 TREC_FIELDS = (5, 6)

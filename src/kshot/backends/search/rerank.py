@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from kshot.backends.search import encoders
-from kshot.backends.search.engine import Engine, Found, Index, shown
-from kshot.backends.search.store import Store
-from kshot.backends.search.windows import Tokens, tokenised, windows
+from kshot.backends.search.search_engine import Engine, Found, Index, shown
 from kshot.backends.texts import sound
-from kshot.corpus import Corpus
-from kshot.errors import BackendError, UsageError
+from kshot.core.corpus import Corpus
+from kshot.core.errors import BackendError, UsageError
+from kshot.index import encoders
+from kshot.index.store import Store
+from kshot.index.windows import Tokens, tokenised, windows
 
 _PURPOSE = "reranking with a cross-encoder"
 _KEPT = 4096

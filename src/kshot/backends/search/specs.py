@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kshot.backends.search.engine import Engine
 from kshot.backends.search.hybrid import FUSIONS, Hybrid
-from kshot.errors import UsageError
+from kshot.backends.search.search_engine import Engine
+from kshot.core.errors import UsageError
 
 Options = Mapping[str, Any]
 DEFAULT_HYBRID = "zscore:bm25,stem=english+dense+late"
@@ -144,7 +144,7 @@ def _fts5(rest: str, options: Options) -> Engine:
 
 def _bm25(rest: str, options: Options) -> Engine:
     from kshot.backends.search.bm25 import Bm25
-    from kshot.backends.search.tantivy_ import Bm25Disk
+    from kshot.backends.search.bm25_disk import Bm25Disk
 
     spec = f"bm25{rest}"
     name, given = _model_and_options(rest, spec)

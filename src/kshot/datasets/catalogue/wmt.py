@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kshot.core.errors import UsageError
 from kshot.datasets.generation import GenerationDataset
-from kshot.errors import UsageError
 from kshot.metrics import Bleu
 
 _LANGUAGES = {

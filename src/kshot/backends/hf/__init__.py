@@ -1,0 +1,1 @@
+"""Hugging Face models in this process: ``hf:PATH_OR_ID``."""

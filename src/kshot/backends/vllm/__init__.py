@@ -1,0 +1,1 @@
+"""Hugging Face models run by vLLM in this process: ``vllm:PATH_OR_ID``."""

@@ -1,0 +1,1 @@
+"""Taking the answer out of a reply."""

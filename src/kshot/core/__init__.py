@@ -1,0 +1,1 @@
+"""What everything speaks of: records, errors, tasks, protocols, the engine, the registry."""

@@ -1,0 +1,89 @@
+"""Passages, and the corpus of them that a search engine finds among."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kshot.core.errors import DataError, UsageError
+
+Where = tuple[tuple[str, str], ...]
+
+_BLOCK = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of text that can be found; filters look at ``fields``, ``tokens`` is its length (0: not counted)."""
+
+    id: str
+    text: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    tokens: int = 0
+
+
+class Corpus:
+    """Passages in a fixed order, by position and by id.
+
+    ``topics`` are the ids of the questions that are put to it, in their file's order: recorded runs are kept by them.
+    """
+
+    def __init__(self, passages: Iterable[Passage], *, topics: Iterable[str] = ()) -> None:
+        """Take the passages; two with one id are an error."""
+        self.passages = tuple(passages)
+        self.topics = tuple(topics)
+        self._positions = {passage.id: position for position, passage in enumerate(self.passages)}
+        if len(self._positions) < len(self.passages):
+            seen: set[str] = set()
+            twice = next(p.id for p in self.passages if p.id in seen or seen.add(p.id))  # type: ignore[func-returns-value]
+            raise DataError(f"two passages have the id {twice!r}", hint="Make the ids unique.")
+        self._among: dict[Where, tuple[int, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.passages)
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self.passages)
+
+    def __contains__(self, passage_id: object) -> bool:
+        return passage_id in self._positions
+
+    def __getitem__(self, passage_id: str) -> Passage:
+        return self.passages[self._positions[passage_id]]
+
+    def position(self, passage_id: str) -> int:
+        """Where a passage stands."""
+        return self._positions[passage_id]
+
+    def among(self, where: Where) -> tuple[int, ...] | None:
+        """Positions of the passages whose fields have these values, ascending; ``None`` if there is no condition."""
+        if not where:
+            return None
+        if where not in self._among:
+            for name, _ in where:
+                if self.passages and not any(name in passage.fields for passage in self.passages):
+                    raise UsageError(f"no passage has a field {name!r} to filter by")
+            self._among[where] = tuple(
+                position
+                for position, passage in enumerate(self.passages)
+                if all(passage.fields.get(name) == value for name, value in where)
+            )
+        return self._among[where]
+
+    @cached_property
+    def digest(self) -> str:
+        """Content address: ids, texts and fields, in order."""
+        state = hashlib.blake2b(digest_size=16)
+        for first in range(0, len(self.passages), _BLOCK):  # a million passages: few calls, no small pieces
+            block = "".join(map(_written, self.passages[first : first + _BLOCK]))
+            state.update(block.encode("utf-8", "surrogatepass"))
+        return state.hexdigest()
+
+
+def _written(passage: Passage) -> str:
+    """All of a passage, each part after its length, so that no two passages are written alike."""
+    parts = [part for pair in sorted(passage.fields.items()) for part in pair]
+    lengths = " ".join(map(str, (len(passage.id), len(passage.text), *map(len, parts))))
+    return f"{lengths}\n{passage.id}{passage.text}{''.join(parts)}"

@@ -1,0 +1,122 @@
+"""What a backend gives, checked before it is kept: a wrong response must not become a figure, or a journal line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any
+
+from kshot.core.errors import BackendError, KshotError
+from kshot.core.records import (
+    Failed,
+    Generate,
+    Generated,
+    Hit,
+    Likelihood,
+    Loglik,
+    Ranking,
+    Request,
+    Response,
+    Scored,
+    Search,
+    Usage,
+)
+from kshot.core.task import Backend, Waiting
+
+_KINDS: dict[type, type] = {Generate: Generated, Loglik: Scored, Search: Ranking}
+_ROUNDING = 1e-3
+"""A log-probability may lie this much above 0 by rounding."""
+
+
+def served(backend: Backend, waiting: Waiting) -> Iterator[tuple[Request, Response]]:
+    """Serve, and turn whatever a backend raises into one error that names it."""
+    try:
+        stream = iter(backend.serve(waiting))
+    except KshotError:
+        raise
+    except Exception as exc:
+        raise _broken(backend, exc) from exc
+    while True:
+        try:
+            pair = next(stream)
+        except StopIteration:
+            return
+        except KshotError:
+            raise
+        except Exception as exc:
+            raise _broken(backend, exc) from exc
+        if not isinstance(pair, tuple) or len(pair) != 2:  # noqa: PLR2004 - a pair
+            raise BackendError(f"it yielded {pair!r:.80}, not a request with its response", where=backend.name)
+        yield pair
+
+
+def _broken(backend: Backend, exc: Exception) -> BackendError:
+    return BackendError(
+        f"it failed: {type(exc).__name__}: {exc}",
+        where=backend.name,
+        hint="What was answered is kept: the same command goes on from there.",
+    )
+
+
+def sound(request: Request, response: Response, where: str) -> Response:
+    """Return the response if it answers the request, in plain numbers; else say what is wrong with it."""
+    if isinstance(response, Failed):
+        return response
+    if not isinstance(response, _KINDS[type(request)]):
+        asked = type(request).__name__
+        raise BackendError(f"it answered a {asked} request with {type(response).__name__}", where=where)
+    if isinstance(response, Scored) and isinstance(request, Loglik):
+        return _sound_scores(request, response, where)
+    if isinstance(response, Ranking) and isinstance(request, Search):
+        return _sound_ranking(request, response, where)
+    if isinstance(response, Generated):
+        return _sound_text(response, where)
+    return response
+
+
+def _sound_ranking(request: Search, response: Ranking, where: str) -> Ranking:
+    hits = response.hits
+    if len(hits) > request.k:
+        raise BackendError(f"it gave {len(hits)} passages where {request.k} were asked for", where=where)
+    for number, hit in enumerate(hits):
+        if not isinstance(hit, Hit) or type(hit.id) is not str:
+            raise BackendError(f"it gave {hit!r:.60} where a passage belongs", where=where)
+        if not _is_number(hit.score, Real) or not math.isfinite(hit.score):
+            raise BackendError(f"it gave passage {hit.id!r} the score {hit.score}", where=where)
+        if number and hit.score > hits[number - 1].score:
+            raise BackendError(f"it gave passage {hit.id!r} a better score than the one before it", where=where)
+    if len({hit.id for hit in hits}) < len(hits):
+        raise BackendError("it gave a passage twice", where=where)
+    return response
+
+
+def _sound_text(response: Generated, where: str) -> Generated:
+    if type(response.text) is not str or type(response.finish) is not str or type(response.reasoning) is not str:
+        raise BackendError(f"it gave {response.text!r:.60} where a text belongs", where=where)
+    if response.usage is not None and not isinstance(response.usage, Usage):
+        raise BackendError(f"it gave {response.usage!r:.60} where token counts belong", where=where)
+    return response
+
+
+def _sound_scores(request: Loglik, response: Scored, where: str) -> Scored:
+    given, wanted = response.likelihoods, len(request.continuations)
+    if len(given) != wanted:
+        raise BackendError(f"it gave {len(given)} likelihoods for {wanted} continuations", where=where)
+    for each in given:
+        if not _is_number(each.logprob, Real) or not math.isfinite(each.logprob) or each.logprob > _ROUNDING:
+            raise BackendError(
+                f"it gave the log-probability {each.logprob}",
+                where=where,
+                hint="It must be a finite number not above 0; NaN often means an unsuitable dtype.",
+            )
+        if not _is_number(each.tokens, Integral) or each.tokens < 1:
+            raise BackendError(f"it gave a likelihood over {each.tokens!r} tokens", where=where)
+    if all(type(each.logprob) is float and type(each.tokens) is int for each in given):
+        return response
+    return replace(response, likelihoods=tuple(Likelihood(float(e.logprob), int(e.tokens)) for e in given))
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

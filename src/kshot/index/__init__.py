@@ -1,0 +1,1 @@
+"""Indexes: under example retrievers and search engines alike."""

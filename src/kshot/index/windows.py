@@ -1,0 +1,172 @@
+"""Cutting a long text into windows that a model can read whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kshot.core.errors import BackendError
+
+Array: TypeAlias = npt.NDArray[np.int64]
+
+_PIECE = 1 << 16
+"""Characters tokenised in one go: a tokenizer's own record takes some hundred bytes a token."""
+_BATCH, _BATCH_TEXTS = 1 << 19, 4096
+
+
+class Tokens(NamedTuple):
+    """The tokens of a text: their numbers, where they begin and end in it, and the first token of each one's word."""
+
+    ids: Array
+    begins: Array
+    ends: Array
+    words: Array
+
+
+class Window(NamedTuple):
+    """A stretch of a text, in characters, and how many tokens it has: none if the text has none."""
+
+    begin: int
+    end: int
+    tokens: int
+
+
+class Cut(NamedTuple):
+    """All windows of many texts, in order: whose they are, where they lie, and how many tokens they have.
+
+    ``frequencies`` tells of each token in how many texts it occurs.
+    """
+
+    owners: Array
+    begins: Array
+    ends: Array
+    tokens: Array
+    frequencies: Array
+
+    @property
+    def starts(self) -> Array:
+        """The number of each text's first window, and the number of windows."""
+        count = int(self.owners[-1]) + 1 if len(self.owners) else 0
+        return np.searchsorted(self.owners, np.arange(count + 1))
+
+    def batches(self, texts: Sequence[str], size: int) -> Iterator[tuple[slice, list[str]]]:
+        """Give the windows' texts, so many at a time, and which windows they are."""
+        for first in range(0, len(self.owners), size):
+            part = slice(first, first + size)
+            places = zip(self.owners[part].tolist(), self.begins[part].tolist(), self.ends[part].tolist(), strict=True)
+            yield part, [texts[owner][begin:end] for owner, begin, end in places]
+
+
+def cut(tokenizer: Any, texts: Iterable[str], size: int, stride: int) -> Cut:
+    """Cut every text into windows."""
+    found: list[tuple[int, ...]] = []
+    frequencies = np.zeros(len(tokenizer), dtype=np.int64)
+    for owner, (text, tokens) in enumerate(tokenised(tokenizer, texts)):
+        found += ((owner, *window) for window in windows(text, tokens, size, stride))
+        frequencies[np.unique(tokens.ids)] += 1
+    table = np.asarray(found, dtype=np.int64).reshape(-1, 4)
+    return Cut(table[:, 0], table[:, 1], table[:, 2], table[:, 3], frequencies)
+
+
+def tokenised(tokenizer: Any, texts: Iterable[str]) -> Iterator[tuple[str, Tokens]]:
+    """Give each text with its tokens, special ones left out; a white text has none."""
+    held: list[Tokens] = []
+    sizes = [0]
+    for text, piece, tokens in _piecewise(tokenizer, texts):
+        held.append(tokens)
+        sizes.append(sizes[-1] + len(piece))
+        if sizes[-1] == len(text):
+            yield text, _joined(held, sizes[:-1]) if len(held) > 1 else tokens
+            held, sizes = [], [0]
+
+
+def _piecewise(tokenizer: Any, texts: Iterable[str]) -> Iterator[tuple[str, str, Tokens]]:
+    """The pieces of all texts with their tokens; many are tokenised at a time, but never too many."""
+    waiting: list[tuple[str, str]] = []
+    size = 0
+    for text in texts:
+        for piece in _pieces(text):
+            waiting.append((text, piece))
+            size += len(piece)
+            if size >= _BATCH or len(waiting) >= _BATCH_TEXTS:
+                yield from _batch(tokenizer, waiting)
+                waiting, size = [], 0
+    if waiting:
+        yield from _batch(tokenizer, waiting)
+
+
+def _batch(tokenizer: Any, pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str, Tokens]]:
+    for (text, piece), tokens in zip(pairs, _parts(tokenizer, [piece for _, piece in pairs]), strict=True):
+        yield text, piece, tokens
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """The text in pieces of bounded size, divided at white space where there is some."""
+    begin = 0
+    while len(text) - begin > _PIECE:
+        reach = begin + _PIECE
+        middle = begin + _PIECE // 2
+        end = max(text.rfind(" ", middle, reach), text.rfind("\n", middle, reach))
+        end = reach if end < 0 else end
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
+
+
+def _joined(parts: list[Tokens], shifts: list[int]) -> Tokens:
+    """The tokens of the pieces of one text."""
+    counts = np.cumsum([0, *(len(part.ids) for part in parts)])
+    return Tokens(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.begins + shift for part, shift in zip(parts, shifts, strict=True)]),
+        np.concatenate([part.ends + shift for part, shift in zip(parts, shifts, strict=True)]),
+        np.concatenate([part.words + count for part, count in zip(parts, counts[:-1], strict=True)]),
+    )
+
+
+def _parts(tokenizer: Any, texts: list[str]) -> list[Tokens]:
+    if not getattr(tokenizer, "is_fast", False):
+        hint = "Convert it: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes tokenizer.json."
+        raise BackendError("its tokenizer does not say where in a text a token stands", hint=hint)
+    coded = tokenizer(
+        texts, add_special_tokens=False, truncation=False, padding=False, return_offsets_mapping=True, verbose=False
+    )
+    return [
+        _tokens(text, coded["input_ids"][at], coded["offset_mapping"][at], coded.word_ids(at))
+        for at, text in enumerate(texts)
+    ]
+
+
+def _tokens(text: str, ids: list[int], offsets: list[tuple[int, int]], words: list[int | None]) -> Tokens:
+    if not text.strip():
+        return Tokens(*(np.zeros(0, dtype=np.int64) for _ in range(4)))
+    spans = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
+    word = np.asarray([-1 if one is None else one for one in words], dtype=np.int64)
+    opens = np.diff(word, prepend=-2) != 0
+    first = np.maximum.accumulate(np.where(opens | (word < 0), np.arange(len(word)), 0)) if len(word) else word
+    return Tokens(np.asarray(ids, dtype=np.int64), spans[:, 0], spans[:, 1], first)
+
+
+def windows(text: str, tokens: Tokens, size: int, stride: int) -> list[Window]:
+    """Cut a text into windows of at most ``size`` tokens, each beginning at most ``stride`` after the one before.
+
+    Borders are moved back to where a word begins, so that a window read by itself has the same tokens; only a word
+    longer than a window is divided. Nothing is left out, and a text that fits is one window.
+    """
+    count = len(tokens.ids)
+    if count <= size:
+        return [Window(0, len(text), count)]
+    found = []
+    begin = 0
+    while True:
+        end = min(begin + size, count)
+        if end < count and tokens.words[end] > begin:
+            end = int(tokens.words[end])
+        found.append(Window(int(tokens.begins[begin]), int(tokens.ends[end - 1]), end - begin))
+        if end == count:
+            return found
+        following = int(tokens.words[begin + stride])
+        begin = following if following > begin else begin + stride

@@ -1,0 +1,213 @@
+"""One task through the engine: answers, scores, a row per sample, and the figures they add up to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass, replace
+from hashlib import blake2b
+from numbers import Real
+from typing import Any
+
+from kshot.core.engine import Memo, Outcome, drive
+from kshot.core.errors import DataError, KshotError
+from kshot.core.offsets import Offsets, address
+from kshot.core.records import (
+    AskFailed,
+    Asking,
+    Failed,
+    Generated,
+    Loglik,
+    Option,
+    Prompt,
+    Ranking,
+    Repeats,
+    Request,
+    Response,
+    Sample,
+    Scored,
+    Value,
+)
+from kshot.core.task import Backend, Scorer, Task
+from kshot.methods import UNANSWERED
+from kshot.metrics.metric import reference
+from kshot.runs.results import Row, Tally
+
+# ---- running ----
+
+
+def run_task(
+    task: Task[Any],
+    backends: Mapping[str, Backend],
+    memo: Memo,
+    emit: Callable[[Sample, Row], None],
+    progress: Callable[[Outcome[Sample]], None] = lambda _: None,
+) -> Tally:
+    """Ask and score every sample; ``emit`` gets the samples' rows in order."""
+    names = [name for metric in task.metrics for name in metric.names]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"two of its metrics report {twice!r}", where=f"dataset {task.name}")
+    tally = Tally(task, backends["model"].name)
+    jobs = ((sample, start(task, sample)) for sample in _distinct(task))
+    answered: Iterable[Outcome[Sample]] = _watched(drive(jobs, backends, memo), progress)
+    if task.finish is not None:
+        answered = _finished(list(answered), task.finish)
+    judged = drive(((outcome, _scoring(task, outcome)) for outcome in answered), backends, memo)
+    for position, judgement in enumerate(judged):
+        outcome, scores = judgement.item, judgement.answer
+        tally.spend((*outcome.exchanges, *judgement.exchanges))
+        if isinstance(scores, Failed):
+            tally.failed_categories.append(outcome.item.category)
+            again = "; the same command asks again" if scores.retryable else ""
+            tally.first_failure = tally.first_failure or f"{scores.kind}: {scores.message}{again}"
+        else:
+            tally.add(position, outcome.item, scores)
+            tally.unanswered += _majority(outcome.answer) == UNANSWERED and isinstance(outcome.item.target, Option)
+        row = _row(task, tally.model, outcome, scores)
+        if judgement.exchanges:
+            row["judge"] = [{"prompt": _prompt(q), "response": _response([(q, r)])} for q, r in judgement.exchanges]
+        emit(outcome.item, row)
+    return tally
+
+
+def _watched(
+    outcomes: Iterable[Outcome[Sample]], progress: Callable[[Outcome[Sample]], None]
+) -> Iterator[Outcome[Sample]]:
+    for outcome in outcomes:
+        progress(outcome)
+        yield outcome
+
+
+def _distinct(task: Task[Any]) -> Iterator[Sample]:
+    """Pass the samples on; two with one id cannot be told apart later, so that is an error."""
+    seen = Offsets()
+    for position, sample in enumerate(task.samples):
+        mark = address(blake2b(sample.id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest())
+        if mark in seen:
+            raise DataError(
+                f"two samples have the id {sample.id!r}",
+                where=f"dataset {task.name}",
+                hint="Make the ids unique, or set id_column = None to number the rows.",
+            )
+        seen[mark] = position
+        yield sample
+
+
+def start(task: Task[Any], sample: Sample) -> Asking:
+    """Start a sample; whatever its template or method raises names the sample."""
+    try:
+        return (yield from task.ask(sample))
+    except (KshotError, AskFailed):
+        raise
+    except Exception as exc:
+        where = f"dataset {task.name}, sample {sample.id}"
+        raise DataError(f"it cannot be asked: {type(exc).__name__}: {exc}", where=where) from exc
+
+
+def _finished(
+    outcomes: list[Outcome[Sample]], finish: Callable[[Sequence[Any]], Sequence[Any]]
+) -> Iterator[Outcome[Sample]]:
+    answers = finish([outcome.answer for outcome in outcomes])
+    for outcome, answer in zip(outcomes, answers, strict=True):
+        yield outcome if outcome.failed else replace(outcome, answer=answer)
+
+
+def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> Asking:
+    """Score one answer; a metric that asks (a judge) does so through the same engine."""
+    if isinstance(outcome.answer, Failed):
+        raise AskFailed(outcome.answer)
+    scores: dict[str, Value] = {}
+    for metric in task.metrics:
+        where = f"dataset {task.name}, sample {outcome.item.id}"
+        try:
+            found = metric.score(outcome.item, _given(metric, outcome.answer))
+            given = found if isinstance(found, Mapping) else (yield from found)
+            scores |= _sound(metric, given, where)
+        except KshotError as exc:
+            exc.where = exc.where or where
+            raise
+        except AskFailed:
+            raise
+        except Exception as exc:
+            raise DataError(f"{', '.join(metric.names)} fails: {type(exc).__name__}: {exc}", where=where) from exc
+    return scores
+
+
+def _sound(metric: Scorer, given: Mapping[str, Value], where: str) -> Mapping[str, Value]:
+    """Refuse a metric's values that would not add up: other names than it reports, or what is not a number."""
+    if set(given) != set(metric.names):
+        raise DataError(f"{', '.join(metric.names)} gave values for {', '.join(given) or 'nothing'}", where=where)
+    for name, value in given.items():
+        numbers: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
+        for number in numbers:
+            if not isinstance(number, Real) or not math.isfinite(number):
+                raise DataError(f"{name} gave {value!r}, which is not a finite number", where=where)
+    return given
+
+
+def _given(metric: Scorer, answer: Any) -> Any:
+    if metric.grouped:
+        return answer.answers if isinstance(answer, Repeats) else (answer,)
+    return _majority(answer)
+
+
+def _majority(answer: Any) -> Any:
+    return answer.majority if isinstance(answer, Repeats) else answer
+
+
+# ---- a sample as a row ----
+
+
+def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Value] | Failed) -> Row:
+    sample, exchanges = outcome.item, outcome.exchanges
+    row: Row = {"task": task.name, "model": model, "id": sample.id}
+    row["prompt"] = _prompt(exchanges[-1][0]) if exchanges else None
+    row["response"] = _response(exchanges)
+    thoughts = [r.reasoning for _, r in exchanges if isinstance(r, Generated)]
+    if any(thoughts):
+        row["reasoning"] = thoughts[0] if len(thoughts) == 1 else thoughts
+    if isinstance(outcome.answer, Failed):
+        row["answer"] = None
+    elif isinstance(outcome.answer, Repeats) and all(metric.grouped for metric in task.metrics):
+        row["answer"] = list(outcome.answer.answers)
+    else:
+        answer = _majority(outcome.answer)
+        row["answer"] = asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
+    row["target"] = reference(sample.target) if sample.target is not None else None
+    if sample.category is not None:
+        row["category"] = sample.category
+    if isinstance(scores, Failed):
+        row["scores"] = {}
+        row["failed"] = f"{scores.kind}: {scores.message}"
+    else:
+        by_name = {name: metric for metric in task.metrics for name in metric.names}
+        row["scores"] = {name: by_name[name].reduce(name, [value]) for name, value in scores.items()}
+    return row
+
+
+def _prompt(request: Request) -> Any:
+    prompt: Prompt = getattr(request, "prompt", Prompt(getattr(request, "query", "")))
+    return [{"role": m.role, "content": m.content} for m in prompt.messages] or prompt.text
+
+
+def _response(exchanges: Sequence[tuple[Request, Response]]) -> Any:
+    """One reply as text; several, or the likelihoods of options, as a list."""
+    shown = [part for request, response in exchanges for part in _parts(request, response, exchanges[-1][0])]
+    return shown[0] if len(shown) == 1 and isinstance(shown[0], str) else shown
+
+
+def _parts(request: Request, response: Response, last: Request) -> list[Any]:
+    match response:
+        case Generated(text):
+            return [text]
+        case Scored(likelihoods) if isinstance(request, Loglik):
+            other = {} if _prompt(request) == _prompt(last) else {"prompt": _prompt(request)}
+            return [
+                {"text": text, "logprob": each.logprob, "tokens": each.tokens, **other}
+                for text, each in zip(request.continuations, likelihoods, strict=True)
+            ]
+        case Ranking(hits):
+            return [{"id": hit.id, "score": hit.score} for hit in hits]
+        case _:
+            return []

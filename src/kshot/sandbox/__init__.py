@@ -1,0 +1,1 @@
+"""Confined processes for code that nobody has read."""

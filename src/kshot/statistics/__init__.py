@@ -1,0 +1,1 @@
+"""How sure a figure is, and which of two systems is ahead."""

@@ -1,0 +1,1 @@
+"""Reading rows: json, jsonl, csv, parquet, folders, the hub."""

@@ -1,0 +1,276 @@
+"""The engine: order, window, equal requests once, failures, and agreement with asking one by one."""
+
+import gc
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshot.core.engine import MemoryMemo, drive
+from kshot.core.errors import BackendError
+from kshot.core.records import AskFailed, Failed, Generate, Generated, Loglik, Prompt, Search, ask
+
+
+class Echo:
+    """Answers with the prompt in capitals; remembers what it was asked and how it was served."""
+
+    answers = (Generate,)
+
+    def __init__(self, name="echo", fails=()):
+        self.name = self.fingerprint = name
+        self.asked = Counter()
+        self.fails = set(fails)
+
+    def reply(self, request):
+        self.asked[request] += 1
+        text = request.prompt.text
+        return Failed("broken", f"no answer to {text}") if text in self.fails else Generated(text.upper())
+
+    def serve(self, waiting):
+        for request in waiting:
+            yield request, self.reply(request)
+
+
+class Batches(Echo):
+    """Takes all that waits and answers it from the last to the first."""
+
+    def __init__(self, **more):
+        super().__init__(**more)
+        self.sizes = []
+
+    def serve(self, waiting):
+        while batch := waiting.take():
+            self.sizes.append(len(batch))
+            for request in reversed(batch):
+                yield request, self.reply(request)
+
+
+def one(text):
+    (reply,) = yield from ask(Generate(Prompt(text)))
+    return reply.text
+
+
+def chain(text, turns):
+    for _ in range(turns):
+        (reply,) = yield from ask(Generate(Prompt(text)))
+        text = reply.text.lower() + "."
+    return text
+
+
+def outcomes(jobs, backend, memo=None, **more):
+    return list(drive(jobs, {"model": backend}, memo or MemoryMemo(), **more))
+
+
+@pytest.mark.parametrize("kind", [Echo, Batches])
+@pytest.mark.parametrize("window", [1, 2, 7, 1000])
+def test_outcomes_come_in_order_and_the_window_bounds_what_waits(kind, window):
+    live = peak = 0
+
+    def job(i):
+        nonlocal live, peak
+        live += 1
+        peak = max(peak, live)
+        answer = yield from chain(f"q{i}", 1 + i % 3)
+        live -= 1
+        return answer
+
+    got = outcomes(((i, job(i)) for i in range(50)), kind(), window=window)
+    assert [o.item for o in got] == list(range(50))
+    assert [o.answer for o in got] == [f"q{i}" + "." * (1 + i % 3) for i in range(50)]
+    assert peak <= window
+
+
+def test_equal_requests_are_asked_once_even_while_waiting():
+    backend = Batches()
+    got = outcomes(((i, one(f"q{i % 5}")) for i in range(40)), backend)
+    assert [o.answer for o in got] == [f"Q{i % 5}" for i in range(40)]
+    assert set(backend.asked.values()) == {1}
+    assert len(backend.asked) == 5
+
+
+def test_replicas_are_different_questions():
+    def job():
+        replies = yield from ask(*(Generate(Prompt("q"), replica=r) for r in range(3)))
+        return [reply.text for reply in replies]
+
+    backend = Echo()
+    (got,) = outcomes([(0, job())], backend)
+    assert got.answer == ["Q", "Q", "Q"]
+    assert sum(backend.asked.values()) == 3
+
+
+def test_a_slow_conversation_does_not_hold_up_the_others():
+    backend = Batches()
+    done = []
+
+    def job(i):
+        answer = yield from chain(f"q{i}", 30 if i == 0 else 1)
+        done.append(i)
+        return answer
+
+    got = outcomes(((i, job(i)) for i in range(400)), backend, window=10)
+    assert [o.item for o in got] == list(range(400))
+    assert done.index(0) > 100  # the others went on while sample 0 talked
+
+
+def test_memory_of_finished_samples_is_bounded_while_one_is_slow():
+    started = []
+
+    def job(i):
+        started.append(i)
+        return (yield from chain(f"q{i}", 10_000 if i == 0 else 1))
+
+    stream = drive(((i, job(i)) for i in range(10_000)), {"model": Echo()}, MemoryMemo(), window=8)
+    next(stream)
+    assert len(started) <= 8 * 16 + 8
+
+
+def test_a_failure_is_the_outcome_and_the_others_go_on():
+    got = outcomes(((i, one(f"q{i}")) for i in range(4)), Echo(fails=["q2"]))
+    assert [o.failed for o in got] == [False, False, True, False]
+    assert got[2].answer == Failed("broken", "no answer to q2")
+    assert got[2].exchanges[0][1] == got[2].answer
+
+
+def test_a_method_may_catch_a_failure_and_ask_something_else():
+    def job():
+        try:
+            return (yield from one("bad"))
+        except AskFailed as exc:
+            assert exc.failed.kind == "broken"
+            return (yield from one("good"))
+
+    (got,) = outcomes([(0, job())], Echo(fails=["bad"]))
+    assert got.answer == "GOOD"
+    assert [type(response) for _, response in got.exchanges] == [Failed, Generated]
+
+
+def test_failures_are_asked_again_but_answers_are_not():
+    memo, backend = MemoryMemo(), Echo(fails=["q1"])
+    outcomes(((i, one(f"q{i}")) for i in range(3)), backend, memo)
+    backend.fails.clear()
+    again = outcomes(((i, one(f"q{i}")) for i in range(3)), backend, memo)
+    assert [o.answer for o in again] == ["Q0", "Q1", "Q2"]
+    assert sorted(backend.asked.values()) == [1, 1, 2]
+
+
+def test_answers_of_another_backend_are_not_taken():
+    memo = MemoryMemo()
+    outcomes([(0, one("q"))], Echo(name="first"), memo)
+    second = Echo(name="second")
+    outcomes([(0, one("q"))], second, memo)
+    assert sum(second.asked.values()) == 1
+
+
+def test_requests_go_to_the_backend_they_name():
+    def job():
+        (text,) = yield from ask(Generate(Prompt("q")))
+        (verdict,) = yield from ask(Generate(Prompt(text.text), to="judge"))
+        return verdict.text
+
+    model, judge = Echo("model"), Batches(name="judge")
+    stream = drive(((i, job()) for i in range(3)), {"model": model, "judge": judge}, MemoryMemo())
+    assert [o.answer for o in stream] == ["Q"] * 3
+    assert sum(model.asked.values()) == sum(judge.asked.values()) == 1
+
+
+def test_a_request_the_backend_cannot_answer_names_both():
+    def job():
+        yield from ask(Loglik(Prompt("q"), (" a",)))
+
+    with pytest.raises(BackendError, match=r"echo: it cannot answer Loglik requests, only Generate.*generation"):
+        outcomes([(0, job())], Echo())
+
+
+def test_a_request_to_nobody_names_the_role():
+    def job():
+        yield from ask(Search("q", 3))
+
+    with pytest.raises(BackendError, match="nothing in this run answers Search requests to 'corpus'"):
+        outcomes([(0, job())], Echo())
+
+
+def test_a_backend_that_drops_or_invents_answers_is_caught():
+    class Drops(Echo):
+        def serve(self, waiting):
+            for request in waiting:
+                if request.prompt.text != "q1":
+                    yield request, self.reply(request)
+
+    class Invents(Echo):
+        def serve(self, waiting):
+            waiting.take()
+            yield Generate(Prompt("other")), Generated("x")
+
+    jobs = [(i, i) for i in range(3)]
+    with pytest.raises(BackendError, match="1 requests were taken and never answered"):
+        outcomes(((i, one(f"q{i}")) for i, _ in jobs), Drops())
+    with pytest.raises(BackendError, match="was not waiting"):
+        outcomes(((i, one(f"q{i}")) for i, _ in jobs), Invents())
+
+
+def test_a_method_that_asks_nothing_is_done_at_once():
+    def job(i):
+        return i * 2
+        yield
+
+    assert [o.answer for o in outcomes(((i, job(i)) for i in range(3000)), Echo(), window=2)] == [
+        2 * i for i in range(3000)
+    ]
+
+
+@given(
+    st.lists(st.lists(st.lists(st.integers(0, 4), min_size=0, max_size=3), max_size=4), max_size=12), st.integers(1, 5)
+)
+def test_any_programs_give_what_asking_one_by_one_gives(programs, window):
+    """A program is a list of rounds, a round a list of questions; its answer is all replies."""
+
+    def job(rounds):
+        said = []
+        for number, questions in enumerate(rounds):
+            replies = yield from ask(*(Generate(Prompt(f"{q}/{number}/{len(said)}")) for q in questions))
+            said += [reply.text for reply in replies]
+        return said
+
+    expected = []
+    for rounds in programs:
+        said = []
+        for number, questions in enumerate(rounds):
+            said += [f"{q}/{number}/{len(said)}".upper() for q in questions] if questions else []
+        expected.append(said)
+    for kind in (Echo, Batches):
+        backend = kind()
+        got = outcomes(((i, job(rounds)) for i, rounds in enumerate(programs)), backend, window=window)
+        assert [o.answer for o in got] == expected
+        assert all(count == 1 for count in backend.asked.values())
+        assert all(isinstance(response, Generated) for o in got for _, response in o.exchanges)
+
+
+def test_what_is_done_comes_out_before_more_is_begun():
+    begun = []
+
+    def jobs():
+        for i in range(100):
+            begun.append(i)
+            yield i, known(i)
+
+    def known(i):
+        yield from ask()
+        return i
+
+    for outcome in drive(jobs(), {"model": Echo()}, MemoryMemo()):
+        assert len(begun) <= outcome.item + 2
+
+
+def test_the_garbage_collector_is_as_it_was():
+    before, frozen = gc.get_threshold(), gc.get_freeze_count()
+    for outcome in drive(((i, one(str(i))) for i in range(3)), {"model": Echo()}, MemoryMemo()):
+        assert outcome.answer
+        assert gc.get_threshold() != before
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() <= frozen
+    left = drive(((i, one(str(i))) for i in range(3)), {"model": Echo()}, MemoryMemo())
+    next(left)
+    left.close()
+    assert gc.get_threshold() == before

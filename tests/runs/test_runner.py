@@ -1,0 +1,202 @@
+"""Whole evaluations from Python: tasks as values, judges, several models, folders."""
+
+import json
+import math
+
+import pytest
+
+import kshot
+from kshot import Accuracy, GenerationDataset, GPTEval, Metric, Option, Perplexity, Prompt, Sample, Task, ask
+from kshot.core.errors import BackendError, DataError, RunError, UsageError
+from kshot.core.records import Failed, Generate, Generated, Likelihood, Scored
+from tests.datasets.fakes import Fake, from_rows, says
+
+
+def digits(**more):
+    parts = dict(
+        name="digits",
+        samples=[Sample(str(i), {"n": i}, Option(i % 2), category="even" if i % 2 == 0 else "odd") for i in range(6)],
+        template=lambda sample, shots: Prompt(f"{sample.fields['n']} is odd?"),
+        method=lambda sample, prompt: odd(prompt),
+        metrics=(Accuracy(),),
+    )
+    return Task(**(parts | more))
+
+
+def odd(prompt):
+    (reply,) = yield from ask(Generate(prompt, max_tokens=1))
+    return int(reply.text)
+
+
+def test_a_task_value_by_category():
+    result = kshot.evaluate(Fake(lambda r: Generated("1")), digits())
+    assert {row["task"]: row["value"] for row in result.results} == {
+        "digits[even]": 0.0,
+        "digits[odd]": 100.0,
+        "digits": 50.0,
+    }
+    assert [row["n"] for row in result.results] == [3, 3, 6]
+    assert [row["answer"] for row in result.samples] == [1] * 6
+
+
+def test_a_model_is_closed_before_the_next_opens_by_whoever_opened_it(monkeypatch):
+    seen = []
+
+    class Heavy(Fake):
+        def close(self):
+            seen.append(f"{self.name} closed")
+
+    def opened(spec, options):
+        seen.append(f"{spec} opened")
+        model = Heavy(lambda r: Generated("1") if spec != "c" else None)  # None is no answer
+        model.name = model.fingerprint = spec
+        return model
+
+    monkeypatch.setattr(kshot.api, "open_backend", opened)
+    own = Heavy(lambda r: Generated("1"))
+    kshot.evaluate(["a", own, "b"], digits())
+    assert seen == ["a opened", "a closed", "b opened", "b closed"]
+    with pytest.raises(BackendError):
+        kshot.evaluate(["c", "a"], digits())
+    assert seen[4:] == ["c opened", "c closed"]
+
+
+@pytest.mark.parametrize(
+    "close", ["close = None", "def close(self, why): ...", "def close(self): raise OSError('busy')"]
+)
+def test_what_is_answered_is_not_lost_by_a_model_that_cannot_be_closed(tmp_path, close):
+    (tmp_path / "own.py").write_text(f"""
+from kshot.core.records import Generate, Generated
+class Own:
+    name = fingerprint = "own"
+    answers = (Generate,)
+    def serve(self, waiting):
+        for request in waiting:
+            yield request, Generated("1")
+    {close}
+""")
+    notes = []
+
+    class Watcher(kshot.runs.runner._Nobody):
+        def note(self, text):
+            notes.append(text)
+
+    result = kshot.evaluate(f"{tmp_path}/own.py:Own", digits(), out=tmp_path / "run", watcher=Watcher())
+    assert result.results[-1]["value"] == 50.0
+    assert (tmp_path / "run" / "summary.json").exists()
+    assert [note.split(" (")[0] for note in notes] == ["own could not be closed"] * (close != "close = None")
+
+
+def test_a_limit_holds_for_task_values_too():
+    result = kshot.evaluate(says("1"), digits(), limit=2)
+    assert result.results[-1]["n"] == 2
+    assert len(kshot.preview(digits(), limit=4)) == 4
+
+
+def test_failed_samples_are_neither_right_nor_wrong():
+    backend = Fake(lambda r: Failed("down", "no answer") if r.prompt.text.startswith("3") else Generated("1"))
+    result = kshot.evaluate(backend, digits())
+    rows = {row["task"]: row for row in result.results}
+    assert (rows["digits"]["value"], rows["digits"]["n"], rows["digits"]["failed"]) == (40.0, 5, 1)
+    assert (rows["digits[odd]"]["n"], rows["digits[odd]"]["failed"]) == (2, 1)
+    assert result.samples[3]["failed"] == "down: no answer"
+    assert result.first_failures == ["digits on fake: 1 failed (down: no answer)"]
+
+
+def test_errors_of_methods_and_metrics_name_the_sample():
+    class Odd(Metric):
+        name = "Odd"
+
+        def rate(self, prediction, reference):
+            raise ZeroDivisionError
+
+    with pytest.raises(DataError, match="dataset digits, sample 0: it cannot be asked: ValueError"):
+        kshot.evaluate(says("x"), digits())
+    with pytest.raises(DataError, match="dataset digits, sample 0: Odd fails: ZeroDivisionError"):
+        kshot.evaluate(says("1"), digits(metrics=(Odd(),)))
+    with pytest.raises(DataError, match="sample 0: it cannot be asked: KeyError"):
+        kshot.preview(digits(template=lambda sample, shots: Prompt(sample.fields["nothing"])))
+
+
+def test_a_judge_rates_through_its_own_backend(tmp_path):
+    cls = from_rows(GenerationDataset, [{"q": "Why?"}, {"q": "How?"}], instruction="{q}", metrics=[GPTEval()])
+    judge = tmp_path / "judge.py"
+    judge.write_text(
+        "from kshot.core.records import Generate, Generated\n"
+        "class Judge:\n"
+        "    name = fingerprint = 'strict'\n"
+        "    answers = (Generate,)\n"
+        "    def serve(self, waiting):\n"
+        "        for request in waiting:\n"
+        "            yield request, Generated('Rating: [[9]]' if 'Why?' in request.prompt.text else 'Rating: [[4]]')\n"
+    )
+    result = kshot.evaluate(says("Because."), cls, judge=f"{judge}:Judge", out=tmp_path / "run")
+    assert result.results[0]["metric"] == "GPT-Eval"
+    assert result.results[0]["value"] == 6.5
+    assert [row["scores"]["GPT-Eval"] for row in result.samples] == [9.0, 4.0]
+    spec = json.loads((tmp_path / "run" / "spec.json").read_text())
+    assert set(spec["fingerprints"]) == {"fake", "judge strict"}
+
+
+def test_a_judge_without_a_verdict_is_a_failure_not_a_zero():
+    cls = from_rows(GenerationDataset, [{"q": "Why?"}], instruction="{q}", metrics=[GPTEval()])
+
+    class Mumbles(Fake):
+        name = fingerprint = "mumbles"
+
+    task = kshot.api.source_of(cls, kshot.settings.Settings())
+    assert task.label
+    from kshot.core.engine import MemoryMemo
+    from kshot.runs.runner import Run
+    from kshot.settings import Settings
+
+    run = Run(Settings(), MemoryMemo(), staff={"judge": Mumbles(lambda r: Generated("well"))})
+    result = run.all([says("Because.")], [task])
+    assert (result.results[0]["value"], result.results[0]["failed"]) == (None, 1)
+    assert "judge" in result.first_failures[0]
+
+
+def test_perplexity_of_targets_is_over_the_corpus():
+    cls = from_rows(
+        GenerationDataset,
+        [{"t": "aa"}, {"t": "b"}],
+        instruction="Say",
+        metrics=[Perplexity()],
+        format_instance=lambda self, row: {"target": row["t"]},
+    )
+    backend = Fake(lambda r: Scored(tuple(Likelihood(-2.0 * len(c.strip()), len(c.strip())) for c in r.continuations)))
+    backend.answer = lambda r: Scored((Likelihood(-3.0, 2) if "aa" in r.continuations[0] else Likelihood(-3.0, 1),))
+    result = kshot.evaluate(backend, cls)
+    assert result.results[0]["metric"] == "PPL"
+    assert result.results[0]["value"] == pytest.approx(math.exp(6 / 3))
+    assert [row["scores"]["PPL"] for row in result.samples] == pytest.approx([math.exp(1.5), math.exp(3)])
+
+
+def test_a_changed_model_in_the_same_folder_is_refused(tmp_path):
+    first, second = says("1"), says("1")
+    second.fingerprint = "fake, retrained"
+    kshot.evaluate(first, digits(), out=tmp_path / "run")
+    with pytest.raises(RunError, match="fake is not what it was when this run began"):
+        kshot.evaluate(second, digits(), out=tmp_path / "run")
+
+
+def test_samples_are_read_back_whatever_they_contain(tmp_path):
+    odd_text = "a\u2028b\u0085c\r\nd\ud800"
+    cls = from_rows(GenerationDataset, [{"q": odd_text}], instruction="{q}", metrics=[kshot.Em()], references=[["x"]])
+    result = kshot.evaluate(says(odd_text), cls, out=tmp_path / "run")
+    assert result.samples[0]["response"] == odd_text
+    again = kshot.evaluate(says(odd_text), cls, out=tmp_path / "run")
+    assert again.samples == result.samples
+
+
+def test_options_are_checked_by_name_and_type():
+    with pytest.raises(UsageError, match="there is no option 'shots_num'"):
+        kshot.evaluate(says("1"), digits(), shots_num=3)
+    with pytest.raises(UsageError, match="num_shots is '3'; it must be int"):
+        kshot.evaluate(says("1"), digits(), num_shots="3")
+    with pytest.raises(UsageError, match="reuse needs out"):
+        kshot.evaluate(says("1"), digits(), reuse="runs/x")
+    with pytest.raises(UsageError, match="a dataset is a name, a class or a Task, not int"):
+        kshot.evaluate(says("1"), 3)
+    with pytest.raises(UsageError, match="at least one model and one dataset"):
+        kshot.evaluate([], digits())

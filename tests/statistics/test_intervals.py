@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import math
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kshot.core.errors import DataError
+from kshot.metrics import Accuracy, Bleu, Perplexity, interval, macro_interval, mean, paired
+from kshot.statistics.intervals import resamples, sign_test, wilson
+
+PPL = partial(Perplexity().reduce, "PPL")
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_wilson_ends_solve_its_equation(right_n):
+    """The ends are the shares q for which |p - q| = z·√(q(1-q)/n)."""
+    right, n = right_n
+    for end in wilson(right, n):
+        q = end / 100
+        assert abs(right / n - q) == pytest.approx(1.959964 * math.sqrt(max(0, q * (1 - q)) / n), abs=1e-6)
+
+
+def test_wilson_known_values():
+    assert interval([100.0] * 8 + [0.0] * 2) == pytest.approx((49.016, 94.331), abs=1e-3)
+    assert interval([100.0]) == pytest.approx((20.654, 100.0), abs=1e-3)
+    assert interval([0.0] * 10) == pytest.approx((0.0, 27.753), abs=1e-3)
+
+
+@given(st.lists(st.floats(0, 99), min_size=2, max_size=50).filter(lambda v: any(x not in (0.0, 100.0) for x in v)))
+def test_plain_values(values):
+    low, high = interval(values)
+    half = 1.959964 * np.std(values, ddof=1) / math.sqrt(len(values))
+    assert low == pytest.approx(np.mean(values) - half, abs=1e-4)
+    assert high == pytest.approx(np.mean(values) + half, abs=1e-4)
+
+
+def test_too_few_values():
+    assert interval([]) is None
+    assert interval([37.0]) is None
+    assert interval([(1.0, 2.0)], PPL) is None
+    assert macro_interval([]) is None
+    assert macro_interval([[1.0, 2.0], [3.0]]) is None
+    assert interval([math.inf, 1.0]) is None
+
+
+def test_a_metrics_own_reduce_is_seen_to_be_the_mean():
+    values = [100.0, 0.0, 100.0, 100.0]
+    assert interval(values, partial(Accuracy().reduce, "Accuracy")) == interval(values, mean)
+
+
+def test_a_figure_that_is_not_the_mean_is_resampled():
+    values = list(np.random.default_rng(1).normal(50, 10, 400))
+    low, high = interval(values, lambda part: float(np.median(part)))
+    assert low < np.median(values) < high
+    assert 1 < high - low < 5
+
+
+def test_the_bootstrap_covers_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(7)
+    covered = 0
+    for _ in range(120):
+        pairs = [(float(x), 5.0) for x in rng.gamma(4, 2.5, 60)]  # 10 nats over 5 tokens on average: e²
+        low, high = interval(pairs, PPL)
+        covered += low <= math.exp(2) <= high
+    assert 0.87 <= covered / 120 <= 1.0
+
+
+def test_the_bootstrap_of_a_mean_agrees_with_the_formula():
+    values = list(np.random.default_rng(3).normal(50, 10, 300))
+    ratio = [(value, 1.0) for value in values]
+    found = interval(ratio, lambda part: sum(x for x, _ in part) / sum(n for _, n in part))
+    assert found == pytest.approx(interval(values), abs=0.2)
+
+
+def test_it_is_deterministic():
+    rows = [Bleu().rate(f"the cat sat on mat {i}", "the cat sat on a mat 3")["Corpus_BLEU"] for i in range(20)]
+    reduce = partial(Bleu().reduce, "Corpus_BLEU")
+    first = interval(rows, reduce)
+    assert first == interval(rows, reduce)
+    assert first[0] <= reduce(rows) <= first[1]
+
+
+def test_sums_that_do_not_add_up_are_resampled_whole():
+    pairs = [(float(x), float(x) + 0.1 * (i % 3)) for i, x in enumerate(range(30))]
+
+    def correlation(part):
+        first, second = zip(*part, strict=True)
+        return float(np.corrcoef(first, second)[0, 1]) if len(part) > 2 else 0.0
+
+    low, high = interval(pairs, correlation)
+    assert 0.9 < low <= high <= 1.0
+
+
+def test_many_values_take_fewer_resamples_and_little_time():
+    assert resamples(100) == 1000
+    assert resamples(1_000_000) == 200
+    assert resamples(10**9) == 200
+    began = time.monotonic()
+    values = [(1.0, 2.0)] * 50_000
+    assert interval(values, PPL) == pytest.approx((math.exp(0.5),) * 2)
+    assert time.monotonic() - began < 10
+
+
+def test_macro_interval():
+    groups = [[10.0, 20.0, 30.0], [50.0, 70.0]]
+    half = 1.959964 * math.sqrt(100 / 3 + 200 / 2) / 2
+    assert macro_interval(groups) == pytest.approx((40 - half, 40 + half), abs=1e-4)
+    low, high = macro_interval([[100.0] * 10, [0.0] * 10])
+    assert 0 < low < 50 < high < 100
+
+
+@settings(deadline=None)
+@given(st.integers(0, 12), st.integers(0, 12))
+def test_sign_test(wins, losses):
+    n, fewer = wins + losses, min(wins, losses)
+    expected = min(1.0, 2 * sum(math.comb(n, i) for i in range(fewer + 1)) / 2**n)
+    assert sign_test(wins, losses) == pytest.approx(expected)
+
+
+def test_sign_test_of_many():
+    assert sign_test(50_000, 50_000) == 1.0
+    assert sign_test(60_000, 40_000) == pytest.approx(0, abs=1e-12)
+
+
+def test_paired():
+    a, b = [100.0, 100.0, 100.0, 0.0, 100.0] * 20, [100.0, 0.0, 100.0, 0.0, 0.0] * 20
+    found = paired(a, b)
+    assert found.difference == 40.0
+    assert (found.wins, found.losses, found.ties) == (40, 0, 60)
+    assert found.interval[0] < 40 < found.interval[1]
+    assert found.interval[0] > 25
+    assert found.p < 1e-9
+    assert paired(a, b) == found
+    assert paired(a, a).p == 1.0
+    assert paired([1.0], [2.0]).interval is None
+    for wrong in (([], []), ([1.0], [1.0, 2.0])):
+        with pytest.raises(DataError):
+            paired(*wrong)
+
+
+def test_paired_corpus_figures():
+    a, b = [(1.0, 1.0)] * 30, [(2.0, 1.0)] * 30
+    found = paired(a, b, PPL)
+    assert found.difference == pytest.approx(math.e - math.e**2)
+    assert (found.wins, found.losses) == (0, 30)
+
+
+def test_shares_on_another_scale():
+    percent = [100.0] * 8 + [0.0] * 2
+    shares = [value / 100 for value in percent]
+    assert interval(shares, right=1.0) == pytest.approx([end / 100 for end in interval(percent)])
+    assert interval([0.0] * 10, right=1.0) == pytest.approx((0.0, 0.27753), abs=1e-5)
+    assert interval([1.0] * 10, right=1.0)[0] == pytest.approx(0.72247, abs=1e-5)
+    groups = [percent, [0.0] * 5]
+    found = macro_interval([[value / 100 for value in group] for group in groups], right=1.0)
+    assert found == pytest.approx([end / 100 for end in macro_interval(groups)])
+
+
+def test_who_is_ahead():
+    better, worse = [0.5, 1.0, 0.5, 1.0] * 20, [0.5, 0.5, 0.25, 1.0] * 20
+    assert paired(better, worse).ahead
+    assert not paired(worse, better).ahead
+    assert not paired(better, better).ahead
+    assert not paired([1.0], [0.0]).ahead
+    assert not paired([1.0, 0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0, 0.0]).ahead  # by chance
+
+
+def test_the_paired_interval_covers_the_true_difference_about_as_often_as_it_says():
+    rng = np.random.default_rng(11)
+    covered = 0
+    for _ in range(150):
+        a = rng.choice([0.0, 0.1, 0.25, 0.5, 1.0], 60)  # 0.37 on average
+        b = np.where(rng.random(60) < 0.6, a, rng.choice([0.0, 0.5, 1.0], 60))  # 0.6·0.37 + 0.4·0.5
+        low, high = paired(list(a), list(b)).interval
+        covered += low <= 0.37 - (0.6 * 0.37 + 0.4 * 0.5) <= high
+    assert 0.88 <= covered / 150 <= 0.99
+
+
+def test_the_paired_interval_is_that_of_the_formula_and_takes_little_time():
+    rng = np.random.default_rng(5)
+    a, b = rng.random(191), rng.random(191)
+    began = time.process_time()
+    found = paired(list(a), list(b))
+    assert time.process_time() - began < 1
+    gaps = a - b
+    half = 1.959964 * gaps.std(ddof=1) / math.sqrt(191)
+    assert found.interval == pytest.approx((gaps.mean() - half, gaps.mean() + half), abs=0.05 * half)
+    assert found.difference == pytest.approx(gaps.mean())
+
+
+def test_scipy_agrees():
+    stats = pytest.importorskip("scipy.stats")
+    for wins, losses in ((0, 5), (7, 12), (40, 61), (3, 3)):
+        assert sign_test(wins, losses) == pytest.approx(stats.binomtest(wins, wins + losses).pvalue)
+    rng = np.random.default_rng(2)
+    a = rng.choice([0.0, 0.1, 0.5, 1.0], 191)
+    b = np.where(rng.random(191) < 0.7, a, rng.choice([0.0, 0.5, 1.0], 191))
+    for method in ("percentile", "BCa"):
+        theirs = stats.bootstrap(
+            (a, b),
+            lambda x, y, axis=-1: x.mean(axis=axis) - y.mean(axis=axis),
+            paired=True,
+            n_resamples=9999,
+            method=method,
+            rng=np.random.default_rng(1),
+        ).confidence_interval
+        assert paired(list(a), list(b)).interval == pytest.approx((theirs.low, theirs.high), abs=0.004)

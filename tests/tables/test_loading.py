@@ -1,0 +1,259 @@
+"""Rows from folders, patterns, saved datasets and the hub, in slices; and what is said when they are not there."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshot.core.errors import DataError
+from kshot.datasets import get_raw_dataset_loader
+from kshot.tables.loading import Later, discover_subsets, slice_rows
+from tests.datasets.rows import ROWS, load, marked, saved, write
+
+# ---- folders ----
+
+
+@pytest.mark.parametrize(
+    ("file", "subset"),
+    [
+        ("test.jsonl", None),
+        ("test.json", "easy"),  # a folder that holds just the subset
+        ("mine/test.csv", None),
+        ("easy/test.parquet", "easy"),
+        ("mine/easy/test.tsv", "easy"),
+        ("easy_test.jsonl", "easy"),
+        ("easy-test.jsonl", "easy"),
+        ("test_easy.jsonl", "easy"),
+        ("data/test-00000-of-00001.parquet", None),
+        ("easy/test-00000-of-00001.parquet", "easy"),
+        ("easy/data/test-00000-of-00001-a1b2c3.parquet", "easy"),
+        ("easy/test/0000.parquet", "easy"),
+    ],
+)
+def test_folder_layouts(tmp_path, file, subset):
+    rows = [{"q": "x", "a": "1"}]
+    write(tmp_path / file, rows)
+    write(tmp_path / file.replace("test", "train"), marked("another split"))
+    write(tmp_path / "hard" / "test.jsonl", marked("another subset"))
+    assert load(tmp_path, subset=subset) == rows
+
+
+def test_shards_come_in_order_and_lookalikes_do_not(tmp_path):
+    for number in (1, 0, 2):
+        write(tmp_path / f"data/test-0000{number}-of-00003.parquet", marked(number))
+    write(tmp_path / "data/test-hard.parquet", marked("another set"))
+    assert [row["from"] for row in load(tmp_path)] == [0, 1, 2]
+
+
+def test_a_two_part_load_args_names_the_subset_of_a_local_copy(tmp_path):
+    write(tmp_path / "copa/test.jsonl", marked("copa"))
+    write(tmp_path / "boolq/test.jsonl", marked("boolq"))
+    assert load(tmp_path, load_args=("super_glue", "boolq")) == marked("boolq")
+    assert load(None, load_args=(str(tmp_path), "copa")) == marked("copa")
+    assert load(None, load_args=(str(tmp_path),), subset="copa") == marked("copa")
+
+
+def test_load_args_may_be_a_path_or_a_pattern(tmp_path, monkeypatch):
+    write(tmp_path / "data/test.jsonl", marked("here"))
+    monkeypatch.chdir(tmp_path)
+    assert load(None, load_args=("data",)) == marked("here")
+    assert load(None, load_args=("data/{split}.jsonl",)) == marked("here")
+    with pytest.raises(DataError, match=r"^gone\.jsonl: there is no such file"):
+        load(None, load_args=("./gone.jsonl",))
+
+
+def test_a_folder_without_the_split_says_what_is_there(tmp_path):
+    write(tmp_path / "train.jsonl")
+    with pytest.raises(
+        DataError, match=r"no file for split 'test' of subset 'easy' \(there is: train\.jsonl\).*pattern"
+    ):
+        load(tmp_path, subset="easy")
+
+
+# ---- patterns ----
+
+
+def test_patterns(tmp_path):
+    for subset in ("x", "y"):
+        for split in ("dev", "test"):
+            write(tmp_path / split / f"{subset}_{split}.csv", marked(f"{subset} {split}"))
+    pattern = f"{tmp_path}/{{split}}/{{subset}}_{{split}}.csv"
+    assert load(pattern, "dev", "y") == marked("y dev")
+    assert load(pattern, "test[:1]", "x") == marked("x test")
+    assert load(f"{tmp_path}/{{split}}", "test", "y") == marked("y test")
+    with pytest.raises(DataError, match=r"z_test\.csv: there is no such file"):
+        load(pattern, subset="z")
+
+
+def test_a_pattern_without_split_holds_one(tmp_path):
+    write(tmp_path / "x.jsonl")
+    loader = get_raw_dataset_loader("mine", f"{tmp_path}/{{subset}}.jsonl", "x")
+    assert loader("test") == ROWS
+    with pytest.raises(DataError, match="cannot be both"):
+        loader("train")
+
+
+# ---- saved datasets ----
+
+
+def test_saved_datasets(tmp_path):
+    saved(tmp_path / "a", test=ROWS, dev=ROWS[:1])
+    assert load(tmp_path / "a") == ROWS
+    assert load(tmp_path / "a", "dev+test[1:]") == [ROWS[0], *ROWS[1:]]
+    assert load(tmp_path, name="a") == ROWS
+    assert load(tmp_path, subset="a") == ROWS
+    with pytest.raises(DataError, match="no split 'train', only test, dev"):
+        load(tmp_path / "a", "train")
+
+
+def test_saved_datasets_stay_on_disk(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    saved(tmp_path / "a", test=ROWS)
+    rows = get_raw_dataset_loader("mine", tmp_path / "a")("test[1:]")
+    assert isinstance(rows, datasets.Dataset)
+    assert rows[0] == ROWS[1]
+
+
+# ---- splits ----
+
+NUMBERS = [{"n": i} for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("split", "numbers"),
+    [
+        ("test", range(40)),
+        (" test ", range(40)),
+        ("test[:3]", [0, 1, 2]),
+        ("test[38:]", [38, 39]),
+        ("test[-2:]", [38, 39]),
+        ("test[:-38]", [0, 1]),
+        ("test[1:3]", [1, 2]),
+        ("test[:]", range(40)),
+        ("test[:5%]", [0, 1]),
+        ("test[95%:]", [38, 39]),
+        ("test[-5%:]", [38, 39]),
+        ("test[5%:10%]", [2, 3]),
+        ("test[:1000]", range(40)),
+        ("test[39:]+test[:1]", [39, 0]),
+    ],
+)
+def test_slices(tmp_path, split, numbers):
+    assert [row["n"] for row in load(write(tmp_path / "a.jsonl", NUMBERS), split)] == list(numbers)
+
+
+@pytest.mark.parametrize("split", ["test[", "test[5]", "test[a:b]", "test[1:2:3]", "[:5]", "test[:5]]", ""])
+def test_a_slice_that_cannot_be_read(tmp_path, split):
+    with pytest.raises(DataError, match="cannot be read"):
+        load(write(tmp_path / "a.jsonl"), split)
+
+
+BOUND = st.one_of(st.none(), st.integers(-100, 100))
+
+
+@given(st.integers(1, 60), BOUND, BOUND)
+def test_percents_are_rounded_as_hugging_face_does(size, start, stop):
+    reading = pytest.importorskip("datasets").ReadInstruction(
+        "test", from_=start, to=stop, unit="%", rounding="closest"
+    )
+    (absolute,) = reading.to_absolute({"test": size})
+    text = f"test[{'' if start is None else f'{start}%'}:{'' if stop is None else f'{stop}%'}]"
+    rows = [{"n": i} for i in range(size)]
+    assert slice_rows(rows, text) == rows[absolute.from_ : absolute.to]
+
+
+# ---- subsets that are there ----
+
+
+def found(path, split="test", name="mine", load_args=None):
+    return discover_subsets(str(path), name, load_args, split)
+
+
+def test_subsets_are_the_folders_that_hold_the_split(tmp_path):
+    write(tmp_path / "b/test.jsonl")
+    write(tmp_path / "a/test-00000-of-00001.parquet")
+    write(tmp_path / "only_train/train.jsonl")
+    saved(tmp_path / "c", test=ROWS)
+    assert found(tmp_path) == ["a", "b", "c"]
+    assert found(tmp_path, "test[:5]") == ["a", "b", "c"]
+    assert found(tmp_path, "train") == ["c", "only_train"]
+    assert found(tmp_path.parent, name=tmp_path.name) == ["a", "b", "c"]
+    assert discover_subsets(None, "mine", (str(tmp_path),), "test") == ["a", "b", "c"]
+
+
+def test_rows_without_subsets_and_places_that_tell_nothing(tmp_path):
+    file = write(tmp_path / "plain/test.jsonl")
+    saved(tmp_path / "saved", test=ROWS)
+    assert found(tmp_path / "plain") == []
+    assert found(file) == []
+    assert found(tmp_path / "saved") == []
+    assert found(f"{tmp_path}/plain/{{split}}.jsonl") == []
+    (tmp_path / "empty").mkdir()
+    assert found(tmp_path / "empty") is None
+    assert found(tmp_path / "gone") is None
+    assert discover_subsets(None, "mine", ("a", "b"), "test") is None
+    assert discover_subsets(None, "mine", (), "test") is None
+
+
+def test_subsets_of_a_pattern(tmp_path, monkeypatch):
+    for subset in ("x", "y"):
+        write(tmp_path / f"data/{subset}/{subset}_test.jsonl")
+        write(tmp_path / f"data/flat-{subset}-test.jsonl")
+    write(tmp_path / "data/x/other.jsonl")
+    assert found(f"{tmp_path}/data/{{subset}}/{{subset}}_{{split}}.jsonl") == ["x", "y"]
+    assert found(f"{tmp_path}/data/flat-{{subset}}-{{split}}.jsonl") == ["x", "y"]
+    assert found(f"{tmp_path}/data/{{subset}}/other.jsonl") == ["x"]
+    assert found(f"{tmp_path}/data/{{subset}}/none.jsonl") is None
+    assert found(f"{tmp_path}/gone/{{subset}}/none.jsonl") is None
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert found("./data/{subset}/{subset}_test.jsonl") == ["x", "y"]
+    assert found("~/data//{subset}/{subset}_test.jsonl") == ["x", "y"]
+    monkeypatch.chdir(tmp_path / "data")
+    assert found("{subset}/{subset}_test.jsonl") == ["x", "y"]
+
+
+# ---- the hub ----
+
+
+def test_a_hub_name_without_network_is_a_data_error():
+    with pytest.raises(
+        DataError, match=r"dataset mine: 'nobody/nothing' cannot be loaded from the hub.*--dataset-path"
+    ):
+        load(None, load_args=("nobody/nothing",))
+    with pytest.raises(DataError, match="dataset mine: 'nobody/nothing' cannot be loaded from the hub"):
+        discover_subsets(None, "mine", ("nobody/nothing",), "test")  # at once: the loader would wait as long again
+
+
+def test_what_is_asked_of_the_hub(monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    asked = []
+    monkeypatch.setattr(datasets, "load_dataset", lambda *args, **more: asked.append((args, more)) or ROWS)
+    load(None, "test[:5]", load_args=("race",))
+    load(None, "test", load_args=("super_glue", "copa"))
+    load(None, "test", "ARC-Easy", load_args=("allenai/ai2_arc",))
+    assert asked == [
+        (("race", None), {"split": "test[:5]"}),
+        (("super_glue", "copa"), {"split": "test"}),
+        (("allenai/ai2_arc", "ARC-Easy"), {"split": "test"}),
+    ]
+
+
+@pytest.mark.parametrize(("names", "subsets"), [(["default"], []), (["one"], []), (["b", "a"], ["a", "b"])])
+def test_subsets_of_the_hub(monkeypatch, names, subsets):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets, "get_dataset_config_names", lambda _: names)
+    assert discover_subsets(None, "mine", ("some/name",), "test") == subsets
+
+
+def test_nothing_says_where_the_rows_are():
+    for load_args in (None, ()):
+        with pytest.raises(DataError, match="nothing says where its rows come from"):
+            load(None, load_args=load_args)
+
+
+def test_rows_for_later_are_read_once_and_only_when_looked_at():
+    calls = []
+    rows = Later(lambda: calls.append(1) or ROWS)
+    assert calls == []
+    assert (len(rows), rows[1], list(rows)) == (3, ROWS[1], ROWS)
+    assert calls == [1]
