@@ -102,7 +102,7 @@ def copied(folder: Path, to: Path) -> Path:
 
 
 class Queue:
-    """A list as a Waiting; what is given later waits for the second helping."""
+    """A list as a RequestQueue; what is given later waits for the second helping."""
 
     def __init__(self, requests: Iterable[Request], later: Iterable[Request] = ()) -> None:
         self.requests, self.later = list(requests), list(later)

@@ -1,28 +1,54 @@
 """kshot measures what language models and search engines can find.
 
-Everything public is importable from here; heavy parts load when they are first used (types: ``__init__.pyi``).
+Everything public is importable from here; heavy parts load when they are first used.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+if TYPE_CHECKING:
+    from kshot import configs, datasets, lookup, methods, metrics, passages, prompts, retrievers, statistics
+    from kshot.api import Preview, evaluate, preview, score
+    from kshot.backends.search.search_engine import Found, IndexSearchEngine
+    from kshot.core.corpus import Chunk, Corpus, Passage
+    from kshot.core.errors import KshotError
+    from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
+    from kshot.core.records import (
+        Answers,
+        Evidence,
+        Generate,
+        Generated,
+        Graded,
+        Loglik,
+        Message,
+        Option,
+        Prompt,
+        Sample,
+        Search,
+        ask,
+    )
+    from kshot.core.task import Task
+    from kshot.datasets import (
+        Dataset,
+        GenerationDataset,
+        MultipleChoiceDataset,
+        get_raw_dataset_loader,
+        load_raw_dataset_from_file,
+    )
+    from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity, Rouge
+    from kshot.retrievers import Retriever
+    from kshot.runs.runner import Result
+
 _HOMES = {
     "kshot.api": ("Preview", "evaluate", "preview", "score"),
-    "kshot.backends.search.search_engine": ("Engine", "Found"),
-    "kshot.core.corpus": ("Corpus", "Passage"),
-    "kshot.datasets": (
-        "Dataset",
-        "GenerationDataset",
-        "MultipleChoiceDataset",
-        "get_raw_dataset_loader",
-        "load_raw_dataset_from_file",
-    ),
+    "kshot.backends.search.search_engine": ("Found", "IndexSearchEngine"),
+    "kshot.core.corpus": ("Chunk", "Corpus", "Passage"),
     "kshot.core.errors": ("KshotError",),
-    "kshot.metrics": ("F1", "Accuracy", "Bleu", "Em", "GPTEval", "Metric", "PassAtK", "Perplexity", "Rouge"),
+    "kshot.core.protocols": ("Abilities", "LanguageModel", "SearchEngine"),
     "kshot.core.records": (
         "Answers",
         "Evidence",
@@ -37,19 +63,90 @@ _HOMES = {
         "Search",
         "ask",
     ),
-    "kshot.runs.runner": ("Result",),
     "kshot.core.task": ("Task",),
+    "kshot.datasets": (
+        "Dataset",
+        "GenerationDataset",
+        "MultipleChoiceDataset",
+        "get_raw_dataset_loader",
+        "load_raw_dataset_from_file",
+    ),
+    "kshot.metrics": ("F1", "Accuracy", "Bleu", "Em", "GPTEval", "Metric", "PassAtK", "Perplexity", "Rouge"),
+    "kshot.retrievers": ("Retriever",),
+    "kshot.runs.runner": ("Result",),
 }
-_PARTS = ("configs", "datasets", "lookup", "methods", "metrics", "passages", "prompts", "records", "retrievers")
+_PARTS = (
+    "configs",
+    "datasets",
+    "lookup",
+    "methods",
+    "metrics",
+    "passages",
+    "prompts",
+    "retrievers",
+    "statistics",
+)
 """Parts that people use by their own name: ``kshot.lookup.prompts(…)``."""
 
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = list(_HOME_OF)
+__all__ = [
+    "F1",
+    "Abilities",
+    "Accuracy",
+    "Answers",
+    "Bleu",
+    "Chunk",
+    "Corpus",
+    "Dataset",
+    "Em",
+    "Evidence",
+    "Found",
+    "GPTEval",
+    "Generate",
+    "Generated",
+    "GenerationDataset",
+    "Graded",
+    "IndexSearchEngine",
+    "KshotError",
+    "LanguageModel",
+    "Loglik",
+    "Message",
+    "Metric",
+    "MultipleChoiceDataset",
+    "Option",
+    "PassAtK",
+    "Passage",
+    "Perplexity",
+    "Preview",
+    "Prompt",
+    "Result",
+    "Retriever",
+    "Rouge",
+    "Sample",
+    "Search",
+    "SearchEngine",
+    "Task",
+    "ask",
+    "configs",
+    "datasets",
+    "evaluate",
+    "get_raw_dataset_loader",
+    "load_raw_dataset_from_file",
+    "lookup",
+    "methods",
+    "metrics",
+    "passages",
+    "preview",
+    "prompts",
+    "retrievers",
+    "score",
+    "statistics",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its home when it is first asked for."""
+    """Import a public name from its module when it is first used."""
     if name in _PARTS:
         return importlib.import_module(f"kshot.{name}")
     if name not in _HOME_OF:

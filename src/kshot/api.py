@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kshot.backends import names_engine, open_backend
-from kshot.backends.search.search_engine import searched
+from kshot.backends import names_engine, open_model
+from kshot.backends.adapters import as_model
+from kshot.backends.search.search_engine import corpus_fingerprint
 from kshot.core.corpus import Corpus
 from kshot.core.engine import MemoryMemo
 from kshot.core.errors import RunError, UsageError
-from kshot.core.records import Failed, Request, Response
-from kshot.core.task import Backend, Task, Waiting
+from kshot.core.protocols import Abilities, IndexStore, Model, RequestQueue, Source, Watcher
+from kshot.core.records import Failed, Hit, Ranking, Request, Response
+from kshot.core.task import Task
 from kshot.index.store import Store
 from kshot.methods.search import REWRITER
 from kshot.passages import is_passages
-from kshot.runs import Journal, RunFolder, read_spec
-from kshot.runs.folder import JOURNAL
-from kshot.runs.results import Row, Tally, spread_rows
-from kshot.runs.runner import Result, Run, Source, Watcher, searches
-from kshot.runs.task_run import start
+from kshot.runs.folder import JOURNAL, RunFolder, read_spec
+from kshot.runs.journal import Journal
+from kshot.runs.runner import Result, Run
+from kshot.runs.task_run import start_sample
 from kshot.settings import MODEL_OPTIONS, SERVER_OPTIONS, Settings, settings_from
+
+HELPER_ROLES = ("judge", REWRITER, "corpus")
+"""The roles of the models beside the evaluated one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True)
-class _Value:
+class _TaskSource(Source[Settings]):
     """A Task that was given as it is."""
 
     task: Task[Any]
@@ -46,48 +51,26 @@ class _Value:
     def label(self) -> str:
         return self.task.name
 
-    def tasks(self, settings: Settings, *_: object) -> Iterator[Task[Any]]:
+    def tasks(
+        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
+    ) -> Iterator[Task[Any]]:
+        del model, facts  # the task is made already
         limit = settings.limit
         yield self.task if limit is None else replace(self.task, samples=list(islice(self.task.samples, limit)))
 
-    def totals(self, _: Sequence[Tally]) -> Iterator[Row]:
-        return iter(())
 
+def source_of(spec: Any, settings: Settings) -> Source[Settings]:
+    """Return the source that a user named: a Task, token lookup, passages, a config file, a dataset class or its name.
 
-@dataclass(frozen=True, slots=True)
-class _Draws:
-    """The same thing for every seed of the choice of examples, and the spread that this choice alone causes."""
-
-    spec: Any
-    label: str
-
-    def tasks(self, settings: Settings, model: object = None, *_: object) -> Iterator[Task[Any]]:
-        if not settings.num_shots and not settings.shots:
-            raise UsageError("--retriever-seeds needs examples to choose", hint="Add --num-shots K.")
-        from kshot.retrievers import parse_seeds
-
-        for seed in parse_seeds(settings.retriever_seeds or ""):
-            drawn = replace(settings, seed=seed, retriever_seeds=None)
-            for task in source_of(self.spec, drawn).tasks(drawn, model):
-                labels = {**task.labels, "of": task.name, "example_seed": seed}
-                yield replace(task, name=f"{task.name}@{seed}", labels=labels)
-
-    def totals(self, tallies: Sequence[Tally]) -> Iterator[Row]:
-        return spread_rows(tallies)
-
-
-def source_of(spec: Any, settings: Settings) -> Source:
-    """Find what a user named: a Task, token lookup, passages, a config file, a dataset class or its name.
-
-    Each way in is imported when it is taken: a run of one need not wait for the others.
+    Each front end is imported when it is used: a run of one does not wait for the others.
     """
-    source: Source
+    source: Source[Settings]
     if isinstance(spec, Path):
         spec = str(spec)
     if isinstance(spec, Task):
-        source = _Value(spec)
+        source = _TaskSource(spec)
     elif isinstance(spec, str) and spec.partition(":")[0] == "lookup":
-        from kshot.lookup.suite import LookupSource
+        from kshot.lookup.source import LookupSource
 
         source = LookupSource(spec)
     elif isinstance(spec, str) and is_passages(spec):
@@ -101,10 +84,14 @@ def source_of(spec: Any, settings: Settings) -> Source:
         retriever = as_config(settings.retriever, settings.num_shots, settings.seed) if settings.retriever else None
         source = ConfigSource(spec, config_root=settings.config_root, retriever=retriever)
     else:
-        from kshot.datasets.naming import resolve
+        from kshot.datasets.source import resolve
 
         source = resolve(spec)
-    return _Draws(spec, source.label) if settings.retriever_seeds is not None else source
+    if settings.retriever_seeds is None:
+        return source
+    from kshot.studies.example_draws import ExampleDraws
+
+    return ExampleDraws(source.label, lambda drawn: source_of(spec, drawn))
 
 
 def is_config(spec: str) -> bool:
@@ -128,10 +115,9 @@ def evaluate(
     ``out``: the run folder (none: nothing is written). ``options``: those of ``kshot run``, with underscores.
     """
     settings = settings_from(options)
-    datasets = _listed(dataset)
-    sources = [source_of(spec, settings) for spec in datasets]
-    models = list(dict.fromkeys(_listed(model))) if model is not None else _models_in(sources, settings)
-    settings = _judged(settings, sources)
+    sources = [source_of(spec, settings) for spec in _listed(dataset)]
+    models = _distinct(_listed(model)) if model is not None else _models_in(sources, settings)
+    settings = _with_judge(settings, sources)
     identity = {
         "models": [spec if isinstance(spec, str) else spec.name for spec in models],
         "datasets": [source.label for source in sources],
@@ -142,49 +128,60 @@ def evaluate(
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(out, identity, reuse=reuse)) if out is not None else None
         tell = watcher.note if watcher is not None else lambda _: None
-        staff = {role: _open(spec, settings) for role, spec in _staff(settings, sources).items()}
-        for helper in staff.values():
+        helpers = {role: _open(spec, settings) for role, spec in _helpers(settings, sources).items()}
+        for helper in helpers.values():
             stack.callback(_close, helper, tell)
         store = Store(progress=watcher.step) if watcher is not None else Store()
-        run = Run(settings, folder or MemoryMemo(), folder=folder, watcher=watcher, staff=staff, store=store)
+        run = Run(settings, folder or MemoryMemo(), store=store, folder=folder, watcher=watcher, helpers=helpers)
         _check_pairs(models, sources, settings)
         return run.all(stack.enter_context(closing(_in_turn(models, settings, tell))), sources)
 
 
-def _models_in(sources: Sequence[Source], settings: Settings) -> list[Any]:
-    """The models to run when the user names none: a config's own, else those in the box that the sources need."""
-    found = [entry.spec for source in sources for entry in getattr(source, "models", ())]
-    needed = {"fts5" if searches(source, settings) else "embedded": None for source in sources}
-    return list(dict.fromkeys(found)) or list(needed)
+def _distinct(given: Sequence[Any]) -> list[str | Model]:
+    """Return the models without those named twice; objects become models."""
+    seen: list[Any] = []
+    for spec in given:
+        if not any(spec is each or (isinstance(spec, str) and spec == each) for each in seen):
+            seen.append(spec)
+    return [spec if isinstance(spec, str) else as_model(spec) for spec in seen]
 
 
-def _staff(settings: Settings, sources: Sequence[Source]) -> dict[str, str]:
-    """The backends beside the model, by role."""
-    staff = {"judge": settings.judge, REWRITER: settings.rewrite}
-    if settings.method == "rag" and any(hasattr(source, "searches") for source in sources):
-        staff["corpus"] = settings.search or "fts5"
+def _models_in(sources: Sequence[Source[Settings]], settings: Settings) -> list[str | Model]:
+    """Return the models to run when the user names none: those of a config, else built-in ones that suit."""
+    found = [spec for source in sources for spec in source.models]
+    suitable = {"fts5" if source.searches(settings) else "embedded": None for source in sources}
+    return list(dict.fromkeys(found)) or list(suitable)
+
+
+def _helpers(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[str, str]:
+    """Return the specs of the models beside the evaluated one, by role."""
+    helpers = {"judge": settings.judge, REWRITER: settings.rewrite}
+    if settings.method == "rag" and any(source.has_corpus for source in sources):
+        helpers["corpus"] = settings.search or "fts5"
     elif settings.search is not None:
-        raise UsageError("--search is the search engine of --method rag", hint="Engines to compare are given with -m.")
-    return {role: spec for role, spec in staff.items() if spec is not None}
+        raise UsageError(
+            "--search is the search engine of --method rag", hint="Name search engines to compare with -m."
+        )
+    return {role: spec for role, spec in helpers.items() if spec is not None}
 
 
-def _check_pairs(models: Sequence[Any], sources: Sequence[Source], settings: Settings) -> None:
+def _check_pairs(models: Sequence[str | Model], sources: Sequence[Source[Settings]], settings: Settings) -> None:
     """Refuse a dataset that none of the models can be put to, before anything is loaded."""
     kinds = {names_engine(spec) if isinstance(spec, str) else None for spec in models}
     for source in sources:
-        searching = searches(source, settings)
+        searching = source.searches(settings)
         if None not in kinds and searching not in kinds:
             named = ", ".join(str(spec) for spec in models)
             who = "search engines" if searching else "language models"
             raise UsageError(
                 f"{source.label} is put to {who}, and there is none among: {named}",
-                hint="Add -m fts5 (kshot list engines), or --method rag." if searching else "Add -m MODEL.",
+                hint="Add -m fts5 (kshot list search-engines), or --method rag." if searching else "Add -m MODEL.",
             )
 
 
-def _judged(settings: Settings, sources: Sequence[Source]) -> Settings:
-    """Let the judge that a config names judge, unless the user names one."""
-    judges = [entry.spec for source in sources for entry in getattr(source, "judges", [])[:1]]
+def _with_judge(settings: Settings, sources: Sequence[Source[Settings]]) -> Settings:
+    """Take the judge that a config names, unless the user names one."""
+    judges = [spec for source in sources for spec in source.judges[:1]]
     return replace(settings, judge=judges[0]) if judges and settings.judge is None else settings
 
 
@@ -195,8 +192,8 @@ def _listed(given: Any) -> list[Any]:
     return many
 
 
-def _in_turn(specs: Iterable[Any], settings: Settings, tell: Callable[[str], None]) -> Generator[Backend]:
-    """Open one at a time; what was opened here gives its memory back before the next one takes its own."""
+def _in_turn(specs: Iterable[str | Model], settings: Settings, tell: Callable[[str], None]) -> Generator[Model]:
+    """Open one model at a time; a model that was opened here is closed before the next one opens."""
     for spec in specs:
         model = _open(spec, settings)
         try:
@@ -206,25 +203,24 @@ def _in_turn(specs: Iterable[Any], settings: Settings, tell: Callable[[str], Non
                 _close(model, tell)
 
 
-def _close(model: Any, tell: Callable[[str], None]) -> None:
-    """Close a backend that can be closed; what it has answered is not lost because that fails."""
-    if callable(close := getattr(model, "close", None)):
-        try:
-            close()
-        except Exception as exc:  # noqa: BLE001 - anything may go wrong in a plug-in
-            tell(f"{model.name} could not be closed ({type(exc).__name__}: {exc})")
+def _close(model: Model, tell: Callable[[str], None]) -> None:
+    """Close a model; an error in that must not lose what the model has answered."""
+    try:
+        model.close()
+    except Exception as exc:  # noqa: BLE001 - a plug-in may raise anything
+        tell(f"{model.name} could not be closed ({type(exc).__name__}: {exc})")
 
 
-def _open(spec: Any, settings: Settings) -> Backend:
+def _open(spec: str | Model, settings: Settings) -> Model:
     if not isinstance(spec, str):
-        return spec  # type: ignore[no-any-return]
-    options = {name: getattr(settings, name) for name in (*MODEL_OPTIONS, *SERVER_OPTIONS)}
+        return spec
+    given = settings.options()
+    options = {name: given[name] for name in (*MODEL_OPTIONS, *SERVER_OPTIONS)}
     if settings.chat_template is not None:
         from kshot.prompts.chat import read_template
 
         options["chat_template"] = read_template(settings.chat_template)
-    opened: Backend = open_backend(spec, options)
-    return opened
+    return open_model(spec, options)
 
 
 # ---- preview ----
@@ -239,43 +235,51 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
     """Preview as a stream."""
     for spec in _listed(dataset):
         source = source_of(spec, settings)
-        look = getattr(source, "previews", source.tasks)
-        for task in look(settings):
+        for task in source.previews(settings):
             for text in task.notes:
                 note(text)
             for sample in task.samples:
-                asking = start(task, sample)
-                yield Preview(task.name, sample.id, tuple(next(asking)))
-                asking.close()
+                method = start_sample(task, sample)
+                yield Preview(task.name, sample.id, tuple(next(method)))
+                method.close()
 
 
 # ---- score ----
 
 
-class _Unasked:
-    """Stands for a model that is not there: whatever the journal lacks has failed."""
+class _AbsentModel:
+    """Stands for a model that is not there: every request that the journal lacks has failed."""
 
     answers = (object,)
+    abilities = Abilities()
+    notes = ()
 
     def __init__(self, name: str, fingerprint: str) -> None:
         self.name, self.fingerprint = name, fingerprint
 
-    def serve(self, waiting: Waiting) -> Iterator[tuple[Request, Response]]:
-        for request in waiting:
+    def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
+        for request in queue:
             yield request, Failed("not_asked", "the run holds no answer to this request")
 
+    def close(self) -> None:
+        """Nothing is open."""
 
-class _UnaskedEngine:
+
+class _AbsentEngine:
     """Stands for a search engine that is not there."""
 
     def __init__(self, name: str, fingerprint: str) -> None:
         self.name, self.fingerprint = name, fingerprint
 
-    def over(self, corpus: Corpus, _: object) -> _Unasked:
-        return _Unasked(self.name, searched(self.fingerprint, corpus))
+    def over(self, corpus: Corpus, store: IndexStore) -> _AbsentModel:
+        del store  # nothing is indexed
+        return _AbsentModel(self.name, corpus_fingerprint(self.fingerprint, corpus))
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
-class _Stored:
+class _StoredResponses:
     """A run's journal, read only: failures count as they stand, and nothing is added."""
 
     def __init__(self, path: Path) -> None:
@@ -292,24 +296,65 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
     """Score a run again from its journal, without its models: after a change of metrics or post-processing."""
     path = Path(run).expanduser()
     spec = read_spec(path)
-    identity, prints = spec["identity"], spec.get("fingerprints", {})
-    options = dict(spec.get("options", {}))
-    settings = settings_from(options)
-    sources = [source_of(label, settings) for label in identity["datasets"]]
+    settings = settings_from(dict(spec.get("options", {})))
+    sources = [source_of(label, settings) for label in spec["identity"]["datasets"]]
     if not (path / JOURNAL).exists():
         raise RunError("it has no journal", where=str(path))
-    roles = {label: label.partition(" ")[0] for label in prints}
-    staff = {role: _unasked(label, prints[label]) for label, role in roles.items() if role in _staff(settings, sources)}
-    models = [label for label, role in roles.items() if role not in staff]
-    with RunFolder(path, identity) as folder:
+    wanted = _helpers(settings, sources)
+    models, helpers = [], {}
+    for noted in spec.get("models", ()):
+        absent = _absent(noted["role"], noted["name"], noted["fingerprint"])
+        if noted["role"] in wanted:
+            helpers[noted["role"]] = absent
+        elif noted["role"] not in HELPER_ROLES:
+            models.append(absent)
+    with RunFolder(path, spec["identity"]) as folder:
         facts = spec.get("tasks", {})
-        again = Run(settings, _Stored(path), folder=folder, watcher=watcher, staff=staff, facts=facts)
-        return again.all((_unasked(label, prints[label]) for label in models), sources)
+        again = Run(
+            settings,
+            _StoredResponses(path),
+            store=Store(),
+            folder=folder,
+            watcher=watcher,
+            helpers=helpers,
+            facts=facts,
+        )
+        return again.all(models, sources)
 
 
-def _unasked(label: str, fingerprint: str) -> Any:
-    """Stand in for what a run's spec lists: ``NAME`` of a model, or ``ROLE NAME``."""
-    role, _, name = label.partition(" ")
-    if role in {"engine", "corpus"} and name:
-        return _UnaskedEngine(name, fingerprint)
-    return _Unasked(name if role in {"judge", REWRITER} and name else label, fingerprint)
+def _absent(role: str, name: str, fingerprint: str) -> Model:
+    """Stand in for a model that ``spec.json`` lists."""
+    return (_AbsentEngine if role in {"search_engine", "corpus"} else _AbsentModel)(name, fingerprint)
+
+
+# ---- export ----
+
+
+def export_passages(run: str | Path, out: str | Path) -> Iterator[Path]:
+    """Write a run's rankings as TREC run files, one for each system, and its benchmark as a BEIR folder with qrels."""
+    from kshot.backends.search.recorded import write_trec
+    from kshot.passages.export import export_benchmark
+    from kshot.passages.source import PassagesSource
+
+    spec = read_spec(run)
+    settings = settings_from(dict(spec.get("options", {})))
+    sources = [source_of(label, settings) for label in spec["identity"]["datasets"]]
+    found = Result([], [], Path(run).expanduser()).samples
+    facts = next(iter(spec.get("tasks", {}).values()), None)
+    passages = [source for source in sources if isinstance(source, PassagesSource)]
+    tasks = [task for source in passages for task in source.tasks(settings, None, facts)]
+    if not tasks or settings.method == "rag":
+        raise RunError("this run searched no passages", where=str(run), hint="Export a run of search engines.")
+    for task in tasks:
+        folder = Path(out).expanduser() / re.sub(r"[^A-Za-z0-9._-]+", "-", task.name)
+        yield from export_benchmark(task, folder)
+        rows = [row for row in found if row["task"] == task.name and "failed" not in row]
+        if not rows:
+            raise RunError(f"the run holds no ranking for {task.name}", where=str(run))
+        for model in dict.fromkeys(row["model"] for row in rows):
+            path = folder / f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', model)}.trec"
+            with path.open("w", encoding="utf-8") as file:
+                for row in (row for row in rows if row["model"] == model):
+                    hits = tuple(Hit(hit["id"], hit["score"]) for hit in row["response"] if "id" in hit)
+                    write_trec(file, row["id"], Ranking(hits), path.stem)
+            yield path

@@ -1,12 +1,14 @@
-"""Every option of an evaluation, once: the command line and the Python functions are both made from this class."""
+"""Every option of an evaluation: the command line and the Python functions are both made from this class."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from kshot.core.errors import UsageError
+from kshot.core.registry import Spec, read_option
 
 MODEL_OPTIONS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "batch_size", "engine_option")
 """The settings that are the model's own, for one in this process."""
@@ -29,7 +31,11 @@ def _option(default: Any, text: str, *, flags: tuple[str, ...] = (), kind: type 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """How datasets are put to models. ``identity=False`` marks what cannot change a result."""
+    """How datasets are put to models.
+
+    ``identity=False`` marks what cannot change a result. ``unset_is_no_identity`` marks options that are younger than
+    run folders of version 0.1: while they are not given, a run has the identity that it had without them.
+    """
 
     num_shots: int = _option(0, "examples in the prompt", flags=("-k",), kind=int)
     retriever: str | None = _option(None, "how examples are chosen (kshot list retrievers; default: one draw for all)")
@@ -67,6 +73,21 @@ class Settings:
         None, "k of pass@k, such as 1,10", kind=int, listed=True, group=GENERATION
     )
     cot: str | None = _option(None, "reasoning style, one that the dataset supports")
+    metric: tuple[str, ...] | None = _option(
+        None,
+        "metrics to use instead of the dataset's own, such as em,f1 (kshot list metrics; repeatable)",
+        repeat=True,
+        metavar="NAME",
+        unset_is_no_identity=True,
+        group=GENERATION,
+    )
+    cleanup: str | None = _option(
+        None,
+        "clean-up that takes the answer out of each reply (kshot list cleanups)",
+        metavar="NAME",
+        unset_is_no_identity=True,
+        group=GENERATION,
+    )
     length: tuple[int, ...] | None = _option(None, "lengths, such as 10,20,30", kind=int, listed=True, group=LOOKUP)
     variant: tuple[str, ...] | None = _option(
         None, "such as 'sep|small|simple_rule'; repeatable; 'all' for all 20", repeat=True, group=LOOKUP
@@ -162,12 +183,17 @@ class Settings:
         if self.pass_at_k and min(self.pass_at_k) < 1:
             raise UsageError("--pass-at-k must be 1 or more")
 
+    def options(self) -> dict[str, Any]:
+        """Every setting by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
     def identity(self) -> dict[str, Any]:
         """The settings a result depends on, as plain JSON values."""
         return {
             item.name: list(value) if isinstance(value := getattr(self, item.name), tuple) else value
             for item in fields(self)
             if item.metadata.get("identity", True)
+            and not (item.metadata.get("unset_is_no_identity") and getattr(self, item.name) is None)
         }
 
 
@@ -196,6 +222,23 @@ _LEAST = {
 def flag(name: str) -> str:
     """The command line's spelling of an option."""
     return "--" + name.replace("_", "-")
+
+
+def with_options(settings: Settings, spec: Spec | None) -> Settings:
+    """Return the settings of one dataset: those of the run, changed by the options of its spec."""
+    if spec is None or not spec.options:
+        return settings
+    known = {item.name: item for item in fields(Settings)}
+    changed: dict[str, Any] = {}
+    for name, text in spec.options.items():
+        if name not in known:
+            raise UsageError(
+                f"there is no option {name!r}", where=spec.text, hint=f"The options of a dataset: {', '.join(known)}."
+            )
+        item = known[name]
+        parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=item.metadata["kind"])
+        changed[name] = _read(item, read_option(parameter, text, spec.text))
+    return replace(settings, **changed)
 
 
 def settings_from(options: dict[str, Any]) -> Settings:

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from kshot.cleanups.formulas import boxed
-from kshot.cleanups.replies import CLEANUPS
+from kshot.cleanups.replies import CLEANUP_FUNCTIONS
 from kshot.configs.answers import cleaner, role_part
 from kshot.configs.corpus import AucRoc, Mcc
 from kshot.configs.evaluators import EVALUATORS, edits, evaluator
@@ -13,7 +13,7 @@ from kshot.metrics import Metric
 
 
 def clean(name, text, **more):
-    return CLEANUPS[name](text, **more)
+    return CLEANUP_FUNCTIONS[name](text, **more)
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_answers_of_another_backend_are_not_taken():
 def test_requests_go_to_the_backend_they_name():
     def job():
         (text,) = yield from ask(Generate(Prompt("q")))
-        (verdict,) = yield from ask(Generate(Prompt(text.text), to="judge"))
+        (verdict,) = yield from ask(Generate(Prompt(text.text), role="judge"))
         return verdict.text
 
     model, judge = Echo("model"), Batches(name="judge")

@@ -28,7 +28,7 @@ DIFFERENT = [
     Generate(Prompt("q"), temperature=0.5, seed=1),
     Generate(Prompt("q"), replica=1),
     Generate(Prompt("q"), stop=("\n",)),
-    Generate(Prompt("q"), to="judge"),
+    Generate(Prompt("q"), role="judge"),
     Generate(CHAT),
     Generate(Prompt(messages=(Message("assistant", "q"),))),
     Loglik(Prompt("q"), (" a",)),

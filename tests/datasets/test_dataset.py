@@ -9,7 +9,7 @@ import kshot
 from kshot import Accuracy, Em, GenerationDataset, Perplexity
 from kshot.core.errors import DataError
 from kshot.core.records import Likelihood, Scored
-from kshot.datasets.naming import compiled
+from kshot.datasets.source import compiled
 from kshot.settings import Settings
 from tests.datasets.fakes import QUESTIONS, Fake, asked, choice, from_rows, generation, prefers, says, texts, values
 

@@ -69,7 +69,7 @@ def test_a_single_rating():
     (request,), value = drive(metric.score(SAMPLE, "Because of air."), "Fine.\nRating: [[7]]")
     assert value == {"GPT-Eval": 7.0}
     assert isinstance(request, Generate)
-    assert request.to == "judge"
+    assert request.role == "judge"
     assert request.temperature == 0
     for shown in ("Why is the sky blue?", "Because of air.", "Rayleigh scattering."):
         assert shown in request.prompt.messages[1].content

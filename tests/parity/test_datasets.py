@@ -10,7 +10,7 @@ import pytest
 import kshot
 from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored
 from kshot.datasets import GenerationDataset, MultipleChoiceDataset
-from kshot.datasets.naming import compiled
+from kshot.datasets.source import compiled
 from kshot.metrics import F1, Accuracy, Em
 from kshot.settings import Settings
 

@@ -9,9 +9,9 @@ import pytest
 
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.records import Evidence, Sample
-from kshot.metrics import mean
 from kshot.metrics.ceiling import ceiling, lost
 from kshot.metrics.evidence import AnswerComponents, Judge
+from kshot.statistics import mean
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "fastbook"
 CHUNKS = {"1": 57, "2": 38, "4": 52, "8": 23, "9": 46, "10": 25, "13": 30}

@@ -127,7 +127,7 @@ def test_greedy_text_equals_a_loop_by_hand(model, size):
     for request, response in zip(requests, ask_all(backend, requests), strict=True):
         assert isinstance(response, Generated)
         assert response.usage is not None
-        found = (response.text, response.usage.completion_tokens, response.finish)
+        found = (response.text, response.usage.completion_tokens, response.stop_reason)
         assert found == reference.greedy(request.prompt.text, request.max_tokens)
 
 

@@ -158,7 +158,7 @@ def test_greedy_texts_are_those_of_hf(hf, vllm, calls):
     expected = ask_all(hf, asked)
     assert ask_all(vllm, [*asked, Loglik(Prompt("A"), (" B",))])[:-1] == expected
     assert len(calls) == 1, "texts and log-probabilities in one call"
-    assert expected[-1].finish == "length"
+    assert expected[-1].stop_reason == "length"
 
 
 def test_stop_strings_are_left_out(hf, vllm):
@@ -168,7 +168,7 @@ def test_stop_strings_are_left_out(hf, vllm):
     asked = [Generate(prompt, max_tokens=30, stop=stop) for stop in stops]
     found = ask_all(vllm, asked)
     assert found == ask_all(hf, asked)
-    assert found[0].finish == "stop"
+    assert found[0].stop_reason == "stop"
     assert found[0].text == whole.split(whole[4:6])[0]
     assert found[2] == Generated(whole, "length", Usage(found[2].usage.prompt_tokens, 30))
 

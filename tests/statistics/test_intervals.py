@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshot.core.errors import DataError
-from kshot.metrics import Accuracy, Bleu, Perplexity, interval, macro_interval, mean, paired
-from kshot.statistics.intervals import resamples, sign_test, wilson
+from kshot.metrics import Accuracy, Bleu, Perplexity
+from kshot.statistics import interval, macro_interval, mean, paired, resamples, sign_test, wilson
 
 PPL = partial(Perplexity().reduce, "PPL")
 

@@ -1,128 +1,103 @@
-"""Backends: whatever answers requests. A spec such as ``hf:PATH`` names one."""
+"""Models by spec: ``hf:PATH``, ``openai:NAME,rpm=60``, ``bm25,k1=1.2``, ``file.py:Class``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from kshot.backends.search.specs import ENGINES, engine_of, is_engine
-from kshot.core.errors import BackendError, UsageError
-from kshot.core.registry import class_in, split_plugin
-from kshot.core.task import Backend
+from kshot.backends.adapters import RenamedModel, as_model
+from kshot.backends.search.specs import SEARCH_ENGINES, engine_kind, search_engine
+from kshot.core.errors import UsageError
+from kshot.core.protocols import LanguageModel, Model
+from kshot.core.registry import Entry, Registry, Spec, construct, parse_spec
 
-Options = Mapping[str, Any]
-
-
-_OF_TRANSFORMERS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "batch_size", "chat_template")
-_OF_VLLM = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "engine_option", "chat_template")
-
-
-def _hf(path: str, options: Options) -> Backend:
-    from kshot.backends.hf.model import Transformers
-
-    if path == "embedded":
-        from kshot.backends.embedded import FOLDER
-
-        path = str(FOLDER)
-    return Transformers(path, **{name: options[name] for name in _OF_TRANSFORMERS if options.get(name) is not None})
-
-
-def _vllm(path: str, options: Options) -> Backend:
-    from kshot.backends.vllm.model import Vllm
-
-    return Vllm(path, **{name: options[name] for name in _OF_VLLM if options.get(name) is not None})
-
-
-def _embedded(rest: str, options: Options) -> Backend:
-    from kshot.backends.embedded import Embedded
-
-    if rest:
-        raise UsageError(f"there is one embedded model, so nothing can follow its name: {rest!r}")
-    return Embedded(batch_size=options.get("batch_size") or 16)
-
-
-def _replay(path: str, options: Options) -> Any:  # noqa: ARG001 - a recording has no options
-    from kshot.backends.replay import Replay
-    from kshot.backends.search.recorded import Recorded, is_recorded_run
-
-    return Recorded(path) if is_recorded_run(path) else Replay(path)
-
-
-def _openai(spec: str, options: Options) -> Backend:
-    from kshot.backends.server.openai import OpenAI
-
-    return OpenAI(spec, options)
-
-
-def _anthropic(spec: str, options: Options) -> Backend:
-    from kshot.backends.server.anthropic import Anthropic
-
-    return Anthropic(spec, options)
+MODELS = Registry(
+    "models",
+    "language model",
+    [
+        Entry(
+            "embedded",
+            "kshot.backends.embedded:Embedded",
+            "built in: small, trained on token lookup, no torch needed",
+        ),
+        Entry(
+            "hf",
+            "kshot.backends.hf.model:Transformers",
+            "a Hugging Face model, run by transformers (extra: hf)",
+            "hf:PATH_OR_ID",
+        ),
+        Entry(
+            "vllm",
+            "kshot.backends.vllm.model:Vllm",
+            "a Hugging Face model, run by vLLM in this process (extra: vllm)",
+            "vllm:PATH_OR_ID",
+        ),
+        Entry(
+            "openai",
+            "kshot.backends.server.openai:OpenAI",
+            "a model behind an OpenAI-compatible server, at --base-url or OpenAI's own (extra: api)",
+            "openai:MODEL",
+        ),
+        Entry(
+            "anthropic",
+            "kshot.backends.server.anthropic:Anthropic",
+            "a model behind Anthropic's API (extra: api)",
+            "anthropic:MODEL",
+        ),
+        Entry(
+            "replay",
+            "kshot.backends.replay:open_recording",
+            "recorded answers: another run's folder or journal, JSONL with prompt and response, or a TREC run",
+            "replay:FILE",
+        ),
+    ],
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of backend: how its spec is written, what it is, and how it is opened."""
-
-    spec: str
-    text: str
-    open: Callable[[str, Options], Any]
-
-
-KINDS: dict[str, Kind] = {
-    "embedded": Kind("embedded", "the model in the box: small, trained on token lookup, no torch needed", _embedded),
-    "hf": Kind("hf:PATH_OR_ID", "a Hugging Face model, run by transformers (extra: hf)", _hf),
-    "vllm": Kind("vllm:PATH_OR_ID", "a Hugging Face model, run by vLLM in this process (extra: vllm)", _vllm),
-    "openai": Kind(
-        "openai:MODEL",
-        "a model behind an OpenAI-compatible server, at --base-url or OpenAI's own (extra: api)",
-        _openai,
-    ),
-    "anthropic": Kind("anthropic:MODEL", "a model behind Anthropic's API (extra: api)", _anthropic),
-    "replay": Kind(
-        "replay:FILE",
-        "recorded answers: another run's folder or journal, JSONL with prompt and response, or a TREC run",
-        _replay,
-    ),
-}
+def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
+    """Open the language model or search engine that a spec names; ``options`` are handed on to whatever takes them."""
+    spec = parse_spec(text)
+    if spec.file is not None:
+        return _plugged_in(spec, options or {})
+    entry = MODELS.find(spec.name)
+    if entry is None and engine_kind(text) is not None:
+        return search_engine(text, options)
+    if entry is None or (":" in entry.written) != bool(spec.argument):
+        raise _unknown(spec)
+    args = [spec.argument] if spec.argument else []
+    model = as_model(construct(entry.load(), spec, *args, **(options or {})), text)
+    if spec.options and isinstance(model, LanguageModel):
+        return RenamedModel(model, f"{model.name}{spec.option_text}")
+    return model
 
 
-def open_backend(spec: str, options: Options | None = None) -> Any:
-    """Open the backend or search engine a spec names; ``file.py:Class`` makes one of the user's own."""
-    plugin = split_plugin(spec)
-    if plugin is not None:
-        return _own(class_in(*plugin, None), spec)
-    kind, _, rest = spec.partition(":")
-    if kind not in KINDS and is_engine(spec):
-        return engine_of(spec, options)
-    if kind not in KINDS or (kind != "embedded" and not rest):
-        known = ", ".join(dict.fromkeys([*(k.spec for k in KINDS.values()), *(e.spec for e in ENGINES.values())]))
-        raise UsageError(f"there is no model {spec!r}", hint=f"Write one of: {known}, or path/to/file.py:Class.")
-    return KINDS[kind].open(rest, options or {})
+def _plugged_in(spec: Spec, options: Mapping[str, Any]) -> Model:
+    found, rest = MODELS.load(spec)
+    if not isinstance(found, type):  # a function is a model itself
+        return as_model(found, spec.text)
+    args = [rest] if rest else []
+    try:
+        made = construct(found, spec, *args, **options)
+    except TypeError as exc:
+        raise UsageError(f"it cannot be made with these options: {exc}", where=spec.text) from exc
+    return as_model(made, spec.text)
 
 
-def names_engine(spec: str) -> bool | None:
+def _unknown(spec: Spec) -> UsageError:
+    written = [entry.written for entry in (*MODELS.entries(), *SEARCH_ENGINES.entries())]
+    known = ", ".join(dict.fromkeys(written))
+    return UsageError(f"there is no model {spec.text!r}", hint=f"Write one of: {known}, or path/to/file.py:Class.")
+
+
+def names_engine(text: str) -> bool | None:
     """Whether a spec names a search engine, as far as can be told without opening it."""
-    if split_plugin(spec) is not None:
+    spec = parse_spec(text)
+    if spec.file is not None:
         return None
-    kind, _, rest = spec.partition(":")
-    if kind == "replay":
+    if spec.name == "replay":
         from kshot.backends.search.recorded import is_recorded_run
 
-        return True if is_recorded_run(rest) else None  # a journal may hold searches too
-    if kind in KINDS:
+        return True if is_recorded_run(spec.argument) else None  # a journal may hold searches too
+    if MODELS.find(spec.name) is not None:
         return False
-    return True if is_engine(spec) else None
-
-
-def _own(cls: type, spec: str) -> Any:
-    try:
-        made = cls()
-    except TypeError as exc:
-        raise BackendError(f"it cannot be made without arguments: {exc}", where=spec) from exc
-    needed = ("name", "fingerprint", *(("over",) if hasattr(made, "over") else ("answers", "serve")))
-    missing = [name for name in needed if getattr(made, name, None) is None]
-    if missing:
-        raise BackendError(f"it is no backend: it has no {', '.join(missing)}", where=spec)
-    return made
+    return True if engine_kind(text) is not None else None

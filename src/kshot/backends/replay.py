@@ -1,4 +1,4 @@
-"""Recorded answers as a backend: another run's journal, or JSON lines with ``prompt`` and ``response``."""
+"""Recorded answers as a model: another run's journal, or JSON lines with ``prompt`` and ``response``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from kshot.core.errors import BackendError
 from kshot.core.offsets import Offsets, address
+from kshot.core.protocols import Abilities, Model, RequestQueue
 from kshot.core.records import (
     Failed,
     Generate,
@@ -23,7 +24,13 @@ from kshot.core.records import (
     digest,
     response_from_json,
 )
-from kshot.core.task import Waiting
+
+
+def open_recording(path: str) -> Model:
+    """Open ``replay:FILE``: a search engine for recorded rankings, else a language model."""
+    from kshot.backends.search.recorded import RecordedEngine, is_recorded_run
+
+    return RecordedEngine(path) if is_recorded_run(path) else Replay(path)
 
 
 class Replay:
@@ -31,6 +38,8 @@ class Replay:
 
     A prompt recorded several times answers that many replicas; what it does not hold is a ``Failed``.
     """
+
+    notes = ()
 
     def __init__(self, path: str | Path) -> None:
         """Index the file (or the ``journal.jsonl`` of a run folder)."""
@@ -59,9 +68,18 @@ class Replay:
         """A journal may hold anything; prompts with responses hold generations."""
         return (Generate, Loglik, Search) if self._journal else (Generate,)
 
-    def serve(self, waiting: Waiting) -> Iterator[tuple[Request, Response]]:
+    @property
+    def abilities(self) -> Abilities:
+        """It can say which file it replays."""
+        return Abilities(recording=self._path)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
         """Look every request up."""
-        for request in waiting:
+        for request in queue:
             yield request, self._find(request)
 
     def _parsed(self, line: bytes, number: int) -> dict[str, Any]:

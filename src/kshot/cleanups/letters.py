@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-UNANSWERED = -1
-"""The answer of a sample whose reply names no option: counted wrong, and reported."""
+from kshot.core.records import UNANSWERED
 
 
 def letter(index: int) -> str:

@@ -43,7 +43,7 @@ def general_eval_wrapper_postprocess(text: str, postprocess: Any = None, **kwarg
     said = held if isinstance(held, str) else str(held)
     if not postprocess:
         return said
-    function = CLEANUPS[postprocess] if isinstance(postprocess, str) else postprocess
+    function = CLEANUP_FUNCTIONS[postprocess] if isinstance(postprocess, str) else postprocess
     return str(function(said, **kwargs))
 
 
@@ -207,7 +207,7 @@ _OWN: tuple[Callable[..., Any], ...] = (
     *(gsm8k_postprocess, gsm8k_dataset_postprocess, math_postprocess, math_postprocess_v2, humaneval_postprocess),
     normalize_final_answer,
 )
-CLEANUPS: dict[str, Callable[..., Any]] = {function.__name__: function for function in _OWN} | {
+CLEANUP_FUNCTIONS: dict[str, Callable[..., Any]] = {function.__name__: function for function in _OWN} | {
     "general": general_postprocess,
     "general_cn": general_cn_postprocess,
     "general_eval_wrapper": general_eval_wrapper_postprocess,

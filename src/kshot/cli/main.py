@@ -61,7 +61,7 @@ def _guarded(parsed: argparse.Namespace) -> int:
         print("kshot: a class of yours called sys.exit; nothing was evaluated to its end", file=sys.stderr)
         return WRONG
     except KeyboardInterrupt:
-        print("\nkshot: interrupted; the same command goes on from here", file=sys.stderr)
+        print("\nkshot: interrupted; the same command continues from here", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -129,10 +129,10 @@ def _print(result: Result) -> None:
     from kshot.cli.screen import Screen
     from kshot.report import findings, grids, results_table, spending, systems_tables, verdicts
 
-    console = Screen(soft_wrap=False, emoji=False)  # openai:m: is a model, not a picture
-    looked_up = [row for row in result.results if "lookup" in row]
-    searched = [row for row in result.results if "benchmark" in row]
-    others = [row for row in result.results if "lookup" not in row and "benchmark" not in row]
+    console = Screen(soft_wrap=False, emoji=False)  # openai:m: is a model, not an emoji
+    looked_up = [row for row in result.results if row.get("kind") == "lookup"]
+    searched = [row for row in result.results if row.get("kind") == "passages"]
+    others = [row for row in result.results if "kind" not in row]
     tables = (*grids(looked_up), *systems_tables(searched), *([results_table(others)] if others else []))
     for table in tables:
         console.print(table)
@@ -185,50 +185,32 @@ def _list(parsed: argparse.Namespace) -> int:
     entries = _entries(parsed.what)
     if parsed.json:
         print(json.dumps(entries, ensure_ascii=False, indent=2))
-    else:
-        width = max((len(entry["name"]) for entry in entries), default=0)
-        for entry in entries:
-            print(f"{entry['name']:<{width}}  {entry['text']}".rstrip())
+        return OK
+    width = max((len(entry["name"]) for entry in entries), default=0)
+    packages = any(entry["from"] != "kshot" for entry in entries)
+    for entry in entries:
+        origin = f"  [{entry['from']}]" if packages else ""
+        print(f"{entry['name']:<{width}}  {entry['text']}{origin}".rstrip())
     return OK
 
 
-def _entries(what: str) -> list[dict[str, str]]:
-    match what:
-        case "datasets":
-            from kshot.datasets.naming import catalogue_names, from_catalogue
+def _entries(kind: str) -> list[dict[str, str]]:
+    """Return what ``kshot list`` shows: the spec, one line of text, and the package that it comes from."""
+    import importlib
 
-            found = [{"name": n, "text": _first_line(from_catalogue(n))} for n in catalogue_names()]
-            from kshot.passages import NAMES
+    from kshot.cli.options import KINDS
+    from kshot.core.registry import Registry, described
 
-            return [
-                {"name": "lookup", "text": "Token lookup: which character stands beside the query? Six tasks."},
-                *({"name": name, "text": text} for name, text in NAMES.items()),
-                *found,
-            ]
-        case "metrics":
-            from kshot.metrics import describe
+    module, _, name = KINDS[kind].partition(":")
+    registry: Registry = getattr(importlib.import_module(module), name)
+    entries = [described(entry) for entry in registry.entries()]
+    found = [{"name": entry.written, "text": entry.text, "from": entry.origin} for entry in entries]
+    if kind != "datasets":
+        return found
+    from kshot.passages import NAMES
 
-            return [{"name": name, "text": text} for name, text in describe().items()]
-        case "retrievers":
-            from kshot.retrievers import RETRIEVERS
-
-            return [{"name": name, "text": text} for name, text in RETRIEVERS.items()]
-        case "chunkers":
-            from kshot.passages.chunkers import CHUNKERS
-
-            return [{"name": name, "text": text} for name, text in CHUNKERS.items()]
-        case "engines":
-            from kshot.backends.search.specs import ENGINES
-
-            return [{"name": entry.spec, "text": entry.text} for entry in ENGINES.values()]
-        case _:
-            from kshot.backends import KINDS
-
-            return [{"name": kind.spec, "text": kind.text} for kind in KINDS.values()]
-
-
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().split("\n", 1)[0]
+    whole = {"lookup": "Token lookup: which character stands beside the query? Six tasks.", **NAMES}
+    return [*({"name": name, "text": text, "from": "kshot"} for name, text in whole.items()), *found]
 
 
 def _default_folder(models: Sequence[str], datasets: Sequence[str], options: dict[str, Any]) -> str:

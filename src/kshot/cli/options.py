@@ -23,6 +23,17 @@ _EXAMPLES = """examples:
 """
 
 
+KINDS = {
+    "datasets": "kshot.datasets.source:DATASETS",
+    "retrievers": "kshot.retrievers.making:RETRIEVERS",
+    "models": "kshot.backends:MODELS",
+    "search-engines": "kshot.backends.search.specs:SEARCH_ENGINES",
+    "metrics": "kshot.metrics:METRICS",
+    "chunkers": "kshot.passages.chunkers:CHUNKERS",
+    "cleanups": "kshot.cleanups:CLEANUPS",
+}
+"""What ``kshot list`` can show, and the registry of each."""
+
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 
 
@@ -47,9 +58,8 @@ def parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_preview(commands)
 
-    kinds = ("datasets", "metrics", "retrievers", "backends", "engines", "chunkers")
-    shown = commands.add_parser("list", help=f"what there is: {', '.join(kinds)}")
-    shown.add_argument("what", choices=kinds)
+    shown = commands.add_parser("list", help=f"show what can be named: {', '.join(KINDS)}")
+    shown.add_argument("what", choices=tuple(KINDS), metavar="KIND", help=", ".join(KINDS))
     shown.add_argument("--json", action="store_true", help="print JSON")
 
     _add_lookup(commands)

@@ -58,7 +58,7 @@ def _plain(request: Request) -> dict[str, Any]:
         case Loglik(_, continuations):
             body["continuations"] = list(continuations)
         case Generate():
-            names = [name for name in request.__slots__ if name not in {"prompt", "to"}]
+            names = [name for name in request.__slots__ if name not in {"prompt", "role"}]
             body |= {name: getattr(request, name) for name in names if getattr(request, name) is not None}
         case Search():
             body |= {"k": request.k, "where": dict(request.where)}

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from kshot.core.engine import Outcome
-    from kshot.core.records import Sample
+    from kshot.core.records import Outcome, Sample
 
 
 _COUNTS = 50

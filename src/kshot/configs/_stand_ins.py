@@ -6,7 +6,7 @@ import copy
 from collections import OrderedDict
 from typing import Any, Protocol
 
-from kshot.cleanups.replies import CLEANUPS
+from kshot.cleanups.replies import CLEANUP_FUNCTIONS
 
 HOMES = ("ais_bench", "opencompass")
 NAMED = (*HOMES, "mmengine", "kshot")
@@ -108,7 +108,7 @@ class Name:
         last = self._called.rpartition(".")[2]
         if last == "register_module":
             return self._interpreter.registering(*args, **kwargs)
-        known = CLEANUPS.get(last)
+        known = CLEANUP_FUNCTIONS.get(last)
         if known is None:
             raise NotHere(f"{self._called} (imported at {self._at}) is called, and kshot has no equivalent of it here")
         return known(*args, **kwargs)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kshot.cleanups.replies import CLEANUPS
+from kshot.cleanups.replies import CLEANUP_FUNCTIONS
 from kshot.configs.names import Own, short, unknown
 from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value
@@ -22,9 +22,9 @@ def cleaner(config: Any, where: str, registered: Mapping[str, Any]) -> Cleaner:
     kind = body.pop("type", None)
     function: Any = kind if isinstance(kind, Own) or (callable(kind) and not isinstance(kind, str)) else None
     if function is None:
-        function = registered.get(str(kind)) or CLEANUPS.get(short(kind))
+        function = registered.get(str(kind)) or CLEANUP_FUNCTIONS.get(short(kind))
     if function is None:
-        unknown("clean-up", kind, where, lambda: CLEANUPS)
+        unknown("clean-up", kind, where, lambda: CLEANUP_FUNCTIONS)
 
     def clean(text: Any) -> Any:
         try:

@@ -9,13 +9,13 @@ from typing import Any
 from kshot.configs.entry import Entry
 from kshot.configs.rendering import Kind, Rendered
 from kshot.core.errors import DataError
-from kshot.core.records import Asking, Generate, Message, Prompt, Sample, ask
-from kshot.methods.choose import weigh
+from kshot.core.records import Generate, Message, Prompt, RequestGenerator, Sample, ask
+from kshot.methods.likelihood import likelihoods
 from kshot.settings import Settings
 
 DEFAULT_TOKENS = 512
 _KWARGS = ("temperature", "top_p", "top_k", "repetition_penalty", "no_repeat_ngram_size")
-Method = Callable[[Sample, Any], Asking]
+Method = Callable[[Sample, Any], RequestGenerator]
 Extract = Callable[[Sample, Any], Any]
 
 
@@ -59,8 +59,8 @@ def as_prompt(shown: Any, system: str | None = None) -> Prompt:
 def perplexity(labels: Sequence[Any], extra: int) -> Method:
     """Choose the label whose whole prompt has the least loss per token scored (plus ``extra``); the first on a tie."""
 
-    def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> Asking:  # noqa: ARG001 - a method sees it
-        pairs = yield from weigh(shown)
+    def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - a method sees it
+        pairs = yield from likelihoods(shown)
         losses = [nll / (tokens + extra) for nll, tokens in pairs]
         return labels[losses.index(min(losses))]
 
@@ -83,8 +83,8 @@ def scored_prompt(shown: Any, system: str | None, where: str) -> tuple[Prompt, s
 def likelihood(labels: Sequence[Any]) -> Method:
     """Choose the label whose answer, after the separator, is the most probable; the first on a tie."""
 
-    def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> Asking:  # noqa: ARG001 - a method sees it
-        pairs = yield from weigh(shown)
+    def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - a method sees it
+        pairs = yield from likelihoods(shown)
         losses = [nll for nll, _ in pairs]
         return labels[losses.index(min(losses))]
 
@@ -118,10 +118,10 @@ def options_of(entry: Entry, row: Mapping[str, Any]) -> list[str]:
 def probabilities(entry: Entry, *, chances: bool) -> Method:
     """Weigh the row's options after the prompt: their probabilities among each other, or the best one."""
 
-    def method(sample: Sample, prompt: Prompt) -> Asking:
+    def method(sample: Sample, prompt: Prompt) -> RequestGenerator:
         options = options_of(entry, sample.fields)
         lead = "" if prompt.messages or prompt.text[-1:].isspace() else " "
-        pairs = yield from weigh([(prompt, lead + option) for option in options])
+        pairs = yield from likelihoods([(prompt, lead + option) for option in options])
         logs = [-nll for nll, _ in pairs]
         if not chances:
             return options[logs.index(max(logs))]
@@ -134,7 +134,7 @@ def probabilities(entry: Entry, *, chances: bool) -> Method:
 def conversation(rendered: Rendered, extract: Extract, options: Mapping[str, Any], kind: Kind, meta: Any) -> Method:
     """Ask turn after turn, each prompt made with the replies so far; the answer is all replies."""
 
-    def method(sample: Sample, shown: tuple[int, str | None]) -> Asking:
+    def method(sample: Sample, shown: tuple[int, str | None]) -> RequestGenerator:
         index, system = shown
         replies: list[str] = []
         for turn in range(rendered.turn_count(index)):

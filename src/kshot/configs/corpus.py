@@ -8,9 +8,8 @@ from typing import Any
 
 from kshot.configs.names import Own
 from kshot.core.errors import DataError
-from kshot.core.records import Sample, Value
+from kshot.core.records import Sample, Value, reference
 from kshot.metrics import Metric
-from kshot.metrics.metric import reference
 
 Pair = tuple[Any, Any, Mapping[str, Any]]
 NO_FIGURE = -1e300

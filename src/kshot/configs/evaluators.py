@@ -12,9 +12,9 @@ from kshot.configs.corpus import AucRoc, Mcc, OwnEvaluator
 from kshot.configs.judging import Judge
 from kshot.configs.names import Own, short, unknown
 from kshot.core.errors import DataError
-from kshot.core.records import Sample, Value
+from kshot.core.records import Sample, Value, reference
 from kshot.metrics import Metric, PassAtK, Rouge
-from kshot.metrics.metric import mean, reference
+from kshot.statistics.resampling import mean
 
 RIGHT, WRONG = 100.0, 0.0
 

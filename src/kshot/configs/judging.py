@@ -10,10 +10,9 @@ from kshot.configs.names import Own, short
 from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
 from kshot.core.errors import DataError
-from kshot.core.records import AskFailed, Asking, Failed, Generate, Message, Prompt, Sample, ask
+from kshot.core.records import AskFailed, Failed, Generate, Message, Prompt, RequestGenerator, Sample, ask, reference
 from kshot.metrics import Metric
 from kshot.metrics.judge import parse_rating
-from kshot.metrics.metric import reference
 
 _GRADES = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}
 _LETTER = re.compile(r"(?<![A-Za-z])(A|B|C|CORRECT|INCORRECT)(?![A-Za-z])")
@@ -46,7 +45,7 @@ class Judge(Metric):
         """Show the name alone."""
         return f"Judge({self.name!r})"
 
-    def score(self, sample: Sample, answer: Any) -> Asking:
+    def score(self, sample: Sample, answer: Any) -> RequestGenerator:
         """Ask the judge about one answer."""
         truth = None if sample.target is None else reference(sample.target)
         said = (
@@ -58,7 +57,7 @@ class Judge(Metric):
         )
         said = self._cleaned(said)
         row = {**sample.fields, "prediction": said, "reference": truth, "obj_gold": truth}
-        (reply,) = yield from ask(Generate(self._prompt(row), max_tokens=self.max_tokens, to="judge"))
+        (reply,) = yield from ask(Generate(self._prompt(row), max_tokens=self.max_tokens, role="judge"))
         return {self.name: self._verdict(reply.text, said, truth)}
 
     def _cleaned(self, said: str) -> str:

@@ -16,12 +16,12 @@ from kshot.prompts.templates import (
     RawPromptTemplate,
 )
 
-Asking: TypeAlias = Literal["gen", "ppl", "multiturn"]
+Inference: TypeAlias = Literal["gen", "ppl", "multiturn"]
 
 TEMPLATES: Mapping[str, type[PromptTemplate]] = {
     cls.__name__: cls for cls in (PromptTemplate, RawPromptTemplate, MultiTurnPromptTemplate, MMPromptTemplate)
 }
-MODES: Mapping[str, Asking] = {
+MODES: Mapping[str, Inference] = {
     "PPLInferencer": "ppl",
     "LLInferencer": "ppl",
     "MultiTurnGenInferencer": "multiturn",
@@ -57,7 +57,7 @@ class Plan:
 
     shows: PromptTemplate | None
     renders: PromptTemplate | None  # None: the one input column is the conversation
-    mode: Asking
+    mode: Inference
     labels_from: PromptTemplate | None = None
     labels: tuple[Any, ...] | None = None
     separator: str = "\n"

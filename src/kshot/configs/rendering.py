@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from kshot.configs.planning import Asking, Plan, label_list, located, make_plan
+from kshot.configs.planning import Inference, Plan, label_list, located, make_plan
 from kshot.configs.rows import Rows, Splits, read_rows
 from kshot.core.errors import DataError
 from kshot.prompts.dialogue import Filled, Messages, Mode, PromptList, chat_messages, with_meta
@@ -71,7 +71,7 @@ class Rendered:
     def __init__(self, rows: Rows, ids: Sequence[Sequence[int]], plan: Plan, *, strict: bool) -> None:
         """Find the labels; prompts are made on demand."""
         self.rows, self.ids, self.plan, self.strict = rows, ids, plan, strict
-        self.mode: Asking = plan.mode
+        self.mode: Inference = plan.mode
         self.labels = label_list(plan, rows, strict=strict) if plan.mode == "ppl" else None
         self._last: tuple[tuple[int, ...], bool, str | PromptList] | None = None
 

@@ -13,14 +13,16 @@ from kshot.configs.loader import Config, load
 from kshot.configs.models import ModelEntry
 from kshot.configs.tasks import Compiled
 from kshot.core.errors import DataError
-from kshot.core.task import Task
-from kshot.runs.results import Row, Tally, macro_rows
+from kshot.core.protocols import LanguageModel, Model, Source
+from kshot.core.records import ResultRow
+from kshot.core.task import Task, TaskResult
 from kshot.settings import Settings
+from kshot.statistics.averages import macro_rows
 
 _NO_DATASETS = "A config lists them in a variable that ends in 'datasets'; a dataset class is named FILE.py:Class."
 
 
-class ConfigSource:
+class ConfigSource(Source[Settings]):
     """The datasets of a config file, as Tasks.
 
     ``data``: rows by an entry's abbr, name or loader (a file, or a folder with a file a split). ``retriever`` replaces
@@ -50,14 +52,24 @@ class ConfigSource:
         """The config, run."""
         return load(self.path, self._root)
 
+    @property
+    def models(self) -> list[str]:
+        """The models that the config lists, as ``-m`` would name them."""
+        return [entry.spec for entry in self.model_entries]
+
+    @property
+    def judges(self) -> list[str]:
+        """The judges that the config names, as ``--judge`` would name them."""
+        return [entry.spec for entry in self._judge_entries]
+
     @cached_property
-    def models(self) -> list[ModelEntry]:
+    def model_entries(self) -> list[ModelEntry]:
         """The models that the config lists."""
         return [ModelEntry(body, str(self.path)) for body in self.config.models]
 
     @cached_property
-    def judges(self) -> list[ModelEntry]:
-        """The models that the config would have judge: ``judge_models``, and the ``judge_cfg`` of its evaluators."""
+    def _judge_entries(self) -> list[ModelEntry]:
+        """The judges of the config: ``judge_models``, and the ``judge_cfg`` of its evaluators."""
         held = [each.eval_cfg.get("evaluator") for each in self.entries]
         written = [each.get("judge_cfg") for each in held if isinstance(each, Mapping)]
         found = [*self.config.judge_models, *(each for each in written if isinstance(each, Mapping) and each)]
@@ -77,20 +89,20 @@ class ConfigSource:
         return found
 
     def tasks(
-        self, settings: Settings, model: object = None, facts: Mapping[str, Any] | None = None
+        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """One Task per entry."""
         del facts  # examples are chosen without a model
         return self._tasks(settings, model, scored=True)
 
-    def previews(self, settings: Settings, model: object = None) -> Iterator[Task[Any]]:
-        """The same to look at: evaluators and clean-ups that kshot lacks are no hindrance."""
-        return self._tasks(settings, model, scored=False)
+    def previews(self, settings: Settings) -> Iterator[Task[Any]]:
+        """One Task per entry to look at; kshot need not have its evaluators and clean-ups."""
+        return self._tasks(settings, None, scored=False)
 
-    def _tasks(self, settings: Settings, model: object, *, scored: bool) -> Iterator[Task[Any]]:
+    def _tasks(self, settings: Settings, model: Model | None, *, scored: bool) -> Iterator[Task[Any]]:
         data = {**_given(settings.data), **self._data}
-        name = str(getattr(model, "name", ""))
-        cfg = next((each.body for each in self.models if each.is_called(name)), None)
+        name = "" if model is None else model.name
+        cfg = next((each.body for each in self.model_entries if each.is_called(name)), None)
         seen: dict[str, int] = {}
         for entry in self.entries:
             rows: Any = splits_of(entry, data, settings.dataset_path)
@@ -100,16 +112,16 @@ class ConfigSource:
                 settings,
                 model_cfg=cfg,
                 retriever=self._retriever,
-                count=getattr(model, "count_tokens", None),
+                count=model.abilities.count_tokens if isinstance(model, LanguageModel) else None,
             ).task(scored=scored)
             seen[task.name] = seen.get(task.name, 0) + 1
             if seen[task.name] > 1:
                 raise DataError(f"two entries are called {task.name!r}", where=str(self.path), hint="Change an abbr.")
             yield task
 
-    def totals(self, tallies: Sequence[Tally]) -> Iterator[Row]:
+    def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
         """Averages over the entries of a variable, where it has several and all were run."""
-        ran = {tally.task.name: tally for tally in tallies}
+        ran = {result.task.name: result for result in results}
         for variable, entries in self.config.datasets.items():
             names = [each.abbr for each in entries]
             same = {tuple(name for name, _ in ran[n].named()) for n in names if n in ran}

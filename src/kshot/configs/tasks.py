@@ -23,8 +23,9 @@ from kshot.configs.evaluators import evaluator
 from kshot.configs.names import Own
 from kshot.configs.rendering import Kind, Rendered
 from kshot.core.errors import DataError
+from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
-from kshot.core.task import Scorer, Task
+from kshot.core.task import Task
 from kshot.methods import generate, repeat
 from kshot.metrics import Metric, PassAtK
 from kshot.settings import Settings

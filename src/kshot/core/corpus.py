@@ -1,4 +1,4 @@
-"""Passages, and the corpus of them that a search engine finds among."""
+"""Passages, and the corpus that a search engine searches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from kshot.core.errors import DataError, UsageError
 
@@ -16,7 +17,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of text that can be found; filters look at ``fields``, ``tokens`` is its length (0: not counted)."""
+    """A piece of text that can be found. Filters look at ``fields``; ``tokens`` is its length (0: not counted)."""
 
     id: str
     text: str
@@ -24,10 +25,23 @@ class Passage:
     tokens: int = 0
 
 
+class Chunk(NamedTuple):
+    """A piece of a text, without white space at its ends.
+
+    ``start`` is its position in the text (``None``: the text does not hold it letter by letter), ``tokens`` its length
+    by the chunker's tokenizer, ``section`` the headings above it.
+    """
+
+    text: str
+    start: int | None
+    tokens: int
+    section: tuple[str, ...] = ()
+
+
 class Corpus:
     """Passages in a fixed order, by position and by id.
 
-    ``topics`` are the ids of the questions that are put to it, in their file's order: recorded runs are kept by them.
+    ``topics`` are the ids of the questions, in the order of their file: recorded runs are looked up by them.
     """
 
     def __init__(self, passages: Iterable[Passage], *, topics: Iterable[str] = ()) -> None:
@@ -36,8 +50,7 @@ class Corpus:
         self.topics = tuple(topics)
         self._positions = {passage.id: position for position, passage in enumerate(self.passages)}
         if len(self._positions) < len(self.passages):
-            seen: set[str] = set()
-            twice = next(p.id for p in self.passages if p.id in seen or seen.add(p.id))  # type: ignore[func-returns-value]
+            twice = next(p.id for at, p in enumerate(self.passages) if self._positions[p.id] != at)
             raise DataError(f"two passages have the id {twice!r}", hint="Make the ids unique.")
         self._among: dict[Where, tuple[int, ...]] = {}
 
@@ -54,11 +67,11 @@ class Corpus:
         return self.passages[self._positions[passage_id]]
 
     def position(self, passage_id: str) -> int:
-        """Where a passage stands."""
+        """Return the position of a passage."""
         return self._positions[passage_id]
 
     def among(self, where: Where) -> tuple[int, ...] | None:
-        """Positions of the passages whose fields have these values, ascending; ``None`` if there is no condition."""
+        """Return the ascending positions of passages whose fields have these values; ``None`` without a condition."""
         if not where:
             return None
         if where not in self._among:
@@ -83,7 +96,7 @@ class Corpus:
 
 
 def _written(passage: Passage) -> str:
-    """All of a passage, each part after its length, so that no two passages are written alike."""
+    """Write all of a passage, with the length of each part, so that no two passages are written alike."""
     parts = [part for pair in sorted(passage.fields.items()) for part in pair]
     lengths = " ".join(map(str, (len(passage.id), len(passage.text), *map(len, parts))))
     return f"{lengths}\n{passage.id}{passage.text}{''.join(parts)}"

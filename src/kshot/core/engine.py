@@ -1,7 +1,7 @@
 """The engine drives methods: a bounded window of live samples, equal requests asked once, answers kept before use.
 
-It is one loop in one thread. A backend pulls from its queue and yields answers in any order; each answer is stored, the
-methods that wait for it go on, and what they ask next joins the queue the backend is still pulling from.
+It is one loop in one thread. A backend pulls from its queue and yields answers in any order. The engine stores each
+answer and resumes the methods that wait for it; what they ask next joins the queue that the backend still pulls from.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from kshot.core.errors import BackendError
-from kshot.core.records import AskFailed, Asking, Failed, Request, Response, digest, key
-from kshot.core.task import Backend
-from kshot.core.validation import served, sound
+from kshot.core.protocols import Backend
+from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response, digest, key
+from kshot.core.validation import checked_response, responses_of
 
 T = TypeVar("T")
 
-WINDOW = 1024
-"""Samples being asked at one time; with it memory is bounded, whatever the size of the dataset."""
+WINDOW_SAMPLES = 1024
+"""Samples being asked at one time; this bounds memory, whatever the size of the dataset."""
 
-_SELDOM = 20_000
-"""Objects made between two looks of the garbage collector."""
-
-_BACKLOG = 16
+BACKLOG_WINDOWS = 16
 """Finished samples may wait for a slower one before them, up to this many windows."""
+
+_GC_THRESHOLD_OBJECTS = 20_000
+"""Objects made between two runs of the garbage collector."""
 
 
 class Memo(Protocol):
@@ -58,36 +58,24 @@ class MemoryMemo:
             self._held[key] = response
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
-    """What became of one job: its answer (or ``Failed``) and every request with its response."""
-
-    item: T
-    answer: Any
-    exchanges: tuple[tuple[Request, Response], ...]
-
-    @property
-    def failed(self) -> bool:
-        """Whether there is no answer."""
-        return isinstance(self.answer, Failed)
-
-
 @dataclass(slots=True)
-class _Live(Generic[T]):
+class _LiveSample(Generic[T]):
+    """A sample whose method is under way."""
+
     index: int
     item: T
-    asking: Asking
+    method: RequestGenerator
     exchanges: list[tuple[Request, Response]] = field(default_factory=list)
     pending: list[Response | None] = field(default_factory=list)
     missing: int = 0
 
 
 class _Queue:
-    """Requests waiting for one backend; refilled by ``more`` until it holds what is to be taken."""
+    """Requests that wait for one backend; ``refill`` starts more samples until the queue holds what is to be taken."""
 
-    def __init__(self, more: Callable[[Callable[[], bool]], None]) -> None:
+    def __init__(self, refill: Callable[[Callable[[], bool]], None]) -> None:
         self._waiting: deque[Request] = deque()
-        self._more = more
+        self._refill = refill
 
     def add(self, request: Request) -> None:
         self._waiting.append(request)
@@ -96,7 +84,7 @@ class _Queue:
         return len(self._waiting)
 
     def take(self, at_most: int | None = None) -> list[Request]:
-        self._more(lambda: at_most is not None and len(self._waiting) >= at_most)
+        self._refill(lambda: at_most is not None and len(self._waiting) >= at_most)
         if at_most is None:
             at_most = len(self._waiting)
         return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
@@ -108,7 +96,7 @@ class _Queue:
 
 class _Engine(Generic[T]):
     def __init__(
-        self, jobs: Iterable[tuple[T, Asking]], backends: Mapping[str, Backend], memo: Memo, window: int
+        self, jobs: Iterable[tuple[T, RequestGenerator]], backends: Mapping[str, Backend], memo: Memo, window: int
     ) -> None:
         self._jobs = enumerate(jobs)
         self._backends = backends
@@ -119,7 +107,7 @@ class _Engine(Generic[T]):
         self._admitted = 0
         self._emitted = 0
         self._finished: dict[int, Outcome[T]] = {}
-        self._waiters: dict[str, list[tuple[_Live[T], int]]] = {}
+        self._waiters: dict[str, list[tuple[_LiveSample[T], int]]] = {}
         self._asked: dict[int, tuple[str, str]] = {}  # id of a waiting request → its address and digest
         self._queues = {role: _Queue(self._admit) for role in backends}
 
@@ -138,7 +126,7 @@ class _Engine(Generic[T]):
                 continue
             backend, queue = self._backends[busy], self._queues[busy]
             waiting, answered = len(queue), 0
-            for request, response in served(backend, queue):
+            for request, response in responses_of(backend, queue):
                 self._answered(backend, request, response)
                 answered += 1
                 yield from self._emit()
@@ -151,24 +139,24 @@ class _Engine(Generic[T]):
             yield outcome
 
     def _admit(self, enough: Callable[[], bool]) -> None:
-        """Start samples within the window: as many as are wanted now, so that nobody waits for prompts of others."""
+        """Start samples within the window until there are enough: no request waits while other prompts are rendered."""
         while (
             not self._exhausted
             and not enough()
             and self._live < self._window
-            and self._admitted - self._emitted < self._window * _BACKLOG
+            and self._admitted - self._emitted < self._window * BACKLOG_WINDOWS
             and not (self._emitted in self._finished and len(self._finished) >= self._window)
         ):
             try:
-                index, (item, asking) = next(self._jobs)
+                index, (item, method) = next(self._jobs)
             except StopIteration:
                 self._exhausted = True
                 return
             self._admitted += 1
             self._live += 1
-            self._resume(_Live(index, item, asking), lambda job: next(job.asking))
+            self._resume(_LiveSample(index, item, method), lambda job: next(job.method))
 
-    def _resume(self, job: _Live[T], step: Callable[[_Live[T]], Sequence[Request]]) -> None:
+    def _resume(self, job: _LiveSample[T], step: Callable[[_LiveSample[T]], Sequence[Request]]) -> None:
         """Advance a method until it waits for a backend or is done."""
         while True:
             try:
@@ -181,8 +169,8 @@ class _Engine(Generic[T]):
                 return None
             step = _hand_over
 
-    def _ask(self, job: _Live[T], requests: Sequence[Request]) -> bool:
-        """Look the requests up or queue them; say whether any is still open."""
+    def _ask(self, job: _LiveSample[T], requests: Sequence[Request]) -> bool:
+        """Look the requests up or queue them; return whether any is still open."""
         job.pending = [None] * len(requests)
         job.missing = 0
         for slot, request in enumerate(requests):
@@ -192,14 +180,14 @@ class _Engine(Generic[T]):
             if (waiters := self._waiters.get(address)) is not None:
                 waiters.append((job, slot))
             elif (known := self._memo.get(address)) is not None:
-                known = sound(request, known, backend.name)
+                known = checked_response(request, known, backend.name)
                 job.pending[slot] = known
                 job.exchanges.append((request, known))
                 continue
             else:
                 self._waiters[address] = [(job, slot)]
                 self._asked[id(request)] = (address, asked)
-                self._queues[request.to].add(request)
+                self._queues[request.role].add(request)
             job.missing += 1
             job.exchanges.append((request, _OPEN))
         return job.missing > 0
@@ -208,7 +196,7 @@ class _Engine(Generic[T]):
         address, asked = self._asked.pop(id(request), ("", ""))
         if not address:
             raise BackendError("it answered a request that was not waiting", where=backend.name)
-        response = sound(request, response, backend.name)
+        response = checked_response(request, response, backend.name)
         self._memo.put(address, asked, response)
         for job, slot in self._waiters.pop(address):
             job.pending[slot] = response
@@ -222,11 +210,12 @@ class _Engine(Generic[T]):
         return ", ".join(backend.name for backend in self._backends.values())
 
     def _route(self, request: Request) -> Backend:
-        backend = self._backends.get(request.to)
+        backend = self._backends.get(request.role)
         verb = type(request).__name__
         if backend is None:
             raise BackendError(
-                f"nothing in this run answers {verb} requests to {request.to!r}", hint=_HINTS.get(request.to, "")
+                f"no model of this run has the role {request.role!r}, which {verb} requests need",
+                hint=_HINTS.get(request.role, ""),
             )
         if not isinstance(request, backend.answers):
             able = ", ".join(kind.__name__ for kind in backend.answers)
@@ -235,7 +224,7 @@ class _Engine(Generic[T]):
             )
         return backend
 
-    def _done(self, job: _Live[T], answer: Any) -> None:
+    def _done(self, job: _LiveSample[T], answer: Any) -> None:
         self._live -= 1
         self._finished[job.index] = Outcome(job.item, answer, tuple(job.exchanges))
 
@@ -248,35 +237,39 @@ _HINTS = {
 }
 
 
-def _hand_over(job: _Live[Any]) -> Sequence[Request]:
+def _hand_over(job: _LiveSample[Any]) -> Sequence[Request]:
     """Send a method its responses, or raise its failure where it asked."""
     replies = job.pending
     failed = next((reply for reply in replies if isinstance(reply, Failed)), None)
     if failed is not None:
-        requests: Sequence[Request] = job.asking.throw(AskFailed(failed))
+        requests: Sequence[Request] = job.method.throw(AskFailed(failed))
         return requests
-    return job.asking.send([reply for reply in replies if reply is not None])
+    return job.method.send([reply for reply in replies if reply is not None])
 
 
 def drive(
-    jobs: Iterable[tuple[T, Asking]], backends: Mapping[str, Backend], memo: Memo, *, window: int = WINDOW
+    jobs: Iterable[tuple[T, RequestGenerator]],
+    backends: Mapping[str, Backend],
+    memo: Memo,
+    *,
+    window: int = WINDOW_SAMPLES,
 ) -> Iterator[Outcome[T]]:
     """Drive every job's method to its end; outcomes come in the order of the jobs, as soon as they can."""
-    with _seldom_collected():
+    with _rare_collections():
         yield from _Engine(jobs, backends, memo, window).run()
 
 
 @contextmanager
-def _seldom_collected() -> Iterator[None]:
-    """Keep the garbage collector from looking at all that was there before, again and again: 15 % of a run's time."""
+def _rare_collections() -> Iterator[None]:
+    """Run the garbage collector rarely: scanning everything that was there before again and again takes 15 % of a run."""
     before = gc.get_threshold()
-    if not 0 < before[0] < _SELDOM or not gc.isenabled():  # somebody has seen to it
+    if not 0 < before[0] < _GC_THRESHOLD_OBJECTS or not gc.isenabled():  # the user has set it
         yield
         return
-    frozen = gc.get_freeze_count() > _SELDOM  # by the user; Python itself freezes a few
+    frozen = gc.get_freeze_count() > _GC_THRESHOLD_OBJECTS  # by the user: Python itself freezes only a few
     if not frozen:
         gc.freeze()
-    gc.set_threshold(_SELDOM, *before[1:])
+    gc.set_threshold(_GC_THRESHOLD_OBJECTS, *before[1:])
     try:
         yield
     finally:

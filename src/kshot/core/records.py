@@ -1,6 +1,6 @@
 """The records that flow through an evaluation: Sample → Prompt → Request → Response → Score.
 
-Everything here is immutable and built from the standard library alone, so any part of kshot can speak of it.
+Every record is immutable and uses the standard library alone, so every part of kshot can import this module.
 """
 
 from __future__ import annotations
@@ -9,9 +9,16 @@ import hashlib
 import json
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+T = TypeVar("T")
 
 Role: TypeAlias = Literal["system", "user", "assistant"]
+Row: TypeAlias = Mapping[str, Any]
+"""One row of a dataset, as its file has it."""
+
+ResultRow: TypeAlias = dict[str, Any]
+"""One figure of ``summary.json``, or one line of ``samples.jsonl``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +30,14 @@ class Message:
 
 
 def glue(left: str, right: str) -> str:
-    """Join a question and its answer: one space, unless either side of the seam is white space already."""
+    """Join a question and its answer with one space, unless white space already stands between them."""
     if left and right and not left[-1].isspace() and not right[0].isspace():
         return f"{left} {right}"
     return left + right
 
 
 def plain(messages: Sequence[Message]) -> str:
-    """What a base model reads of a conversation: answers glued to questions, a blank line between the rounds."""
+    """Write a conversation as a base model reads it: each answer follows its question, a blank line ends each round."""
     text = ""
     for index, message in enumerate(messages):
         if index and message.role == "assistant":
@@ -111,6 +118,25 @@ class Gold:
 Target: TypeAlias = Answers | Option | Graded | Evidence | Gold
 
 
+UNANSWERED = -1
+"""The answer of a reply from which no option can be read."""
+
+
+def reference(target: Target) -> Any:
+    """Return the reference that a metric compares with: an index, a list of texts, or what the dataset gave."""
+    match target:
+        case Option(index):
+            return index
+        case Answers(texts):
+            return list(texts)
+        case Gold(value):
+            return value
+        case Graded(grades):
+            return grades
+        case Evidence(parts):
+            return parts
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One item of a dataset, before any prompt is written for it; ``position`` is its row's number."""
@@ -143,7 +169,7 @@ class Generate:
     no_repeat_ngram_size: int | None = None
     seed: int | None = None
     replica: int = 0
-    to: str = "model"
+    role: str = "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +181,7 @@ class Loglik:
 
     prompt: Prompt
     continuations: tuple[str, ...]
-    to: str = "model"
+    role: str = "model"
     listed: bool = False
 
 
@@ -170,7 +196,7 @@ class Search:
     k: int
     where: tuple[tuple[str, str], ...] = ()
     topic: str = ""
-    to: str = "corpus"
+    role: str = "corpus"
 
 
 Request: TypeAlias = Generate | Loglik | Search
@@ -189,10 +215,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """Text a model wrote, why it stopped (``stop``, ``length``), and the reasoning that it kept apart."""
+    """Text that a model wrote, its stop reason (``stop``, ``length``), and the reasoning that was kept apart."""
 
     text: str
-    finish: str = "stop"
+    stop_reason: str = "stop"
     usage: Usage | None = None
     reasoning: str = ""
 
@@ -254,9 +280,24 @@ class Repeats:
         return max(self.answers, key=self.answers.count)
 
 
-# ---- Asking: a method is a generator of requests ----
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[T]):
+    """What became of one sample: its answer (or ``Failed``), and every request with its response."""
 
-Asking: TypeAlias = Generator[Sequence[Request], Sequence[Any], Any]
+    item: T
+    answer: Any
+    exchanges: tuple[tuple[Request, Response], ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no answer."""
+        return isinstance(self.answer, Failed)
+
+
+# ---- Methods: generators of requests ----
+
+RequestGenerator: TypeAlias = Generator[Sequence[Request], Sequence[Any], Any]
+"""What a method returns: it yields requests, is sent their responses, and returns the answer."""
 
 
 class AskFailed(Exception):  # noqa: N818 - it carries a Failed, and reads as one
@@ -269,7 +310,7 @@ class AskFailed(Exception):  # noqa: N818 - it carries a Failed, and reads as on
 
 
 def ask(*requests: Request) -> Generator[Sequence[Request], Sequence[Any], tuple[Any, ...]]:
-    """Put requests to whoever drives the method; their responses come back in the same order."""
+    """Yield requests to the engine; their responses come back in the same order."""
     replies = yield requests
     return tuple(replies)
 
@@ -282,19 +323,19 @@ def _prompt_body(prompt: Prompt) -> Any:
 
 
 def request_body(request: Request) -> list[Any]:
-    """The request as plain JSON values: what its digest and a replay file are made of."""
+    """Return the request as plain JSON values; its digest and replay files are made from them."""
     match request:
         case Generate():
             sampling = {
                 name: value for name in _SAMPLING if (value := getattr(request, name)) is not None and value != ()
             }
-            return ["Generate", request.to, _prompt_body(request.prompt), sampling]
+            return ["Generate", request.role, _prompt_body(request.prompt), sampling]
         case Loglik():
-            asked = ["Loglik", request.to, _prompt_body(request.prompt), list(request.continuations)]
+            asked = ["Loglik", request.role, _prompt_body(request.prompt), list(request.continuations)]
             return [*asked, "listed"] if request.listed else asked
         case Search():
             where = [list(pair) for pair in request.where]
-            return ["Search", request.to, request.query, request.k, where, request.topic]
+            return ["Search", request.role, request.query, request.k, where, request.topic]
 
 
 _SAMPLING = (
@@ -314,13 +355,13 @@ _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def digest(request: Request) -> str:
-    """Content address of a request, whoever answers it."""
+    """Content address of a request, independent of the model that answers it."""
     body = _encoded(request_body(request))
     return hashlib.blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def key(fingerprint: str, asked: str) -> str:
-    """Content address of a response: the same question (by its digest) to the same backend."""
+    """Content address of a response: the digest of the request together with the model's fingerprint."""
     return hashlib.blake2b(f"{fingerprint}\0{asked}".encode(), digest_size=16).hexdigest()
 
 
@@ -328,10 +369,10 @@ def key(fingerprint: str, asked: str) -> str:
 
 
 def response_to_json(response: Response) -> dict[str, Any]:
-    """A response as one JSON object; ``response_from_json`` is its inverse."""
+    """Return a response as one JSON object; ``response_from_json`` is the inverse."""
     match response:
-        case Generated(text, finish, usage, reasoning):
-            body: dict[str, Any] = {"text": text, "finish": finish}
+        case Generated(text, stop_reason, usage, reasoning):
+            body: dict[str, Any] = {"text": text, "stop_reason": stop_reason}
             return body | _usage_to_json(usage) | ({"reasoning": reasoning} if reasoning else {})
         case Scored(likelihoods, usage):
             return {"scored": [[item.logprob, item.tokens] for item in likelihoods]} | _usage_to_json(usage)
@@ -346,10 +387,11 @@ def _usage_to_json(usage: Usage | None) -> dict[str, Any]:
 
 
 def response_from_json(body: Mapping[str, Any]) -> Response:
-    """The response a journal line holds."""
+    """Return the response that a journal line holds."""
     usage = Usage(*body["usage"]) if "usage" in body else None
     if "text" in body:
-        return Generated(body["text"], body.get("finish", "stop"), usage, body.get("reasoning", ""))
+        reason = body.get("stop_reason", body.get("finish", "stop"))  # journals of 0.1 say "finish"
+        return Generated(body["text"], reason, usage, body.get("reasoning", ""))
     if "scored" in body:
         return Scored(tuple(Likelihood(logprob, tokens) for logprob, tokens in body["scored"]), usage)
     if "hits" in body:

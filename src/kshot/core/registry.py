@@ -1,61 +1,308 @@
-"""Classes that users keep in files of their own: ``path/to/file.py:Name``."""
+"""One registry for everything that can be plugged in: datasets, retrievers, models, metrics and so on.
+
+A spec names a thing of one kind: by its name (``bm25``), by a file (``mine.py:Class``), or by the name that an installed
+package gives it (entry points ``kshot.retrievers`` and so on). Options follow: ``bm25,k1=1.2,b=0.5``. Between names a
+comma separates; a piece that contains ``=`` belongs to the name before it.
+"""
 
 from __future__ import annotations
 
-import importlib.util
+import difflib
+import importlib
+import inspect
+import math
 import re
-import sys
-import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from types import ModuleType
+from typing import Any, TypeVar
 
-from kshot.core.errors import DataError
+from kshot.core.errors import DataError, MissingExtra, UsageError
+from kshot.core.plugin_files import load_plugin_file, objects_of
 
+T = TypeVar("T")
 
-def split_plugin(spec: str) -> tuple[Path, str] | None:
-    """Take ``file.py:rest`` apart; None where the spec names no Python file."""
-    found = re.match(r"(.*?\.py)(?::(.*))?$", spec, re.DOTALL)
-    return (Path(found[1]).expanduser(), found[2] or "") if found else None
-
-
-def load_module(path: Path) -> ModuleType:
-    """Import a file as a module of its own; its folder can be imported from while it loads."""
-    if not path.is_file():
-        raise DataError("there is no such file", where=str(path))
-    name = f"kshot_plugin_{abs(hash(path.resolve()))}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise DataError("this file cannot be imported", where=str(path))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        spec.loader.exec_module(module)
-    except SyntaxError as exc:
-        raise DataError(f"this is not Python: {exc.msg}", where=f"{path}:{exc.lineno}") from exc
-    except (Exception, SystemExit) as exc:
-        frames = [f for f in traceback.extract_tb(exc.__traceback__) if Path(f.filename).resolve() == path.resolve()]
-        line = f":{frames[-1].lineno}" if frames else ""
-        raise DataError(f"the file fails: {type(exc).__name__}: {exc}", where=f"{path}{line}") from exc
-    finally:
-        sys.path.remove(str(path.resolve().parent))
-    return module
+_FILE = re.compile(r"(.*?\.py)(?::(.*))?$", re.DOTALL)
+_OPTION = re.compile(r"(.*),\s*([A-Za-z_]\w*)\s*=([^,]*)", re.DOTALL)
 
 
-def class_in(path: Path, name: str, kind: type | None) -> type:
-    """Take a class from a file: the one named, or the only one of that kind."""
-    module = load_module(path)
-    own = {
-        key: value
-        for key, value in vars(module).items()
-        if isinstance(value, type) and value.__module__ == module.__name__ and (kind is None or issubclass(value, kind))
-    }
-    if name:
-        if name not in own:
-            raise DataError(
-                f"there is no such class: {name}", where=str(path), hint=f"It has: {', '.join(own) or 'none'}."
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that can be named; ``target`` is ``module:attribute`` and is imported when it is used."""
+
+    name: str
+    target: str
+    text: str = ""
+    usage: str = ""
+    origin: str = "kshot"
+
+    @property
+    def written(self) -> str:
+        """How a spec of it is written."""
+        return self.usage or self.name
+
+    def load(self) -> Any:
+        """Import it."""
+        module, _, attribute = self.target.partition(":")
+        try:
+            found = importlib.import_module(module)
+            for part in attribute.split(".") if attribute else ():
+                found = getattr(found, part)
+        except MissingExtra:
+            raise
+        except (ImportError, AttributeError) as exc:
+            if self.origin == "kshot":
+                raise
+            raise UsageError(
+                f"the package {self.origin} says that {self.name!r} is {self.target}, which cannot be imported: {exc}",
+                hint="Update or remove the package.",
+            ) from exc
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A spec taken apart: ``NAME[:ARGUMENT][,option=value…]`` or ``file.py[:ARGUMENT][,option=value…]``."""
+
+    text: str
+    name: str
+    argument: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    file: Path | None = None
+
+    @property
+    def option_text(self) -> str:
+        """The options as they are written behind a name."""
+        return "".join(f",{name}={value}" for name, value in self.options.items())
+
+
+def parse_spec(text: str) -> Spec:
+    """Take a spec apart. Only ``,NAME=VALUE`` at its end are options: a path may contain any other comma."""
+    head, options = split_options(text)
+    if found := _FILE.match(head):
+        return Spec(text, "", found[2] or "", options, Path(found[1]).expanduser())
+    name, _, argument = head.partition(":")
+    return Spec(text, name, argument, options)
+
+
+def split_options(text: str) -> tuple[str, dict[str, str]]:
+    """Take the trailing ``,NAME=VALUE`` from a text; a name given twice is an error."""
+    given: dict[str, str] = {}
+    rest = text
+    while found := _OPTION.fullmatch(rest):
+        rest, name, value = found.groups()
+        if name in given:
+            raise UsageError(f"the option {name!r} is given twice", where=text)
+        given[name] = value
+    return rest, dict(reversed(given.items()))
+
+
+def split_names(text: str) -> list[str]:
+    """Split ``a,b,x=1,c`` into ``a``, ``b,x=1`` and ``c``."""
+    names: list[str] = []
+    for piece in text.split(","):
+        if "=" in piece and names:
+            names[-1] += f",{piece}"
+        elif piece.strip():
+            names.append(piece.strip())
+    return names
+
+
+class Registry:
+    """The things of one kind that can be named: those built in, and those of installed packages.
+
+    ``kind`` is what ``kshot list`` calls them (``search-engines``), ``noun`` one of them (``search engine``). ``accepts``
+    says whether an object of a plug-in file is one of them; ``any_case``: ``em`` finds ``Em``.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        noun: str,
+        built_in: Iterable[Entry],
+        *,
+        accepts: Callable[[Any], bool] = lambda _: True,
+        any_case: bool = False,
+    ) -> None:
+        """Register what is built in; a name that is registered twice is an error."""
+        self.kind, self.noun, self._accepts, self._any_case = kind, noun, accepts, any_case
+        self._entries: dict[str, Entry] = {}
+        for entry in built_in:
+            self.add(entry)
+
+    @property
+    def group(self) -> str:
+        """The entry point group of packages that add to this kind."""
+        return f"kshot.{self.kind.replace('-', '_')}"
+
+    def add(self, entry: Entry) -> None:
+        """Register a thing under its name; a name that is taken is an error that names both."""
+        if (other := self._entries.get(entry.name)) is not None:
+            raise self._twice(other, entry)
+        self._entries[entry.name] = entry
+
+    @cached_property
+    def _installed(self) -> list[Entry]:
+        from importlib.metadata import entry_points
+
+        found = []
+        for point in entry_points(group=self.group):
+            origin = f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
+            found.append(Entry(point.name, point.value, origin=origin))
+        return sorted(found, key=lambda entry: (entry.name, entry.origin))
+
+    def entries(self) -> list[Entry]:
+        """Everything of this kind that has a name, built in first."""
+        return [*self._entries.values(), *(self.get(entry.name) for entry in self._installed)]
+
+    def find(self, name: str) -> Entry | None:
+        """Return the entry of a name, if there is one; two packages that both claim the name are an error."""
+        everything = [*self._entries.values(), *self._installed]
+        held = [entry for entry in everything if entry.name == name]
+        if not held and self._any_case:
+            held = [entry for entry in everything if entry.name.lower() == name.lower()]
+        if len(held) > 1:
+            raise self._twice(*held[:2])
+        return held[0] if held else None
+
+    def get(self, name: str) -> Entry:
+        """Return the entry of a name; an unknown name is an error that suggests the closest one."""
+        found = self.find(name)
+        if found is None:
+            known = [entry.name for entry in self.entries()]
+            close = difflib.get_close_matches(name, known, 1)
+            meant = f"Did you mean {close[0]!r}? " if close else ""
+            raise UsageError(
+                f"there is no {self.noun} {name!r}",
+                hint=f"{meant}See kshot list {self.kind}, or write path/to/file.py:Class.",
             )
-        return own[name]
-    if len(own) != 1:
-        raise DataError(f"it has {len(own)} classes to choose from", where=str(path), hint=f"Write {path}:NAME.")
-    return next(iter(own.values()))
+        return found
+
+    def load(self, spec: Spec) -> tuple[Any, str]:
+        """Return the object that a spec names and what is left of its argument.
+
+        Of ``file.py:Class:rest`` that is ``rest``, of ``name:rest`` as well.
+        """
+        if spec.file is None:
+            return self.get(spec.name).load(), spec.argument
+        name, _, rest = spec.argument.partition(":")
+        own = {key: value for key, value in objects_of(load_plugin_file(spec.file)).items() if self._accepts(value)}
+        if name and name not in own:
+            hint = f"It has: {', '.join(own) or 'none'}."
+            raise DataError(f"there is no {self.noun} {name!r} in this file", where=str(spec.file), hint=hint)
+        if name:
+            return own[name], rest
+        classes = [value for value in own.values() if isinstance(value, type)]
+        chosen = classes or list(own.values())
+        if len(chosen) != 1:
+            raise DataError(
+                f"this file has {len(chosen)} things that could be a {self.noun}",
+                where=str(spec.file),
+                hint=f"Write {spec.file}:NAME.",
+            )
+        return chosen[0], rest
+
+    def make(self, text: str, *args: Any, **defaults: Any) -> Any:
+        """Make what a spec names from its options; ``defaults`` are handed on where it takes them."""
+        spec = parse_spec(text)
+        made, rest = self.load(spec)
+        return construct(made, spec, *args, *([rest] if rest else []), **defaults)
+
+    def _twice(self, one: Entry, other: Entry) -> UsageError:
+        return UsageError(
+            f"two {self.kind} are called {one.name!r}: {one.target} ({one.origin}) and {other.target} ({other.origin})",
+            hint="Rename one of them, or remove its package.",
+        )
+
+
+# ---- making things from options ----
+
+
+def construct(factory: Callable[..., T], spec: Spec, *args: Any, **defaults: Any) -> T:
+    """Call a class or function with the options of a spec, read as its annotations say.
+
+    ``defaults`` are for any factory that knows them (such as ``device``); the options of the spec go before them.
+    """
+    known = options_of(factory, positional=len(args))
+    for name in spec.options:
+        if name not in known:
+            hint = f"It knows: {', '.join(known)}." if known else "It has none."
+            raise UsageError(f"there is no option {name!r}", where=spec.text, hint=hint)
+    chosen = {name: value for name, value in defaults.items() if name in known and value is not None}
+    chosen |= {name: read_option(known[name], text, spec.text) for name, text in spec.options.items()}
+    missing = [name for name, each in known.items() if each.default is each.empty and name not in chosen]
+    if missing:
+        raise UsageError(f"it needs the option {missing[0]!r}", where=spec.text, hint=f"Write …,{missing[0]}=VALUE.")
+    return factory(*args, **chosen)
+
+
+_REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+
+
+def options_of(factory: Callable[..., Any], *, positional: int = 0) -> dict[str, inspect.Parameter]:
+    """Return the options that a class or function takes beside its first positional arguments.
+
+    A class that takes ``**options`` hands them on to its parents, whose options therefore count too.
+    """
+    if not isinstance(factory, type):
+        own = [each for each in inspect.signature(factory).parameters.values() if each.kind not in _REST]
+        return {each.name: each for each in own[positional:]}
+    found: dict[str, inspect.Parameter] = {}
+    for cls in factory.__mro__:
+        if "__init__" not in vars(cls) or cls is object:
+            continue
+        parameters = list(inspect.signature(vars(cls)["__init__"]).parameters.values())[1:]
+        named = [each for each in parameters if each.kind not in _REST]
+        placed = [each.name for each in named if each.kind is not each.KEYWORD_ONLY][:positional]
+        for each in named:
+            if each.name not in placed:
+                found.setdefault(each.name, each)
+        if not any(each.kind is each.VAR_KEYWORD for each in parameters):
+            break
+    return found
+
+
+def read_option(parameter: inspect.Parameter, text: str, where: str) -> Any:
+    """Read the text of an option as the annotation of its parameter says, or as the type of its default."""
+    hint = parameter.annotation
+    if hint is parameter.empty and parameter.default not in (None, parameter.empty):
+        hint = type(parameter.default)
+    kinds = re.split(r"[^\w.]+", hint.__name__ if isinstance(hint, type) else str(hint))
+    if "None" in kinds and text.strip().lower() == "none":
+        return None
+    for kind, read in _READERS.items():
+        if kind in kinds:
+            try:
+                return read(text)
+            except (ValueError, KeyError):
+                what = _EXPECTED[kind]
+                raise UsageError(f"the option {parameter.name!r} is {text!r}; it must be {what}", where=where) from None
+    return text
+
+
+def finite_number(text: str) -> float:
+    """Read a finite number."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+_TRUTH = {"true": True, "yes": True, "1": True, "on": True, "false": False, "no": False, "0": False, "off": False}
+_READERS: dict[str, Callable[[str], Any]] = {
+    "bool": lambda text: _TRUTH[text.strip().lower()],
+    "int": int,
+    "float": finite_number,
+}
+_EXPECTED = {"bool": "yes or no", "int": "a whole number", "float": "a number"}
+
+
+def first_line(found: Any) -> str:
+    """Return the first line of a docstring."""
+    return (inspect.getdoc(found) or "").split("\n", 1)[0]
+
+
+def described(entry: Entry) -> Entry:
+    """Return the entry with the first line of its docstring, where it has no text of its own."""
+    return entry if entry.text else replace(entry, text=first_line(entry.load()))

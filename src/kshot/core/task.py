@@ -1,47 +1,26 @@
-"""A task is an evaluation as a value: samples, how they are asked, how the answers are scored."""
+"""A task is an evaluation as a value: samples, how they are asked, how the answers are scored, and what came out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from kshot.core.corpus import Corpus
-from kshot.core.records import Asking, Request, Response, Sample, Value
+from kshot.core.offsets import Offsets
+from kshot.core.protocols import Scorer
+from kshot.core.records import Failed, Ranking, Request, RequestGenerator, Response, Sample, Value
 
 P = TypeVar("P")
+
+TaskKind: TypeAlias = Literal["plain", "lookup", "passages"]
+"""How the results of a task are shown: in a plain table, as a grid of lengths, as systems side by side."""
 
 
 def no_shots(sample: Sample) -> Sequence[Sample]:  # noqa: ARG001 - the selector that looks at nothing
     """Show no examples."""
     return ()
-
-
-@runtime_checkable
-class Scorer(Protocol):
-    """Scores one answer against one reference, and sums up many.
-
-    ``score`` gives a value per name; ``reduce`` turns the values of one name into the reported figure, so the figure of
-    a single sample is ``reduce(name, [value])``. ``grouped`` metrics get all repeats of a sample as one tuple.
-    """
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names it reports."""
-        ...
-
-    @property
-    def grouped(self) -> bool:
-        """Whether it wants all repeats of a sample at once."""
-        ...
-
-    def score(self, sample: Sample, answer: Any, /) -> Mapping[str, Value] | Asking:
-        """Score one answer, asking a model if need be."""
-        ...
-
-    def reduce(self, name: str, values: Sequence[Value], /) -> float:
-        """Sum up."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +29,17 @@ class Task(Generic[P]):
 
     ``template(sample, shots(sample))`` gives what ``method(sample, …)`` puts to the model: a Prompt in most cases.
     ``finish`` turns the raw answers of all samples, in order, into the answers that are scored; without it the
-    method's own are. ``samples`` may be any re-iterable collection: it is read as a stream.
+    method's own answers are scored. ``samples`` may be any re-iterable collection: it is read as a stream.
 
     ``notes`` are for the user, ``facts`` for ``spec.json``, ``labels`` become columns of the task's results. ``export``
-    gives, for a sample and its row of ``samples.jsonl``, a file of the run folder and a line for it: for those who
-    expect results in a form of their own. ``corpus`` is what a search engine is put over before it is asked.
+    gives, for a sample and its row of ``samples.jsonl``, a file of the run folder and a line for it. ``corpus`` is what
+    a search engine searches. ``kind`` says how the results are shown.
     """
 
     name: str
     samples: Iterable[Sample]
     template: Callable[[Sample, Sequence[Sample]], P]
-    method: Callable[[Sample, P], Asking]
+    method: Callable[[Sample, P], RequestGenerator]
     metrics: tuple[Scorer, ...]
     shots: Callable[[Sample], Sequence[Sample]] = no_shots
     finish: Callable[[Sequence[Any]], Sequence[Any]] | None = None
@@ -69,45 +48,62 @@ class Task(Generic[P]):
     labels: Mapping[str, Any] = field(default_factory=dict)
     export: Callable[[Sample, Mapping[str, Any]], tuple[str, Mapping[str, Any]]] | None = None
     corpus: Corpus | None = None
+    kind: TaskKind = "plain"
 
-    def ask(self, sample: Sample) -> Asking:
+    def ask(self, sample: Sample) -> RequestGenerator:
         """Start asking one sample."""
         return self.method(sample, self.template(sample, self.shots(sample)))
 
 
-class Waiting(Protocol):
-    """Requests waiting for one backend. It may grow while the backend works."""
+@dataclass(slots=True)
+class TaskResult:
+    """The scores of one task on one model, sample by sample."""
 
-    def take(self, at_most: int | None = None, /) -> list[Request]:
-        """Remove and return what is waiting (all of it, or this many)."""
-        ...
-
-    def __iter__(self) -> Iterator[Request]:
-        """Take one by one until nothing waits."""
-        ...
-
-
-class Backend(Protocol):
-    """A language model or search index: takes requests from the queue and yields each with its response, in any order.
-
-    ``fingerprint`` covers whatever changes its answers. ``answers`` lists the request types it can serve.
-    """
-
-    @property
-    def name(self) -> str:
-        """How tables and files call it."""
-        ...
+    task: Task[Any]
+    model: str
+    values: dict[str, MutableSequence[Any]] = field(default_factory=dict)
+    """The values of each metric, in the order of ``positions``."""
+    positions: array[int] = field(default_factory=lambda: array("q"))
+    """The positions of the scored samples in the task."""
+    categories: list[str | None] = field(default_factory=list)
+    failed_categories: list[str | None] = field(default_factory=list)
+    unanswered: int = 0
+    first_failure: str = ""
+    usage: dict[str, list[int]] = field(default_factory=dict)
+    """By role (``model``, ``judge``): tokens read and written; equal requests are counted once."""
+    _counted: Offsets = field(default_factory=Offsets)
 
     @property
-    def fingerprint(self) -> str:
-        """Whatever changes its answers, as one text."""
-        ...
+    def failed(self) -> int:
+        """The number of samples without an answer."""
+        return len(self.failed_categories)
 
-    @property
-    def answers(self) -> tuple[type, ...]:
-        """The request types it can serve."""
-        ...
+    def named(self) -> Iterator[tuple[str, Scorer]]:
+        """Every reported name with its metric."""
+        for metric in self.task.metrics:
+            for name in metric.names:
+                yield name, metric
 
-    def serve(self, waiting: Waiting, /) -> Iterator[tuple[Request, Response]]:
-        """Answer what waits, and what joins while it works."""
-        ...
+    def add(self, position: int, sample: Sample, scores: Mapping[str, Value]) -> None:
+        """Add one scored sample, the one at this position of the task."""
+        self.positions.append(position)
+        self.categories.append(sample.category)
+        for name, value in scores.items():
+            held = self.values.get(name)
+            if held is None:  # plain numbers go into a flat array: a quarter of a list's memory
+                empty: MutableSequence[Any] = [] if isinstance(value, tuple) else array("d")
+                held = self.values[name] = empty
+            held.append(value)
+
+    def spend(self, exchanges: Iterable[tuple[Request, Response]]) -> None:
+        """Count the tokens of these responses; equal requests are counted once."""
+        for request, response in exchanges:
+            if isinstance(response, (Failed, Ranking)) or response.usage is None:
+                continue
+            mark = hash(request) % 2**64
+            if mark in self._counted:
+                continue
+            self._counted[mark] = 0
+            sums = self.usage.setdefault(request.role, [0, 0])
+            sums[0] += response.usage.prompt_tokens
+            sums[1] += response.usage.completion_tokens

@@ -1,4 +1,4 @@
-"""What a backend gives, checked before it is kept: a wrong response must not become a figure, or a journal line."""
+"""Checks of what a backend yields: a wrong response must become neither a figure nor a journal line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from kshot.core.errors import BackendError, KshotError
+from kshot.core.protocols import Backend, RequestQueue
 from kshot.core.records import (
     Failed,
     Generate,
@@ -23,17 +24,16 @@ from kshot.core.records import (
     Search,
     Usage,
 )
-from kshot.core.task import Backend, Waiting
 
-_KINDS: dict[type, type] = {Generate: Generated, Loglik: Scored, Search: Ranking}
-_ROUNDING = 1e-3
+_RESPONSE_TYPES: dict[type, type] = {Generate: Generated, Loglik: Scored, Search: Ranking}
+_ROUNDING_NATS = 1e-3
 """A log-probability may lie this much above 0 by rounding."""
 
 
-def served(backend: Backend, waiting: Waiting) -> Iterator[tuple[Request, Response]]:
-    """Serve, and turn whatever a backend raises into one error that names it."""
+def responses_of(backend: Backend, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
+    """Yield the responses of a backend; whatever it raises becomes one error that names it."""
     try:
-        stream = iter(backend.serve(waiting))
+        stream = iter(backend.serve(queue))
     except KshotError:
         raise
     except Exception as exc:
@@ -56,27 +56,27 @@ def _broken(backend: Backend, exc: Exception) -> BackendError:
     return BackendError(
         f"it failed: {type(exc).__name__}: {exc}",
         where=backend.name,
-        hint="What was answered is kept: the same command goes on from there.",
+        hint="The answers so far are kept: the same command continues from there.",
     )
 
 
-def sound(request: Request, response: Response, where: str) -> Response:
-    """Return the response if it answers the request, in plain numbers; else say what is wrong with it."""
+def checked_response(request: Request, response: Response, where: str) -> Response:
+    """Return the response, in plain numbers, if it answers the request; else raise an error that says what is wrong."""
     if isinstance(response, Failed):
         return response
-    if not isinstance(response, _KINDS[type(request)]):
+    if not isinstance(response, _RESPONSE_TYPES[type(request)]):
         asked = type(request).__name__
         raise BackendError(f"it answered a {asked} request with {type(response).__name__}", where=where)
     if isinstance(response, Scored) and isinstance(request, Loglik):
-        return _sound_scores(request, response, where)
+        return _checked_scores(request, response, where)
     if isinstance(response, Ranking) and isinstance(request, Search):
-        return _sound_ranking(request, response, where)
+        return _checked_ranking(request, response, where)
     if isinstance(response, Generated):
-        return _sound_text(response, where)
+        return _checked_text(response, where)
     return response
 
 
-def _sound_ranking(request: Search, response: Ranking, where: str) -> Ranking:
+def _checked_ranking(request: Search, response: Ranking, where: str) -> Ranking:
     hits = response.hits
     if len(hits) > request.k:
         raise BackendError(f"it gave {len(hits)} passages where {request.k} were asked for", where=where)
@@ -92,20 +92,20 @@ def _sound_ranking(request: Search, response: Ranking, where: str) -> Ranking:
     return response
 
 
-def _sound_text(response: Generated, where: str) -> Generated:
-    if type(response.text) is not str or type(response.finish) is not str or type(response.reasoning) is not str:
+def _checked_text(response: Generated, where: str) -> Generated:
+    if type(response.text) is not str or type(response.stop_reason) is not str or type(response.reasoning) is not str:
         raise BackendError(f"it gave {response.text!r:.60} where a text belongs", where=where)
     if response.usage is not None and not isinstance(response.usage, Usage):
         raise BackendError(f"it gave {response.usage!r:.60} where token counts belong", where=where)
     return response
 
 
-def _sound_scores(request: Loglik, response: Scored, where: str) -> Scored:
+def _checked_scores(request: Loglik, response: Scored, where: str) -> Scored:
     given, wanted = response.likelihoods, len(request.continuations)
     if len(given) != wanted:
         raise BackendError(f"it gave {len(given)} likelihoods for {wanted} continuations", where=where)
     for each in given:
-        if not _is_number(each.logprob, Real) or not math.isfinite(each.logprob) or each.logprob > _ROUNDING:
+        if not _is_number(each.logprob, Real) or not math.isfinite(each.logprob) or each.logprob > _ROUNDING_NATS:
             raise BackendError(
                 f"it gave the log-probability {each.logprob}",
                 where=where,

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.task import Scorer
+from kshot.core.protocols import Scorer
+from kshot.core.registry import split_names
 from kshot.datasets.dataset import Dataset, place
+from kshot.metrics import make_metric
 from kshot.prompts.strings import names_used
 
 _KNOWN = {
@@ -17,6 +19,17 @@ _KNOWN = {
 }
 _DOCUMENTED = [name for name in vars(Dataset) if not name.startswith("_")]
 _CLOSE = 0.8
+
+
+def chosen_metrics(dataset: Dataset) -> Any:
+    """Return the metrics of ``--metric``, else the class's own; a text among them is a spec."""
+    asked = dataset.args.metric
+    if asked:
+        return [make_metric(name) for names in asked for name in split_names(names)]
+    own: Any = dataset.metrics
+    if not isinstance(own, (list, tuple)):
+        return own
+    return [make_metric(metric) if isinstance(metric, str) else metric for metric in own]
 
 
 def check_metrics(dataset: Dataset) -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from kshot.core.errors import DataError, KshotError
 from kshot.core.records import Message, Prompt, Sample, plain
 from kshot.core.task import Task
-from kshot.datasets.checks import check_metrics, doubts
+from kshot.datasets.checks import check_metrics, chosen_metrics, doubts
 from kshot.datasets.dataset import Dataset, place
 from kshot.datasets.rendering import as_messages, copied, stripped
 from kshot.prompts import compile_string, decode_escapes
@@ -48,6 +48,7 @@ class Compiled:
         self._choose_splits()
         self.call("init_arguments", self.dataset.init_arguments)
         self._choose_splits()
+        self.dataset.metrics = chosen_metrics(self.dataset)
         check_metrics(self.dataset)
         if self.dataset.args.instruction is not None:
             self.dataset.instruction = decode_escapes(self.dataset.args.instruction)

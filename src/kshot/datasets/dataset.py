@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kshot.core.errors import DataError, UsageError
-from kshot.core.task import Scorer
+from kshot.core.protocols import Scorer
 from kshot.datasets.rendering import copied
 from kshot.prompts import jinja_environment
 from kshot.settings import Settings

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from kshot.core.errors import DataError, UsageError
+from kshot.cleanups import Cleanup, make_cleanup
+from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.protocols import Scorer
 from kshot.core.records import Answers, Choice, Dialogue, Gold, Prompt, Sample, Target
-from kshot.core.task import Scorer, Task
+from kshot.core.task import Task
 from kshot.datasets.asking import finished, refuse_sampling, sampling
 from kshot.datasets.compiled import Compiled, Count
 from kshot.datasets.dataset import Dataset
 from kshot.datasets.rendering import continuation
 from kshot.methods import converse, generate, likelihood, repeat
+from kshot.methods.generation import Extract
 from kshot.metrics import PassAtK, Perplexity
 from kshot.tables.loading import Row
 
@@ -82,6 +85,8 @@ class CompiledTexts(Compiled):
         else:
             template = self._dialogue if self.dataset.multi_turn else self._asked
             options = sampling(self)
+            if self.dataset.args.cleanup is not None:
+                options["extract"] = _cleaned_by(make_cleanup(self.dataset.args.cleanup))
             method = converse(**options) if self.dataset.multi_turn else generate(**options)
             if self.dataset.args.sample_num > 1:
                 method = repeat(method, self.dataset.args.sample_num)
@@ -115,6 +120,20 @@ class CompiledTexts(Compiled):
                     hint=f"Add --sample-num {k} or more.",
                 )
         return tuple(metrics)
+
+
+def _cleaned_by(cleanup: Cleanup) -> Extract:
+    """Clean a reply, or every reply of a conversation."""
+
+    def extract(sample: Sample, reply: Any) -> Any:
+        try:
+            return tuple(map(cleanup, reply)) if isinstance(reply, tuple) else cleanup(reply)
+        except KshotError:
+            raise
+        except Exception as exc:
+            raise DataError(f"the clean-up fails: {type(exc).__name__}: {exc}", where=f"sample {sample.id}") from exc
+
+    return extract
 
 
 def _target(reference: Any) -> Target | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from kshot.cleanups.letters import last_letter, letter, lettered
 from kshot.core.errors import DataError
-from kshot.core.records import Asking, Choice, Message, Option, Prompt, Sample
-from kshot.core.task import Scorer, Task
+from kshot.core.protocols import Scorer
+from kshot.core.records import Choice, Message, Option, Prompt, RequestGenerator, Sample
+from kshot.core.task import Task
 from kshot.datasets.asking import Processing, finished, refuse_sampling, sampling
 from kshot.datasets.compiled import Compiled, Count
 from kshot.datasets.dataset import Dataset, place
@@ -16,9 +18,6 @@ from kshot.methods import (
     Pair,
     generate,
     highest,
-    last_letter,
-    letter,
-    lettered,
     lowest_against,
     lowest_per_token,
     perplexity,
@@ -28,7 +27,7 @@ from kshot.methods import (
 from kshot.metrics import Accuracy
 from kshot.tables.loading import Row
 
-_Parts = tuple[Callable[[Sample, Sequence[Sample]], Any], Callable[[Sample, Any], Asking], Processing | None]
+_Parts = tuple[Callable[[Sample, Sequence[Sample]], Any], Callable[[Sample, Any], RequestGenerator], Processing | None]
 
 
 class MultipleChoiceDataset(Dataset):

@@ -11,7 +11,7 @@ from typing import Any
 from kshot.core.errors import UsageError
 from kshot.lookup.data import parts
 from kshot.lookup.generate import answers
-from kshot.statistics.intervals import Paired, paired
+from kshot.statistics.paired import Paired, paired
 
 FAILED = "failed"
 OPPOSITE = "opposite neighbour"

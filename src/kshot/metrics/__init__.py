@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from kshot.core.errors import UsageError
+from kshot.core.protocols import Scorer
+from kshot.core.registry import Entry, Registry, first_line
 from kshot.metrics.accuracy import Accuracy
 from kshot.metrics.bleu import Bleu
 from kshot.metrics.exact import Em
 from kshot.metrics.f1 import F1
 from kshot.metrics.judge import GPTEval
-from kshot.metrics.metric import Metric, mean, reference
+from kshot.metrics.metric import Metric
 from kshot.metrics.passatk import PassAtK
 from kshot.metrics.perplexity import Perplexity
 from kshot.metrics.rouge import Rouge
-from kshot.statistics.intervals import Paired, interval, macro_interval, paired
 
 __all__ = [
     "F1",
@@ -21,23 +23,33 @@ __all__ = [
     "Em",
     "GPTEval",
     "Metric",
-    "Paired",
     "PassAtK",
     "Perplexity",
     "Rouge",
-    "describe",
-    "interval",
-    "macro_interval",
-    "mean",
-    "paired",
-    "reference",
+    "make_metric",
 ]
 
-METRICS: dict[str, type[Metric]] = {
-    metric.__name__: metric for metric in (Accuracy, Em, F1, Bleu, Rouge, Perplexity, PassAtK, GPTEval)
-}
+METRICS = Registry(
+    "metrics",
+    "metric",
+    [
+        Entry("Accuracy", "kshot.metrics.accuracy:Accuracy", first_line(Accuracy)),
+        Entry("Em", "kshot.metrics.exact:Em", first_line(Em)),
+        Entry("F1", "kshot.metrics.f1:F1", first_line(F1)),
+        Entry("Bleu", "kshot.metrics.bleu:Bleu", first_line(Bleu)),
+        Entry("Rouge", "kshot.metrics.rouge:Rouge", first_line(Rouge)),
+        Entry("Perplexity", "kshot.metrics.perplexity:Perplexity", first_line(Perplexity)),
+        Entry("PassAtK", "kshot.metrics.passatk:PassAtK", first_line(PassAtK)),
+        Entry("GPTEval", "kshot.metrics.judge:GPTEval", first_line(GPTEval)),
+    ],
+    accepts=lambda found: isinstance(found, type) and issubclass(found, Metric),
+    any_case=True,
+)
 
 
-def describe() -> dict[str, str]:
-    """One line about every metric: the first of its docstring."""
-    return {name: (metric.__doc__ or "").strip().split("\n", 1)[0] for name, metric in METRICS.items()}
+def make_metric(spec: str) -> Scorer:
+    """Make the metric that a spec names, such as ``f1`` or ``mine.py:Contains,ignore_case=yes``."""
+    made = METRICS.make(spec)
+    if not isinstance(made, Scorer):
+        raise UsageError("it is not a metric", where=spec, hint="Subclass kshot.Metric.")
+    return made

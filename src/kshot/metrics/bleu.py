@@ -8,7 +8,8 @@ from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.core.records import Value
-from kshot.metrics.metric import Metric, mean
+from kshot.metrics.metric import Metric
+from kshot.statistics.resampling import mean
 
 _ORDER = 4
 

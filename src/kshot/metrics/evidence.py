@@ -152,6 +152,11 @@ class AnswerComponents(Metric):
         """The measures' names."""
         return self._names
 
+    @property
+    def token_budgeted(self) -> tuple[str, ...]:
+        """The names of the measures with a token budget."""
+        return tuple(str(measure) for measure in self.measures if measure.budget is not None)
+
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
         """Rate a sample's ranking against its evidence."""
         if not isinstance(sample.target, Evidence):

@@ -7,7 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.records import Answers, AskFailed, Asking, Failed, Generate, Gold, Message, Prompt, Sample, ask
+from kshot.core.records import (
+    Answers,
+    AskFailed,
+    Failed,
+    Generate,
+    Gold,
+    Message,
+    Prompt,
+    RequestGenerator,
+    Sample,
+    ask,
+)
 from kshot.metrics.metric import Metric
 
 _RATE = """You grade answers that an AI assistant gave to a user. Look at whether the answer does what was asked, \
@@ -82,9 +93,9 @@ class GPTEval(Metric):
         temperature: float = 0.0,
     ) -> None:
         self.multi_turn, self.pairwise = multi_turn, pairwise
-        self.to, self.max_tokens, self.temperature = to, max_tokens, temperature
+        self.role, self.max_tokens, self.temperature = to, max_tokens, temperature
 
-    def score(self, sample: Sample, answer: Any) -> Asking:
+    def score(self, sample: Sample, answer: Any) -> RequestGenerator:
         """Put the answer to the judge."""
         answers = _answers(sample)
         if self.pairwise:
@@ -93,7 +104,7 @@ class GPTEval(Metric):
             value = yield from self._rate(sample, answer, answers)
         return {self.name: value}
 
-    def _rate(self, sample: Sample, answer: Any, answers: Sequence[str]) -> Asking:
+    def _rate(self, sample: Sample, answer: Any, answers: Sequence[str]) -> RequestGenerator:
         question, given = self._shown(sample, answer)
         parts = [_block("Question", question)]
         if answers:
@@ -105,7 +116,7 @@ class GPTEval(Metric):
             raise AskFailed(Failed("judge", f"no rating from 1 to 10 in the judge's reply: {_short(reply.text)}"))
         return rating
 
-    def _compare(self, sample: Sample, answer: Any, answers: Sequence[str]) -> Asking:
+    def _compare(self, sample: Sample, answer: Any, answers: Sequence[str]) -> RequestGenerator:
         if not answers:
             raise DataError(
                 f"sample {sample.id!r} has no reference answer to compare with",
@@ -148,7 +159,9 @@ class GPTEval(Metric):
 
     def _request(self, instruction: str, parts: Sequence[str]) -> Generate:
         messages = (Message("system", instruction), Message("user", "\n\n".join(parts)))
-        return Generate(Prompt(messages=messages), max_tokens=self.max_tokens, temperature=self.temperature, to=self.to)
+        return Generate(
+            Prompt(messages=messages), max_tokens=self.max_tokens, temperature=self.temperature, role=self.role
+        )
 
 
 def _answers(sample: Sample) -> tuple[str, ...]:

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.records import Answers, Asking, Evidence, Gold, Graded, Option, Sample, Target, Value
-
-
-def reference(target: Target | None) -> Any:
-    """The reference a metric compares with: an index, a list of texts, or whatever the dataset gave."""
-    match target:
-        case Option(index):
-            return index
-        case Answers(texts):
-            return list(texts)
-        case Gold(value):
-            return value
-        case Graded(grades):
-            return grades
-        case Evidence(parts):
-            return parts
-        case None:
-            raise DataError("this sample has no reference to score against", hint="Give it a target or references.")
+from kshot.core.records import RequestGenerator, Sample, Value, reference
+from kshot.statistics.resampling import mean
 
 
 class Metric:
@@ -32,12 +15,25 @@ class Metric:
 
     ``rate(prediction, reference)`` returns a number on the reported scale (0-100 for shares), or a mapping of
     several names to values. A value may be a tuple of sums that ``reduce`` turns into the figure (corpus measures).
-    ``bounds`` are the ends of the scale, which no interval leaves.
+    ``bounds`` are the ends of the scale, which no interval leaves. ``details`` are names that break another one down,
+    ``token_budgeted`` those that passages of different sizes can be compared by. ``grouped`` metrics get all repeats of
+    a sample as one tuple.
     """
 
     name: str = ""
     grouped: bool = False
     bounds: tuple[float, float] | None = None
+    higher_is_better: bool = True
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Those of its names that break another one down; systems are not compared by them."""
+        return ()
+
+    @property
+    def token_budgeted(self) -> tuple[str, ...]:
+        """Those of its names that spend a token budget."""
+        return ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,8 +44,10 @@ class Metric:
         """Rate one prediction."""
         raise NotImplementedError(f"{type(self).__name__} must define rate(prediction, reference)")
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value] | Asking:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value] | RequestGenerator:
         """Rate a sample's answer against its target."""
+        if sample.target is None:
+            raise DataError("this sample has no reference to score against", hint="Give it a target or references.")
         return self._named(self.rate(answer, reference(sample.target)))
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - overridden where names differ
@@ -78,13 +76,3 @@ class Metric:
 
     def _named(self, rated: float | Mapping[str, Value]) -> Mapping[str, Value]:
         return rated if isinstance(rated, Mapping) else {self.name: float(rated)}
-
-
-def mean(values: Sequence[Value]) -> float:
-    """Arithmetic mean of plain values; not a number when there are none."""
-    if not values:
-        return math.nan
-    plain = [value for value in values if not isinstance(value, tuple)]
-    if len(plain) != len(values):
-        raise DataError("values that are tuples have no mean", hint="Define reduce(name, values) for this metric.")
-    return math.fsum(plain) / len(plain)

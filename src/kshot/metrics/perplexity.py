@@ -18,6 +18,7 @@ class Perplexity(Metric):
     """
 
     name = "PPL"
+    higher_is_better = False
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:  # noqa: ARG002 - the text is its own reference
         """Rate a sample's likelihood."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kshot.core.corpus import Corpus, Passage
+from kshot.core.protocols import TextChunker
 from kshot.core.records import Graded, Sample
-from kshot.passages.chunkers import Chunker, passages_of
+from kshot.passages.chunkers import passages_of
 from kshot.passages.documents import Document
 
 
@@ -35,7 +36,7 @@ class Benchmark:
         """Whether relevance is given by passage, not by evidence."""
         return bool(self.samples) and isinstance(self.samples[0].target, Graded)
 
-    def corpus(self, chunker: Chunker | None) -> Corpus:
+    def corpus(self, chunker: TextChunker | None) -> Corpus:
         """Cut the documents (or take the passages as they are)."""
         if chunker is None:
             return Corpus(self.passages, topics=self.topics)

@@ -8,27 +8,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from kshot.core.corpus import Passage
-from kshot.core.errors import UsageError
+from kshot.core.corpus import Chunk, Passage
+from kshot.core.errors import DataError, UsageError
+from kshot.core.protocols import TextChunker
+from kshot.core.registry import Entry, Registry, construct, parse_spec
 from kshot.passages import borders
 from kshot.passages.counting import tokenizer
 from kshot.passages.documents import Document
 from kshot.passages.llama import sentence_chunks
 from kshot.passages.packing import packed, windows
-
-
-class Chunk(NamedTuple):
-    """A piece of a text, without white space at its ends.
-
-    ``start`` is where it stands in the text (``None``: it is not a piece of it letter by letter), ``tokens`` its length
-    by the chunker's tokenizer, ``section`` the headings it stands under.
-    """
-
-    text: str
-    start: int | None
-    tokens: int
-    section: tuple[str, ...] = ()
-
 
 _Cut: TypeAlias = "tuple[str, int | None, tuple[str, ...]]"
 
@@ -150,8 +138,14 @@ KINDS: Mapping[str, _Kind] = {
     "lines": _Kind("SIZE lines that are not blank", _lines, 1, 0, unit="lines"),
     "whole": _Kind("each document as one passage", _whole, 0, 0, unit=""),
 }
-CHUNKERS: Mapping[str, str] = {name: kind.text for name, kind in KINDS.items()}
-"""What each chunker does, by name."""
+CHUNKERS = Registry(
+    "chunkers",
+    "chunker",
+    [
+        Entry(name, f"{__name__}:Chunker", kind.text, f"{name}[:SIZE[/OVERLAP]][,key=value…]" if kind.size else name)
+        for name, kind in KINDS.items()
+    ],
+)
 
 _WINDOWS_OF_TOKENS = (256, 64)
 _KEYS = ("tokenizer", "parts", "unit")
@@ -160,7 +154,48 @@ _KEYS = ("tokenizer", "parts", "unit")
 # ---- Reading a chunker ----
 
 
-def chunker(spec: str) -> Chunker:
+class PlugInChunker:
+    """A chunker of a user or a package, under the spec that names it."""
+
+    def __init__(self, spec: str, cut: Callable[[str], Iterable[Chunk | str]]) -> None:
+        """Take the function that cuts; it may give plain texts."""
+        self._spec, self._cut = spec, cut
+
+    def __str__(self) -> str:
+        return self._spec
+
+    def cut(self, text: str) -> list[Chunk]:
+        """Cut a text; of plain texts the place is looked up, and the words are counted."""
+        chunks: list[Chunk] = []
+        after = 0
+        for piece in self._cut(text):
+            if isinstance(piece, str):
+                start = text.find(piece, after)
+                after = max(after, start)
+                chunks.append(Chunk(piece, start if start >= 0 else None, tokenizer("words").count(piece)))
+            elif isinstance(piece, Chunk):
+                chunks.append(piece)
+            else:
+                raise DataError(f"it gave {piece!r:.60} where a chunk belongs", where=f"chunker {self._spec}")
+        return chunks
+
+
+def make_chunker(text: str) -> TextChunker:
+    """Return the chunker that a spec names: a built-in one, ``file.py:Class``, or one of an installed package."""
+    spec = parse_spec(text)
+    if spec.name.strip() in KINDS:
+        return built_in_chunker(text)
+    found, rest = CHUNKERS.load(spec)
+    made = construct(found, spec, *([rest] if rest else [])) if isinstance(found, type) else found
+    cut = made.cut if isinstance(made, TextChunker) else made
+    if not callable(cut):
+        raise UsageError(
+            "it is not a chunker", where=text, hint="It needs a method cut(text), or is a function itself."
+        )
+    return PlugInChunker(text, cut)
+
+
+def built_in_chunker(spec: str) -> Chunker:
     """Read ``NAME[:SIZE[/OVERLAP]][,key=value…]``, such as ``sentence:500/64,parts=2``.
 
     Keys: ``tokenizer`` (see ``counting.tokenizer``), ``parts``, and ``unit`` for ``windows`` (sentences, tokens).
@@ -231,7 +266,7 @@ def _meant(wrong: str, known: Iterable[str], title: str) -> str:
 
 
 def passages_of(
-    documents: Iterable[Document], by: Chunker, fields: Callable[[Document], Mapping[str, str]] | None = None
+    documents: Iterable[Document], by: TextChunker, fields: Callable[[Document], Mapping[str, str]] | None = None
 ) -> list[Passage]:
     """Cut documents into passages ``NAME:0``, ``NAME:1``, … in order.
 

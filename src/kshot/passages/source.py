@@ -9,9 +9,11 @@ from typing import Any, Literal
 
 from kshot.core.corpus import Corpus
 from kshot.core.errors import RunError, UsageError
-from kshot.core.records import Answers, Asking, Sample, Search, Value
-from kshot.core.task import Scorer, Task
-from kshot.methods.search import Grounded, rag, search
+from kshot.core.protocols import Model, Scorer, Source, TextChunker
+from kshot.core.records import Answers, RequestGenerator, Sample, Search, Value
+from kshot.core.task import Task
+from kshot.methods.rag import Grounded, rag
+from kshot.methods.search import search
 from kshot.metrics import F1, Em, GPTEval
 from kshot.metrics.ceiling import lost
 from kshot.metrics.evidence import AnswerComponents, Judge
@@ -19,14 +21,13 @@ from kshot.metrics.measures import Measure, parse_measure
 from kshot.metrics.qrels import Relevance
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.card import where_of
-from kshot.passages.chunkers import Chunker, chunker
+from kshot.passages.chunkers import make_chunker
 from kshot.passages.fastbook import fastbook, handbook, own
 from kshot.passages.graded import beir, trec
 from kshot.passages.names import NAMES
 from kshot.passages.prompts import answer_prompt, query_prompt
 from kshot.passages.queries import read_queries
 from kshot.passages.questions import FILTERS
-from kshot.runs.results import Row, Tally
 from kshot.settings import Settings
 
 EVIDENCE = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
@@ -36,18 +37,28 @@ _QUICKLY = 2_000_000
 _DEEPEST = 1000
 
 
-class PassagesSource:
+class PassagesSource(Source[Settings]):
     """``handbook``, ``fastbook``, ``beir`` or ``trec``; after a colon the chapters (or the split of a BEIR folder)."""
 
     def __init__(self, spec: str) -> None:
         """Take the spec as the user wrote it."""
-        self.label = spec
+        self._label = spec
         self._name, _, rest = spec.partition(":")
         if self._name not in NAMES:
             raise UsageError(f"there is no passage benchmark {self._name!r}", hint=f"There are: {', '.join(NAMES)}.")
         self._parts = tuple(part.strip() for part in rest.split(",") if part.strip())
         self._read: tuple[Settings, Benchmark] | None = None
         self._judges: dict[str, Judge] = {}
+
+    @property
+    def label(self) -> str:
+        """The spec as the user wrote it."""
+        return self._label
+
+    @property
+    def has_corpus(self) -> bool:
+        """Its passages can be found."""
+        return True
 
     def searches(self, settings: Settings) -> bool:
         """Whether it is put to search engines (else to language models that read what an engine found)."""
@@ -78,18 +89,19 @@ class PassagesSource:
             found = replace(found, within=None if settings.within == "none" else settings.within)
         return found
 
-    def chunkers(self, benchmark: Benchmark, settings: Settings) -> list[Chunker | None]:
+    def chunkers(self, benchmark: Benchmark, settings: Settings) -> list[TextChunker | None]:
         """Say how its documents are to be cut; passages that are given stay as they are."""
         if benchmark.chunker is None:
             if settings.chunker:
                 raise UsageError(f"{self.label} judges whole passages, so they cannot be cut", hint="Drop --chunker.")
             return [None]
-        return [chunker(spec) for spec in settings.chunker or (benchmark.chunker,)]
+        return [make_chunker(spec) for spec in settings.chunker or (benchmark.chunker,)]
 
     def tasks(
-        self, settings: Settings, _: object = None, facts: Mapping[str, Any] | None = None
+        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Compile one task for each chunker; ``facts`` are what a run that is looked at again had found."""
+        del model  # passages are cut without one
         benchmark = self.benchmark(settings)
         samples = list(islice(benchmark.samples, settings.limit))
         if not samples:
@@ -107,15 +119,11 @@ class PassagesSource:
                 )
             yield task
 
-    def totals(self, _: Sequence[Tally]) -> Iterator[Row]:
-        """Nothing: chunkings are compared, not averaged."""
-        return iter(())
-
     def _task(
         self,
         benchmark: Benchmark,
         samples: Sequence[Sample],
-        cutter: Chunker | None,
+        cutter: TextChunker | None,
         settings: Settings,
         *,
         several: bool,
@@ -145,6 +153,7 @@ class PassagesSource:
             facts={**benchmark.facts, "passages": len(corpus), "corpus": corpus.digest},
             labels=labels,
             corpus=corpus,
+            kind="passages",
         )
 
     def _out_of_reach(self, benchmark: Benchmark, samples: Sequence[Sample], judge: Judge) -> Iterator[str]:
@@ -161,7 +170,7 @@ class PassagesSource:
 
     def _method(
         self, corpus: Corpus, settings: Settings, rewrite: Callable[[Sample], Any] | None
-    ) -> Callable[[Sample, Search], Asking]:
+    ) -> Callable[[Sample, Search], RequestGenerator]:
         if settings.method != "rag":
             return search(rewrite)
         names = ("max_tokens", "temperature", "top_p", "top_k", "stop")
@@ -217,21 +226,28 @@ def _metrics(benchmark: Benchmark, judge: Judge, measures: Sequence[Measure], se
         return (found,)
     scored: list[Scorer] = []
     if all("answer" in sample.fields for sample in benchmark.samples):
-        scored += [_Of("text", Em()), _Of("text", F1()), *([_Of("text", GPTEval())] if settings.judge else [])]
-    return (*scored, _Of("passages", found))
+        scored += [
+            _PartMetric("text", Em()),
+            _PartMetric("text", F1()),
+            *([_PartMetric("text", GPTEval())] if settings.judge else []),
+        ]
+    return (*scored, _PartMetric("passages", found))
 
 
-class _Of:
-    """A metric applied to one part of a grounded answer; a metric of its text is held against the gold answer."""
+class _PartMetric:
+    """A metric of one part of a grounded answer; the text is compared with the gold answer."""
 
     grouped = False
 
-    def __init__(self, part: Literal["text", "passages"], metric: Any) -> None:
+    def __init__(self, part: Literal["text", "passages"], metric: Scorer) -> None:
         self._part, self._metric = part, metric
-        self.names, self.bounds, self.reduce = metric.names, metric.bounds, metric.reduce
+        self.names, self.details, self.token_budgeted = metric.names, metric.details, metric.token_budgeted
+        self.bounds, self.higher_is_better = metric.bounds, metric.higher_is_better
 
-    def score(self, sample: Sample, answer: Grounded) -> Mapping[str, Value] | Asking:
-        if self._part == "text":
-            sample = replace(sample, target=Answers((sample.fields["answer"],)))
-        found: Mapping[str, Value] | Asking = self._metric.score(sample, getattr(answer, self._part))
-        return found
+    def score(self, sample: Sample, answer: Grounded) -> Mapping[str, Value] | RequestGenerator:
+        if self._part == "passages":
+            return self._metric.score(sample, answer.passages)
+        return self._metric.score(replace(sample, target=Answers((sample.fields["answer"],))), answer.text)
+
+    def reduce(self, name: str, values: Sequence[Value]) -> float:
+        return self._metric.reduce(name, values)

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from kshot.retrievers.base import Retriever
     from kshot.retrievers.bm25 import BM25Retriever
     from kshot.retrievers.diverse import DPPRetriever, MMRRetriever
-    from kshot.retrievers.making import make, select
+    from kshot.retrievers.making import RETRIEVERS, make, select
     from kshot.retrievers.simple import FixKRetriever, RandomRetriever, SlidingWindowRetriever, ZeroRetriever
-    from kshot.retrievers.study import Spread, parse_seeds, spread
     from kshot.retrievers.topk import TopkRetriever
     from kshot.retrievers.votek import VotekRetriever
 
@@ -30,37 +29,20 @@ __all__ = [
     "RandomRetriever",
     "Retriever",
     "SlidingWindowRetriever",
-    "Spread",
     "TopkRetriever",
     "VotekRetriever",
     "ZeroRetriever",
     "make",
-    "parse_seeds",
     "select",
-    "spread",
 ]
-
-RETRIEVERS = {
-    "zero": "no examples",
-    "fixk": "the training rows you name (fix_id_list), the same for every row; by default the first ones",
-    "random": "a seeded draw without replacement from the example split",
-    "bm25": "the training rows that share the most telling words with the row",
-    "topk": "the training rows whose embeddings are nearest to the row's",
-    "mmr": "near the row and unlike each other: maximal marginal relevance",
-    "dpp": "near the row and unlike each other: greedy determinantal point process",
-    "votek": "training rows that many others are near to, spread out; the same for every row",
-    "window": "the training rows just before the row's own position",
-    "balanced": "a seeded draw with every label as often as the others",
-}
 
 _HOMES = {
     "balanced": ("BalancedRetriever",),
     "base": ("Retriever",),
     "bm25": ("BM25Retriever",),
     "diverse": ("DPPRetriever", "MMRRetriever"),
-    "making": ("make", "select"),
+    "making": ("RETRIEVERS", "make", "select"),
     "simple": ("FixKRetriever", "RandomRetriever", "SlidingWindowRetriever", "ZeroRetriever"),
-    "study": ("Spread", "parse_seeds", "spread"),
     "topk": ("TopkRetriever",),
     "votek": ("VotekRetriever",),
 }

@@ -1,33 +1,77 @@
-"""Retrievers by name, and as a function from a test row to its examples: what front ends use."""
+"""Retrievers by spec, and as a function from a test row to its examples: what front ends use."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import kshot.retrievers as house
 from kshot.core.errors import UsageError
+from kshot.core.registry import Entry, Registry, Spec, options_of, parse_spec, read_option
 from kshot.retrievers.base import Retriever
 
-CLASSES = {
-    "zero": "ZeroRetriever",
-    "fixk": "FixKRetriever",
-    "random": "RandomRetriever",
-    "bm25": "BM25Retriever",
-    "topk": "TopkRetriever",
-    "mmr": "MMRRetriever",
-    "dpp": "DPPRetriever",
-    "votek": "VotekRetriever",
-    "window": "SlidingWindowRetriever",
-    "balanced": "BalancedRetriever",
-}
+
+def _is_retriever(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, Retriever)
+
+
+RETRIEVERS = Registry(
+    "retrievers",
+    "retriever",
+    [
+        Entry("zero", "kshot.retrievers.simple:ZeroRetriever", "no examples"),
+        Entry(
+            "fixk",
+            "kshot.retrievers.simple:FixKRetriever",
+            "the training rows you name (fix_id_list), the same for every row; by default the first ones",
+        ),
+        Entry(
+            "random",
+            "kshot.retrievers.simple:RandomRetriever",
+            "a seeded draw without replacement from the example split",
+        ),
+        Entry(
+            "bm25",
+            "kshot.retrievers.bm25:BM25Retriever",
+            "the training rows that share the most telling words with the row",
+        ),
+        Entry(
+            "topk", "kshot.retrievers.topk:TopkRetriever", "the training rows whose embeddings are nearest to the row's"
+        ),
+        Entry(
+            "mmr",
+            "kshot.retrievers.diverse:MMRRetriever",
+            "near the row and unlike each other: maximal marginal relevance",
+        ),
+        Entry(
+            "dpp",
+            "kshot.retrievers.diverse:DPPRetriever",
+            "near the row and unlike each other: greedy determinantal point process",
+        ),
+        Entry(
+            "votek",
+            "kshot.retrievers.votek:VotekRetriever",
+            "training rows that many others are near to, spread out; the same for every row",
+        ),
+        Entry(
+            "window",
+            "kshot.retrievers.simple:SlidingWindowRetriever",
+            "the training rows just before the row's own position",
+        ),
+        Entry(
+            "balanced",
+            "kshot.retrievers.balanced:BalancedRetriever",
+            "a seeded draw with every label as often as the others",
+        ),
+    ],
+    accepts=_is_retriever,
+)
 
 
 def select(retriever: Retriever) -> Callable[[int], list[int]]:
-    """The retriever as a function: the number of a test row → the training rows to show before it.
+    """Return the retriever as a function: the number of a test row → the training rows to show before it.
 
-    The whole choice is worked out at the first call, so the order of calls changes nothing.
+    The whole choice is computed at the first call, so the order of calls changes nothing.
     """
 
     def selector(row: int) -> list[int]:
@@ -36,47 +80,50 @@ def select(retriever: Retriever) -> Callable[[int], list[int]]:
     return selector
 
 
-def retriever_class(name: str) -> type[Retriever]:
-    """The class of a retriever by its short name, or by the name of the class."""
-    wanted = name.lower().removesuffix("retriever")
-    by_class = {known.lower().removesuffix("retriever"): short for short, known in CLASSES.items()}
-    short = wanted if wanted in CLASSES else by_class.get(wanted)
-    if short is None:
-        raise UsageError(f"there is no retriever {name!r}", hint=f"Retrievers: {', '.join(CLASSES)}.")
-    found: type[Retriever] = getattr(house, CLASSES[short])
+def retriever_class(spec: Spec) -> type[Retriever]:
+    """Return the class that a spec names: by its short name, by the name of the class, or in a file."""
+    if spec.file is None and RETRIEVERS.find(spec.name) is None:
+        wanted = spec.name.lower().removesuffix("retriever")
+        classes = {entry.target.rpartition(":")[2]: entry for entry in RETRIEVERS.entries()}
+        by_class = {name.lower().removesuffix("retriever"): entry for name, entry in classes.items()}
+        entry = by_class.get(wanted) or RETRIEVERS.get(spec.name.lower())
+        found: type[Retriever] = entry.load()
+        return found
+    found, rest = RETRIEVERS.load(spec)
+    if rest or not _is_retriever(found):
+        raise UsageError("it is not a retriever class", where=spec.text, hint="Subclass kshot.Retriever.")
     return found
 
 
-def make(name: str, dataset: Any, ice_num: int = 1, seed: int | None = 43, **options: Any) -> Retriever:
-    """Make a retriever by name; ``fixk`` without a list takes the first ``ice_num`` training rows."""
-    kind = retriever_class(name)
-    known = accepted(kind)
-    unknown = sorted(set(options) - known)
-    if unknown:
-        allowed = ", ".join(sorted(known - {"ice_num", "seed"}))
-        raise UsageError(f"the retriever {name!r} has no option {unknown[0]!r}", hint=f"Options: {allowed}.")
+def make(text: str, dataset: Any, ice_num: int = 1, seed: int | None = 43, **options: Any) -> Retriever:
+    """Make a retriever by spec; ``fixk`` without a list takes the first ``ice_num`` training rows."""
+    spec = parse_spec(text)
+    kind = retriever_class(spec)
+    known = options_of(kind, positional=1)
+    _refuse_unknown(text, {*options, *spec.options}, known)
     if "fix_id_list" in known:
         options.setdefault("fix_id_list", range(ice_num))
-    return kind(dataset, **{"ice_num": ice_num, "seed": seed, **options})
+    return kind(dataset, **{"ice_num": ice_num, "seed": seed, **options, **_written(spec, known)})
 
 
-def as_config(name: str, ice_num: int, seed: int) -> dict[str, Any]:
-    """A retriever by name as config files write one: ``dict(type=…, ice_num=…)``."""
-    kind = retriever_class(name)
+def as_config(text: str, ice_num: int, seed: int) -> dict[str, Any]:
+    """Return a retriever as config files write one: ``dict(type=…, ice_num=…)``."""
+    spec = parse_spec(text)
+    kind = retriever_class(spec)
+    known = options_of(kind, positional=1)
+    _refuse_unknown(text, set(spec.options), known)
     options = {"ice_num": ice_num, "seed": seed, "fix_id_list": list(range(ice_num))}
-    known = accepted(kind)
-    return {"type": kind, **{option: value for option, value in options.items() if option in known}}
+    usual = {option: value for option, value in options.items() if option in known}
+    return {"type": kind, **usual, **_written(spec, known)}
 
 
-_REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+def _written(spec: Spec, known: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    """Read the options that a spec holds."""
+    return {name: read_option(known[name], value, spec.text) for name, value in spec.options.items()}
 
 
-def accepted(kind: type[Retriever]) -> set[str]:
-    """The options a retriever takes: its own and those it hands on to its parents."""
-    names: set[str] = set()
-    for cls in kind.__mro__:
-        if "__init__" not in vars(cls) or cls is object:
-            continue
-        parameters = inspect.signature(vars(cls)["__init__"]).parameters.values()
-        names |= {each.name for each in parameters if each.kind not in _REST}
-    return names - {"self", "dataset"}
+def _refuse_unknown(text: str, given: set[str], known: Mapping[str, inspect.Parameter]) -> None:
+    unknown = sorted(given - set(known))
+    if unknown:
+        allowed = ", ".join(sorted(set(known) - {"ice_num", "seed"}))
+        raise UsageError(f"the retriever {text!r} has no option {unknown[0]!r}", hint=f"Options: {allowed}.")

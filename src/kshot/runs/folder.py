@@ -1,4 +1,4 @@
-"""The run folder: what was asked for, every response, every sample, the figures."""
+"""The run folder: the settings, every response, every sample, the figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPEC, JOURNAL, SAMPLES, SUMMARY = "spec.json", "journal.jsonl", "samples.jsonl",
 
 
 class RunFolder:
-    """One run on disk. Opening it with the settings it was made with continues it; others are refused."""
+    """One run on disk. Opening it with the settings it was made with continues it; other settings are refused."""
 
     def __init__(self, path: str | Path, identity: Mapping[str, Any], *, reuse: str | Path | None = None) -> None:
         """Create the folder or continue it; ``reuse`` names another run whose answers may be taken over."""
@@ -57,11 +57,13 @@ class RunFolder:
 
     # ---- files ----
 
-    def note_backend(self, role: str, name: str, fingerprint: str) -> None:
-        """Record a backend's fingerprint; one that differs from the recorded is refused."""
-        known = self.spec.setdefault("fingerprints", {})
-        label = name if role == "model" else f"{role} {name}"
-        if known.setdefault(label, fingerprint) != fingerprint:
+    def note_model(self, role: str, name: str, fingerprint: str) -> None:
+        """Record a model with its role and fingerprint; a fingerprint that differs from the recorded one is refused."""
+        known: list[dict[str, str]] = self.spec.setdefault("models", [])
+        noted = next((each for each in known if (each["role"], each["name"]) == (role, name)), None)
+        if noted is None:
+            known.append({"role": role, "name": name, "fingerprint": fingerprint})
+        elif noted["fingerprint"] != fingerprint:
             raise RunError(
                 f"{name} is not what it was when this run began (its weights, format or template changed)",
                 where=str(self.path),
@@ -69,14 +71,14 @@ class RunFolder:
             )
 
     def write_spec(self, **more: Any) -> None:
-        """Write ``spec.json``."""
+        """Add to ``spec.json``."""
         self.spec |= more
         with self.replacing(SPEC) as file:
             file.write(json.dumps(self.spec, indent=2, ensure_ascii=False) + "\n")
 
     @contextmanager
     def replacing(self, name: str) -> Iterator[IO[str]]:
-        """Write a file beside its old version and put it in place whole."""
+        """Write a new version of a file beside the old one, and replace the old one when it is complete."""
         target = (self.path / name).resolve()
         if not target.is_relative_to(self.path.resolve()):
             raise RunError(f"{name!r} lies outside the run folder", where=str(self.path))
@@ -96,7 +98,7 @@ class RunFolder:
 
     @contextmanager
     def exporting(self) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
-        """Write lines to files below the folder, by their relative paths; they are put in place when the block ends."""
+        """Write lines to files below the folder, by relative path; the files are in place when the block ends."""
         with ExitStack() as stack:
             files: dict[str, IO[str]] = {}
 
@@ -139,7 +141,7 @@ class RunFolder:
 
 @contextmanager
 def _writing(target: Path) -> Iterator[None]:
-    """Report what the disk refuses, and only that."""
+    """Turn errors of the disk, and only those, into one message."""
     try:
         yield
     except OSError as exc:
@@ -150,12 +152,12 @@ def _unwritten(target: Path, exc: OSError) -> RunError:
     return RunError(
         f"it cannot be written: {exc.strerror or exc}",
         where=str(target),
-        hint="Every answer is in the journal: the same command goes on from there.",
+        hint="Every answer is in the journal: the same command continues from there.",
     )
 
 
 class _Draft:
-    """A file being written, whose errors are the disk's and nobody else's."""
+    """A file being written; only its own errors are reported as errors of the disk."""
 
     def __init__(self, file: IO[str], target: Path) -> None:
         self._file, self._target = file, target
@@ -181,12 +183,32 @@ def read_spec(path: str | Path) -> dict[str, Any]:
         raise RunError(f"this is no run folder: spec.json cannot be read ({exc.strerror})", where=str(path)) from exc
     except ValueError as exc:
         raise RunError("spec.json is damaged", where=str(path), hint="Delete it and run the command again.") from exc
-    parts = {"identity": dict, "fingerprints": dict, "options": dict, "tasks": dict}
     if not isinstance(spec, dict) or not isinstance(spec.get("identity"), dict):
         raise RunError("spec.json is not one of kshot's", where=str(path))
-    if not all(isinstance(spec.get(name, {}), kind) for name, kind in parts.items()):
+    _name_roles(spec)
+    parts = {"options": dict, "tasks": dict, "models": list}
+    if not all(isinstance(spec.get(name, kind()), kind) for name, kind in parts.items()) or not all(
+        isinstance(each, dict) and all(isinstance(each.get(field), str) for field in ("role", "name", "fingerprint"))
+        for each in spec.get("models", ())
+    ):
         raise RunError("spec.json is damaged", where=str(path), hint="Delete it and run the command again.")
     return spec
+
+
+_EARLY_ROLES = {"engine": "search_engine", "judge": "judge", "rewriter": "rewriter", "corpus": "corpus"}
+
+
+def _name_roles(spec: dict[str, Any]) -> None:
+    """Bring the models of a folder of version 0.1 into the present form: it had ``"ROLE NAME": fingerprint``."""
+    early = spec.pop("fingerprints", None)
+    if not isinstance(early, dict):
+        return
+    models = []
+    for label, fingerprint in early.items():
+        word, _, rest = label.partition(" ")
+        role = _EARLY_ROLES.get(word) if rest else None
+        models.append({"role": role or "model", "name": rest if role else label, "fingerprint": fingerprint})
+    spec["models"] = models
 
 
 def _journal_of(run: str | Path) -> Journal:

@@ -155,5 +155,5 @@ def _unusable(path: Path, exc: OSError) -> RunError:
     return RunError(
         f"the journal cannot be used: {exc.strerror or exc}",
         where=str(path),
-        hint="Free some space or choose another folder with --out; the same command goes on from what is there.",
+        hint="Free some space or choose another folder with --out; the same command continues from what is there.",
     )

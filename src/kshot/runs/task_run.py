@@ -1,4 +1,4 @@
-"""One task through the engine: answers, scores, a row per sample, and the figures they add up to."""
+"""One task through the engine: answers, scores, and a row of ``samples.jsonl`` for each sample."""
 
 from __future__ import annotations
 
@@ -9,29 +9,32 @@ from hashlib import blake2b
 from numbers import Real
 from typing import Any
 
-from kshot.core.engine import Memo, Outcome, drive
+from kshot.core.engine import Memo, drive
 from kshot.core.errors import DataError, KshotError
 from kshot.core.offsets import Offsets, address
+from kshot.core.protocols import Backend, Scorer
 from kshot.core.records import (
+    UNANSWERED,
     AskFailed,
-    Asking,
     Failed,
     Generated,
     Loglik,
     Option,
+    Outcome,
     Prompt,
     Ranking,
     Repeats,
     Request,
+    RequestGenerator,
     Response,
+    ResultRow,
     Sample,
     Scored,
+    Search,
     Value,
+    reference,
 )
-from kshot.core.task import Backend, Scorer, Task
-from kshot.methods import UNANSWERED
-from kshot.metrics.metric import reference
-from kshot.runs.results import Row, Tally
+from kshot.core.task import Task, TaskResult
 
 # ---- running ----
 
@@ -40,35 +43,35 @@ def run_task(
     task: Task[Any],
     backends: Mapping[str, Backend],
     memo: Memo,
-    emit: Callable[[Sample, Row], None],
+    emit: Callable[[Sample, ResultRow], None],
     progress: Callable[[Outcome[Sample]], None] = lambda _: None,
-) -> Tally:
-    """Ask and score every sample; ``emit`` gets the samples' rows in order."""
+) -> TaskResult:
+    """Ask and score every sample; ``emit`` gets the rows of the samples, in order."""
     names = [name for metric in task.metrics for name in metric.names]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"two of its metrics report {twice!r}", where=f"dataset {task.name}")
-    tally = Tally(task, backends["model"].name)
-    jobs = ((sample, start(task, sample)) for sample in _distinct(task))
+    result = TaskResult(task, backends["model"].name)
+    jobs = ((sample, start_sample(task, sample)) for sample in _distinct(task))
     answered: Iterable[Outcome[Sample]] = _watched(drive(jobs, backends, memo), progress)
     if task.finish is not None:
         answered = _finished(list(answered), task.finish)
     judged = drive(((outcome, _scoring(task, outcome)) for outcome in answered), backends, memo)
     for position, judgement in enumerate(judged):
         outcome, scores = judgement.item, judgement.answer
-        tally.spend((*outcome.exchanges, *judgement.exchanges))
+        result.spend((*outcome.exchanges, *judgement.exchanges))
         if isinstance(scores, Failed):
-            tally.failed_categories.append(outcome.item.category)
+            result.failed_categories.append(outcome.item.category)
             again = "; the same command asks again" if scores.retryable else ""
-            tally.first_failure = tally.first_failure or f"{scores.kind}: {scores.message}{again}"
+            result.first_failure = result.first_failure or f"{scores.kind}: {scores.message}{again}"
         else:
-            tally.add(position, outcome.item, scores)
-            tally.unanswered += _majority(outcome.answer) == UNANSWERED and isinstance(outcome.item.target, Option)
-        row = _row(task, tally.model, outcome, scores)
+            result.add(position, outcome.item, scores)
+            result.unanswered += _majority(outcome.answer) == UNANSWERED and isinstance(outcome.item.target, Option)
+        row = _row(task, result.model, outcome, scores)
         if judgement.exchanges:
             row["judge"] = [{"prompt": _prompt(q), "response": _response([(q, r)])} for q, r in judgement.exchanges]
         emit(outcome.item, row)
-    return tally
+    return result
 
 
 def _watched(
@@ -80,7 +83,7 @@ def _watched(
 
 
 def _distinct(task: Task[Any]) -> Iterator[Sample]:
-    """Pass the samples on; two with one id cannot be told apart later, so that is an error."""
+    """Pass the samples on; two samples with one id are an error, since nothing could tell them apart later."""
     seen = Offsets()
     for position, sample in enumerate(task.samples):
         mark = address(blake2b(sample.id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest())
@@ -94,8 +97,8 @@ def _distinct(task: Task[Any]) -> Iterator[Sample]:
         yield sample
 
 
-def start(task: Task[Any], sample: Sample) -> Asking:
-    """Start a sample; whatever its template or method raises names the sample."""
+def start_sample(task: Task[Any], sample: Sample) -> RequestGenerator:
+    """Start a sample; whatever its template or method raises becomes an error that names the sample."""
     try:
         return (yield from task.ask(sample))
     except (KshotError, AskFailed):
@@ -113,7 +116,7 @@ def _finished(
         yield outcome if outcome.failed else replace(outcome, answer=answer)
 
 
-def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> Asking:
+def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
     """Score one answer; a metric that asks (a judge) does so through the same engine."""
     if isinstance(outcome.answer, Failed):
         raise AskFailed(outcome.answer)
@@ -123,7 +126,7 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> Asking:
         try:
             found = metric.score(outcome.item, _given(metric, outcome.answer))
             given = found if isinstance(found, Mapping) else (yield from found)
-            scores |= _sound(metric, given, where)
+            scores |= _checked_values(metric, given, where)
         except KshotError as exc:
             exc.where = exc.where or where
             raise
@@ -134,8 +137,8 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> Asking:
     return scores
 
 
-def _sound(metric: Scorer, given: Mapping[str, Value], where: str) -> Mapping[str, Value]:
-    """Refuse a metric's values that would not add up: other names than it reports, or what is not a number."""
+def _checked_values(metric: Scorer, given: Mapping[str, Value], where: str) -> Mapping[str, Value]:
+    """Refuse values that would not add up: under names that the metric does not report, or not finite numbers."""
     if set(given) != set(metric.names):
         raise DataError(f"{', '.join(metric.names)} gave values for {', '.join(given) or 'nothing'}", where=where)
     for name, value in given.items():
@@ -159,9 +162,9 @@ def _majority(answer: Any) -> Any:
 # ---- a sample as a row ----
 
 
-def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Value] | Failed) -> Row:
+def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Value] | Failed) -> ResultRow:
     sample, exchanges = outcome.item, outcome.exchanges
-    row: Row = {"task": task.name, "model": model, "id": sample.id}
+    row: ResultRow = {"task": task.name, "model": model, "id": sample.id}
     row["prompt"] = _prompt(exchanges[-1][0]) if exchanges else None
     row["response"] = _response(exchanges)
     thoughts = [r.reasoning for _, r in exchanges if isinstance(r, Generated)]
@@ -187,7 +190,7 @@ def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[
 
 
 def _prompt(request: Request) -> Any:
-    prompt: Prompt = getattr(request, "prompt", Prompt(getattr(request, "query", "")))
+    prompt = Prompt(request.query) if isinstance(request, Search) else request.prompt
     return [{"role": m.role, "content": m.content} for m in prompt.messages] or prompt.text
 
 

@@ -1,1 +1,7 @@
 """How sure a figure is, and which of two systems is ahead."""
+
+from kshot.statistics.intervals import interval, macro_interval, wilson
+from kshot.statistics.paired import Paired, paired, sign_test
+from kshot.statistics.resampling import mean, resamples
+
+__all__ = ["Paired", "interval", "macro_interval", "mean", "paired", "resamples", "sign_test", "wilson"]

@@ -132,13 +132,13 @@ def test_greedy_text_is_the_likeliest_token_again_and_again(model):
         for _ in range(5):
             ids.append(int(table(model, ids)[-1].argmax()))
         assert written(response) == model._tokenizer.decode(ids[start:])
-        assert (response.finish, response.usage) == ("length", Usage(start, 5))
+        assert (response.stop_reason, response.usage) == ("length", Usage(start, 5))
 
 
 def test_it_looks_up_and_stops_at_the_newline(model):
     responses = ask_all(model, [Generate(Prompt(text), max_tokens=6, stop=("\n",)) for text in TEXTS])
     assert [written(response) for response in responses] == [f" {target}" for target in TARGETS]
-    assert {response.finish for response in responses} == {"stop"}
+    assert {response.stop_reason for response in responses} == {"stop"}
     # the answer and the blank line, though the latter is cut off
     assert {response.usage.completion_tokens for response in responses} == {2}
 
@@ -148,7 +148,7 @@ def test_the_earliest_stop_text_cuts(model):
     text = written(whole)
     stops = (text[3], text[1], "never there", "")
     (response,) = ask_all(model, [Generate(Prompt(TEXTS[0]), max_tokens=6, stop=stops)])
-    assert (response.text, response.finish) == (text[: min(text.find(text[3]), text.find(text[1]))], "stop")
+    assert (response.text, response.stop_reason) == (text[: min(text.find(text[3]), text.find(text[1]))], "stop")
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -156,7 +156,7 @@ def test_max_tokens_is_kept_row_by_row(model, count):
     asked = [Generate(Prompt(text), max_tokens=count + i) for i, text in enumerate(TEXTS)]
     for i, response in enumerate(ask_all(model, asked)):
         assert response.usage.completion_tokens == count + i
-        assert response.finish == "length"
+        assert response.stop_reason == "length"
 
 
 def test_the_end_token_ends(monkeypatch):
@@ -164,7 +164,7 @@ def test_the_end_token_ends(monkeypatch):
     (blank,) = ids_of(own, "\n\n")
     monkeypatch.setattr(own, "_end", blank)
     responses = ask_all(own, [Generate(Prompt(text), max_tokens=6) for text in TEXTS])
-    assert [(r.text, r.finish) for r in responses] == [(f" {target}", "stop") for target in TARGETS]
+    assert [(r.text, r.stop_reason) for r in responses] == [(f" {target}", "stop") for target in TARGETS]
 
 
 def test_an_empty_prompt_begins_after_the_end_token(model):
@@ -178,7 +178,7 @@ def test_a_full_context_fails_and_a_nearly_full_one_is_cut_short(model):
     assert isinstance(failed, Failed)
     assert (failed.kind, failed.retryable) == ("too_long", False)
     assert "2048" in failed.message
-    assert (short.finish, short.usage) == ("length", Usage(2046, 2))
+    assert (short.stop_reason, short.usage) == ("length", Usage(2046, 2))
 
 
 # ---- sampling ----

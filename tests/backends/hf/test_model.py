@@ -272,7 +272,7 @@ def test_max_tokens_are_clipped_to_the_room_left(folders, name):
 
 def test_no_tokens_asked_none_written(llama):
     (response,) = ask_all(llama, [Generate(Prompt("A"), max_tokens=0)])
-    assert (response.text, response.finish, response.usage.completion_tokens) == ("", "length", 0)
+    assert (response.text, response.stop_reason, response.usage.completion_tokens) == ("", "length", 0)
 
 
 # ---- Generate ----
@@ -285,7 +285,7 @@ def test_stop_strings_cut_before_their_first_occurrence(llama):
     asked = [Generate(prompt, max_tokens=30, stop=stop) for prompt, stop in zip(prompts, stops, strict=True)]
     for whole, stop, found in zip(plain, stops, ask_all(llama, asked), strict=True):
         assert found.text == whole.text[: whole.text.index(stop[0])]
-        assert found.finish == "stop"
+        assert found.stop_reason == "stop"
         assert found.usage.completion_tokens < 30
     for request, found in zip(asked, ask_all(llama, asked), strict=True):
         assert ask_all(llama, [request]) == [found]
@@ -306,7 +306,7 @@ def test_a_special_token_may_be_a_stop(llama, monkeypatch):
     (whole,) = ask_all(llama, [Generate(Prompt("hello"), max_tokens=12)])
     monkeypatch.setattr(llama._tokens, "_special", {"<|user|>": greedy_ids(llama, "hello", 4)[-1]})
     (cut,) = ask_all(llama, [Generate(Prompt("hello"), max_tokens=12, stop=("<|user|>",))])
-    assert cut.finish == "stop"
+    assert cut.stop_reason == "stop"
     assert whole.text.startswith(cut.text)
     assert len(cut.text) < len(whole.text)
 
@@ -337,7 +337,7 @@ def test_eos_ends_a_text(folders, tmp_path):
     (cut, other) = ask_all(
         Transformers(str(folder), device="cpu"), [Generate(Prompt(text), max_tokens=12) for text in ("hello", "A")]
     )
-    assert cut.finish == "stop"
+    assert cut.stop_reason == "stop"
     assert cut.usage.completion_tokens <= 3
     assert whole.text.startswith(cut.text)
     assert isinstance(other, Generated)

@@ -48,7 +48,7 @@ def test_a_conversation(monkeypatch):
 
 
 def test_why_it_ended_and_what_it_read_from_its_cache():
-    assert one(said(text("x"), stop="max_tokens"))[0].finish == "length"
+    assert one(said(text("x"), stop="max_tokens"))[0].stop_reason == "length"
     assert one(said(text("a\nb")), Generate(TALK, stop=("\n",)))[0].text == "a"
     assert one(said(stop="refusal"))[0].kind == "content_filter"
     assert one(said(text("x"), cache_read_input_tokens=100))[0].usage == Usage(107, 3)
@@ -69,7 +69,7 @@ def test_no_text_is_a_failure_and_not_an_empty_answer():
         assert len(server.calls) == 1
     assert one(said(text("")))[0] == Generated("", "stop", Usage(7, 3))
     assert one(said(stop="stop_sequence"))[0].text == ""
-    assert one(said({"type": "redacted_thinking", "data": "x"}, stop="max_tokens"))[0].finish == "length"
+    assert one(said({"type": "redacted_thinking", "data": "x"}, stop="max_tokens"))[0].stop_reason == "length"
     assert one(said(text("x"), output_tokens=float("inf")))[0] == Generated("x")
 
 

@@ -106,7 +106,7 @@ def test_more_stop_strings_than_servers_take_are_cut_here():
     stop = ("a", "b", "c", "d", "END")
     found, server, _ = one(lambda _: chat("1 2 END 3", "length"), talk("hi", stop=stop))
     assert server.calls[0].body["stop"] == ["a", "b", "c", "d"]
-    assert (found.text, found.finish) == ("1 2 ", "stop")
+    assert (found.text, found.stop_reason) == ("1 2 ", "stop")
 
 
 def test_a_chat_template_is_written_out_here_and_is_part_of_the_identity():
@@ -214,8 +214,8 @@ def test_reasoning_is_kept_apart(reply, text, reasoning):
 
 
 def test_why_it_ended():
-    assert one(lambda _: chat("x", "length"))[0].finish == "length"
-    assert one(lambda _: chat("x", "tool_calls"))[0].finish == "stop"
+    assert one(lambda _: chat("x", "length"))[0].stop_reason == "length"
+    assert one(lambda _: chat("x", "tool_calls"))[0].stop_reason == "stop"
     assert one(lambda _: chat("x", "content_filter"))[0].text == "x"
     assert one(lambda _: chat("", "content_filter"))[0].kind == "content_filter"
 

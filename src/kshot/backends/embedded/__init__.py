@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from kshot.backends.embedded.choosing import next_token
 from kshot.backends.texts import sound
 from kshot.core.errors import BackendError
+from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Prompt, Request, Response, Scored, Usage
-from kshot.core.task import Waiting
 
 FOLDER = Path(__file__).parent
 FILES = ("model.onnx", "model.safetensors", "tokenizer.json")
@@ -59,6 +59,7 @@ class Embedded:
 
     name = "embedded"
     answers = (Generate, Loglik)
+    notes = ()
 
     def __init__(self, *, batch_size: int = 16, threads: int | None = None) -> None:
         """Say how many sequences run together and on how many threads (default: all cores)."""
@@ -92,11 +93,20 @@ class Embedded:
         options.log_severity_level = 3
         return onnxruntime.InferenceSession(str(FOLDER / "model.onnx"), options, providers=["CPUExecutionProvider"])
 
+    @property
+    def abilities(self) -> Abilities:
+        """It can count tokens."""
+        return Abilities(count_tokens=self.count_tokens)
+
+    def close(self) -> None:
+        """Drop the session; a request after this opens it again."""
+        vars(self).pop("_session", None)
+
     def count_tokens(self, text: str) -> int:
         """Count the tokens of a text."""
         return len(self._tokenizer.encode(text).ids)
 
-    def serve(self, waiting: Waiting) -> Iterator[tuple[Request, Response]]:
+    def serve(self, waiting: RequestQueue) -> Iterator[tuple[Request, Response]]:
         """Answer everything that waits, in batches of like length."""
         while taken := waiting.take():
             yield from self._weigh([request for request in taken if isinstance(request, Loglik)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
 from kshot.backends.hf import loading
 from kshot.backends.hf.computer import Computer
 from kshot.backends.hf.plain_batches import Side
@@ -14,12 +15,12 @@ from kshot.backends.hf.tokens import Tokens
 from kshot.backends.hf.trie import Work
 from kshot.backends.texts import sound
 from kshot.core.errors import BackendError, UsageError
+from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Generated, Loglik, Request, Response, Scored, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kshot.core.task import Waiting
 
 _TOGETHER = 16
 """Texts written together, where nothing else is said; on a GPU eight times as many, as far as its memory goes."""
@@ -59,6 +60,8 @@ class Transformers:
         if padding_side not in ("left", "right"):
             raise UsageError(f"padding_side is {padding_side!r}", hint="Use left or right.")
         self._torch, self._library = loading.libraries()
+        if path == "embedded":
+            path = str(EMBEDDED_FOLDER)
         self._path, self._side, self._add_bos = str(path), padding_side, add_bos
         self._folder = loading.find(self._path)
         if self._folder is not None:
@@ -93,9 +96,9 @@ class Transformers:
         return (Generate, Loglik)
 
     @property
-    def has_chat_template(self) -> bool:
-        """Whether it can be asked in messages."""
-        return bool(self._tokens.chat_source)
+    def abilities(self) -> Abilities:
+        """It can count tokens, and may bring a chat template."""
+        return Abilities(chat_template=bool(self._tokens.chat_source), count_tokens=self.count_tokens)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -137,7 +140,7 @@ class Transformers:
 
     # ---- serving ----
 
-    def serve(self, waiting: Waiting, /) -> Iterator[tuple[Request, Response]]:
+    def serve(self, waiting: RequestQueue, /) -> Iterator[tuple[Request, Response]]:
         """Answer everything that waits, each request as soon as all of it is known."""
         if "_computer" in vars(self):
             # Left from a serving that was broken off: nobody waits for it any more.

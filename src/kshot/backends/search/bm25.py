@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kshot.backends.search.search_engine import Engine, Found, Index, best, shown
+from kshot.backends.search.search_engine import Found, Index, IndexSearchEngine, best, shown
 from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
-from kshot.index.store import Store, damaged
+from kshot.core.protocols import IndexStore
+from kshot.index.store import damaged
 from kshot.index.words import Words, bm25s
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
@@ -19,7 +20,7 @@ LONG = 1000
 NOTHING = Found((), ())
 
 
-class Bm25(Engine):
+class Bm25(IndexSearchEngine):
     """BM25 in memory-mapped arrays: ``score = Σ idf(t) · tf / (tf + k1 · (1 - b + b · length / average))``.
 
     The sum runs over the words of the query; ``method`` says which idf and tf are meant, and ``lucene`` means
@@ -45,13 +46,13 @@ class Bm25(Engine):
         self.fingerprint = f"bm25 {method} k1={self.k1} b={self.b} {self.words.fingerprint}"
         bm25s()
 
-    def open(self, corpus: Corpus, store: Store) -> Index:
+    def open(self, corpus: Corpus, store: IndexStore) -> Index:
         """Weigh the words of the corpus, or map the file where they are."""
         key = {"engine": self.fingerprint, "version": 1, "corpus": corpus.digest}
         folder = store.built("bm25", key, lambda fresh: self._write(fresh, corpus, store))
         return _Bm25Index(folder, self.words, len(corpus))
 
-    def _write(self, folder: Path, corpus: Corpus, store: Store) -> None:
+    def _write(self, folder: Path, corpus: Corpus, store: IndexStore) -> None:
         ids, vocabulary = self._numbered(corpus, store)
         if not vocabulary:
             return  # bm25s cannot index passages without any word; an empty folder stands for them
@@ -59,7 +60,7 @@ class Bm25(Engine):
         made.index((ids, vocabulary), create_empty_token=False, show_progress=False)
         made.save(folder, show_progress=False)
 
-    def _numbered(self, corpus: Corpus, store: Store) -> tuple[list[list[int]], dict[str, int]]:
+    def _numbered(self, corpus: Corpus, store: IndexStore) -> tuple[list[list[int]], dict[str, int]]:
         """Each passage as the numbers of its words, and the words."""
         vocabulary: dict[str, int] = {}
         ids = []

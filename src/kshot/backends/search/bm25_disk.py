@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kshot.backends.search.search_engine import Engine, Found, Index, shown
+from kshot.backends.search.search_engine import Found, Index, IndexSearchEngine, shown
 from kshot.core.corpus import Corpus
 from kshot.core.errors import MissingExtra
-from kshot.index.store import Store, damaged
+from kshot.core.protocols import IndexStore
+from kshot.index.store import damaged
 from kshot.index.words import Words
 
 HEAP = 128_000_000
@@ -21,7 +22,7 @@ ROUNDING = 2e-6
 """Scores that are nearer than this to each other, relatively, are equal: tantivy adds up float32 in no fixed order."""
 
 
-class Bm25Disk(Engine):
+class Bm25Disk(IndexSearchEngine):
     """Lucene's BM25 (k1 = 1.2, b = 0.75) as tantivy has it: lengths are kept in a byte, about 6 % from the truth."""
 
     floor = 0.0
@@ -33,13 +34,13 @@ class Bm25Disk(Engine):
         self.words = Words(stem, stopwords)
         self.fingerprint = f"bm25:disk tantivy {self.words.fingerprint}"
 
-    def open(self, corpus: Corpus, store: Store) -> Index:
+    def open(self, corpus: Corpus, store: IndexStore) -> Index:
         """Index the corpus, or open the files that hold it."""
         key = {"engine": self.fingerprint, "version": 1, "corpus": corpus.digest}
         folder = store.built("bm25disk", key, lambda fresh: self._write(fresh, corpus, store))
         return _TantivyIndex(folder, self.words)
 
-    def _write(self, folder: Path, corpus: Corpus, store: Store) -> None:
+    def _write(self, folder: Path, corpus: Corpus, store: IndexStore) -> None:
         tantivy = _tantivy()
         schema = tantivy.SchemaBuilder()
         schema.add_text_field("words", tokenizer_name=TOKENIZER, index_option="freq")

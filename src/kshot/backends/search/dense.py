@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kshot.backends.search.search_engine import Engine, Found, shown
+from kshot.backends.search.search_engine import Found, IndexSearchEngine, shown
 from kshot.backends.texts import sound
 from kshot.core.corpus import Corpus
+from kshot.core.protocols import IndexStore
 from kshot.index import encoders
-from kshot.index.store import Store
 from kshot.index.vectors import Array, RowFile, kept
 from kshot.index.windows import cut, tokenised
 
@@ -19,7 +19,7 @@ _FORMAT = 1
 _PURPOSE = "searching by sentence vectors"
 
 
-class Dense(Engine):
+class Dense(IndexSearchEngine):
     """A sentence-transformers model: ``minilm``, a folder, or a name on the hub.
 
     A passage longer than a window is cut into windows, and its score is the best cosine of one of them: what lies
@@ -60,7 +60,7 @@ class Dense(Engine):
         self._digest = encoders.digest(folder)
         self.fingerprint = f"dense {self._digest} window={window} stride={stride} prompts={self._prompts!r}"
 
-    def open(self, corpus: Corpus, store: Store, /) -> _DenseIndex:
+    def open(self, corpus: Corpus, store: IndexStore, /) -> _DenseIndex:
         """Encode the corpus, or find it encoded; the model is loaded only for that and for the first query."""
         key = {
             "format": _FORMAT,
@@ -73,7 +73,7 @@ class Dense(Engine):
         folder = store.built("dense", key, lambda fresh: self._build(corpus, store, fresh))
         return _DenseIndex(self, folder)
 
-    def _build(self, corpus: Corpus, store: Store, folder: Path) -> None:
+    def _build(self, corpus: Corpus, store: IndexStore, folder: Path) -> None:
         encoder, texts = self._encoder, [sound(passage.text) for passage in corpus]
         prompt = encoder.prompt("passage", self._prompts[1])
         size = encoders.room(self._window, encoder.longest, encoder.beside(prompt), self._model)

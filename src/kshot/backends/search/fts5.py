@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from kshot.backends.search.search_engine import Engine, Found, Index
+from kshot.backends.search.search_engine import Found, Index, IndexSearchEngine
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, RunError
-from kshot.index.store import Store, damaged
+from kshot.core.protocols import IndexStore
+from kshot.index.store import damaged
 
 FILE = "passages.sqlite"
 WORDS_AT_ONCE = 500
@@ -27,7 +28,7 @@ _SOME = (
 )
 
 
-class Fts5(Engine):
+class Fts5(IndexSearchEngine):
     """FTS5's BM25 (k1 = 1.2, b = 0.75) over ``unicode61`` tokens.
 
     Of a query, double quotes are removed, each word between white space is put in quotes, and they are joined by OR.
@@ -50,7 +51,7 @@ class Fts5(Engine):
                 ) from exc
         self.fingerprint = "fts5 unicode61 words-or"
 
-    def open(self, corpus: Corpus, store: Store) -> Index:
+    def open(self, corpus: Corpus, store: IndexStore) -> Index:
         """Index the corpus, or open the file that holds it."""
 
         def build(folder: Path) -> None:
@@ -63,7 +64,7 @@ class Fts5(Engine):
         return _Fts5Index(store.built(self.name, key, build))
 
 
-def _write(path: Path, corpus: Corpus, store: Store) -> None:
+def _write(path: Path, corpus: Corpus, store: IndexStore) -> None:
     with closing(sqlite3.connect(path)) as file:
         file.execute("PRAGMA journal_mode = OFF")  # the store throws an unfinished file away
         file.execute("PRAGMA synchronous = OFF")
@@ -73,7 +74,7 @@ def _write(path: Path, corpus: Corpus, store: Store) -> None:
         file.commit()
 
 
-def _rows(corpus: Corpus, store: Store) -> Iterator[tuple[int, str]]:
+def _rows(corpus: Corpus, store: IndexStore) -> Iterator[tuple[int, str]]:
     for position, passage in enumerate(corpus.passages):
         if position % 1000 == 0:
             store.progress("fts5 index", position, len(corpus))

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kshot.backends.search.search_engine import Engine, Found, Index, best
+from kshot.backends.search.search_engine import Found, Index, IndexSearchEngine, best
 from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
-from kshot.index.store import Store
+from kshot.core.protocols import IndexStore
 
 FUSIONS = ("zscore", "rrf", "minmax")
 DEPTH = 1000
@@ -18,7 +18,7 @@ RRF_K = 60
 BATCH = 128
 
 
-class Hybrid(Engine):
+class Hybrid(IndexSearchEngine):
     """The weighted sum of what several engines say, over the passages that any of them gives among its best 1000.
 
     ``zscore``: (score - mean) / standard deviation over these candidates. ``minmax``: (score - lowest) / (highest -
@@ -29,7 +29,7 @@ class Hybrid(Engine):
     """
 
     def __init__(
-        self, parts: Sequence[Engine], *, fusion: str = "zscore", weights: Sequence[float] | None = None
+        self, parts: Sequence[IndexSearchEngine], *, fusion: str = "zscore", weights: Sequence[float] | None = None
     ) -> None:
         """Take the parts, the way their scores are made comparable, and what each counts (default: the same)."""
         self.parts, self.fusion = tuple(parts), fusion
@@ -51,7 +51,7 @@ class Hybrid(Engine):
         self.fingerprint = f"hybrid {fusion} depth={DEPTH} {joined}"
         self.floor = 0.0 if fusion == "rrf" else None
 
-    def open(self, corpus: Corpus, store: Store) -> Index:
+    def open(self, corpus: Corpus, store: IndexStore) -> Index:
         """Open every part."""
         return _HybridIndex(self, [part.open(corpus, store) for part in self.parts], len(corpus))
 

@@ -8,12 +8,12 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from kshot.backends.search.search_engine import Engine, Found, shown
+from kshot.backends.search.search_engine import Found, IndexSearchEngine, shown
 from kshot.backends.texts import sound
 from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
+from kshot.core.protocols import IndexStore
 from kshot.index import encoders
-from kshot.index.store import Store
 from kshot.index.vectors import Array, RowFile, Top, kept
 from kshot.index.windows import cut
 
@@ -24,7 +24,7 @@ _PURPOSE = "searching by token vectors"
 _QUERY_ROWS = 2048
 
 
-class Late(Engine):
+class Late(IndexSearchEngine):
     """MaxSim, exact: Σ over the query's tokens of the largest cosine with a token of the passage.
 
     A ColBERT model (as PyLate, Stanford's code or sentence-transformers save it) chooses the tokens itself. Of any
@@ -89,13 +89,13 @@ class Late(Engine):
         settings = " ".join(f"{name}={value!r}" for name, value in self._key.items())
         self.fingerprint = f"late {settings} query_prompt={query_prompt!r} idf={self._idf}"
 
-    def open(self, corpus: Corpus, store: Store, /) -> _LateIndex:
+    def open(self, corpus: Corpus, store: IndexStore, /) -> _LateIndex:
         """Encode the corpus, or find it encoded; the model is loaded only for that and for the first query."""
         key = self._key | {"corpus": corpus.digest}
         folder = store.built("late", key, lambda fresh: self._build(corpus, store, fresh))
         return _LateIndex(self._coder, folder, idf=self._idf)
 
-    def _build(self, corpus: Corpus, store: Store, folder: Path) -> None:
+    def _build(self, corpus: Corpus, store: IndexStore, folder: Path) -> None:
         coder, texts = self._coder, [sound(passage.text) for passage in corpus]
         size = encoders.room(self._key["window"], coder.longest, coder.beside, self._model)
         stride = encoders.stride_of(self._key["stride"], size, size - size // 4)

@@ -11,18 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from kshot.backends.search.search_engine import Engine, Index, searched
+from kshot.backends.search.search_engine import Index, IndexSearchEngine, corpus_fingerprint
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, DataError, UsageError
+from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Failed, Hit, Ranking, Request, Response, Search
-from kshot.core.task import Backend, Waiting
-from kshot.index.store import Store
 
 _TREC = re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+(\s+\S+)?\s*", re.IGNORECASE)
 TREC_FIELDS = (5, 6)
 
 
-class Recorded(Engine):
+class RecordedEngine(IndexSearchEngine):
     """Rankings from a file, named ``FILE`` or ``FILE#SYSTEM``.
 
     JSON: ``{SYSTEM: {"runs": [[passage numbers, best first], …]}}``, one list a question in the order of
@@ -46,14 +45,14 @@ class Recorded(Engine):
             self.system, self.lists = _system(raw, path, system)
             self.fingerprint += f" {self.system}"
 
-    def open(self, corpus: Corpus, store: Store) -> Index:  # noqa: ARG002 - the contract's arguments
+    def open(self, corpus: Corpus, store: IndexStore) -> Index:  # noqa: ARG002 - the contract's arguments
         """Refuse: a recording knows questions by their id, not by their words."""
         raise BackendError(
             "a recorded run answers the questions it was recorded for, and cannot be part of another engine",
             where=self.name,
         )
 
-    def over(self, corpus: Corpus, store: Store) -> Backend:  # noqa: ARG002 - nothing is built
+    def over(self, corpus: Corpus, store: IndexStore) -> Backend:  # noqa: ARG002 - nothing is built
         """Give the backend that looks rankings up; ``missing`` counts the questions that have none."""
         return _Trec(self, corpus) if self._trec else _Lists(self, corpus)
 
@@ -179,12 +178,12 @@ class _Looking(ABC):
     missing = 0
     """How many of the corpus's questions the run has no ranking for."""
 
-    def __init__(self, engine: Recorded, corpus: Corpus) -> None:
+    def __init__(self, engine: RecordedEngine, corpus: Corpus) -> None:
         self.name = engine.name
-        self.fingerprint = searched(engine.fingerprint, corpus)
+        self.fingerprint = corpus_fingerprint(engine.fingerprint, corpus)
         self._path, self._corpus = engine.path, corpus
 
-    def serve(self, waiting: Waiting) -> Iterator[tuple[Request, Response]]:
+    def serve(self, waiting: RequestQueue) -> Iterator[tuple[Request, Response]]:
         for request in waiting:
             assert isinstance(request, Search)  # noqa: S101 - the engine asks only what ``answers`` lists
             yield request, self._answer(request)
@@ -194,7 +193,7 @@ class _Looking(ABC):
 
 
 class _Lists(_Looking):
-    def __init__(self, engine: Recorded, corpus: Corpus) -> None:
+    def __init__(self, engine: RecordedEngine, corpus: Corpus) -> None:
         super().__init__(engine, corpus)
         self._where = f"{engine.path}#{engine.system}"
         if len(engine.lists) != len(corpus.topics):
@@ -226,7 +225,7 @@ class _Lists(_Looking):
 
 
 class _Trec(_Looking):
-    def __init__(self, engine: Recorded, corpus: Corpus) -> None:
+    def __init__(self, engine: RecordedEngine, corpus: Corpus) -> None:
         super().__init__(engine, corpus)
         self._runs = engine.runs
         topics = [topic for topic in corpus.topics if topic in engine.runs]

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from kshot.backends.search.search_engine import Engine, Found, Index, shown
+from kshot.backends.search.search_engine import Found, Index, IndexSearchEngine, shown
 from kshot.backends.texts import sound
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, UsageError
+from kshot.core.protocols import IndexStore
 from kshot.index import encoders
-from kshot.index.store import Store
 from kshot.index.windows import Tokens, tokenised, windows
 
 _PURPOSE = "reranking with a cross-encoder"
@@ -22,7 +22,7 @@ _KEPT = 4096
 DEPTH = 50
 
 
-class Rerank(Engine):
+class Rerank(IndexSearchEngine):
     """A cross-encoder's order of the first ``depth`` passages that another engine finds; the others follow.
 
     The score is the model's, before any sigmoid. A passage too long to be read with the query is cut into windows,
@@ -31,7 +31,13 @@ class Rerank(Engine):
     """
 
     def __init__(
-        self, model: str, engine: Engine, *, depth: int = DEPTH, batch_size: int = 32, device: str | None = None
+        self,
+        model: str,
+        engine: IndexSearchEngine,
+        *,
+        depth: int = DEPTH,
+        batch_size: int = 32,
+        device: str | None = None,
     ) -> None:
         encoders.checked(None, None, batch_size)
         if depth < 1:
@@ -46,7 +52,7 @@ class Rerank(Engine):
         self._engine = engine
         self._reader = _Reader(folder, batch_size, device)
 
-    def open(self, corpus: Corpus, store: Store, /) -> _RerankIndex:
+    def open(self, corpus: Corpus, store: IndexStore, /) -> _RerankIndex:
         """Open the first engine; the cross-encoder is loaded for the first query."""
         return _RerankIndex(self._engine.open(corpus, store), self._reader, corpus, self.depth)
 

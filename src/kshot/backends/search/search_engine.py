@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError
+from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Hit, Ranking, Request, Response, Search
-from kshot.core.task import Backend, Waiting
-from kshot.index.store import Store
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +32,7 @@ class Index(Protocol):
         ...
 
 
-class Engine(ABC):
+class IndexSearchEngine(ABC):
     """What ``-m fts5`` names. ``fingerprint`` covers every setting that changes a ranking, not the corpus."""
 
     name: str
@@ -44,12 +43,15 @@ class Engine(ABC):
     """How many queries are searched for before the first of them is answered: what a crash can cost."""
 
     @abstractmethod
-    def open(self, corpus: Corpus, store: Store, /) -> Index:
+    def open(self, corpus: Corpus, store: IndexStore, /) -> Index:
         """Make the corpus searchable, from the store's files if they are there already."""
 
-    def over(self, corpus: Corpus, store: Store) -> Backend:
+    def over(self, corpus: Corpus, store: IndexStore) -> Backend:
         """Give the backend that searches this corpus; it opens the index when it is first asked."""
-        return _Searching(self, corpus, store)
+        return _CorpusSearch(self, corpus, store)
+
+    def close(self) -> None:
+        """Give memory back; most hold none beyond their index."""
 
 
 def shown(**options: tuple[Any, Any]) -> str:
@@ -57,27 +59,27 @@ def shown(**options: tuple[Any, Any]) -> str:
     return "".join(f",{name}={value}" for name, (value, default) in options.items() if value != default)
 
 
-def searched(fingerprint: str, corpus: Corpus) -> str:
+def corpus_fingerprint(fingerprint: str, corpus: Corpus) -> str:
     """The fingerprint of an engine at work on a corpus."""
     return f"{fingerprint} over {corpus.digest}"
 
 
-class _Searching:
+class _CorpusSearch:
     """An engine at work on one corpus."""
 
     answers = (Search,)
 
-    def __init__(self, engine: Engine, corpus: Corpus, store: Store) -> None:
+    def __init__(self, engine: IndexSearchEngine, corpus: Corpus, store: IndexStore) -> None:
         self.name = engine.name
-        self.fingerprint = searched(engine.fingerprint, corpus)
+        self.fingerprint = corpus_fingerprint(engine.fingerprint, corpus)
         self._engine, self._corpus, self._store, self._batch = engine, corpus, store, engine.batch
 
     @cached_property
     def _index(self) -> Index:
         return self._engine.open(self._corpus, self._store)
 
-    def serve(self, waiting: Waiting) -> Iterator[tuple[Request, Response]]:
-        while taken := waiting.take():
+    def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
+        while taken := queue.take():
             groups: dict[tuple[object, ...], list[Search]] = {}
             for request in taken:
                 assert isinstance(request, Search)  # noqa: S101 - the engine asks only what ``answers`` lists

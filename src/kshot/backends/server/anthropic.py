@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from kshot.backends.server.connection import Address, Body, Malformed, Wire, key_from, located
+from kshot.backends.server.rate_limiter import Limits
 from kshot.backends.server.replies import estimated, texts_of, tokens_used, usage_of, written
-from kshot.backends.server.server import Fit, Server, limits_from
+from kshot.backends.server.server import Fit, Server
 from kshot.backends.texts import sound
 from kshot.core.errors import BackendError
 from kshot.core.records import Generate, Generated, Request, Response
@@ -22,17 +22,26 @@ class Anthropic(Server):
 
     answers = (Generate,)
 
-    def __init__(self, spec: str, options: Mapping[str, Any] | None = None) -> None:
-        """Prepare; ``options`` are kshot's settings of servers. The key comes from ANTHROPIC_API_KEY."""
-        given = options or {}
-        model, url = located(spec, given.get("base_url"), DEFAULT)
+    def __init__(
+        self,
+        spec: str,
+        *,
+        base_url: str | None = None,
+        timeout: float = 600.0,
+        max_concurrency: int = 64,
+        rpm: int | None = None,
+        tpm: int | None = None,
+        patience: float = 300.0,
+    ) -> None:
+        """Prepare; nothing is sent yet. The key comes from ANTHROPIC_API_KEY."""
+        model, url = located(spec, base_url, DEFAULT)
         where = f"anthropic:{model} at {url}"
         key = key_from(KEY, needed=url == DEFAULT, where=where)
         headers = {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
-        address = Address(url, where, KEY, headers, float(given.get("timeout") or 600.0), key)
-        super().__init__("anthropic", spec, model, address, limits_from(given))
+        address = Address(url, where, KEY, headers, timeout, key)
+        super().__init__("anthropic", spec, model, address, Limits(max_concurrency, rpm, tpm, patience))
 
-    def best_ranking(self, *, chat: bool) -> str:  # noqa: ARG002 - the same in both
+    def best_ranking(self, chat: bool) -> str:  # noqa: ARG002, FBT001 - the same in both
         """There are no log-probabilities to rank by."""
         return "generation"
 

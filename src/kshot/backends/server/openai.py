@@ -7,6 +7,7 @@ from typing import Any
 
 from kshot.backends.server import loglik
 from kshot.backends.server.connection import Address, Body, Malformed, Wire, key_from, located
+from kshot.backends.server.rate_limiter import Limits
 from kshot.backends.server.replies import (
     apart,
     estimated,
@@ -17,7 +18,7 @@ from kshot.backends.server.replies import (
     usage_of,
     written,
 )
-from kshot.backends.server.server import Fit, Server, limits_from
+from kshot.backends.server.server import Fit, Server
 from kshot.backends.texts import sound
 from kshot.core.errors import BackendError
 from kshot.core.records import Generate, Generated, Loglik, Message, Prompt, Request, Response
@@ -38,22 +39,38 @@ class OpenAI(Server):
 
     answers = (Generate, Loglik)
 
-    def __init__(self, spec: str, options: Mapping[str, Any] | None = None) -> None:
-        """Prepare; ``options`` are kshot's settings of servers. The key comes from OPENAI_API_KEY."""
-        given = options or {}
-        model, url = located(spec, given.get("base_url"), DEFAULT)
+    def __init__(
+        self,
+        spec: str,
+        *,
+        base_url: str | None = None,
+        timeout: float = 600.0,
+        max_concurrency: int = 64,
+        rpm: int | None = None,
+        tpm: int | None = None,
+        patience: float = 300.0,
+        chat_template: str | None = None,
+    ) -> None:
+        """Prepare; nothing is sent yet. The key comes from OPENAI_API_KEY."""
+        model, url = located(spec, base_url, DEFAULT)
         where = f"openai:{model} at {url}"
         key = key_from(KEY, needed=url == DEFAULT, where=where)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        address = Address(url, where, KEY, headers, float(given.get("timeout") or 600.0), key)
-        template = given.get("chat_template")
-        super().__init__("openai", spec, model, address, limits_from(given), *([template] if template else []))
-        self._render: Renderer | None = renderer(template) if template else None
+        address = Address(url, where, KEY, headers, timeout, key)
+        super().__init__(
+            "openai",
+            spec,
+            model,
+            address,
+            Limits(max_concurrency, rpm, tpm, patience),
+            *([chat_template] if chat_template else []),
+        )
+        self._render: Renderer | None = renderer(chat_template) if chat_template else None
         self._scores = loglik.Scores(model, where)
 
     # ---- how options can be ranked ----
 
-    def best_ranking(self, *, chat: bool) -> str:
+    def best_ranking(self, chat: bool) -> str:  # noqa: FBT001 - the one thing that is asked
         """How multiple choice is best put to this server, which is asked once: see ``--ranking-type auto``."""
 
         async def look() -> str:

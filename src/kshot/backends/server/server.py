@@ -17,8 +17,8 @@ from kshot.backends.server.event_loop import Link, abandoned
 from kshot.backends.server.http_errors import Answer, Refused
 from kshot.backends.server.rate_limiter import Limits
 from kshot.backends.server.workers import Crew
+from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Generate, Generated, Request, Response
-from kshot.core.task import Waiting
 
 T = TypeVar("T")
 
@@ -60,11 +60,24 @@ class Server(ABC):
         self._fit = Fit()
         weakref.finalize(self, self._link.close)
 
+    @property
+    def abilities(self) -> Abilities:
+        """It knows how options are best ranked."""
+        return Abilities(best_ranking=self.best_ranking)
+
+    @abstractmethod
+    def best_ranking(self, chat: bool) -> str:  # noqa: FBT001 - the one thing that is asked
+        """Return the best ranking type that the server offers: see ``--ranking-type auto``."""
+
+    def close(self) -> None:
+        """Close the connections; a request after this opens them again."""
+        self._link.close()
+
     def __repr__(self) -> str:
         """Name the model and the server, and no key."""
         return f"<{self.name} at {self._address.url}>"
 
-    def serve(self, waiting: Waiting, /) -> Iterator[tuple[Request, Response]]:
+    def serve(self, waiting: RequestQueue, /) -> Iterator[tuple[Request, Response]]:
         """Keep the server as busy as it likes to be, and yield answers as they come."""
         return Crew(self._link, self._respond, self._limits.most).pairs(waiting)
 
@@ -166,10 +179,3 @@ def _refuses(answer: Answer, name: str) -> bool:
     quoted, between = f"{_QUOTE}{name}{_QUOTE}", r"[^.;]{0,60}?"
     said = rf"{_VERB}{between}{quoted}|{quoted}{between}{_VERB}|{_VERB}[\w ]{{0,40}}: {name}\b|^{name}: {_VERB}"
     return re.search(f"(?i){said}", message) is not None
-
-
-def limits_from(options: Mapping[str, Any]) -> Limits:
-    """What the user allows, from the settings."""
-    named = {"most": "max_concurrency", "rpm": "rpm", "tpm": "tpm", "patience": "patience"}
-    given = {name: options.get(option) for name, option in named.items()}
-    return Limits(**{name: value for name, value in given.items() if value is not None})

@@ -11,8 +11,8 @@ from weakref import WeakMethod
 
 from kshot.backends.server.event_loop import LATE, OFTEN, Link
 from kshot.backends.server.rate_limiter import rests
+from kshot.core.protocols import RequestQueue
 from kshot.core.records import Request, Response
-from kshot.core.task import Waiting
 
 _HELPING = 32
 """Requests taken at once: taking them writes their prompts, and the wire should not wait for all of those."""
@@ -32,7 +32,7 @@ class Crew:
         self._over = False
         self._error: BaseException | None = None
 
-    def pairs(self, waiting: Waiting) -> Iterator[tuple[Request, Response]]:
+    def pairs(self, waiting: RequestQueue) -> Iterator[tuple[Request, Response]]:
         """Keep as many requests under way as may be, and yield what comes back; an error after what came before it."""
         with self._link.kept():
             try:
@@ -59,7 +59,7 @@ class Crew:
                 if not self._todo and self._error is None:
                     return
 
-    def _fill(self, waiting: Waiting) -> bool:
+    def _fill(self, waiting: RequestQueue) -> bool:
         """Take what is to be done next, as long as no answer waits for it; say whether anything is under way."""
         began = time.perf_counter()
         while self._held < _AHEAD * self._most:

@@ -13,6 +13,7 @@ from kshot.backends.texts import sound
 from kshot.backends.vllm.logprobs import Ids, Reading, logprob, plan
 from kshot.backends.vllm.runtime import Engine, engine_options, prepare
 from kshot.core.errors import BackendError, UsageError
+from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import (
     Failed,
     Generate,
@@ -29,7 +30,6 @@ from kshot.core.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kshot.core.task import Waiting
 
 _HARMLESS = frozenset(
     {
@@ -49,6 +49,8 @@ class Vllm:
     Text becomes tokens, and tokens text, just as for ``hf:``, so both answer the same questions. The tokenizer opens at
     once; vLLM starts when the first request comes. ``engine_option``: texts such as ``tensor_parallel_size=2``.
     """
+
+    notes = ()
 
     def __init__(
         self,
@@ -94,9 +96,9 @@ class Vllm:
         return (Generate, Loglik)
 
     @property
-    def has_chat_template(self) -> bool:
-        """Whether it can be asked in messages."""
-        return bool(self._tokens.chat_source)
+    def abilities(self) -> Abilities:
+        """It can count tokens, and may bring a chat template."""
+        return Abilities(chat_template=bool(self._tokens.chat_source), count_tokens=self.count_tokens)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -129,7 +131,7 @@ class Vllm:
 
     # ---- serving ----
 
-    def serve(self, waiting: Waiting, /) -> Iterator[tuple[Request, Response]]:
+    def serve(self, waiting: RequestQueue, /) -> Iterator[tuple[Request, Response]]:
         """Answer everything that waits in one call of vLLM, which batches it by itself."""
         while taken := waiting.take():
             for request in taken:

@@ -1,8 +1,7 @@
-"""From what a user names to datasets: ``NAME``, ``NAME:subset,…``, ``NAME:[category]``, ``file.py:Class``, a class."""
+"""Dataset classes as a source: ``NAME``, ``NAME:subset,…``, ``NAME:[category]``, ``file.py:Class``, a class."""
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,56 +10,70 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kshot.core.errors import DataError, KshotError, UsageError
-from kshot.core.records import Loglik
-from kshot.core.registry import class_in, split_plugin
-from kshot.core.task import Task
+from kshot.core.protocols import LanguageModel, Model, Source
+from kshot.core.records import Loglik, ResultRow
+from kshot.core.registry import Entry, Registry, Spec, parse_spec
+from kshot.core.task import Task, TaskResult
 from kshot.datasets import catalogue
-from kshot.datasets.compiled import Compiled
+from kshot.datasets.compiled import Compiled, Count
 from kshot.datasets.dataset import Dataset, name_of, place
 from kshot.datasets.generation import CompiledTexts
 from kshot.datasets.multiple_choice import CompiledChoices, MultipleChoiceDataset
-from kshot.runs.results import Row, Tally, macro_rows
-from kshot.settings import RANKING_TYPES, Settings
+from kshot.settings import RANKING_TYPES, Settings, with_options
+from kshot.statistics.averages import macro_rows
 from kshot.tables.loading import discover_subsets
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A dataset class and the subsets asked for; ``label`` is how the user wrote it."""
+class DatasetSource(Source[Settings]):
+    """A dataset class and the subsets asked for; ``text`` is how the user wrote it."""
 
-    label: str
+    text: str
     dataset: type[Dataset]
     subsets: tuple[str, ...] = ()
+    spec: Spec | None = None
+
+    @property
+    def label(self) -> str:
+        """The source as the user wrote it."""
+        return self.text
 
     def tasks(
-        self, settings: Settings, model: object = None, facts: Mapping[str, Any] | None = None
+        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """One Task per subset; the model's tokenizer (or the ``facts`` of an earlier run) fits the examples."""
+        settings = with_options(settings, self.spec)
         auto = settings.ranking_type == "auto" and issubclass(self.dataset, MultipleChoiceDataset)
         if auto:
             settings = replace(settings, ranking_type=_ranking(settings, model, facts or {}))
         for dataset in instances(self, settings):
-            kept = (facts or {}).get(dataset.display_name, {}).get("shots")
+            name = dataset.display_name + (self.spec.option_text if self.spec else "")
+            kept = (facts or {}).get(name, {}).get("shots")
             with _blaming(place(dataset)):
-                task = compiled(dataset).task(getattr(model, "count_tokens", None), kept)
+                task = replace(compiled(dataset).task(_token_counter(model), kept), name=name)
             yield _told(task, known=model is not None) if auto else task
 
-    def totals(self, tallies: Sequence[Tally]) -> Iterator[Row]:
+    def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
         """Averages over the subsets that ran."""
-        name = name_of(self.dataset)
-        by_subset = {tally.task.name.removeprefix(f"{name}:"): tally for tally in tallies}
-        yield from macro_rows(name, by_subset, self.dataset.categorized_subsets)
+        name, options = name_of(self.dataset), self.spec.option_text if self.spec else ""
+        by_subset = {result.task.name.removeprefix(f"{name}:").removesuffix(options): result for result in results}
+        yield from macro_rows(f"{name}{options}", by_subset, self.dataset.categorized_subsets)
 
 
-def _ranking(settings: Settings, model: object, facts: Mapping[str, Any]) -> str:
+def _token_counter(model: Model | None) -> Count | None:
+    return model.abilities.count_tokens if isinstance(model, LanguageModel) else None
+
+
+def _ranking(settings: Settings, model: Model | None, facts: Mapping[str, Any]) -> str:
     """What ``--ranking-type auto`` comes to: what an earlier run found out, what the model offers, or the default."""
     for found in facts.values():
         if found.get("ranking_type") in RANKING_TYPES:
             return str(found["ranking_type"])
-    offers = getattr(model, "best_ranking", None)
-    if offers is not None:
-        return str(offers(chat=settings.model_type == "chat"))
-    return "ppl_no_option" if model is None or Loglik in getattr(model, "answers", ()) else "generation"
+    if not isinstance(model, LanguageModel):
+        return "ppl_no_option"
+    if model.abilities.best_ranking is not None:
+        return model.abilities.best_ranking(settings.model_type == "chat")
+    return "ppl_no_option" if Loglik in model.answers else "generation"
 
 
 _WAYS = {
@@ -89,46 +102,31 @@ def _blaming(where: str) -> Iterator[None]:
         raise DataError(f"it cannot be used: {type(exc).__name__}: {exc}", where=where) from exc
 
 
-def catalogue_names() -> list[str]:
-    """The datasets that come with kshot."""
-    return sorted(module.name for module in pkgutil.iter_modules(catalogue.__path__))
+def _catalogue() -> Iterator[Entry]:
+    """One entry for each file of the catalogue; its class is the one that the file defines."""
+    for module in sorted(found.name for found in pkgutil.iter_modules(catalogue.__path__)):
+        class_name = "".join(word.capitalize() for word in module.split("_"))
+        yield Entry(module, f"{catalogue.__name__}.{module}:{class_name}")
 
 
-def from_catalogue(name: str) -> type[Dataset]:
-    """The catalogue's class of that name."""
-    names = catalogue_names()
-    if name not in names:
-        close = _closest(name, names)
-        hint = f"Did you mean {close!r}? " if close else ""
-        raise UsageError(
-            f"there is no dataset {name!r}", hint=f"{hint}See kshot list datasets, or write path/to/file.py:Class."
-        )
-    module = importlib.import_module(f"{catalogue.__name__}.{name}")
-    found = (v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Dataset))
-    return next(cls for cls in found if cls.__module__ == module.__name__)
+def _is_dataset(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, Dataset)
 
 
-def _closest(name: str, names: Sequence[str]) -> str | None:
-    import difflib
-
-    return next(iter(difflib.get_close_matches(name, names, 1)), None)
+DATASETS = Registry("datasets", "dataset", _catalogue(), accepts=_is_dataset)
 
 
-def resolve(spec: Any) -> Named:
-    """Find the class a user named, and the subsets."""
-    if isinstance(spec, type) and issubclass(spec, Dataset):
-        return Named(f"{spec.__module__}:{spec.__qualname__}", spec)
-    if not isinstance(spec, str):
-        raise UsageError(f"a dataset is a name, a class or a Task, not {type(spec).__name__}")
-    plugin = split_plugin(spec)
-    if plugin is not None:
-        path, rest = plugin
-        name, _, chosen = rest.partition(":")
-        cls = class_in(path, name, Dataset)
-    else:
-        name, _, chosen = spec.partition(":")
-        cls = from_catalogue(name)
-    return Named(spec, cls, tuple(_chosen(cls, chosen)))
+def resolve(given: Any) -> DatasetSource:
+    """Return the source for a class, or for what a user wrote: ``NAME[:subset,…][,setting=value…]``."""
+    if _is_dataset(given):
+        return DatasetSource(f"{given.__module__}:{given.__qualname__}", given)
+    if not isinstance(given, str):
+        raise UsageError(f"a dataset is a name, a class or a Task, not {type(given).__name__}")
+    spec = parse_spec(given)
+    cls, subsets = DATASETS.load(spec)
+    if not _is_dataset(cls):
+        raise DataError("it is not a dataset class", where=given, hint="Subclass kshot.Dataset.")
+    return DatasetSource(given, cls, tuple(_chosen(cls, subsets)), spec)
 
 
 def _chosen(cls: type[Dataset], text: str) -> list[str]:
@@ -149,10 +147,10 @@ def _chosen(cls: type[Dataset], text: str) -> list[str]:
     return list(dict.fromkeys(subset for subset in subsets if subset))
 
 
-def instances(named: Named, settings: Settings) -> list[Dataset]:
+def instances(source: DatasetSource, settings: Settings) -> list[Dataset]:
     """Make one dataset per subset that is to run."""
-    cls = named.dataset
-    subsets: list[str | None] = [*named.subsets] or [*_all_subsets(cls, settings)]
+    cls = source.dataset
+    subsets: list[str | None] = [*source.subsets] or [*_all_subsets(cls, settings)]
     banned = set(cls.banned_subsets or ())
     kept = [subset for subset in subsets if subset not in banned]
     if subsets and not kept:

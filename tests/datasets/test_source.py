@@ -12,7 +12,7 @@ from kshot.core.errors import DataError, UsageError
 from kshot.datasets.catalogue.mmlu import Mmlu
 from kshot.datasets.catalogue.race import Race
 from kshot.datasets.dataset import name_of
-from kshot.datasets.naming import Named, catalogue_names, from_catalogue, instances, resolve
+from kshot.datasets.source import Named, catalogue_names, from_catalogue, instances, resolve
 from kshot.settings import Settings
 from tests.datasets.fakes import from_rows
 

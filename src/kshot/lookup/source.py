@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import UsageError
-from kshot.core.records import Answers, Prompt, Sample, Value
-from kshot.core.task import Task
+from kshot.core.protocols import LanguageModel, Model, Source
+from kshot.core.records import Answers, Prompt, ResultRow, Sample, Value
+from kshot.core.task import Task, TaskResult
 from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import TASKS, file_name, generate, group_of
 from kshot.lookup.prompts import as_prompt, prompter
 from kshot.lookup.scoring import KINDS, chance, error_kind, gaps, rule, rules_for
 from kshot.lookup.templates import VARIANTS, Variant, variant
-from kshot.methods import generate as say
+from kshot.methods.generation import generate as generation
 from kshot.metrics import Metric
-from kshot.runs.results import Row, Tally
 from kshot.settings import Settings
 
 LENGTHS = (10, 20, 30)
@@ -65,6 +65,11 @@ class Lookup(Metric):
         """Accuracy by every rule, then the kinds of error."""
         return (*self._rules, *(f"error: {kind}" for kind in KINDS))
 
+    @property
+    def details(self) -> tuple[str, ...]:
+        """All but ``Accuracy``: they break it down, or read the reply by another rule."""
+        return tuple(name for name in self.names if name != "Accuracy")
+
     def predict(self, reply: str) -> str:
         """Read a reply by the rule that counts."""
         return self._rules["Accuracy"](reply)
@@ -96,25 +101,33 @@ class _Records:
 
 
 @dataclass(frozen=True, slots=True)
-class LookupSource:
+class LookupSource(Source[Settings]):
     """What ``-d lookup…`` names."""
 
-    label: str
+    text: str
 
-    def tasks(self, settings: Settings, model: object = None, *_: object) -> Iterator[Task[Any]]:
+    @property
+    def label(self) -> str:
+        """The source as the user wrote it."""
+        return self.text
+
+    def tasks(
+        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
+    ) -> Iterator[Task[Any]]:
         """One Task per task × length × variant, in the order variants → tasks → lengths."""
+        del facts  # nothing is found out with a model
         data = _data(settings)
         recorded = _recorded(data) or _recorded(_replayed(model))
         cells = _recorded_cells(recorded, self._chosen()) if recorded else self._cells(settings)
         for cell in cells:
             yield _task(cell, settings, recorded=bool(recorded))
 
-    def totals(self, tallies: Sequence[Tally]) -> Iterator[Row]:
+    def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
         """The paired gaps: right against left, last against first, on the same records."""
-        grid: dict[tuple[Any, ...], dict[str, Tally]] = {}
-        for tally in tallies:
-            labels = tally.task.labels
-            grid.setdefault((labels["length"], labels["variant"]), {})[labels["lookup"]] = tally
+        grid: dict[tuple[Any, ...], dict[str, TaskResult]] = {}
+        for result in results:
+            labels = result.task.labels
+            grid.setdefault((labels["length"], labels["variant"]), {})[labels["lookup"]] = result
         for (length, form), by_task in grid.items():
             right = {
                 name: dict(zip(t.positions, t.values.get("Accuracy", ()), strict=True)) for name, t in by_task.items()
@@ -122,7 +135,8 @@ class LookupSource:
             for gap in gaps({task: {at: value > 0 for at, value in found.items()} for task, found in right.items()}):
                 yield {
                     "task": f"lookup:{gap.better}-{gap.worse}:{length}:{form}",
-                    "model": tallies[0].model,
+                    "model": results[0].model,
+                    "kind": "lookup",
                     "lookup": f"{gap.better}-{gap.worse}",
                     "length": length,
                     "variant": form,
@@ -230,7 +244,7 @@ def _task(cell: _Cell, settings: Settings, *, recorded: bool) -> Task[Any]:
         f"lookup:{cell.task}:{cell.length}:{cell.form}",
         samples,
         lambda sample, _: cell.prompt(sample.fields["position"]),
-        lambda sample, prompt: say(**sampling, replica=sample.fields["replica"])(sample, prompt),
+        lambda sample, prompt: generation(**sampling, replica=sample.fields["replica"])(sample, prompt),
         (metric,),
         labels={
             "lookup": cell.task,
@@ -239,18 +253,19 @@ def _task(cell: _Cell, settings: Settings, *, recorded: bool) -> Task[Any]:
             "chance": 100 * chance(inputs, cell.task),
         },
         export=_exporter(cell, metric),
+        kind="lookup",
     )
 
 
-def _exporter(cell: _Cell, metric: Lookup) -> Callable[[Sample, Mapping[str, Any]], tuple[str, Row]]:
+def _exporter(cell: _Cell, metric: Lookup) -> Callable[[Sample, Mapping[str, Any]], tuple[str, ResultRow]]:
     """Write results where and as the published ones are."""
 
-    def export(sample: Sample, row: Mapping[str, Any]) -> tuple[str, Row]:
+    def export(sample: Sample, row: Mapping[str, Any]) -> tuple[str, ResultRow]:
         model = re.sub(r"[^A-Za-z0-9._-]+", "_", row["model"]).strip("_")
         path = f"results/{group_of(cell.task)}/{cell.task}/{model}/{cell.form.folder}/{cell.file}"
         reply = row["response"] if isinstance(row["response"], str) else ""
         prediction = metric.predict(reply)
-        line: Row = {
+        line: ResultRow = {
             "prediction": prediction,
             "full_output": reply,
             "input": sample.fields["input"],
@@ -267,9 +282,10 @@ def _exporter(cell: _Cell, metric: Lookup) -> Callable[[Sample, Mapping[str, Any
 # ---- recorded completions ----
 
 
-def _replayed(model: object) -> str | None:
-    kind, _, path = str(getattr(model, "name", "")).partition(":")
-    return path if kind == "replay" and Path(path).is_file() else None
+def _replayed(model: Model | None) -> str | None:
+    """Return the file of recorded completions that the model replays."""
+    recording = model.abilities.recording if isinstance(model, LanguageModel) else None
+    return None if recording is None else str(recording)
 
 
 def _recorded(path: str | None) -> list[Record]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from kshot.cleanups.letters import UNANSWERED
-from kshot.core.records import Asking, Choice, Loglik, Prompt, Sample, ask
+from kshot.core.records import UNANSWERED, Choice, Loglik, Prompt, RequestGenerator, Sample, ask
 
-Pair = tuple[float, int]
+Pair: TypeAlias = tuple[float, int]
 """Negative log-likelihood in nats, and the number of tokens it sums over."""
 
 
@@ -29,8 +28,8 @@ def highest(probabilities: Sequence[float], count: int) -> int:
     return probabilities.index(max(probabilities)) % count
 
 
-def weigh(choices: Sequence[tuple[Prompt, str]], *, listed: bool = False) -> Asking:
-    """Ask the likelihood of every text after its prompt, one request per distinct prompt; pairs come in order."""
+def likelihoods(choices: Sequence[tuple[Prompt, str]], *, listed: bool = False) -> RequestGenerator:
+    """Ask for the likelihood of every text after its prompt, one request per distinct prompt; pairs come in order."""
     places: dict[Prompt, list[int]] = {}
     for place, (prompt, _) in enumerate(choices):
         places.setdefault(prompt, []).append(place)
@@ -42,24 +41,24 @@ def weigh(choices: Sequence[tuple[Prompt, str]], *, listed: bool = False) -> Ask
     )
     pairs: list[Pair] = [(0.0, 0)] * len(choices)
     for found, reply in zip(places.values(), replies, strict=True):
-        for place, likelihood in zip(found, reply.likelihoods, strict=True):
-            pairs[place] = (-likelihood.logprob, likelihood.tokens)
+        for place, each in zip(found, reply.likelihoods, strict=True):
+            pairs[place] = (-each.logprob, each.tokens)
     return pairs
 
 
-Weighed = Callable[[Sample, Prompt | Sequence[Choice]], Asking]
+LikelihoodMethod: TypeAlias = Callable[[Sample, Prompt | Sequence[Choice]], RequestGenerator]
 
 
-def perplexity(decide: Callable[[list[Pair], list[Pair]], Any] | None = None) -> Weighed:
+def perplexity(decide: Callable[[list[Pair], list[Pair]], Any] | None = None) -> LikelihoodMethod:
     """Choose the option that is least surprising per token, or against its baseline where choices have one.
 
     A plain Prompt is taken with the sample's own choices, a space before each. ``decide`` may replace the decision.
     """
 
-    def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> Asking:
+    def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> RequestGenerator:
         choices = _choices(sample, prompt)
         based = [choice for choice in choices if choice.baseline is not None]
-        pairs = yield from weigh(
+        pairs = yield from likelihoods(
             [(c.prompt, c.text) for c in choices] + [(c.baseline, c.text) for c in based if c.baseline is not None]
         )
         here, there = pairs[: len(choices)], pairs[len(choices) :]
@@ -70,15 +69,15 @@ def perplexity(decide: Callable[[list[Pair], list[Pair]], Any] | None = None) ->
     return method
 
 
-def probability(decide: Callable[[list[float]], Any] | None = None, *, listed: bool = False) -> Weighed:
+def probability(decide: Callable[[list[float]], Any] | None = None, *, listed: bool = False) -> LikelihoodMethod:
     """Choose the option with the most probable single spelling of its letter.
 
     ``listed``: from a list of the likeliest tokens; a question none of whose letters is on it has no answer.
     """
 
-    def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> Asking:
+    def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> RequestGenerator:
         choices = _choices(sample, prompt)
-        pairs = yield from weigh([(c.prompt, c.text) for c in choices], listed=listed)
+        pairs = yield from likelihoods([(c.prompt, c.text) for c in choices], listed=listed)
         logprobs = [-nll for nll, _ in pairs]
         if listed and decide is None and max(logprobs) == min(logprobs):
             return UNANSWERED
@@ -87,9 +86,9 @@ def probability(decide: Callable[[list[float]], Any] | None = None, *, listed: b
     return method
 
 
-def likelihood(sample: Sample, choice: Choice) -> Asking:  # noqa: ARG001 - a method sees its sample
+def likelihood(sample: Sample, choice: Choice) -> RequestGenerator:  # noqa: ARG001 - a method sees its sample
     """Measure one text after its prompt: the answer is its NLL and its number of tokens."""
-    (pair,) = yield from weigh([(choice.prompt, choice.text)])
+    (pair,) = yield from likelihoods([(choice.prompt, choice.text)])
     return pair
 
 

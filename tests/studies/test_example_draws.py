@@ -3,7 +3,7 @@
 import pytest
 
 from kshot.core.errors import UsageError
-from kshot.retrievers import Spread, parse_seeds, spread
+from kshot.studies.example_draws import Spread, parse_seeds, spread
 
 
 def test_seeds():

@@ -1,0 +1,68 @@
+"""Plug-ins that users keep in files of their own: ``path/to/file.py:Name``."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import sys
+import traceback
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from kshot.core.errors import DataError
+
+
+def module_name(path: Path) -> str:
+    """Return the name under which a file is imported: the same in every process, so that its classes can be pickled."""
+    place = str(path.resolve()).encode("utf-8", "surrogateescape")
+    stem = re.sub(r"\W", "_", path.stem)
+    return f"kshot_plugin_{stem}_{hashlib.blake2b(place, digest_size=6).hexdigest()}"
+
+
+def load_plugin_file(path: Path) -> ModuleType:
+    """Import a file as a module of its own, once per process.
+
+    The file's folder joins the end of ``sys.path``: its neighbours can be imported, and never shadow anything.
+    """
+    if not path.is_file():
+        raise DataError("there is no such file", where=str(path))
+    name = module_name(path)
+    if (loaded := sys.modules.get(name)) is not None:
+        return loaded
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise DataError("this file cannot be imported", where=str(path))
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as exc:
+        del sys.modules[name]
+        raise _fault(path, exc) from exc
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _fault(path: Path, exc: BaseException) -> DataError:
+    """Return the error that names the file and the line."""
+    if isinstance(exc, SyntaxError):
+        return DataError(f"this is not Python: {exc.msg}", where=f"{path}:{exc.lineno}")
+    frames = [f for f in traceback.extract_tb(exc.__traceback__) if Path(f.filename).resolve() == path.resolve()]
+    line = f":{frames[-1].lineno}" if frames else ""
+    return DataError(f"the file fails: {type(exc).__name__}: {exc}", where=f"{path}{line}")
+
+
+def objects_of(module: ModuleType) -> dict[str, Any]:
+    """Return the classes and functions that a module itself defines, by name."""
+    return {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, (type, FunctionType)) and value.__module__ == module.__name__
+    }

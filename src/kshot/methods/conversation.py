@@ -1,0 +1,30 @@
+"""Conversations: every reply joins the history before the next turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kshot.core.records import Dialogue, Generate, Message, Prompt, RequestGenerator, Sample, ask, glue
+from kshot.methods.generation import Extract, raw
+
+
+def converse(extract: Extract = raw, **sampling: Any) -> Callable[[Sample, Dialogue], RequestGenerator]:
+    """Hold a conversation, turn by turn; the answer is the tuple of replies."""
+
+    def method(sample: Sample, dialogue: Dialogue) -> RequestGenerator:
+        prompt, replies = dialogue.prompt, []
+        for turn in (*dialogue.turns, None):
+            (reply,) = yield from ask(Generate(prompt, **sampling))
+            replies.append(reply.text)
+            if turn is not None:
+                prompt = _go_on(prompt, reply.text, turn)
+        return extract(sample, tuple(replies))
+
+    return method
+
+
+def _go_on(prompt: Prompt, reply: str, turn: str) -> Prompt:
+    if prompt.messages:
+        return Prompt(messages=(*prompt.messages, Message("assistant", reply), Message("user", turn)))
+    return Prompt(f"{glue(prompt.text, reply.strip())}\n\n{turn}".strip())

@@ -1,0 +1,9 @@
+"""Watchers of a run."""
+
+from __future__ import annotations
+
+from kshot.core.protocols import Watcher
+
+
+class SilentWatcher(Watcher):
+    """Shows nothing."""

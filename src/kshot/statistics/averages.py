@@ -1,0 +1,43 @@
+"""Averages over the subsets of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from kshot.core.records import ResultRow
+from kshot.core.task import TaskResult
+from kshot.statistics.intervals import macro_interval, right_value, within_scale
+
+
+def macro_rows(
+    dataset: str, results: Mapping[str, TaskResult], categories: Mapping[str, Sequence[str]] | None
+) -> Iterator[ResultRow]:
+    """Average over subsets, unweighted: over each category that ran whole with two or more, and over all."""
+    groups = {
+        f"{dataset}[{name.replace('_', ' ').title()} Macro Average]": list(subsets)
+        for name, subsets in (categories or {}).items()
+        if len(subsets) > 1 and all(subset in results for subset in subsets)
+    }
+    if len(results) > 1:
+        groups[f"{dataset}[Macro Average]"] = list(results)
+    for label, subsets in groups.items():
+        chosen = [results[subset] for subset in subsets]
+        for name, metric in chosen[0].named():
+            values = [result.values.get(name, []) for result in chosen]
+            if not all(values):
+                continue
+            reduce = partial(metric.reduce, name)
+            yield {
+                "task": label,
+                "model": chosen[0].model,
+                "metric": name,
+                "value": sum(reduce(each) for each in values) / len(values),
+                "n": sum(len(each) for each in values),
+                "failed": sum(result.failed for result in chosen),
+                "ci95": within_scale(
+                    macro_interval(values, reduce, right=right_value(metric)),
+                    metric,
+                    [v for each in values for v in each],
+                ),
+            }

@@ -1,0 +1,77 @@
+"""Bootstrap resamples of a figure, with a fixed seed, in bounded memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kshot.core.errors import DataError
+from kshot.core.records import Value
+
+RESAMPLES = 1000
+FEWEST_RESAMPLES = 200
+DRAWS = 200_000_000  # over all resamples; beyond that there are fewer of them
+SEED = 20240607
+
+Reduce: TypeAlias = Callable[[Sequence[Value]], float]
+Interval: TypeAlias = tuple[float, float]
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+def mean(values: Sequence[Value]) -> float:
+    """Arithmetic mean of plain values; not a number when there are none."""
+    if not values:
+        return math.nan
+    plain = [value for value in values if not isinstance(value, tuple)]
+    if len(plain) != len(values):
+        raise DataError("values that are tuples have no mean", hint="Define reduce(name, values) for this metric.")
+    return math.fsum(plain) / len(plain)
+
+
+def resamples(n: int) -> int:
+    """Return how many bootstrap resamples are drawn for n values."""
+    return max(FEWEST_RESAMPLES, min(RESAMPLES, DRAWS // n))
+
+
+def middle(figures: FloatArray) -> Interval:
+    """Return the ends between which the middle 95 % of the figures lie."""
+    low, high = np.quantile(figures, (0.025, 0.975))
+    return (float(low), float(high))
+
+
+def resampled(values: Sequence[Value], reduce: Reduce) -> FloatArray:
+    """Return the figures of the resamples, computed one at a time to bound memory; two calls draw the same."""
+    n = len(values)
+    draws = np.random.default_rng(SEED)
+    figure = _figure_of_counts(values, reduce)
+    return np.array(
+        [figure(np.bincount(draws.integers(n, size=n), minlength=n)) for _ in range(resamples(n))], dtype=np.float64
+    )
+
+
+def _figure_of_counts(values: Sequence[Value], reduce: Reduce) -> Callable[[NDArray[np.int64]], float]:
+    """Return the function from a resample, given as how often each value was drawn, to its figure."""
+    table: FloatArray = np.asarray(values, dtype=np.float64)
+    if table.ndim == 1 and is_mean(reduce, values):
+        return lambda counts: float(counts @ table) / len(table)
+    if table.ndim > 1:
+        whole = reduce([_row(table.sum(axis=0))])
+        if math.isclose(whole, reduce(values), rel_tol=1e-6, abs_tol=1e-9):  # the figure depends on the sums alone
+            return lambda counts: reduce([_row(counts @ table)])
+    return lambda counts: reduce([values[int(i)] for i in np.repeat(np.arange(len(values)), counts)])
+
+
+def is_mean(reduce: Reduce, values: Sequence[Value]) -> bool:
+    """Tell whether a metric's ``reduce`` is the mean: it agrees on the whole and on uneven parts of it."""
+    if reduce is mean:
+        return True
+    parts = (values, values[:1], values[: (len(values) + 2) // 3], values[::2])
+    return all(math.isclose(reduce(part), mean(part), rel_tol=1e-9, abs_tol=1e-9) for part in parts)
+
+
+def _row(sums: Any) -> tuple[float, ...]:
+    return tuple(float(part) for part in sums)

@@ -1,0 +1,1 @@
+"""Studies: many tasks made from one, and what they show together."""
