@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
-from kshot.backends.hf import loading
+from kshot.core import hub
 from kshot.core.errors import BackendError, MissingExtra, UsageError
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -53,14 +53,14 @@ def located(model: str, purpose: str) -> Path:
     folder = Path(model).expanduser()
     if (folder / "modules.json").is_file():
         return folder
-    return loading.find(model) or Path(loading.opened("model", model, _fetched))
+    return hub.find_model_folder(model) or Path(hub.open_pretrained("model", model, _fetched))
 
 
 def _fetched(name: str) -> str:
     from huggingface_hub import snapshot_download
 
-    loading.libraries()  # silences the hub too
-    offline = loading.unreachable()
+    hub.import_transformers()  # silences the hub too
+    offline = hub.hub_is_unreachable()
     return str(snapshot_download(name, local_files_only=offline, ignore_patterns=list(_UNUSED)))
 
 
@@ -102,7 +102,7 @@ def digest(folder: Path) -> str:
     parts = [folder, *(folder / one["path"] for one in listed if one.get("path"))]
     total = hashlib.blake2b(digest_size=16)
     for part in parts:
-        total.update(f"{part.relative_to(folder)}\0{loading.content(part)}\n".encode())
+        total.update(f"{part.relative_to(folder)}\0{hub.content_digest(part)}\n".encode())
     for file in sorted({file for pattern in _BESIDE for file in folder.glob(pattern)}):
         total.update(f"{file.name}\0".encode() + file.read_bytes())
     return total.hexdigest()
@@ -110,10 +110,10 @@ def digest(folder: Path) -> str:
 
 def loaded(folder: Path, load: Any, device: str | None) -> Any:
     """Load a model onto the device, ready to use; whatever goes wrong becomes one error."""
-    torch, _ = loading.libraries()
+    torch, _ = hub.import_transformers()
     with warnings.catch_warnings():  # of deprecations between these packages, which no user can mend
         warnings.simplefilter("ignore", FutureWarning)
-        return loading.opened("model", str(folder), load, device=str(loading.place(device, torch))).eval()
+        return hub.open_pretrained("model", str(folder), load, device=str(hub.choose_device(device, torch))).eval()
 
 
 class SentenceEncoder:

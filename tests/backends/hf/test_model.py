@@ -17,10 +17,10 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from kshot.backends.hf import loading as hf_loading  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.backends.hf.sampling import noise, penalised, sampled  # noqa: E402
 from kshot.backends.hf.tokens import Tokens  # noqa: E402
+from kshot.core import hub  # noqa: E402
 from kshot.core.errors import BackendError, MissingExtra, UsageError  # noqa: E402
 from kshot.core.records import (  # noqa: E402
     Failed,
@@ -124,12 +124,12 @@ def test_fingerprint_covers_what_changes_answers(folders, tmp_path):
 
 def test_big_weights_are_sampled_at_both_ends_and_between(tmp_path):
     file = tmp_path / "model.safetensors"
-    whole = bytearray(hf_loading._BLOCK * 40)
+    whole = bytearray(hub._BLOCK_BYTES * 40)
     file.write_bytes(whole)
-    seen = {b"".join(hf_loading._samples(file))}
-    for place in (0, len(whole) - 1, (len(whole) - hf_loading._BLOCK) * 5 // 17 + 3):
+    seen = {b"".join(hub._sampled_blocks(file))}
+    for place in (0, len(whole) - 1, (len(whole) - hub._BLOCK_BYTES) * 5 // 17 + 3):
         file.write_bytes(whole[:place] + b"\1" + whole[place + 1 :])
-        seen.add(b"".join(hf_loading._samples(file)))
+        seen.add(b"".join(hub._sampled_blocks(file)))
     assert len(seen) == 4
 
 
@@ -529,7 +529,7 @@ def test_a_hub_name_without_a_network(monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "https://hub.invalid")
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    assert hf_loading.unreachable()
+    assert hub.hub_is_unreachable()
     with pytest.raises(BackendError, match=r"nobody/nothing.*hub.*downloaded folder"):
         Transformers("nobody/nothing")
 

@@ -14,6 +14,7 @@ from kshot.backends.hf.scoring import Question
 from kshot.backends.hf.tokens import Tokens
 from kshot.backends.hf.trie import Work
 from kshot.backends.texts import sound
+from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Generated, Loglik, Request, Response, Scored, Usage
@@ -59,29 +60,29 @@ class Transformers:
             raise UsageError(f"row_tokens is {row_tokens}", hint="Use 1 or more, or leave it out.")
         if padding_side not in ("left", "right"):
             raise UsageError(f"padding_side is {padding_side!r}", hint="Use left or right.")
-        self._torch, self._library = loading.libraries()
+        self._torch, self._library = hub.import_transformers()
         if path == "embedded":
             path = str(EMBEDDED_FOLDER)
         self._path, self._side, self._add_bos = str(path), padding_side, add_bos
-        self._folder = loading.find(self._path)
+        self._folder = hub.find_model_folder(self._path)
         if self._folder is not None:
             self._path = str(self._folder)
         self._options: dict[str, Any] = {
             "revision": revision or "main",
             "trust_remote_code": trust_remote_code,
-            "local_files_only": self._folder is not None or loading.unreachable(),
+            "local_files_only": self._folder is not None or hub.hub_is_unreachable(),
         }
         self._config = self._open("configuration", self._library.AutoConfig)
         tokenizer = self._open("tokenizer", self._library.AutoTokenizer)
-        self._device = loading.place(device, self._torch)
-        self._dtype = loading.precision(dtype, self._device, self._config, self._torch)
+        self._device = hub.choose_device(device, self._torch)
+        self._dtype = loading.choose_dtype(dtype, self._device, self._config, self._torch)
         self._row_tokens = row_tokens
         self._batch_size = batch_size or (8 * _TOGETHER if self._device.type == "cuda" else _TOGETHER)
         self._ends: frozenset[int] = frozenset()
         self._tokens = Tokens(tokenizer, self.name, chat_template=chat_template, add_bos=add_bos)
 
     def _open(self, what: str, auto: Any) -> Any:
-        return loading.opened(what, self._path, auto.from_pretrained, **self._options)
+        return hub.open_pretrained(what, self._path, auto.from_pretrained, **self._options)
 
     # ---- what it is ----
 
@@ -105,7 +106,7 @@ class Transformers:
         """Hash of weights, configuration, vocabulary, dtype, chat template and BOS; not of batch size or device."""
         origin = (self._path, self._folder, self._options["revision"], self._config)
         settled = (str(self._dtype), self._tokens.chat_source, self._add_bos, self._tokens.lead)
-        return loading.fingerprint("hf", origin, *settled)
+        return loading.model_fingerprint("hf", origin, *settled)
 
     @cached_property
     def context_limit(self) -> int | None:

@@ -12,6 +12,7 @@ from kshot.backends.hf.tokens import Span, Tokens
 from kshot.backends.texts import sound
 from kshot.backends.vllm.logprobs import Ids, Reading, logprob, plan
 from kshot.backends.vllm.runtime import Engine, engine_options, prepare
+from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import (
@@ -66,21 +67,21 @@ class Vllm:
     ) -> None:
         prepare()
         self._own_options = engine_options(engine_option)
-        torch, library = loading.libraries()
+        torch, library = hub.import_transformers()
         self._path, self._add_bos = str(path), add_bos
-        self._folder = loading.find(self._path)
+        self._folder = hub.find_model_folder(self._path)
         if self._folder is not None:
             self._path = str(self._folder)
         self._revision, self._trust = revision or "main", trust_remote_code
         options = {
             "revision": self._revision,
             "trust_remote_code": trust_remote_code,
-            "local_files_only": self._folder is not None or loading.unreachable(),
+            "local_files_only": self._folder is not None or hub.hub_is_unreachable(),
         }
-        self._config = loading.opened("configuration", self._path, library.AutoConfig.from_pretrained, **options)
-        tokenizer = loading.opened("tokenizer", self._path, library.AutoTokenizer.from_pretrained, **options)
+        self._config = hub.open_pretrained("configuration", self._path, library.AutoConfig.from_pretrained, **options)
+        tokenizer = hub.open_pretrained("tokenizer", self._path, library.AutoTokenizer.from_pretrained, **options)
         place = _place(device, torch)
-        self._dtype = str(loading.precision(dtype, place, self._config, torch)).removeprefix("torch.")
+        self._dtype = str(loading.choose_dtype(dtype, place, self._config, torch)).removeprefix("torch.")
         self._tokens = Tokens(tokenizer, self.name, chat_template=chat_template, add_bos=add_bos)
 
     # ---- what it is ----
@@ -106,7 +107,7 @@ class Vllm:
         origin = (self._path, self._folder, self._revision, self._config)
         engine = {name: value for name, value in self._own_options.items() if name not in _HARMLESS}
         settled = (self._dtype, self._tokens.chat_source, self._add_bos, self._tokens.lead, engine)
-        return loading.fingerprint("vllm", origin, *settled)
+        return loading.model_fingerprint("vllm", origin, *settled)
 
     def count_tokens(self, text: str) -> int:
         """Tokens of the text itself, BOS not counted."""
@@ -238,9 +239,9 @@ def _seed(request: Generate) -> int:
 
 def _place(device: str | None, torch: Any) -> Any:
     """The kind of device vLLM will take; which one of several is not kshot's to say."""
-    found = loading.place(None, torch)
+    found = hub.choose_device(None, torch)
     if device not in (None, "auto"):
-        asked = loading.place(device, torch)
+        asked = hub.choose_device(device, torch)
         if asked.index is not None or asked.type != found.type:
             hint = "Leave --device out; CUDA_VISIBLE_DEVICES says which GPUs it sees."
             raise UsageError(f"vLLM cannot be put on {device}: it takes {found.type}", hint=hint)
