@@ -45,7 +45,7 @@ def test_a_run_leaves_a_folder_with_everything_in_it(here, capsys):
     assert spec["identity"]["datasets"] == ["capitals.py:Cities"]
     assert spec["identity"]["seed"] == 2023
     assert spec["versions"]["kshot"] == package.__version__
-    assert set(spec["fingerprints"]) == {"replay:recorded.jsonl"}
+    assert [(each["role"], each["name"]) for each in spec["models"]] == [("model", "replay:recorded.jsonl")]
     first, *_, last = rows("first")
     assert first == {
         "task": "cities", "model": "replay:recorded.jsonl", "id": "0", "prompt": "The capital of France0 is",
@@ -170,7 +170,7 @@ def test_preview_on_a_terminal_shows_a_few(here, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("what", "name"), [("datasets", "mmlu"), ("metrics", "F1"), ("retrievers", "random"), ("backends", "hf:PATH_OR_ID")]
+    ("what", "name"), [("datasets", "mmlu"), ("metrics", "F1"), ("retrievers", "random"), ("models", "hf:PATH_OR_ID")]
 )
 def test_list(capsys, what, name):
     plain = kshot(capsys, "list", what)

@@ -158,8 +158,8 @@ def test_hostile_and_broken_configs(kind, capsys):
     assert all(path.read_bytes() == content for path, content in before.items())
 
 
-def test_an_unknown_retriever_lists_the_known(capsys):
+def test_an_unknown_retriever_says_where_the_known_are_listed(capsys):
     done = kshot(capsys, "run", "-d", "capitals.py:Cities", "-k", "1", "--retriever", "best", "--out", "run")
-    assert (done.code, "there is no retriever 'best'. Retrievers: zero" in done.err) == (2, True)
+    assert (done.code, "there is no retriever 'best'. See kshot list retrievers" in done.err) == (2, True)
     done = kshot(capsys, "run", "--retriever", "bm25")
     assert "--retriever is for a dataset, and none is named" in done.err

@@ -121,7 +121,7 @@ def test_mistakes_are_one_line(capsys, arguments, message):
 
 
 def test_what_there_is_can_be_listed(capsys):
-    assert "hybrid" in kshot(capsys, "list", "engines").out
+    assert "hybrid" in kshot(capsys, "list", "search-engines").out
     assert "headings" in kshot(capsys, "list", "chunkers").out
     assert "handbook" in kshot(capsys, "list", "datasets").out
 

@@ -183,11 +183,11 @@ def test_a_request_the_backend_cannot_answer_names_both():
         outcomes([(0, job())], Echo())
 
 
-def test_a_request_to_nobody_names_the_role():
+def test_a_request_to_a_role_without_a_model_names_the_role():
     def job():
         yield from ask(Search("q", 3))
 
-    with pytest.raises(BackendError, match="nothing in this run answers Search requests to 'corpus'"):
+    with pytest.raises(BackendError, match="no model of this run has the role 'corpus', which Search requests need"):
         outcomes([(0, job())], Echo())
 
 

@@ -7,7 +7,7 @@ import kshot
 from kshot import MultipleChoiceDataset
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed, Generate, Generated, Hit, Likelihood, Loglik, Prompt, Ranking, Scored, Search
-from kshot.core.validation import sound
+from kshot.core.validation import checked_response
 from tests.datasets.fakes import Fake, from_rows
 
 TEXT, PAIR, FOUND = Generate(Prompt("q")), Loglik(Prompt("q"), (" a", " b")), Search("q", 2)
@@ -47,14 +47,14 @@ WRONG = {
 def test_wrong_responses(kind):
     request, response, message = WRONG[kind]
     with pytest.raises(BackendError, match=f"mine: it .*{message}"):
-        sound(request, response, "mine")
+        checked_response(request, response, "mine")
 
 
 def test_numpy_numbers_become_plain_ones_and_failures_pass():
     given = scored((np.float32(-1.5), np.int64(2)), (-1.0, 1))
-    assert sound(PAIR, given, "mine") == scored((-1.5, 2), (-1.0, 1))
-    assert type(sound(PAIR, given, "mine").likelihoods[0].logprob) is float
-    assert sound(TEXT, Failed("down", "x"), "mine") == Failed("down", "x")
+    assert checked_response(PAIR, given, "mine") == scored((-1.5, 2), (-1.0, 1))
+    assert type(checked_response(PAIR, given, "mine").likelihoods[0].logprob) is float
+    assert checked_response(TEXT, Failed("down", "x"), "mine") == Failed("down", "x")
 
 
 QUIZ = from_rows(
@@ -97,7 +97,7 @@ class Nothing(Fake):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (Raises, "fake: it failed: ConnectionError: refused. What was answered is kept"),
+        (Raises, "fake: it failed: ConnectionError: refused. The answers so far are kept"),
         (Idle, "fake: it took none of 1 waiting requests"),
         (Mumbles, "fake: it yielded 3, not a request with its response"),
         (Nothing, "fake: it failed: TypeError"),

@@ -7,8 +7,10 @@ import pytest
 
 import kshot
 from kshot import Accuracy, GenerationDataset, GPTEval, Metric, Option, Perplexity, Prompt, Sample, Task, ask
+from kshot.backends.adapters import as_model
 from kshot.core.errors import BackendError, DataError, RunError, UsageError
 from kshot.core.records import Failed, Generate, Generated, Likelihood, Scored
+from kshot.runs.watchers import SilentWatcher
 from tests.datasets.fakes import Fake, from_rows, says
 
 
@@ -39,7 +41,7 @@ def test_a_task_value_by_category():
     assert [row["answer"] for row in result.samples] == [1] * 6
 
 
-def test_a_model_is_closed_before_the_next_opens_by_whoever_opened_it(monkeypatch):
+def test_a_model_is_closed_before_the_next_opens_by_the_code_that_opened_it(monkeypatch):
     seen = []
 
     class Heavy(Fake):
@@ -50,9 +52,9 @@ def test_a_model_is_closed_before_the_next_opens_by_whoever_opened_it(monkeypatc
         seen.append(f"{spec} opened")
         model = Heavy(lambda r: Generated("1") if spec != "c" else None)  # None is no answer
         model.name = model.fingerprint = spec
-        return model
+        return as_model(model)
 
-    monkeypatch.setattr(kshot.api, "open_backend", opened)
+    monkeypatch.setattr(kshot.api, "open_model", opened)
     own = Heavy(lambda r: Generated("1"))
     kshot.evaluate(["a", own, "b"], digits())
     assert seen == ["a opened", "a closed", "b opened", "b closed"]
@@ -77,7 +79,7 @@ class Own:
 """)
     notes = []
 
-    class Watcher(kshot.runs.runner._Nobody):
+    class Watcher(SilentWatcher):
         def note(self, text):
             notes.append(text)
 
@@ -135,7 +137,7 @@ def test_a_judge_rates_through_its_own_backend(tmp_path):
     assert result.results[0]["value"] == 6.5
     assert [row["scores"]["GPT-Eval"] for row in result.samples] == [9.0, 4.0]
     spec = json.loads((tmp_path / "run" / "spec.json").read_text())
-    assert set(spec["fingerprints"]) == {"fake", "judge strict"}
+    assert [(each["role"], each["name"]) for each in spec["models"]] == [("model", "fake"), ("judge", "strict")]
 
 
 def test_a_judge_without_a_verdict_is_a_failure_not_a_zero():
@@ -147,11 +149,13 @@ def test_a_judge_without_a_verdict_is_a_failure_not_a_zero():
     task = kshot.api.source_of(cls, kshot.settings.Settings())
     assert task.label
     from kshot.core.engine import MemoryMemo
+    from kshot.index.store import Store
     from kshot.runs.runner import Run
     from kshot.settings import Settings
 
-    run = Run(Settings(), MemoryMemo(), staff={"judge": Mumbles(lambda r: Generated("well"))})
-    result = run.all([says("Because.")], [task])
+    helpers = {"judge": as_model(Mumbles(lambda r: Generated("well")))}
+    run = Run(Settings(), MemoryMemo(), store=Store(), helpers=helpers)
+    result = run.all([as_model(says("Because."))], [task])
     assert (result.results[0]["value"], result.results[0]["failed"]) == (None, 1)
     assert "judge" in result.first_failures[0]
 

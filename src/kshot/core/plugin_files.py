@@ -14,6 +14,10 @@ from typing import Any
 from kshot.core.errors import DataError
 
 
+_LOADED: dict[str, bytes] = {}
+"""The digest of each file that was imported, by module name."""
+
+
 def module_name(path: Path) -> str:
     """Return the name under which a file is imported: the same in every process, so that its classes can be pickled."""
     place = str(path.resolve()).encode("utf-8", "surrogateescape")
@@ -22,15 +26,16 @@ def module_name(path: Path) -> str:
 
 
 def load_plugin_file(path: Path) -> ModuleType:
-    """Import a file as a module of its own, once per process.
+    """Import a file as a module of its own, once per process; a file that was edited since is imported again.
 
     The file's folder joins the end of ``sys.path``: its neighbours can be imported, and never shadow anything.
     """
     if not path.is_file():
         raise DataError("there is no such file", where=str(path))
     name = module_name(path)
-    if (loaded := sys.modules.get(name)) is not None:
-        return loaded
+    digest = hashlib.blake2b(path.read_bytes(), digest_size=16).digest()
+    if name in sys.modules and _LOADED.get(name) == digest:
+        return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
         raise DataError("this file cannot be imported", where=str(path))
@@ -47,6 +52,7 @@ def load_plugin_file(path: Path) -> ModuleType:
     except BaseException:
         del sys.modules[name]
         raise
+    _LOADED[name] = digest
     return module
 
 
