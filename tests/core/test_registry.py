@@ -3,13 +3,14 @@
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from kshot.core.errors import DataError, UsageError
 from kshot.core.plugin_files import load_plugin_file, module_name
-from kshot.core.registry import Entry, Registry, construct, parse_spec, split_names, split_options
+from kshot.core.registry import Entry, Registry, bind_options, construct, parse_spec, split_names, split_options
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,61 @@ def test_wrong_options(text, message):
         construct(Child, parse_spec(text), [1])
 
 
+def several(
+    ks: int | Sequence[int] | None = None,
+    names: "Sequence[str]" = (),
+    text: "str | Sequence[str]" = "",
+    flags: "bool | list[int | None]" = False,
+    bare: tuple = (),
+    weights: "Mapping[str, float] | None" = None,
+    clean: "Callable[[str], str] | None" = None,
+):
+    return {"ks": ks, "names": names, "text": text, "flags": flags, "bare": bare, "weights": weights, "clean": clean}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("ks=1", 1),
+        ("ks=1+10", (1, 10)),
+        ("ks=none", None),
+        ("names=a", ("a",)),
+        ("names=a+b", ("a", "b")),
+        ("text=c++", "c++"),
+        ("flags=yes", True),
+        ("flags=1+2", (1, 2)),
+        ("bare=a+b", ("a", "b")),
+        ("weights=none", None),
+    ],
+)
+def test_several_values_are_written_with_a_plus(option, value):
+    made = construct(several, parse_spec(f"several,{option}"))
+    assert made[option.partition("=")[0]] == value
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("ks=1+x", "the option 'ks' is 'x'; it must be a whole number"),
+        ("weights=a", "several,weights=a: the option 'weights' is a Mapping, which cannot be written as text. Write a"),
+        ("clean=strip", "the option 'clean' is a Callable, which cannot be written as text"),
+    ],
+)
+def test_values_that_cannot_be_written(option, message):
+    with pytest.raises(UsageError, match=message):
+        construct(several, parse_spec(f"several,{option}"))
+
+
+def test_options_of_a_function_are_bound():
+    def shorten(text, size: int = 3):
+        return text[:size]
+
+    assert bind_options(shorten, parse_spec("shorten"))("abcdef") == "abc"
+    assert bind_options(shorten, parse_spec("shorten,size=2"))("abcdef") == "ab"
+    with pytest.raises(UsageError, match=r"there is no option 'text'. It knows: size"):
+        bind_options(shorten, parse_spec("shorten,text=a"))
+
+
 def test_an_option_without_a_default_is_asked_for():
     def needs(text, *, pattern: str):
         return pattern
@@ -142,7 +198,9 @@ def test_a_file_may_import_its_neighbours_and_the_only_class_needs_no_name(tmp_p
 def test_a_neighbour_never_shadows_an_installed_module(tmp_path):
     (tmp_path / "colorsys.py").write_text("raise RuntimeError('shadowed')\n")
     (tmp_path / "one.py").write_text("import colorsys\nclass Only:\n    value = colorsys.rgb_to_hsv(0, 0, 0)\n")
-    code = f"from kshot.core.plugin_files import *; print(load_plugin_file(Path({str(tmp_path / 'one.py')!r})).Only.value)"
+    code = (
+        f"from kshot.core.plugin_files import *; print(load_plugin_file(Path({str(tmp_path / 'one.py')!r})).Only.value)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(0.0, 0.0, 0)"
 

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -224,7 +224,18 @@ def construct(factory: Callable[..., T], spec: Spec, *args: Any, **defaults: Any
 
     ``defaults`` are for any factory that knows them (such as ``device``); the options of the spec go before them.
     """
-    known = options_of(factory, positional=len(args))
+    return factory(*args, **_chosen_options(factory, spec, len(args), defaults))
+
+
+def bind_options(function: Callable[..., T], spec: Spec) -> Callable[..., T]:
+    """Return a function of one argument with the options of a spec filled in."""
+    return partial(function, **_chosen_options(function, spec, 1, {}))
+
+
+def _chosen_options(
+    factory: Callable[..., Any], spec: Spec, positional: int, defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    known = options_of(factory, positional=positional)
     for name in spec.options:
         if name not in known:
             hint = f"It knows: {', '.join(known)}." if known else "It has none."
@@ -234,7 +245,7 @@ def construct(factory: Callable[..., T], spec: Spec, *args: Any, **defaults: Any
     missing = [name for name, each in known.items() if each.default is each.empty and name not in chosen]
     if missing:
         raise UsageError(f"it needs the option {missing[0]!r}", where=spec.text, hint=f"Write …,{missing[0]}=VALUE.")
-    return factory(*args, **chosen)
+    return chosen
 
 
 _REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
@@ -264,20 +275,42 @@ def options_of(factory: Callable[..., Any], *, positional: int = 0) -> dict[str,
 
 
 def read_option(parameter: inspect.Parameter, text: str, where: str) -> Any:
-    """Read the text of an option as the annotation of its parameter says, or as the type of its default."""
+    """Read the text of an option as the annotation of its parameter says, or as the type of its default.
+
+    Several values are written with ``+`` between them: ``k=1+10`` for ``Sequence[int]``.
+    """
     hint = parameter.annotation
     if hint is parameter.empty and parameter.default not in (None, parameter.empty):
         hint = type(parameter.default)
-    kinds = re.split(r"[^\w.]+", hint.__name__ if isinstance(hint, type) else str(hint))
-    if "None" in kinds and text.strip().lower() == "none":
+    written = hint.__name__ if isinstance(hint, type) else str(hint)
+    sequence = _SEQUENCE.search(written)
+    single = _words(written.replace(sequence[0], "") if sequence else written)
+    if "None" in single and text.strip().lower() == "none":
         return None
+    if unreadable := single & _UNREADABLE:
+        raise UsageError(
+            f"the option {parameter.name!r} is a {min(unreadable)}, which cannot be written as text",
+            where=where,
+            hint="Write a class or function of your own that sets it, and name that: file.py:NAME.",
+        )
+    if sequence and "str" not in single and ("+" in text or not single - {"None", ""}):
+        items = _words(sequence[1] or "str")
+        return tuple(_read_value(parameter.name, items, item, where) for item in text.split("+"))
+    return _read_value(parameter.name, single, text, where)
+
+
+def _words(annotation: str) -> set[str]:
+    return {word.rpartition(".")[2] for word in re.split(r"[^\w.]+", annotation)}
+
+
+def _read_value(name: str, kinds: set[str], text: str, where: str) -> Any:
     for kind, read in _READERS.items():
         if kind in kinds:
             try:
                 return read(text)
             except (ValueError, KeyError):
                 what = _EXPECTED[kind]
-                raise UsageError(f"the option {parameter.name!r} is {text!r}; it must be {what}", where=where) from None
+                raise UsageError(f"the option {name!r} is {text!r}; it must be {what}", where=where) from None
     return text
 
 
@@ -295,6 +328,8 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "int": int,
     "float": finite_number,
 }
+_SEQUENCE = re.compile(r"(?:\w+\.)*(?:Sequence|Iterable|Collection|list|tuple|set|frozenset)\b(?:\[([^\[\]]*)\])?")
+_UNREADABLE = {"Callable", "Mapping", "dict"}
 _EXPECTED = {"bool": "yes or no", "int": "a whole number", "float": "a number"}
 
 
