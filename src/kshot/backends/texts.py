@@ -1,10 +1,10 @@
-"""Texts as models and servers take them."""
+"""Texts in the form that tokenizers and servers accept."""
 
 from __future__ import annotations
 
 
-def sound(text: str) -> str:
-    """Replace lone surrogates, which no tokenizer and no JSON reader takes, by the sign for an unknown character."""
+def replace_surrogates(text: str) -> str:
+    """Replace lone surrogates by U+FFFD: no tokenizer and no JSON reader accepts them."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.backends.embedded.choosing import next_token
-from kshot.backends.texts import sound
+from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Prompt, Request, Response, Scored, Usage
@@ -115,7 +115,7 @@ class Embedded:
     def _text_of(self, prompt: Prompt) -> str:
         if prompt.messages:
             raise BackendError("it has no chat template", where=self.name, hint="Use --model-type base.")
-        return sound(prompt.text)
+        return replace_surrogates(prompt.text)
 
     def _too_long(self, count: int) -> Failed:
         return Failed("too_long", f"the prompt has {count} tokens; the embedded model takes {self._limit}")
@@ -233,7 +233,7 @@ class Embedded:
 
     def _span(self, context: str, continuation: str) -> tuple[list[int], int]:
         """Tokens of the whole, and where the continuation's begin; a token across the seam is the continuation's."""
-        found = self._tokenizer.encode(context + sound(continuation))
+        found = self._tokenizer.encode(context + replace_surrogates(continuation))
         ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
         start = max(next(ends, len(found.ids)), 1)  # the first token of all is given, not predicted
         if start >= len(found.ids):

@@ -13,7 +13,7 @@ from kshot.backends.hf.sampling import Row, finished
 from kshot.backends.hf.scoring import Question
 from kshot.backends.hf.tokens import Tokens
 from kshot.backends.hf.trie import Work
-from kshot.backends.texts import sound
+from kshot.backends.texts import replace_surrogates
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
@@ -130,7 +130,7 @@ class Transformers:
 
     def count_tokens(self, text: str) -> int:
         """Tokens of the text itself, BOS not counted."""
-        return len(self._tokens.encode(sound(text)))
+        return len(self._tokens.encode(replace_surrogates(text)))
 
     def close(self) -> None:
         """Give the memory back; what is asked after this loads the weights again."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from kshot.backends.hf.encoding import Encoded, Encoder, Ids, alike
 from kshot.backends.hf.trie import common
-from kshot.backends.texts import sound
+from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
 from kshot.core.records import Message, Prompt
 from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, fold_system, renderer, template_fault
@@ -105,7 +105,11 @@ class Tokens:
     def all_spans(self, asked: Sequence[tuple[Prompt, Sequence[str]]]) -> list[list[Span]]:
         """One span per continuation of each prompt. A token that straddles the boundary belongs to the continuation."""
         contexts = self._prompts([self._text(prompt) for prompt, _ in asked])
-        pairs = [(context, sound(text)) for context, (_, texts) in zip(contexts, asked, strict=True) for text in texts]
+        pairs = [
+            (context, replace_surrogates(text))
+            for context, (_, texts) in zip(contexts, asked, strict=True)
+            for text in texts
+        ]
         if not all(text for _, text in pairs):
             raise BackendError("an empty continuation has no probability", where=self.name)
         wholes = iter(zip(pairs, self._wholes(pairs), strict=True))
@@ -175,14 +179,14 @@ class Tokens:
 
     def _text(self, prompt: Prompt) -> str:
         if not prompt.messages:
-            return sound(prompt.text)
+            return replace_surrogates(prompt.text)
         if self._render is None:
             raise BackendError(
                 "the model has no chat template, and the prompt is a conversation",
                 where=self.name,
                 hint="Give a template with --chat-template FILE, or treat it as a base model: --model-type base.",
             )
-        messages = [Message(message.role, sound(message.content)) for message in prompt.messages]
+        messages = [Message(message.role, replace_surrogates(message.content)) for message in prompt.messages]
         render = self._render
         return render(fold_system(messages, lambda some: render(some, True)), True)  # noqa: FBT003
 

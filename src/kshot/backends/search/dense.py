@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from kshot.backends.search.search_engine import Found, IndexSearchEngine, shown
-from kshot.backends.texts import sound
+from kshot.backends.texts import replace_surrogates
 from kshot.core.corpus import Corpus
 from kshot.core.protocols import IndexStore
 from kshot.index import encoders
@@ -74,7 +74,7 @@ class Dense(IndexSearchEngine):
         return _DenseIndex(self, folder)
 
     def _build(self, corpus: Corpus, store: IndexStore, folder: Path) -> None:
-        encoder, texts = self._encoder, [sound(passage.text) for passage in corpus]
+        encoder, texts = self._encoder, [replace_surrogates(passage.text) for passage in corpus]
         prompt = encoder.prompt("passage", self._prompts[1])
         size = encoders.room(self._window, encoder.longest, encoder.beside(prompt), self._model)
         found = cut(encoder.tokenizer, texts, size, encoders.stride_of(self._stride, size, (size + 1) // 2))
@@ -103,4 +103,4 @@ class _DenseIndex:
         self._vectors = kept(folder)
 
     def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
-        return self._vectors.search(self._engine.encoded([sound(query) for query in queries]), k, among)
+        return self._vectors.search(self._engine.encoded([replace_surrogates(query) for query in queries]), k, among)

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from kshot.backends.search.search_engine import Found, IndexSearchEngine, shown
-from kshot.backends.texts import sound
+from kshot.backends.texts import replace_surrogates
 from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
 from kshot.core.protocols import IndexStore
@@ -96,7 +96,7 @@ class Late(IndexSearchEngine):
         return _LateIndex(self._coder, folder, idf=self._idf)
 
     def _build(self, corpus: Corpus, store: IndexStore, folder: Path) -> None:
-        coder, texts = self._coder, [sound(passage.text) for passage in corpus]
+        coder, texts = self._coder, [replace_surrogates(passage.text) for passage in corpus]
         size = encoders.room(self._key["window"], coder.longest, coder.beside, self._model)
         stride = encoders.stride_of(self._key["stride"], size, size - size // 4)
         found = cut(coder.tokenizer, texts, size, stride)
@@ -191,7 +191,7 @@ class _LateIndex:
     def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
         count = len(self._vectors) if among is None else len(among)
         found: list[Found] = []
-        for group in _grouped(self._coder.queries([sound(query) for query in queries])):
+        for group in _grouped(self._coder.queries([replace_surrogates(query) for query in queries])):
             rows = np.concatenate([one.rows for one in group])
             weights = np.concatenate([self._weights(one) for one in group])
             starts = np.cumsum([0, *(len(one.rows) for one in group)])[:-1]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kshot.backends.search.search_engine import Found, Index, IndexSearchEngine, shown
-from kshot.backends.texts import sound
+from kshot.backends.texts import replace_surrogates
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import IndexStore
@@ -62,12 +62,12 @@ class _RerankIndex:
 
     def __init__(self, index: Index, reader: _Reader, corpus: Corpus, depth: int) -> None:
         self._index, self._reader, self._depth = index, reader, depth
-        self._texts = [sound(passage.text) for passage in corpus]
+        self._texts = [replace_surrogates(passage.text) for passage in corpus]
 
     def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None, /) -> list[Found]:
         most = len(self._texts) if among is None else len(among)
         first = self._index.search(queries, min(max(k, self._depth), most), among)
-        return [self._again(sound(query), found, k) for query, found in zip(queries, first, strict=True)]
+        return [self._again(replace_surrogates(query), found, k) for query, found in zip(queries, first, strict=True)]
 
     def _again(self, query: str, found: Found, k: int) -> Found:
         positions, scores = list(found.positions), list(found.scores)

@@ -8,7 +8,7 @@ from kshot.backends.server.connection import Address, Body, Malformed, Wire, key
 from kshot.backends.server.rate_limiter import Limits
 from kshot.backends.server.replies import estimated, texts_of, tokens_used, usage_of, written
 from kshot.backends.server.server import Fit, Server
-from kshot.backends.texts import sound
+from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
 from kshot.core.records import Generate, Generated, Request, Response
 
@@ -77,7 +77,7 @@ class Anthropic(Server):
 
     def _body(self, request: Generate, fit: Fit) -> Body:
         messages = request.prompt.messages
-        system = "\n".join(sound(m.content) for m in messages if m.role == "system")
+        system = "\n".join(replace_surrogates(m.content) for m in messages if m.role == "system")
         optional = {
             "system": system or None,
             "temperature": request.temperature,
@@ -89,6 +89,8 @@ class Anthropic(Server):
         return {
             "model": self._model,
             "max_tokens": request.max_tokens,
-            "messages": [{"role": m.role, "content": sound(m.content)} for m in messages if m.role != "system"],
+            "messages": [
+                {"role": m.role, "content": replace_surrogates(m.content)} for m in messages if m.role != "system"
+            ],
             **self._taken(optional, fit),
         }

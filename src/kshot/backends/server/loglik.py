@@ -15,7 +15,7 @@ from typing import Any
 from kshot.backends.server.connection import Body, Malformed, Wire
 from kshot.backends.server.http_errors import Refused
 from kshot.backends.server.replies import estimated, only_choice, usage_of
-from kshot.backends.texts import sound
+from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed, Likelihood, Message, Prompt, Scored, Usage
 
@@ -109,7 +109,7 @@ class Scores:
         if way is None:
             raise self._unable("gives no log-probabilities of a prompt")
         found, used = [], []
-        for text in map(sound, continuations):
+        for text in map(replace_surrogates, continuations):
             if not text:
                 raise BackendError("an empty continuation has no probability", where=self._where)
             whole = await self._echo(wire, way, prompt.text + text)
@@ -199,7 +199,7 @@ class Scores:
     ) -> tuple[dict[str, float], Usage | None]:
         body: Body = {"model": self._model, "max_tokens": 1, "temperature": 0}
         if prompt.messages:
-            body["messages"] = [{"role": m.role, "content": sound(m.content)} for m in prompt.messages]
+            body["messages"] = [{"role": m.role, "content": replace_surrogates(m.content)} for m in prompt.messages]
             body |= {"logprobs": True, "top_logprobs": count}
         else:
             body |= {"prompt": prompt.text, "logprobs": count}

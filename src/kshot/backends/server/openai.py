@@ -19,7 +19,7 @@ from kshot.backends.server.replies import (
     written,
 )
 from kshot.backends.server.server import Fit, Server
-from kshot.backends.texts import sound
+from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
 from kshot.core.records import Generate, Generated, Loglik, Message, Prompt, Request, Response
 from kshot.prompts.chat import Renderer, fold_system, renderer
@@ -97,10 +97,10 @@ class OpenAI(Server):
     def _shown(self, prompt: Prompt) -> Prompt:
         """What the server reads: with a chat template given, a conversation is written out here."""
         if not prompt.messages:
-            return Prompt(sound(prompt.text))
+            return Prompt(replace_surrogates(prompt.text))
         if self._render is None:
             return prompt
-        messages = tuple(Message(m.role, sound(m.content)) for m in prompt.messages)
+        messages = tuple(Message(m.role, replace_surrogates(m.content)) for m in prompt.messages)
         return Prompt(self._render(fold_system(messages, self._render)))
 
     async def _write(self, wire: Wire, request: Generate) -> Generated:
@@ -128,7 +128,7 @@ class OpenAI(Server):
     def _body(self, prompt: Prompt, request: Generate, fit: Fit) -> Body:
         asked: Body = {"model": self._model}
         if prompt.messages:
-            asked["messages"] = [{"role": m.role, "content": sound(m.content)} for m in prompt.messages]
+            asked["messages"] = [{"role": m.role, "content": replace_surrogates(m.content)} for m in prompt.messages]
         else:
             asked["prompt"] = prompt.text
         optional = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kshot.backends.hf import loading
 from kshot.backends.hf.sampling import cut
 from kshot.backends.hf.tokens import Span, Tokens
-from kshot.backends.texts import sound
+from kshot.backends.texts import replace_surrogates
 from kshot.backends.vllm.logprobs import Ids, Reading, logprob, plan
 from kshot.backends.vllm.runtime import Engine, engine_options, prepare
 from kshot.core import hub
@@ -111,7 +111,7 @@ class Vllm:
 
     def count_tokens(self, text: str) -> int:
         """Tokens of the text itself, BOS not counted."""
-        return len(self._tokens.encode(sound(text)))
+        return len(self._tokens.encode(replace_surrogates(text)))
 
     @cached_property
     def _engine(self) -> Engine:
