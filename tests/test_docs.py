@@ -15,6 +15,7 @@ from tests.passages.books import small_book
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```(bash|python)\n(.*?)```", re.DOTALL)
+RIDDLES = '{"riddle": "What has a neck and no head?", "answers": ["a dog", "a bottle"], "right": 1}\n' * 2
 QUIZ = '{"question": "Is water wet?", "a": "yes", "b": "no", "answer": 0}\n'
 
 
@@ -27,6 +28,9 @@ def user(tmp_path, monkeypatch, tiny_llama):
     Path("quiz").mkdir()
     for split in ("test", "dev"):
         Path(f"quiz/{split}.jsonl").write_text(QUIZ)
+    Path("riddles").mkdir()
+    for split in ("test", "train"):
+        Path(f"riddles/{split}.jsonl").write_text(RIDDLES)
     Path("rows").mkdir()
     for split, cities in (("train", ("Paris", "Lima", "Oslo")), ("test", ("Rome", "Kyiv"))):
         lines = (json.dumps({"country": f"land of {city}", "city": city}) for city in cities)

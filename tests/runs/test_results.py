@@ -4,10 +4,9 @@ import pytest
 
 from kshot.core.errors import DataError
 from kshot.core.records import Prompt, Sample
-from kshot.core.task import Task
+from kshot.core.task import Task, TaskResult
 from kshot.metrics import Accuracy, Em, Metric
 from kshot.prompts import compile_string
-from kshot.core.task import TaskResult
 from kshot.runs.results import result_rows
 from kshot.statistics.averages import macro_rows
 from kshot.studies.example_draws import spread_rows

@@ -1,0 +1,87 @@
+"""Run folders that version 0.1 wrote before the journal and ``spec.json`` got their present form."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kshot.core import engine
+from kshot.runs.folder import read_spec
+from tests.commands import kshot
+
+ROOT = Path(__file__).parents[2]
+EARLY = ROOT / "tests" / "data" / "runs_0_1"
+COMMANDS = {
+    "planets": ["-d", "examples/planets.py:Planets", "-d", "examples/planets.py:PlanetNames", "-m", "embedded", "-k", "2"],
+    "seeds": [
+        *("-d", "examples/planets.py:Planets", "-m", "embedded", "-k", "1"),
+        *("--retriever", "random", "--retriever-seeds", "0..2"),
+    ],
+    "search": [
+        *("-d", "handbook", "-m", "fts5", "-m", "bm25", "--limit", "4"),
+        *("--rewrite", "embedded", "--max-tokens", "8"),
+    ],
+    "rag": [
+        *("-d", "handbook", "-m", "embedded", "--method", "rag", "--limit", "3"),
+        *("--read", "1", "--chunker", "sentence:40/0"),
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(params=COMMANDS)
+def early(request, tmp_path, monkeypatch):
+    """A copy of an early folder, in a process that may ask no model."""
+    if request.param in {"search", "rag"}:
+        pytest.importorskip("bm25s")
+        pytest.importorskip("llama_index.core")
+
+    def refuse(backend, queue):
+        raise AssertionError(f"{backend.name} was asked")
+
+    monkeypatch.setattr(engine, "responses_of", refuse)
+    monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "cache"))
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(EARLY / request.param, tmp_path / "run")
+    return request.param
+
+
+def figures(path):
+    """The rows of a summary, without the fields that were added since."""
+    added = {"kind"}
+    return [
+        {name: value for name, value in row.items() if name not in added}
+        for row in json.loads((Path(path) / "summary.json").read_text())["results"]
+    ]
+
+
+def assert_unchanged(name):
+    for file in ("journal.jsonl", "samples.jsonl"):
+        assert Path("run", file).read_bytes() == (EARLY / name / file).read_bytes()
+    assert figures("run") == figures(EARLY / name)
+
+
+def test_it_resumes_without_a_request(early, capsys):
+    done = kshot(capsys, "run", *COMMANDS[early], "--out", "run")
+    assert done.code == 0, done.err
+    assert_unchanged(early)
+
+
+def test_it_is_scored_without_a_request(early, capsys):
+    Path("run/summary.json").unlink()
+    done = kshot(capsys, "score", "run")
+    assert done.code == 0, done.err
+    assert_unchanged(early)
+
+
+def test_roles_of_early_folders_become_fields():
+    assert [(each["role"], each["name"]) for each in read_spec(EARLY / "search")["models"]] == [
+        ("search_engine", "fts5"),
+        ("rewriter", "embedded"),
+        ("search_engine", "bm25"),
+    ]
+    assert [(each["role"], each["name"]) for each in read_spec(EARLY / "rag")["models"]] == [
+        ("model", "embedded"),
+        ("corpus", "fts5"),
+    ]
