@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kshot.core.errors import UsageError
-from kshot.core.registry import Spec, read_option
+
+if TYPE_CHECKING:
+    from kshot.core.registry import Spec
 
 MODEL_OPTIONS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "batch_size", "engine_option")
 """The settings that are the model's own, for one in this process."""
@@ -228,6 +229,10 @@ def with_options(settings: Settings, spec: Spec | None) -> Settings:
     """Return the settings of one dataset: those of the run, changed by the options of its spec."""
     if spec is None or not spec.options:
         return settings
+    import inspect  # imported here: ``kshot --help`` needs neither
+
+    from kshot.core.registry import read_option
+
     known = {item.name: item for item in fields(Settings)}
     changed: dict[str, Any] = {}
     for name, text in spec.options.items():
