@@ -22,7 +22,7 @@ from ftfy import fix_text
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.records import Evidence, Sample
 from kshot.metrics.ceiling import ceiling
-from kshot.metrics.evidence import AnswerComponents, Judge
+from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
 
 FOLDER = Path(__file__).parents[2] / "shared" / "data" / "fastbook"
 DEPTH, REPEATS = 10, 5
@@ -131,7 +131,7 @@ def main() -> None:
         texts = [[corpus[each].text for each in found] for found in run]
         pairs = [(sample.target.parts, found) for sample, found in zip(samples, texts, strict=True)]
         theirs, slow = spent(lambda pairs=pairs: [(published_mrr(*pair), published_recall(*pair)) for pair in pairs])
-        ours, scratch = spent(lambda run=run: scored(AnswerComponents(Judge(corpus)), samples, run), REPEATS)
+        ours, scratch = spent(lambda run=run: scored(AnswerComponents(EvidenceFinder(corpus)), samples, run), REPEATS)
         metric = AnswerComponents(corpus)
         scored(metric, samples, run)
         again, quick = spent(lambda metric=metric, run=run: scored(metric, samples, run), REPEATS)
@@ -141,10 +141,10 @@ def main() -> None:
         print(f"{scratch:>9.4f} s{slow / scratch:>7.0f} ×{quick:>11.5f} s{slow / quick:>7.0f} ×")
         if slow < 5 * scratch or slow < 100 * quick:
             sys.exit("too slow")
-    judge = Judge(corpus)
+    finder = EvidenceFinder(corpus)
     for name in ("AC_MRR@10", "AC_Recall@10"):
         within = lambda sample: (("chapter", sample.fields["chapter"]),)  # noqa: E731
-        best, seconds = spent(lambda name=name, within=within: ceiling(judge, samples, name, within=within))
+        best, seconds = spent(lambda name=name, within=within: ceiling(finder, samples, name, within=within))
         print(f"best order, {name:<14} {sum(best) / len(best):.4f}  {seconds:.3f} s")
 
 

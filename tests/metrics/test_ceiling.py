@@ -12,8 +12,8 @@ from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Evidence, Graded, Sample
 from kshot.metrics import ceiling as module
-from kshot.metrics.ceiling import Spot, ceiling, cover, lost
-from kshot.metrics.evidence import AnswerComponents, Judge
+from kshot.metrics.ceiling import EvidenceLocation, ceiling, max_cover, unreachable_evidence
+from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
 
 QUOTE = st.sampled_from("abcdef")
 PARTS = st.lists(st.lists(QUOTE, max_size=2).map(tuple), min_size=1, max_size=4).map(tuple)
@@ -41,16 +41,16 @@ def test_the_cover_is_the_best_of_all_subsets(sets, budget):
                 for bits, _ in chosen:
                     union |= bits
                 best = max(best, union.bit_count())
-    assert cover(sets, budget) == best
+    assert max_cover(sets, budget) == best
 
 
 def test_many_components_in_passages_of_their_own_are_quick():
-    assert cover([(1 << i, 1) for i in range(60)], 10) == 10
-    assert cover([(0b111 << i, 1) for i in range(60)], 10) == 30
+    assert max_cover([(1 << i, 1) for i in range(60)], 10) == 10
+    assert max_cover([(0b111 << i, 1) for i in range(60)], 10) == 30
 
 
 def test_a_search_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(module, "STEPS", 3)
+    monkeypatch.setattr(module, "MAX_STEPS", 3)
     corpus = Corpus([Passage(str(i), text) for i, text in enumerate(("ab", "bc", "cd", "de", "ea", "ac"))])
     sample = Sample("q7", {}, Evidence(tuple((letter,) for letter in "abcde")))
     with pytest.raises(DataError, match="question q7: its best order is too hard to find"):
@@ -73,26 +73,30 @@ def in_chapter(sample):
 
 def test_only_allowed_passages_count():
     assert ceiling(CORPUS, [SAMPLE], "AC_Recall@10") == (3 / 5,)
-    assert ceiling(Judge(CORPUS), [SAMPLE], "AC_Recall@10", within=in_chapter) == (2 / 5,)
+    assert ceiling(EvidenceFinder(CORPUS), [SAMPLE], "AC_Recall@10", within=in_chapter) == (2 / 5,)
     assert ceiling(CORPUS, [SAMPLE], "AC_Recall@1", within=in_chapter) == (1 / 5,)
 
 
 def test_what_is_lost_and_why():
-    found = lost(CORPUS, [SAMPLE], lambda sample: ["one two three four"], within=in_chapter)
-    assert found.empty == (Spot("q1", 2),)
-    assert found.components == (Spot("q1", 1), Spot("q1", 4))
-    assert found.straddling == (Spot("q1", 1, "two three"),)
-    assert found.absent == (Spot("q1", 1, "nine"), Spot("q1", 3, "eight"), Spot("q1", 4, "five"))
+    found = unreachable_evidence(CORPUS, [SAMPLE], lambda sample: ["one two three four"], within=in_chapter)
+    assert found.empty == (EvidenceLocation("q1", 2),)
+    assert found.components == (EvidenceLocation("q1", 1), EvidenceLocation("q1", 4))
+    assert found.straddling == (EvidenceLocation("q1", 1, "two three"),)
+    assert found.absent == (
+        EvidenceLocation("q1", 1, "nine"),
+        EvidenceLocation("q1", 3, "eight"),
+        EvidenceLocation("q1", 4, "five"),
+    )
 
 
 def test_what_is_refused():
     with pytest.raises(UsageError, match="needs graded ids"):
         ceiling(CORPUS, [SAMPLE], "nDCG@10")
     with pytest.raises(UsageError, match="needs a corpus"):
-        ceiling(Judge(), [SAMPLE], "AC_MRR@10")
+        ceiling(EvidenceFinder(), [SAMPLE], "AC_MRR@10")
     with pytest.raises(DataError, match="question q: the question has no evidence"):
         ceiling(CORPUS, [Sample("q", {}, Graded({}))], "AC_MRR@10")
     with pytest.raises(DataError, match="question q: the question has no answer components"):
-        lost(CORPUS, [Sample("q", {}, Evidence(()))], lambda _: [])
+        unreachable_evidence(CORPUS, [Sample("q", {}, Evidence(()))], lambda _: [])
     with pytest.raises(DataError, match="'1a' does not say how many tokens"):
         ceiling(CORPUS, [SAMPLE], "AC_Recall@100t")

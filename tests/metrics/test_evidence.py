@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import DataError, UsageError
+from kshot.core.protocols import Scorer
 from kshot.core.records import Evidence, Graded, Sample
-from kshot.core.task import Scorer
-from kshot.metrics.evidence import AnswerComponents, Fixer, Judge
+from kshot.metrics.evidence import AnswerComponents, EvidenceFinder, Fixer
 
 CORPUS = Corpus(
     [
@@ -107,11 +107,11 @@ def test_what_is_refused():
 
 
 def test_nothing_is_judged_twice(monkeypatch):
-    judge = Judge(CORPUS)
-    first = AnswerComponents(judge).rate(["a", "b"], (TENSOR, BROADCAST))
+    finder = EvidenceFinder(CORPUS)
+    first = AnswerComponents(finder).rate(["a", "b"], (TENSOR, BROADCAST))
     fixed = []
-    monkeypatch.setattr(judge, "fixed", fixed.append)
-    assert AnswerComponents(judge, ["AC_MRR@10", "AC_Recall@10"]).rate(["a", "b"], (TENSOR, BROADCAST)) == first
+    monkeypatch.setattr(finder, "fix", fixed.append)
+    assert AnswerComponents(finder, ["AC_MRR@10", "AC_Recall@10"]).rate(["a", "b"], (TENSOR, BROADCAST)) == first
     assert not fixed
 
 

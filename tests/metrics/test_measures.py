@@ -72,7 +72,7 @@ def test_a_bad_cutoff_value_is_refused(cutoff):
 
 def test_only_some_take_a_budget():
     for text in ("AC_MRR@2000t", "nDCG@100t"):
-        with pytest.raises(UsageError, match="budget of tokens"):
+        with pytest.raises(UsageError, match="token budget"):
             parse_measure(text)
 
 

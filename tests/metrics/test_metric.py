@@ -7,9 +7,10 @@ import sys
 import pytest
 
 from kshot.core.errors import DataError
+from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
-from kshot.core.task import Scorer
-from kshot.metrics import METRICS, Metric, describe, mean
+from kshot.metrics import METRICS, Metric, make_metric
+from kshot.statistics import mean
 
 
 class Length(Metric):
@@ -38,10 +39,35 @@ def test_mean():
         mean([(1.0, 2.0)])
 
 
-def test_the_registry():
-    assert set(METRICS) == {"Accuracy", "Em", "F1", "Bleu", "Rouge", "Perplexity", "PassAtK", "GPTEval"}
-    assert all(isinstance(metric(), Scorer) for metric in METRICS.values())
-    assert all(len(line) > 20 for line in describe().values())
+def test_the_defaults_of_a_metric_of_ones_own():
+    metric = Length()
+    assert (metric.details, metric.token_budgeted, metric.grouped) == ((), (), False)
+    assert (metric.bounds, metric.higher_is_better) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "bounds", "higher_is_better"),
+    [
+        ("Accuracy", (0, 100), True),
+        ("Em", (0, 100), True),
+        ("F1", (0, 100), True),
+        ("Bleu", (0, 100), True),
+        ("Rouge", (0, 100), True),
+        ("PassAtK", (0, 100), True),
+        ("Perplexity", (1, math.inf), False),
+        ("GPTEval", (1, 10), True),
+        ("GPTEval,pairwise=yes", (0, 100), True),
+    ],
+)
+def test_every_built_in_metric_states_its_scale(spec, bounds, higher_is_better):
+    metric = make_metric(spec)
+    assert (metric.bounds, metric.higher_is_better) == (bounds, higher_is_better)
+
+
+def test_the_built_in_metrics_are_all_checked_above():
+    assert {entry.name for entry in METRICS.entries() if entry.origin == "kshot"} == {
+        *("Accuracy", "Em", "F1", "Bleu", "Rouge", "Perplexity", "PassAtK", "GPTEval")
+    }
 
 
 def test_heavy_packages_are_not_imported():

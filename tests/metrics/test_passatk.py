@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshot.core.errors import DataError, UsageError
+from kshot.core.protocols import Scorer
 from kshot.core.records import Answers, Gold, Sample
-from kshot.core.task import Scorer
 from kshot.metrics import PassAtK
 from kshot.sandbox import program as sandbox
 

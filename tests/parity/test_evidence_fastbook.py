@@ -1,4 +1,4 @@
-"""The published results of fastbook-benchmark: every question of four systems, the best possible order, what is lost."""
+"""The published results of fastbook-benchmark: every question of four systems, the best possible order, what is in no chunk."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.records import Evidence, Sample
-from kshot.metrics.ceiling import ceiling, lost
-from kshot.metrics.evidence import AnswerComponents, Judge
+from kshot.metrics.ceiling import ceiling, unreachable_evidence
+from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
 from kshot.statistics import mean
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "fastbook"
@@ -36,8 +36,8 @@ def documents():
 
 
 @pytest.fixture(scope="module")
-def judge(documents):
-    """The chunks of the published runs, judged by one judge in all tests."""
+def finder(documents):
+    """The chunks of the published runs; all tests share one finder."""
     parser = pytest.importorskip("llama_index.core.node_parser", reason="the published chunks are llama-index's")
     splitter = parser.SentenceSplitter(chunk_size=500, chunk_overlap=64)
     passages = []
@@ -46,7 +46,7 @@ def judge(documents):
         chunks = splitter.split_text(text[:half]) + splitter.split_text(text[half:])
         assert len(chunks) == CHUNKS[chapter]
         passages += [Passage(f"{chapter}-{n}", chunk, {"chapter": chapter}) for n, chunk in enumerate(chunks)]
-    return Judge(Corpus(passages))
+    return EvidenceFinder(Corpus(passages))
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +67,9 @@ def in_chapter(sample):
 
 
 @pytest.mark.parametrize("system", PUBLISHED)
-def test_every_question_of_a_published_run(judge, samples, system):
+def test_every_question_of_a_published_run(finder, samples, system):
     run = json.loads((FOLDER / "published_runs.json").read_text("utf-8"))[system]
-    metric = AnswerComponents(judge)
+    metric = AnswerComponents(finder)
     found = [
         metric.score(sample, [f"{sample.fields['chapter']}-{n}" for n in numbers])
         for sample, numbers in zip(samples, run["runs"], strict=True)
@@ -80,14 +80,16 @@ def test_every_question_of_a_published_run(judge, samples, system):
     assert (round(mean(mrr), 6), round(mean(recall), 6)) == PUBLISHED[system]
 
 
-def test_the_best_possible_order(judge, samples):
+def test_the_best_possible_order(finder, samples):
     assert len(samples) == 191
-    mrr, recall = (mean(ceiling(judge, samples, name, within=in_chapter)) for name in ("AC_MRR@10", "AC_Recall@10"))
+    mrr, recall = (mean(ceiling(finder, samples, name, within=in_chapter)) for name in ("AC_MRR@10", "AC_Recall@10"))
     assert (round(mrr, 4), round(recall, 4)) == (0.7487, 0.9111)
 
 
-def test_what_no_chunk_holds(judge, samples, documents):
-    found = lost(judge, samples, lambda sample: [documents[sample.fields["chapter"]]], within=in_chapter)
+def test_what_no_chunk_holds(finder, samples, documents):
+    found = unreachable_evidence(
+        finder, samples, lambda sample: [documents[sample.fields["chapter"]]], within=in_chapter
+    )
     assert len(found.empty) == 25
     assert len(found.components) == 19
     assert (len(found.straddling), len(found.absent)) == (16, 8)

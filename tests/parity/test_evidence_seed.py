@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.records import Evidence, Sample
-from kshot.metrics.evidence import AnswerComponents, Judge
+from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
 
 # Few letters, so that quotes are often found; and pieces that are equal only once they are fixed.
 TEXT = st.lists(
@@ -44,13 +44,13 @@ def test_the_published_functions(parts, passages, cutoff, data):
     corpus = Corpus([Passage(str(i), text) for i, text in enumerate(passages)])
     ids = [passage.id for passage in corpus]
     order = data.draw(st.lists(st.sampled_from(ids), max_size=8)) if ids else []  # also with repeats
-    judge, texts = Judge(corpus), [corpus[each].text for each in order]
+    finder, texts = EvidenceFinder(corpus), [corpus[each].text for each in order]
     names = [f"AC_MRR@{cutoff}", f"AC_Recall@{cutoff}"]
     expected = dict(
         zip(names, (published_mrr(parts, texts, cutoff), published_recall(parts, texts, cutoff)), strict=True)
     )
     for _ in range(2):  # the second time from what was judged
-        assert AnswerComponents(judge, names).score(Sample("q", {}, Evidence(parts)), tuple(order)) == expected
+        assert AnswerComponents(finder, names).score(Sample("q", {}, Evidence(parts)), tuple(order)) == expected
     assert AnswerComponents(None, names).rate(texts, parts) == expected
 
 

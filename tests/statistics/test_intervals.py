@@ -1,17 +1,18 @@
+"""Confidence intervals of figures and of averages."""
+
 from __future__ import annotations
 
 import math
-import time
 from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.core.errors import DataError
-from kshot.metrics import Accuracy, Bleu, Perplexity
-from kshot.statistics import interval, macro_interval, mean, paired, resamples, sign_test, wilson
+from kshot.metrics import Accuracy, Bleu, GPTEval, Metric, Perplexity
+from kshot.statistics import interval, macro_interval, mean, wilson
+from kshot.statistics.intervals import right_value, within_scale
 
 PPL = partial(Perplexity().reduce, "PPL")
 
@@ -96,58 +97,12 @@ def test_sums_that_do_not_add_up_are_resampled_whole():
     assert 0.9 < low <= high <= 1.0
 
 
-def test_many_values_take_fewer_resamples_and_little_time():
-    assert resamples(100) == 1000
-    assert resamples(1_000_000) == 200
-    assert resamples(10**9) == 200
-    began = time.monotonic()
-    values = [(1.0, 2.0)] * 50_000
-    assert interval(values, PPL) == pytest.approx((math.exp(0.5),) * 2)
-    assert time.monotonic() - began < 10
-
-
 def test_macro_interval():
     groups = [[10.0, 20.0, 30.0], [50.0, 70.0]]
     half = 1.959964 * math.sqrt(100 / 3 + 200 / 2) / 2
     assert macro_interval(groups) == pytest.approx((40 - half, 40 + half), abs=1e-4)
     low, high = macro_interval([[100.0] * 10, [0.0] * 10])
     assert 0 < low < 50 < high < 100
-
-
-@settings(deadline=None)
-@given(st.integers(0, 12), st.integers(0, 12))
-def test_sign_test(wins, losses):
-    n, fewer = wins + losses, min(wins, losses)
-    expected = min(1.0, 2 * sum(math.comb(n, i) for i in range(fewer + 1)) / 2**n)
-    assert sign_test(wins, losses) == pytest.approx(expected)
-
-
-def test_sign_test_of_many():
-    assert sign_test(50_000, 50_000) == 1.0
-    assert sign_test(60_000, 40_000) == pytest.approx(0, abs=1e-12)
-
-
-def test_paired():
-    a, b = [100.0, 100.0, 100.0, 0.0, 100.0] * 20, [100.0, 0.0, 100.0, 0.0, 0.0] * 20
-    found = paired(a, b)
-    assert found.difference == 40.0
-    assert (found.wins, found.losses, found.ties) == (40, 0, 60)
-    assert found.interval[0] < 40 < found.interval[1]
-    assert found.interval[0] > 25
-    assert found.p < 1e-9
-    assert paired(a, b) == found
-    assert paired(a, a).p == 1.0
-    assert paired([1.0], [2.0]).interval is None
-    for wrong in (([], []), ([1.0], [1.0, 2.0])):
-        with pytest.raises(DataError):
-            paired(*wrong)
-
-
-def test_paired_corpus_figures():
-    a, b = [(1.0, 1.0)] * 30, [(2.0, 1.0)] * 30
-    found = paired(a, b, PPL)
-    assert found.difference == pytest.approx(math.e - math.e**2)
-    assert (found.wins, found.losses) == (0, 30)
 
 
 def test_shares_on_another_scale():
@@ -161,52 +116,32 @@ def test_shares_on_another_scale():
     assert found == pytest.approx([end / 100 for end in macro_interval(groups)])
 
 
-def test_who_is_ahead():
-    better, worse = [0.5, 1.0, 0.5, 1.0] * 20, [0.5, 0.5, 0.25, 1.0] * 20
-    assert paired(better, worse).ahead
-    assert not paired(worse, better).ahead
-    assert not paired(better, better).ahead
-    assert not paired([1.0], [0.0]).ahead
-    assert not paired([1.0, 0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0, 0.0]).ahead  # by chance
+def test_the_interval_of_many_equal_sums():
+    assert interval([(1.0, 2.0)] * 50_000, PPL) == pytest.approx((math.exp(0.5),) * 2)
 
 
-def test_the_paired_interval_covers_the_true_difference_about_as_often_as_it_says():
-    rng = np.random.default_rng(11)
-    covered = 0
-    for _ in range(150):
-        a = rng.choice([0.0, 0.1, 0.25, 0.5, 1.0], 60)  # 0.37 on average
-        b = np.where(rng.random(60) < 0.6, a, rng.choice([0.0, 0.5, 1.0], 60))  # 0.6·0.37 + 0.4·0.5
-        low, high = paired(list(a), list(b)).interval
-        covered += low <= 0.37 - (0.6 * 0.37 + 0.4 * 0.5) <= high
-    assert 0.88 <= covered / 150 <= 0.99
+@pytest.mark.parametrize(
+    ("metric", "right"),
+    [
+        (Accuracy(), 100.0),
+        (GPTEval(pairwise=True), 100.0),
+        (GPTEval(), 100.0),
+        (Perplexity(), 100.0),
+        (Metric(), 100.0),
+    ],
+)
+def test_a_right_answer_is_the_upper_end_of_a_scale_from_0(metric, right):
+    assert right_value(metric) == right
 
 
-def test_the_paired_interval_is_that_of_the_formula_and_takes_little_time():
-    rng = np.random.default_rng(5)
-    a, b = rng.random(191), rng.random(191)
-    began = time.process_time()
-    found = paired(list(a), list(b))
-    assert time.process_time() - began < 1
-    gaps = a - b
-    half = 1.959964 * gaps.std(ddof=1) / math.sqrt(191)
-    assert found.interval == pytest.approx((gaps.mean() - half, gaps.mean() + half), abs=0.05 * half)
-    assert found.difference == pytest.approx(gaps.mean())
+def test_an_interval_is_cut_to_the_scale():
+    assert within_scale(None, Accuracy(), [1.0]) is None
+    assert within_scale((-3.0, 104.0), Accuracy(), [1.0]) == [0.0, 100.0]
+    assert within_scale((0.5, 10.5), GPTEval(), [1.0, 10.0]) == [1.0, 10.0]
+    assert within_scale((0.5, 7.0), Perplexity(), [(1.0, 1.0)]) == [1.0, 7.0]
+    assert within_scale((-3.0, 104.0), Metric(), [1.0]) == [-3.0, 104.0]
+    assert within_scale((-3.0, 104.0), Metric(), [0.0, 100.0]) == [0.0, 100.0]  # shares, by their values
 
 
-def test_scipy_agrees():
-    stats = pytest.importorskip("scipy.stats")
-    for wins, losses in ((0, 5), (7, 12), (40, 61), (3, 3)):
-        assert sign_test(wins, losses) == pytest.approx(stats.binomtest(wins, wins + losses).pvalue)
-    rng = np.random.default_rng(2)
-    a = rng.choice([0.0, 0.1, 0.5, 1.0], 191)
-    b = np.where(rng.random(191) < 0.7, a, rng.choice([0.0, 0.5, 1.0], 191))
-    for method in ("percentile", "BCa"):
-        theirs = stats.bootstrap(
-            (a, b),
-            lambda x, y, axis=-1: x.mean(axis=axis) - y.mean(axis=axis),
-            paired=True,
-            n_resamples=9999,
-            method=method,
-            rng=np.random.default_rng(1),
-        ).confidence_interval
-        assert paired(list(a), list(b)).interval == pytest.approx((theirs.low, theirs.high), abs=0.004)
+def test_equal_ratings_have_an_interval_without_width():
+    assert interval([10.0] * 5, right=right_value(GPTEval())) == (10.0, 10.0)

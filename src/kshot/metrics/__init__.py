@@ -1,4 +1,4 @@
-"""Measures: each rates one answer against one reference, and sums up many."""
+"""Metrics: each rates one answer against one reference, and reduces many values to one figure."""
 
 from __future__ import annotations
 

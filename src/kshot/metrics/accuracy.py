@@ -1,4 +1,4 @@
-"""Accuracy: the share of predictions that are the reference."""
+"""Accuracy: the share of predictions that equal the reference."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ class Accuracy(Metric):
         self.name = f"Accuracy:{name}" if name else "Accuracy"
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Give 100 for a right prediction, 0 for any other."""
-        given = _bare(prediction)
-        among = isinstance(reference, list | tuple | set | frozenset) and given in [_bare(each) for each in reference]
-        return 100.0 if among or given == _bare(reference) else 0.0
+        """Return 100 for a right prediction, 0 for any other."""
+        given = _stripped(prediction)
+        several = isinstance(reference, list | tuple | set | frozenset)
+        right = (several and given in [_stripped(each) for each in reference]) or given == _stripped(reference)
+        return 100.0 if right else 0.0
 
 
-def _bare(value: Any) -> Any:
+def _stripped(value: Any) -> Any:
     return value.strip() if isinstance(value, str) else value

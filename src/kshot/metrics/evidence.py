@@ -1,11 +1,11 @@
-"""Which components of an answer the passages found contain: verbatim quotes are looked for, so any chunking will do."""
+"""Which components of an answer the retrieved passages contain, by verbatim quotes: this works with any chunking."""
 
 from __future__ import annotations
 
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from kshot.core.corpus import Corpus
 from kshot.core.errors import DataError, UsageError
@@ -13,34 +13,34 @@ from kshot.core.records import Evidence, Sample, Value
 from kshot.metrics.measures import AC_MRR, AC_Recall, Measure, checked_measures
 from kshot.metrics.metric import Metric
 
-Parts = tuple[tuple[str, ...], ...]
+ComponentQuotes: TypeAlias = tuple[tuple[str, ...], ...]
+"""The quotes of each component of an answer."""
 
-# Outside of this, ftfy may change something: beyond ASCII, control characters, CR, and & (an HTML entity).
-_ODD = re.compile(r"[^\t\n\f\x20-\x25\x27-\x7e]")
+# ftfy may change only these: characters beyond ASCII, control characters, CR, and & (it may begin an HTML entity).
+_FIXABLE = re.compile(r"[^\t\n\f\x20-\x25\x27-\x7e]")
 
 
 class Fixer:
-    """``ftfy.fix_text``, once a line: lines of plain ASCII, which it leaves as they are, are passed by.
+    """``ftfy.fix_text`` with a cache of lines; it skips lines of plain ASCII, which ftfy would not change.
 
-    ftfy works line by line; all that a line learns from those before it is whether a ``<`` stood in one of them: then
-    HTML entities are kept.
+    ftfy works line by line. A line depends on those before it in one way only: after a ``<``, HTML entities are kept.
     """
 
     def __init__(self) -> None:
-        """Start with no line known."""
+        """Start with an empty cache."""
         self._lines: dict[tuple[str, bool], str] = {}
 
     def __call__(self, text: str) -> str:
-        """Give exactly what ``ftfy.fix_text`` gives."""
-        if _ODD.search(text) is None:
+        """Return exactly what ``ftfy.fix_text`` returns."""
+        if _FIXABLE.search(text) is None:
             return text
         fixed, markup = [], False
         for line in io.StringIO(text, newline="\n"):
-            fixed.append(line if _ODD.search(line) is None else self._line(line, markup))
+            fixed.append(line if _FIXABLE.search(line) is None else self._line(line, markup))
             markup = markup or "<" in line
         return "".join(fixed)
 
-    def _line(self, line: str, markup: bool) -> str:  # noqa: FBT001 - half of a key
+    def _line(self, line: str, markup: bool) -> str:  # noqa: FBT001 - half of the cache key
         known = self._lines.get((line, markup))
         if known is None:
             from ftfy import fix_text
@@ -50,37 +50,37 @@ class Fixer:
         return known
 
 
-class Judge:
-    """Tells which components a passage contains, and remembers: the text of a passage or quote is fixed once.
+class EvidenceFinder:
+    """Finds the components that a passage contains, with a cache: each passage and quote is fixed once.
 
-    Without a corpus, passages are given as their texts instead of ids.
+    Without a corpus, passages are given as texts instead of ids.
     """
 
     def __init__(self, corpus: Corpus | None = None) -> None:
-        """Judge the passages of this corpus."""
+        """Search the passages of this corpus."""
         self.corpus = corpus
-        self.fixed = Fixer()
+        self.fix = Fixer()
         self._texts: dict[str, str] = {}
-        self._found: dict[Parts, Found] = {}
+        self._matches: dict[ComponentQuotes, ComponentMatches] = {}
 
-    def text(self, passage: str) -> str:
-        """Give the fixed text of a passage."""
+    def fixed_text(self, passage: str) -> str:
+        """Return the fixed text of a passage."""
         known = self._texts.get(passage)
         if known is None:
-            known = self._texts[passage] = self.fixed(self.raw(passage))
+            known = self._texts[passage] = self.fix(self.raw_text(passage))
         return known
 
-    def found(self, parts: Parts) -> Found:
-        """Give what is known of the passages for a question with these parts, and is found out on demand."""
-        known = self._found.get(parts)
+    def matches(self, quotes: ComponentQuotes) -> ComponentMatches:
+        """Return the matches of a question with these quotes; they are computed on demand."""
+        known = self._matches.get(quotes)
         if known is None:
-            if not parts:
+            if not quotes:
                 raise DataError("the question has no answer components", hint="Leave it out of the benchmark.")
-            known = self._found[parts] = Found(self, parts)
+            known = self._matches[quotes] = ComponentMatches(self, quotes)
         return known
 
-    def raw(self, passage: str) -> str:
-        """Give the text of a passage as it is; one that the corpus does not have is an error."""
+    def raw_text(self, passage: str) -> str:
+        """Return the text of a passage as it is; a passage that is not in the corpus is an error."""
         if self.corpus is None:
             if not isinstance(passage, str):
                 raise DataError(f"a passage is {passage!r}, which is not a text")
@@ -92,45 +92,46 @@ class Judge:
         return self.corpus[passage].text
 
 
-class Found(dict[str, int]):
-    """Passage → the components it contains, as bits; looking up a passage judges it."""
+class ComponentMatches(dict[str, int]):
+    """Passage → the components that it contains, one bit for each; a passage is matched when it is first looked up."""
 
-    def __init__(self, judge: Judge, parts: Parts) -> None:
-        """Prepare the quotes."""
+    def __init__(self, finder: EvidenceFinder, quotes: ComponentQuotes) -> None:
+        """Fix the quotes."""
         super().__init__()
-        self._judge = judge
-        self.quotes: Parts = tuple(tuple(judge.fixed(quote) for quote in quotes) for quotes in parts)
-        self.all = (1 << len(parts)) - 1
+        self._finder = finder
+        self.quotes: ComponentQuotes = tuple(tuple(finder.fix(quote) for quote in each) for each in quotes)
+        self.all_components = (1 << len(quotes)) - 1
 
     def __missing__(self, passage: str) -> int:
-        bits = self[passage] = self.of(self._judge.text(passage))
+        bits = self[passage] = self.match(self._finder.fixed_text(passage))
         return bits
 
-    def of(self, text: str) -> int:
-        """Judge a text that is fixed already, and do not remember it."""
+    def match(self, fixed_text: str) -> int:
+        """Return the components that a fixed text contains; nothing is cached."""
         bits = 0
-        for place, quotes in enumerate(self.quotes):
-            if any(quote in text for quote in quotes):
-                bits |= 1 << place
+        for component, quotes in enumerate(self.quotes):
+            if any(quote in fixed_text for quote in quotes):
+                bits |= 1 << component
         return bits
 
 
-def judge_of(corpus: Corpus | Judge | None) -> Judge:
-    """Give the judge itself, or a new one for the corpus."""
-    return corpus if isinstance(corpus, Judge) else Judge(corpus)
+def finder_for(corpus: Corpus | EvidenceFinder | None) -> EvidenceFinder:
+    """Return the finder itself, or a new one for the corpus."""
+    return corpus if isinstance(corpus, EvidenceFinder) else EvidenceFinder(corpus)
 
 
 class AnswerComponents(Metric):
     """Share of the answer's components that the passages contain, and the rank by which they contain them all.
 
-    An answer is a list of passage ids, best first (without a corpus: their texts). A component is found in a passage
-    that contains one of its quotes, both after ``ftfy.fix_text``; one without quotes is never found, and counts.
+    An answer is a list of passage ids, best first (without a corpus: their texts). A passage contains a component if it
+    contains one of the component's quotes, both after ``ftfy.fix_text``. A component without quotes is never found, and
+    counts.
 
     - ``AC_MRR@k``: 1/rank of the passage by which every component is found, 0 if one is not within the first k.
     - ``AC_Recall@k``: components found in the first k passages, divided by all components.
     - ``AC_Recall@Nt``: the same for the passages that fit into N tokens, taken in order up to the first that does not.
 
-    The target is ``Evidence``. Give several metrics one ``Judge`` and no text is compared twice.
+    The target is ``Evidence``. Several metrics that share one ``EvidenceFinder`` compare no text twice.
     """
 
     bounds = (0.0, 1.0)
@@ -138,18 +139,18 @@ class AnswerComponents(Metric):
 
     def __init__(
         self,
-        corpus: Corpus | Judge | None = None,
+        corpus: Corpus | EvidenceFinder | None = None,
         measures: Iterable[Measure | str] = (AC_MRR @ 10, AC_Recall @ 10),
     ) -> None:
-        self.judge = judge_of(corpus)
+        self.finder = finder_for(corpus)
         self.measures = checked_measures(measures, evidence=True)
-        if self.judge.corpus is None and any(measure.budget is not None for measure in self.measures):
-            raise UsageError("a budget of tokens needs a corpus whose passages carry their number of tokens")
+        if self.finder.corpus is None and any(measure.budget is not None for measure in self.measures):
+            raise UsageError("a token budget needs a corpus whose passages have their token counts")
         self._names = tuple(map(str, self.measures))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The measures' names."""
+        """The names of the measures."""
         return self._names
 
     @property
@@ -158,7 +159,7 @@ class AnswerComponents(Metric):
         return tuple(str(measure) for measure in self.measures if measure.budget is not None)
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
-        """Rate a sample's ranking against its evidence."""
+        """Rate the ranking of a sample against its evidence."""
         if not isinstance(sample.target, Evidence):
             raise DataError("the question has no evidence to look for", hint="Give it a target: Evidence(parts).")
         return self.rate(answer, sample.target.parts)
@@ -167,23 +168,23 @@ class AnswerComponents(Metric):
         """Rate a ranking against quotes, grouped by component."""
         if not isinstance(prediction, list | tuple):
             raise DataError(f"an answer must be a list of passages, best first, not {prediction!r:.80}")
-        found = self.judge.found(_grouped(reference))
+        matches = self.finder.matches(_grouped(reference))
         depths = [self._depth(measure, prediction) for measure in self.measures]
-        held, so_far = 0, []
+        found, found_by_rank = 0, []
         for passage in prediction[: max(depths)]:
-            held |= found[passage]
-            so_far.append(held)
-        rank = so_far.index(found.all) + 1 if held == found.all else 0
+            found |= matches[passage]
+            found_by_rank.append(found)
+        rank = found_by_rank.index(matches.all_components) + 1 if found == matches.all_components else 0
         values: dict[str, Value] = {}
         for name, measure, depth in zip(self._names, self.measures, depths, strict=True):
             if measure.name == AC_MRR.name:
                 values[name] = 1.0 / rank if 0 < rank <= depth else 0.0
             else:
-                values[name] = so_far[depth - 1].bit_count() / len(found.quotes) if depth else 0.0
+                values[name] = found_by_rank[depth - 1].bit_count() / len(matches.quotes) if depth else 0.0
         return values
 
     def _depth(self, measure: Measure, passages: Sequence[str]) -> int:
-        """How many of the passages the measure looks at."""
+        """Return how many of the passages the measure counts."""
         if measure.budget is None:
             return len(passages) if measure.cutoff is None else min(measure.cutoff, len(passages))
         left = measure.budget
@@ -194,17 +195,17 @@ class AnswerComponents(Metric):
         return len(passages)
 
     def _tokens(self, passage: str) -> int:
-        text = self.judge.raw(passage)
-        assert self.judge.corpus is not None  # noqa: S101 - the constructor saw to it
-        return counted(self.judge.corpus[passage].tokens, text, passage)
+        text = self.finder.raw_text(passage)
+        assert self.finder.corpus is not None  # noqa: S101 - the constructor checks it
+        return checked_tokens(self.finder.corpus[passage].tokens, text, passage)
 
     def __repr__(self) -> str:
-        """Show the measures; the corpus has its own address in the spec."""
+        """Show the measures; ``spec.json`` has the digest of the corpus."""
         return f"AnswerComponents({', '.join(self._names)})"
 
 
-def counted(tokens: int, text: str, passage: str) -> int:
-    """Check that a passage's tokens were counted."""
+def checked_tokens(tokens: int, text: str, passage: str) -> int:
+    """Return the token count of a passage; an uncounted passage is an error."""
     if tokens < 1 and text:
         raise DataError(
             f"passage {passage!r} does not say how many tokens it has", hint="Cut the documents with a token splitter."
@@ -212,7 +213,7 @@ def counted(tokens: int, text: str, passage: str) -> int:
     return tokens
 
 
-def _grouped(reference: Any) -> Parts:
+def _grouped(reference: Any) -> ComponentQuotes:
     """Check quotes that come from outside: a component given as one text would be searched letter by letter."""
     if type(reference) is tuple and all(type(quotes) is tuple for quotes in reference):
         return reference

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kshot.metrics.metric import Metric
-from kshot.metrics.normalise import MultiRef, checked, listed, normalise, over_references
+from kshot.metrics.normalise import checked_choice, normalise
+from kshot.metrics.references import MULTIREF_STRATEGIES, MultiRef, best_over_references, reference_list
 
 
 class Em(Metric):
@@ -15,17 +16,16 @@ class Em(Metric):
     """
 
     bounds = (0.0, 100.0)
-
     name = "EM"
 
     def __init__(self, multiref_strategy: MultiRef = "max") -> None:
-        self.multiref_strategy = checked("multiref_strategy", multiref_strategy, ("max", "leave_one_out"))
+        self.multiref_strategy = checked_choice("multiref_strategy", multiref_strategy, MULTIREF_STRATEGIES)
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare one prediction with a list of references."""
-        said = normalise(prediction)
-        return over_references(
-            lambda answer: 100.0 if normalise(answer) == said else 0.0,
-            listed(reference, self.name),
+        predicted = normalise(prediction)
+        return best_over_references(
+            lambda answer: 100.0 if normalise(answer) == predicted else 0.0,
+            reference_list(reference, self.name),
             self.multiref_strategy,
         )

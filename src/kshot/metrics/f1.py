@@ -1,4 +1,4 @@
-"""Token overlap of prediction and reference."""
+"""F1: the token overlap of a prediction and its reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from functools import cache
 from typing import Any, Literal
 
 from kshot.metrics.metric import Metric
-from kshot.metrics.normalise import MultiRef, checked, listed, normalise, over_references
+from kshot.metrics.normalise import checked_choice, normalise
+from kshot.metrics.references import MULTIREF_STRATEGIES, MultiRef, best_over_references, reference_list
 
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _SPACE_OR_HYPHEN = re.compile(r"[\s-]+")
@@ -17,18 +18,18 @@ _SPACE_OR_HYPHEN = re.compile(r"[\s-]+")
 
 @cache
 def _treebank() -> Callable[[str], list[str]]:
-    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]
+    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]  # nltk has no types
 
     tokenize: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
     return tokenize
 
 
-def _words(text: str) -> list[str]:
+def _treebank_words(text: str) -> list[str]:
     return _treebank()(text)
 
 
 _TOKENIZERS: Mapping[str, Callable[[str], list[str]]] = {
-    "nltk": _words,
+    "nltk": _treebank_words,
     "split": str.split,
     "regex": _SPACE_OR_HYPHEN.split,
 }
@@ -45,7 +46,6 @@ class F1(Metric):
     """
 
     bounds = (0.0, 100.0)
-
     name = "F1"
 
     def __init__(
@@ -57,17 +57,19 @@ class F1(Metric):
         force_number_match: bool = False,
         multiref_strategy: MultiRef = "max",
     ) -> None:
-        self.word_tokenize = checked("word_tokenize", word_tokenize, tuple(_TOKENIZERS))
-        self.align_bag = checked("align_bag", align_bag, ("counter", "set"))
-        self.normalize_level = checked("normalize_level", normalize_level, ("both", "text", "token"))
+        self.word_tokenize = checked_choice("word_tokenize", word_tokenize, tuple(_TOKENIZERS))
+        self.align_bag = checked_choice("align_bag", align_bag, ("counter", "set"))
+        self.normalize_level = checked_choice("normalize_level", normalize_level, ("both", "text", "token"))
         self.force_number_match = force_number_match
-        self.multiref_strategy = checked("multiref_strategy", multiref_strategy, ("max", "leave_one_out"))
+        self.multiref_strategy = checked_choice("multiref_strategy", multiref_strategy, MULTIREF_STRATEGIES)
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare one prediction with a list of references."""
-        said = self._bag(prediction)
-        return over_references(
-            lambda answer: self._overlap(said, self._bag(answer)), listed(reference, self.name), self.multiref_strategy
+        predicted = self._bag(prediction)
+        return best_over_references(
+            lambda answer: self._overlap(predicted, self._bag(answer)),
+            reference_list(reference, self.name),
+            self.multiref_strategy,
         )
 
     def _bag(self, text: Any) -> Counter[str]:
@@ -78,15 +80,15 @@ class F1(Metric):
         tokens = [token for token in tokens if token]
         return Counter(set(tokens) if self.align_bag == "set" else tokens)
 
-    def _overlap(self, said: Counter[str], truth: Counter[str]) -> float:
-        if not said or not truth:
-            return 100.0 if said == truth else 0.0
+    def _overlap(self, predicted: Counter[str], expected: Counter[str]) -> float:
+        if not predicted or not expected:
+            return 100.0 if predicted == expected else 0.0
         if self.force_number_match:
-            numbers = {token for token in truth if _NUMBER.fullmatch(token)}
-            if numbers and numbers.isdisjoint(said):
+            numbers = {token for token in expected if _NUMBER.fullmatch(token)}
+            if numbers and numbers.isdisjoint(predicted):
                 return 0.0
-        common = (said & truth).total()
+        common = (predicted & expected).total()
         if not common:
             return 0.0
-        precision, recall = common / said.total(), common / truth.total()
+        precision, recall = common / predicted.total(), common / expected.total()
         return 2 * precision * recall / (precision + recall) * 100

@@ -1,4 +1,4 @@
-"""A language model as judge of open answers."""
+"""A language model as the judge of open answers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ how it is laid out must not sway you.
 First explain your view in a few sentences. Then, on a line of its own, give the verdict in double square brackets: \
 [[A]] if A is better, [[B]] if B is better, [[C]] if neither is."""
 
-_LOWEST, _HIGHEST = 1.0, 10.0
-# From the form that was asked for to those that judges fall into; within a form, the last one counts.
+_MIN_RATING, _MAX_RATING = 1.0, 10.0
+# First the form that the prompt asks for, then others that judges use; within a form, the last match counts.
 _RATING_FORMS = tuple(
     re.compile(form, re.IGNORECASE)
     for form in (
@@ -56,16 +56,16 @@ _VERDICT_FORMS = tuple(
 
 
 def parse_rating(reply: str) -> float | None:
-    """Find the rating, 1 to 10, in a judge's reply; None when there is none."""
+    """Return the rating, 1 to 10, in the reply of a judge; None when there is none."""
     for form in _RATING_FORMS:
         if found := form.findall(reply):
             rating = float(found[-1])
-            return rating if _LOWEST <= rating <= _HIGHEST else None
+            return rating if _MIN_RATING <= rating <= _MAX_RATING else None
     return None
 
 
 def parse_verdict(reply: str) -> str | None:
-    """Find the verdict, ``A``, ``B`` or ``C`` (a tie), in a judge's reply; None when there is none."""
+    """Return the verdict, ``A``, ``B`` or ``C`` (a tie), in the reply of a judge; None when there is none."""
     for form in _VERDICT_FORMS:
         if found := form.findall(reply):
             verdict = str(found[-1]).upper()
@@ -74,11 +74,11 @@ def parse_verdict(reply: str) -> str | None:
 
 
 class GPTEval(Metric):
-    """Quality of an open answer in the eyes of a judge model: a rating from 1 to 10.
+    """Quality of an open answer, judged by a model: a rating from 1 to 10.
 
-    ``pairwise`` compares with the reference answer instead, asking twice with the positions swapped: 100 for a win, 50
-    for a tie or two verdicts that disagree, 0 for a loss. With ``multi_turn`` the answer is the tuple of all replies of
-    a conversation whose questions are the sample's ``source``. Requests go to the backend called ``to``.
+    ``pairwise`` compares the answer with the reference answer instead. It asks twice, with the positions swapped: 100
+    for a win, 50 for a tie or two verdicts that disagree, 0 for a loss. With ``multi_turn`` the answer is the tuple of
+    all replies of a conversation whose questions are the sample's ``source``. The model of ``role`` is asked.
     """
 
     name = "GPT-Eval"
@@ -88,15 +88,20 @@ class GPTEval(Metric):
         *,
         multi_turn: bool = False,
         pairwise: bool = False,
-        to: str = "judge",
+        role: str = "judge",
         max_tokens: int = 1024,
         temperature: float = 0.0,
     ) -> None:
         self.multi_turn, self.pairwise = multi_turn, pairwise
-        self.role, self.max_tokens, self.temperature = to, max_tokens, temperature
+        self.role, self.max_tokens, self.temperature = role, max_tokens, temperature
+
+    @property
+    def bounds(self) -> tuple[float, float]:  # type: ignore[override]  # it depends on an option, so it is read-only
+        """The ends of the scale: of ratings, or of wins in percent."""
+        return (0.0, 100.0) if self.pairwise else (_MIN_RATING, _MAX_RATING)
 
     def score(self, sample: Sample, answer: Any) -> RequestGenerator:
-        """Put the answer to the judge."""
+        """Ask the judge about the answer."""
         answers = _answers(sample)
         if self.pairwise:
             value = yield from self._compare(sample, answer, answers)
@@ -175,12 +180,12 @@ def _answers(sample: Sample) -> tuple[str, ...]:
     return tuple(text for text in texts if isinstance(text, str) and text.strip())
 
 
-_ANSWERS = frozenset({"target", "target_idx", "label", "answer", "source_idx", "reference", "references"})
+_ANSWER_FIELDS = frozenset({"target", "target_idx", "label", "answer", "source_idx", "reference", "references"})
 
 
 def _question(sample: Sample) -> str:
-    """The question as the dataset has it; never its answer."""
-    shown = {name: value for name, value in sample.fields.items() if name not in _ANSWERS}
+    """Return the question as the dataset has it, without its answer."""
+    shown = {name: value for name, value in sample.fields.items() if name not in _ANSWER_FIELDS}
     return _flat(shown.get("source") or _texts(shown))
 
 

@@ -1,4 +1,4 @@
-"""The class a metric is written as: rate one prediction against one reference; the rest follows."""
+"""The base class of metrics: a subclass rates one prediction against one reference."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ class Metric:
 
     ``rate(prediction, reference)`` returns a number on the reported scale (0-100 for shares), or a mapping of
     several names to values. A value may be a tuple of sums that ``reduce`` turns into the figure (corpus measures).
-    ``bounds`` are the ends of the scale, which no interval leaves. ``details`` are names that break another one down,
-    ``token_budgeted`` those that passages of different sizes can be compared by. ``grouped`` metrics get all repeats of
-    a sample as one tuple.
+    ``bounds`` are the ends of the scale, which no interval exceeds; None: the scale is unknown.
+    ``higher_is_better`` says which of two systems is ahead. ``details`` are names that break another one down,
+    ``token_budgeted`` those by which passages of different sizes can be compared. A ``grouped`` metric gets all repeats
+    of a sample as one tuple.
     """
 
     name: str = ""
@@ -41,21 +42,21 @@ class Metric:
         return (self.name,)
 
     def rate(self, prediction: Any, reference: Any, /) -> float | Mapping[str, Value]:
-        """Rate one prediction."""
+        """Rate one prediction against one reference."""
         raise NotImplementedError(f"{type(self).__name__} must define rate(prediction, reference)")
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value] | RequestGenerator:
-        """Rate a sample's answer against its target."""
+        """Rate the answer of a sample against its target."""
         if sample.target is None:
             raise DataError("this sample has no reference to score against", hint="Give it a target or references.")
         return self._named(self.rate(answer, reference(sample.target)))
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - overridden where names differ
-        """Sum up the values of one name: their mean, unless a metric says otherwise."""
+    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - a subclass may reduce each name in its own way
+        """Return the figure of one name: the mean of its values, unless a subclass computes another."""
         return mean(values)
 
     def values(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, list[float]]:
-        """Give the figure of every single sample, by name."""
+        """Return the figure of every single sample, by name."""
         return {
             name: [self.reduce(name, [value]) for value in rated]
             for name, rated in self._rated(predictions, references).items()

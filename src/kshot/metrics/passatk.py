@@ -1,4 +1,4 @@
-"""pass@k: whether one of k generated programs passes the tests."""
+"""pass@k: the chance that one of k generated programs passes the tests."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kshot.sandbox import program as sandbox
 
 
 class PassAtK(Metric):
-    """Chance that at least one of k programs drawn from the n generated ones passes the reference's tests.
+    """Chance that at least one of k programs, drawn from the n generated ones, passes the tests of the reference.
 
-    ``k`` is one number or several, and may be set later by ``with_k``. The program that runs is the prediction, a line
-    break, and the reference (test code; or a list whose first item it is), in a locked-down process: see ``sandbox``.
+    ``k`` is one number or several (in a spec: ``k=1+10``); ``with_k`` can set it later. The program that runs is the
+    prediction, a line break, and the reference (test code, or a list whose first item is test code). It runs in a
+    confined process: see ``sandbox``.
     """
 
     bounds = (0.0, 100.0)
-
     grouped = True
 
     def __init__(
@@ -38,16 +38,16 @@ class PassAtK(Metric):
         return tuple(f"pass@{k}" for k in self.k)
 
     def with_k(self, k: int | Sequence[int]) -> PassAtK:
-        """Copy this metric with another k."""
+        """Return a copy of this metric with another k."""
         return type(self)(k, self.timeout, self.memory_mb)
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Run all repeats of one sample against its tests."""
         programs = [prediction] if isinstance(prediction, str) else list(prediction)
-        n, most = len(programs), max(self.k)
-        if most > n:
-            raise too_few(n, most)
-        passed = self._passed(programs, _tests(reference))
+        n, max_k = len(programs), max(self.k)
+        if max_k > n:
+            raise _too_few_programs(n, max_k)
+        passed = self._passed(programs, _test_code(reference))
         correct = sum(passed[program] for program in programs)
         return {f"pass@{k}": 100 * self.estimate_pass_at_k(n, correct, k) for k in self.k}
 
@@ -62,9 +62,9 @@ class PassAtK(Metric):
 
     @staticmethod
     def estimate_pass_at_k(n: int, c: int, k: int) -> float:
-        """Estimate without bias, from c of n programs passing: ``1 - C(n - c, k) / C(n, k)``."""
+        """Return the unbiased estimate when c of n programs pass: ``1 - C(n - c, k) / C(n, k)``."""
         if k > n:
-            raise too_few(n, k)
+            raise _too_few_programs(n, k)
         if n - c < k:
             return 1.0
         missed = 1.0
@@ -73,14 +73,13 @@ class PassAtK(Metric):
         return 1.0 - missed
 
 
-def too_few(n: int, k: int) -> DataError:
-    """Say that pass@k needs k repeats."""
+def _too_few_programs(n: int, k: int) -> DataError:
     return DataError(
         f"pass@{k} needs at least {k} programs for a sample and there are {n}", hint=f"Sample {k} or more."
     )
 
 
-def _tests(reference: Any) -> str:
+def _test_code(reference: Any) -> str:
     tests = reference[0] if isinstance(reference, list | tuple) and reference else reference
     if not isinstance(tests, str):
         raise DataError(f"pass@k got the reference {reference!r}", hint="Give the test code as text.")

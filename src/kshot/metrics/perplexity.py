@@ -1,4 +1,4 @@
-"""Perplexity of a corpus."""
+"""Perplexity of a corpus, per token."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from kshot.metrics.metric import Metric
 
 
 class Perplexity(Metric):
-    """Perplexity per token, ``exp(Σ nll / Σ tokens)``: lower is better, and no reference is needed.
+    """Perplexity per token, ``exp(Σ nll / Σ tokens)``: lower is better; it needs no reference.
 
     The prediction is a pair: the summed negative log-likelihood (nats) of a text and its number of tokens.
     """
 
+    bounds = (1.0, math.inf)
     name = "PPL"
     higher_is_better = False
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:  # noqa: ARG002 - the text is its own reference
-        """Rate a sample's likelihood."""
+        """Rate the likelihood of a sample."""
         return self.rate(answer, None)
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:  # noqa: ARG002 - see ``score``
-        """Give the two sums that one text adds to."""
+        """Return what one text adds to the two sums."""
         try:
             nll, tokens = prediction
             pair = (float(nll), float(tokens))
@@ -37,7 +38,7 @@ class Perplexity(Metric):
         return {self.name: pair}
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:
-        """Compute exp of the mean negative log-likelihood over all tokens."""
+        """Return exp of the mean negative log-likelihood over all tokens."""
         pairs = [value for value in values if isinstance(value, tuple)]
         tokens = math.fsum(pair[1] for pair in pairs)
         if tokens <= 0:

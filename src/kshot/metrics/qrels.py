@@ -1,4 +1,4 @@
-"""The standard measures of a ranking of ids against graded ids (qrels), by ir_measures on pytrec-eval."""
+"""The standard measures of a ranking against graded ids (qrels), computed by ir_measures on pytrec-eval."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kshot.core.records import Graded, Sample, Value
 from kshot.metrics.measures import RR, Measure, checked_measures, nDCG
 from kshot.metrics.metric import Metric
 
-_ONE = "q"
+_QUESTION_ID = "q"
 
 
 class Relevance(Metric):
-    """nDCG, AP (MAP), P, R and RR (MRR) of a list of ids, best first, against graded ids; 1 and above is relevant.
+    """nDCG, AP (MAP), P, R and RR (MRR) of a list of ids, best first, against graded ids; grades from 1 are relevant.
 
-    They are what trec_eval computes: nDCG's gain is the grade itself, P@k divides by k however few ids there are, and
-    R@k and AP divide by all relevant ids of the gold. The list's order is the ranking: there are no ties. A question
-    with an empty list, or with no relevant id at all, has the value 0 and counts.
+    The values are those of trec_eval: the gain of nDCG is the grade itself, P@k divides by k even if there are fewer
+    ids, and R@k and AP divide by the number of relevant ids. The order of the list is the ranking, so there are no
+    ties. A question with an empty list, or without a relevant id, has the value 0 and counts.
     """
 
     bounds = (0.0, 1.0)
@@ -27,17 +27,17 @@ class Relevance(Metric):
 
     def __init__(self, measures: Iterable[Measure | str] = (nDCG @ 10,)) -> None:
         self.measures = checked_measures(measures, evidence=False)
-        # pytrec-eval knows no RR@k: the cutoff is applied to RR
+        # pytrec-eval has no RR@k: the cutoff is applied to RR
         self._plan = {str(m): (RR if m.name == RR.name else m, m.cutoff) for m in self.measures}
-        self._asked = tuple(dict.fromkeys(str(measure) for measure, _ in self._plan.values()))
+        self._computed = tuple(dict.fromkeys(str(measure) for measure, _ in self._plan.values()))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The measures' names."""
+        """The names of the measures."""
         return tuple(self._plan)
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
-        """Rate a sample's ranking against its grades."""
+        """Rate the ranking of a sample against its grades."""
         if not isinstance(sample.target, Graded):
             raise DataError("the question has no graded ids", hint="Give it a target: Graded({id: grade}).")
         return self.rate(answer, sample.target.grades)
@@ -58,16 +58,17 @@ class Relevance(Metric):
         }
 
     def _values(self, ranking: Iterable[str], grades: Mapping[str, int]) -> Mapping[str, float]:
-        """Rename the relevant ids to their places: evaluators are slow to make, and this way serve many questions.
+        """Compute the measures, with the relevant ids renamed to numbers.
 
-        Ids that are not relevant are as good as not judged; pytrec-eval never ends where all grades are negative.
+        An evaluator takes long to make; with numbers for ids one evaluator serves all questions of the same grades. Ids
+        that are not relevant count as unjudged: pytrec-eval does not terminate where all grades are negative.
         """
         relevant = sorted((-grade, each) for each, grade in grades.items() if grade > 0)
-        evaluator = _evaluator(self._asked, tuple(-grade for grade, _ in relevant))
-        places = {each: str(place) for place, (_, each) in enumerate(relevant)}
-        # falling scores, so that nothing is left for trec_eval's order of equal ones
-        run = {places.get(each, f"-{rank}"): -float(rank) for rank, each in enumerate(ranking)}
-        return {str(value.measure): value.value for value in evaluator.iter_calc({_ONE: run})}
+        evaluator = _evaluator(self._computed, tuple(-grade for grade, _ in relevant))
+        numbers = {each: str(number) for number, (_, each) in enumerate(relevant)}
+        # falling scores: trec_eval would order equal ones by id
+        run = {numbers.get(each, f"-{rank}"): -float(rank) for rank, each in enumerate(ranking)}
+        return {str(value.measure): value.value for value in evaluator.iter_calc({_QUESTION_ID: run})}
 
     @staticmethod
     def _cut(reciprocal: float, cutoff: int | None) -> float:
@@ -82,8 +83,8 @@ class Relevance(Metric):
 def _evaluator(measures: tuple[str, ...], grades: tuple[int, ...]) -> Any:
     try:
         import ir_measures
-        import pytrec_eval  # noqa: F401 - ir_measures says less clearly that it is not there
+        import pytrec_eval  # noqa: F401 - without it, the error of ir_measures is less clear
     except ImportError as exc:
         raise MissingExtra("ir-measures", "passages", "scoring against graded ids (qrels)") from exc
-    qrels = {_ONE: {str(place): grade for place, grade in enumerate(grades)}}
+    qrels = {_QUESTION_ID: {str(number): grade for number, grade in enumerate(grades)}}
     return ir_measures.pytrec_eval.evaluator([ir_measures.parse_measure(name) for name in measures], qrels)

@@ -1,4 +1,4 @@
-"""ROUGE, by rouge_score."""
+"""ROUGE, computed by rouge_score."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 from kshot.core.records import Value
-from kshot.metrics.bleu import texts
 from kshot.metrics.metric import Metric
+from kshot.metrics.references import reference_texts
 
 _KINDS = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL"}
 
@@ -21,13 +21,12 @@ def _scorer() -> Any:
 
 
 class Rouge(Metric):
-    """F measure of shared words, pairs of words, and the longest common subsequence, stemmed.
+    """F-measure of stemmed words: single words, pairs of words, and the longest common subsequence.
 
-    With several references each of the three takes the best.
+    With several references, each of the three takes the best.
     """
 
     bounds = (0.0, 100.0)
-
     name = "ROUGE-L"
 
     @property
@@ -37,5 +36,5 @@ class Rouge(Metric):
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Compare one prediction with a text, or a list of texts."""
-        found = [_scorer().score(text, str(prediction)) for text in texts(reference, "ROUGE")]
+        found = [_scorer().score(text, str(prediction)) for text in reference_texts(reference, "ROUGE")]
         return {name: max(float(scores[kind].fmeasure) for scores in found) * 100 for name, kind in _KINDS.items()}

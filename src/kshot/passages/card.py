@@ -8,8 +8,8 @@ from typing import Any
 from kshot.core.corpus import Corpus, Where
 from kshot.core.errors import UsageError
 from kshot.core.records import Evidence, Sample
-from kshot.metrics.ceiling import ceiling, lost
-from kshot.metrics.evidence import Judge
+from kshot.metrics.ceiling import ceiling, unreachable_evidence
+from kshot.metrics.evidence import EvidenceFinder
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.questions import Component, Question, QuestionSet, chapters
 
@@ -49,7 +49,7 @@ def _line(name: str, questions: Sequence[Question]) -> dict[str, Any]:
 
 def ceiling_card(benchmark: Benchmark, corpus: Corpus, measures: Sequence[str]) -> dict[str, Any]:
     """Give the best score these passages allow, and the components that none of them contains."""
-    judge = Judge(corpus)
+    finder = EvidenceFinder(corpus)
     texts = benchmark.texts()
     within = where_of(benchmark.within)
     samples = list(benchmark.samples)
@@ -58,8 +58,8 @@ def ceiling_card(benchmark: Benchmark, corpus: Corpus, measures: Sequence[str]) 
         chapter = str(sample.fields["chapter"])
         return [texts[chapter]] if benchmark.within == "chapter" else list(texts.values())
 
-    missing = lost(judge, samples, documents, within=within)
-    best = {name: ceiling(judge, samples, name, within=within) for name in measures}
+    missing = unreachable_evidence(finder, samples, documents, within=within)
+    best = {name: ceiling(finder, samples, name, within=within) for name in measures}
     asked = {sample.id: sample.fields for sample in samples}
     return {
         "passages": len(corpus),
@@ -89,7 +89,7 @@ def question_card(benchmark: Benchmark, corpus: Corpus, number: str) -> dict[str
     if sample is None or not isinstance(sample.target, Evidence):
         some = ", ".join(each.id for each in benchmark.samples[:5])
         raise UsageError(f"{benchmark.name} has no question {number!r}", hint=f"It has: {some}, …")
-    found = Judge(corpus).found(sample.target.parts)
+    found = EvidenceFinder(corpus).matches(sample.target.parts)
     among = corpus.among(where_of(benchmark.within)(sample))
     allowed = corpus.passages if among is None else [corpus.passages[position] for position in among]
     return {

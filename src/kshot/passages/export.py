@@ -10,7 +10,7 @@ from typing import Any
 from kshot.core.errors import RunError
 from kshot.core.records import Evidence, Graded, Sample
 from kshot.core.task import Task
-from kshot.metrics.evidence import Judge
+from kshot.metrics.evidence import EvidenceFinder
 from kshot.passages.graded import write_qrels
 
 
@@ -23,13 +23,13 @@ def export_benchmark(task: Task[Any], folder: Path) -> Iterator[Path]:
     if corpus is None:
         raise RunError(f"{task.name} is no passage benchmark", hint="Only searches have rankings to export.")
     samples = list(task.samples)
-    judge = Judge(corpus)
+    finder = EvidenceFinder(corpus)
     grades = {}
     for sample in samples:
         request = task.template(sample, ())
         among = corpus.among(request.where)
         allowed = corpus.passages if among is None else [corpus.passages[position] for position in among]
-        grades[sample.id] = _grades(sample, judge, [passage.id for passage in allowed])
+        grades[sample.id] = _grades(sample, finder, [passage.id for passage in allowed])
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     yield _lines(folder / "corpus.jsonl", ({"_id": p.id, "title": "", "text": p.text, **p.fields} for p in corpus))
     queries = ({"_id": s.id, "text": s.fields.get("query", s.fields["question"])} for s in samples)
@@ -42,12 +42,12 @@ def export_benchmark(task: Task[Any], folder: Path) -> Iterator[Path]:
     yield folder / "qrels.trec"
 
 
-def _grades(sample: Sample, judge: Judge, passages: Iterable[str]) -> dict[str, int]:
+def _grades(sample: Sample, finder: EvidenceFinder, passages: Iterable[str]) -> dict[str, int]:
     match sample.target:
         case Graded(grades):
             return dict(grades)
         case Evidence(parts):
-            found = judge.found(parts)
+            found = finder.matches(parts)
             return {passage: count for passage in passages if (count := found[passage].bit_count())}
         case _:
             return {}

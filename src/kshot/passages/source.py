@@ -15,8 +15,8 @@ from kshot.core.task import Task
 from kshot.methods.rag import Grounded, rag
 from kshot.methods.search import search
 from kshot.metrics import F1, Em, GPTEval
-from kshot.metrics.ceiling import lost
-from kshot.metrics.evidence import AnswerComponents, Judge
+from kshot.metrics.ceiling import unreachable_evidence
+from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
 from kshot.metrics.measures import Measure, parse_measure
 from kshot.metrics.qrels import Relevance
 from kshot.passages.benchmark import Benchmark
@@ -48,7 +48,7 @@ class PassagesSource(Source[Settings]):
             raise UsageError(f"there is no passage benchmark {self._name!r}", hint=f"There are: {', '.join(NAMES)}.")
         self._parts = tuple(part.strip() for part in rest.split(",") if part.strip())
         self._read: tuple[Settings, Benchmark] | None = None
-        self._judges: dict[str, Judge] = {}
+        self._finders: dict[str, EvidenceFinder] = {}
 
     @property
     def label(self) -> str:
@@ -67,7 +67,7 @@ class PassagesSource(Source[Settings]):
     def benchmark(self, settings: Settings) -> Benchmark:
         """Read the benchmark, once for all models."""
         if self._read is None or self._read[0] != settings:
-            self._read, self._judges = (settings, self._benchmark(settings)), {}
+            self._read, self._finders = (settings, self._benchmark(settings)), {}
         return self._read[1]
 
     def _benchmark(self, settings: Settings) -> Benchmark:
@@ -128,10 +128,10 @@ class PassagesSource(Source[Settings]):
         *,
         several: bool,
     ) -> Task[Search]:
-        if str(cutter) not in self._judges:
-            self._judges[str(cutter)] = Judge(benchmark.corpus(cutter))
-        judge = self._judges[str(cutter)]
-        corpus = judge.corpus
+        if str(cutter) not in self._finders:
+            self._finders[str(cutter)] = EvidenceFinder(benchmark.corpus(cutter))
+        finder = self._finders[str(cutter)]
+        corpus = finder.corpus
         if not corpus:
             raise UsageError(f"{self.label} has no passage to find", hint="Its documents are empty.")
         reading = settings.read or _READ
@@ -148,19 +148,19 @@ class PassagesSource(Source[Settings]):
             samples,
             template=_request(benchmark.within, k),
             method=self._method(corpus, settings, rewrite),
-            metrics=_metrics(benchmark, judge, measures, settings),
-            notes=(*benchmark.notes, *self._out_of_reach(benchmark, samples, judge)),
+            metrics=_metrics(benchmark, finder, measures, settings),
+            notes=(*benchmark.notes, *self._out_of_reach(benchmark, samples, finder)),
             facts={**benchmark.facts, "passages": len(corpus), "corpus": corpus.digest},
             labels=labels,
             corpus=corpus,
             kind="passages",
         )
 
-    def _out_of_reach(self, benchmark: Benchmark, samples: Sequence[Sample], judge: Judge) -> Iterator[str]:
+    def _out_of_reach(self, benchmark: Benchmark, samples: Sequence[Sample], finder: EvidenceFinder) -> Iterator[str]:
         """Say what no engine can find, where that is quickly found out."""
-        if benchmark.graded or judge.corpus is None or len(judge.corpus) * len(samples) > _QUICKLY:
+        if benchmark.graded or finder.corpus is None or len(finder.corpus) * len(samples) > _QUICKLY:
             return
-        missing = lost(judge, samples, lambda _: (), within=where_of(benchmark.within))
+        missing = unreachable_evidence(finder, samples, lambda _: (), within=where_of(benchmark.within))
         if missing.components:
             count = sum(len(sample.fields["components"]) for sample in samples)
             yield (
@@ -220,8 +220,10 @@ def _measures(benchmark: Benchmark, settings: Settings, reading: int) -> tuple[M
     return found
 
 
-def _metrics(benchmark: Benchmark, judge: Judge, measures: Sequence[Measure], settings: Settings) -> tuple[Scorer, ...]:
-    found: Scorer = Relevance(measures) if benchmark.graded else AnswerComponents(judge, measures)
+def _metrics(
+    benchmark: Benchmark, finder: EvidenceFinder, measures: Sequence[Measure], settings: Settings
+) -> tuple[Scorer, ...]:
+    found: Scorer = Relevance(measures) if benchmark.graded else AnswerComponents(finder, measures)
     if settings.method != "rag":
         return (found,)
     scored: list[Scorer] = []

@@ -13,7 +13,7 @@ from kshot.statistics.intervals import macro_interval, right_value, within_scale
 def macro_rows(
     dataset: str, results: Mapping[str, TaskResult], categories: Mapping[str, Sequence[str]] | None
 ) -> Iterator[ResultRow]:
-    """Average over subsets, unweighted: over each category that ran whole with two or more, and over all."""
+    """Yield unweighted averages over subsets: of each category whose several subsets all ran, and of all."""
     groups = {
         f"{dataset}[{name.replace('_', ' ').title()} Macro Average]": list(subsets)
         for name, subsets in (categories or {}).items()

@@ -9,23 +9,26 @@ import numpy as np
 
 from kshot.core.protocols import Scorer
 from kshot.core.records import Value
-from kshot.statistics.resampling import Interval, Reduce, is_mean, mean, middle, resampled
+from kshot.statistics.resampling import Interval, Reduce, bootstrap, is_mean, mean, middle_95
 
-Z = 1.959963984540054  # the normal distribution's 97.5 % point
+Z = 1.959963984540054
+"""The 97.5 % point of the normal distribution."""
+
 RIGHT = 100.0
+"""The value of a right answer, in percent."""
 
 
 def interval(values: Sequence[Value], reduce: Reduce = mean, *, right: float = RIGHT) -> Interval | None:
-    """95 % confidence interval of ``reduce(values)``; None when there are too few values to tell.
+    """Return the 95 % confidence interval of ``reduce(values)``; None when there are too few values.
 
     The mean of 0/100 values: Wilson score interval. The mean of other plain values: ``mean ± 1.96·s/√n``. Anything else
     (tuples of sums; a figure that is not the mean): percentile bootstrap over the samples, with a fixed seed.
-    ``right`` is the value of a right answer, where it is not 100: the upper end of the metric's scale.
+    ``right`` is the value of a right answer: the upper end of the metric's scale.
     """
     if not values or not all(math.isfinite(value) for value in values if not isinstance(value, tuple)):
         return None
     if isinstance(values[0], tuple) or not is_mean(reduce, values):
-        return None if len(values) < 2 else middle(resampled(values, reduce))  # noqa: PLR2004 - one value has no spread
+        return None if len(values) < 2 else middle_95(bootstrap(values, reduce))  # noqa: PLR2004 - one value has no spread
     plain = np.asarray(values, dtype=np.float64)
     rights = int((plain == right).sum())
     if rights + int((plain == 0.0).sum()) == len(plain):
@@ -39,7 +42,7 @@ def interval(values: Sequence[Value], reduce: Reduce = mean, *, right: float = R
 
 
 def wilson(right: int, n: int) -> Interval:
-    """Wilson score interval of a share, in percent: ``(p + z²/2n ± z·√(p(1-p)/n + z²/4n²)) / (1 + z²/n)``."""
+    """Return the Wilson interval of a share, in percent: ``(p + z²/2n ± z·√(p(1-p)/n + z²/4n²)) / (1 + z²/n)``."""
     share, z2 = right / n, Z * Z
     centre = share + z2 / (2 * n)
     half = Z * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
@@ -51,11 +54,11 @@ def wilson(right: int, n: int) -> Interval:
 def macro_interval(
     groups: Sequence[Sequence[Value]], reduce: Reduce = mean, *, right: float = RIGHT
 ) -> Interval | None:
-    """95 % interval of the unweighted mean of the groups' figures; None when any group's is unknown.
+    """Return the 95 % interval of the unweighted mean of the groups' figures; None when a group has no interval.
 
     The groups are independent, so their variances add: ``1.96·√(Σ vᵢ) / G``. A share of x in n has ``v = p(1-p)/n``
-    with ``p = (x+1)/(n+2)``: groups of a few samples often show no variance of their own, and the plain formula then
-    covers far less than 95 %. Other figures take the distances of their own intervals' ends.
+    with ``p = (x+1)/(n+2)``: small groups often show no variance of their own, and the plain formula then covers far
+    less than 95 %. For other figures the distances to the ends of their own intervals are used.
     """
     if not groups:
         return None
@@ -75,7 +78,7 @@ def macro_interval(
 
 
 def _share_half(values: Sequence[Value], right: float) -> float | None:
-    """Half the width of a share's interval, by the rule of succession; None for other figures."""
+    """Return half the width of the interval of a share, by the rule of succession; None for other figures."""
     if any(isinstance(value, tuple) or value not in {0.0, right} for value in values):
         return None
     n = len(values)
@@ -84,12 +87,12 @@ def _share_half(values: Sequence[Value], right: float) -> float | None:
 
 
 def right_value(metric: Scorer) -> float:
-    """Return the value of a right answer: the upper end of the metric's scale, 100 if it has none."""
-    return metric.bounds[1] if metric.bounds else RIGHT
+    """Return the value of a right answer: the upper end of a scale that begins at 0, else 100."""
+    return metric.bounds[1] if metric.bounds and metric.bounds[0] == 0 else RIGHT
 
 
 def within_scale(found: Interval | None, metric: Scorer, values: Sequence[Value]) -> list[float] | None:
-    """Cut an interval to the metric's scale, as JSON has it; values of 0 and 100 alone are shares."""
+    """Return the interval cut to the metric's scale, as a list for JSON; values of 0 and 100 alone are shares."""
     if found is None:
         return None
     bounds = metric.bounds

@@ -1,4 +1,4 @@
-"""Two systems on the same samples: difference, interval, sign test."""
+"""Comparison of two systems on the same samples: difference, interval, sign test."""
 
 from __future__ import annotations
 
@@ -10,16 +10,29 @@ import numpy as np
 
 from kshot.core.errors import DataError
 from kshot.core.records import Value
-from kshot.statistics.resampling import SEED, FloatArray, Interval, Reduce, is_mean, mean, middle, resampled, resamples
+from kshot.statistics.resampling import (
+    SEED,
+    FloatArray,
+    Interval,
+    Reduce,
+    bootstrap,
+    is_mean,
+    mean,
+    middle_95,
+    resamples,
+)
 
 PAIRED_RESAMPLES = 10_000
-PAIRED_DRAWS = 20_000_000  # over all resamples; beyond that there are fewer of them
-BLOCK = 1_000_000  # draws at a time
+MAX_PAIRED_DRAWS = 20_000_000
+"""Draws over all resamples; where there would be more, there are fewer resamples."""
+
+_BLOCK_DRAWS = 1_000_000
+"""Draws that are held in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Two systems on the same samples: difference of their figures, its 95 % interval, and the sign test's p."""
+    """Two systems on the same samples: the difference of their figures, its 95 % interval, and p of the sign test."""
 
     difference: float
     interval: Interval | None
@@ -35,22 +48,22 @@ class Paired:
 
 
 def paired(a: Sequence[Value], b: Sequence[Value], reduce: Reduce = mean) -> Paired:
-    """Compare a with b, sample by sample: bootstrap over samples, and a two-sided exact sign test without the ties.
+    """Compare a with b, sample by sample: a bootstrap over samples, and a two-sided exact sign test without ties.
 
-    The interval is the middle 95 % of the difference over 10,000 resamples for means, 1,000 for other figures; many
-    samples take fewer.
+    The interval is the middle 95 % of the difference over 10,000 resamples for means, 1,000 for other figures; with
+    many samples there are fewer resamples.
     """
     if len(a) != len(b) or not a:
         raise DataError(
             f"a paired comparison got {len(a)} and {len(b)} values", hint="Give one value per sample, in one order."
         )
-    ones, others = ([reduce([value]) for value in side] for side in (a, b))
-    wins = sum(x > y for x, y in zip(ones, others, strict=True))
-    losses = sum(x < y for x, y in zip(ones, others, strict=True))
-    spread = _differences(a, b, reduce) if len(a) > 1 else None
+    figures_a, figures_b = ([reduce([value]) for value in values] for values in (a, b))
+    wins = sum(x > y for x, y in zip(figures_a, figures_b, strict=True))
+    losses = sum(x < y for x, y in zip(figures_a, figures_b, strict=True))
+    differences = _differences(a, b, reduce) if len(a) > 1 else None
     return Paired(
         difference=reduce(a) - reduce(b),
-        interval=None if spread is None else middle(spread),
+        interval=None if differences is None else middle_95(differences),
         p=sign_test(wins, losses),
         wins=wins,
         losses=losses,
@@ -61,20 +74,20 @@ def paired(a: Sequence[Value], b: Sequence[Value], reduce: Reduce = mean) -> Pai
 def _differences(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> FloatArray:
     """Return the differences of the two figures over resamples of the samples."""
     if isinstance(a[0], tuple) or not (is_mean(reduce, a) and is_mean(reduce, b)):
-        return resampled(a, reduce) - resampled(b, reduce)
+        return bootstrap(a, reduce) - bootstrap(b, reduce)
     gaps = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     n, draws = len(gaps), np.random.default_rng(SEED)
-    many = max(resamples(n), min(PAIRED_RESAMPLES, PAIRED_DRAWS // n))
-    block = max(1, BLOCK // n)
+    count = max(resamples(n), min(PAIRED_RESAMPLES, MAX_PAIRED_DRAWS // n))
+    block = max(1, _BLOCK_DRAWS // n)
     return np.concatenate(
-        [gaps[draws.integers(n, size=(min(block, many - done), n))].mean(axis=1) for done in range(0, many, block)]
+        [gaps[draws.integers(n, size=(min(block, count - done), n))].mean(axis=1) for done in range(0, count, block)]
     )
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """Two-sided exact binomial p that a fair coin lands at least this unevenly."""
+    """Return the two-sided exact binomial p: the chance that a fair coin lands at least this unevenly."""
     n, fewer = wins + losses, min(wins, losses)
-    # log C(n, i) for i = 0…fewer, by the ratio of neighbours: no factorial overflows
+    # log C(n, i) for i = 0…fewer, from the ratios of neighbours, so that no factorial overflows
     steps = np.arange(1, fewer + 1, dtype=np.float64)
     logs = np.concatenate([[0.0], np.cumsum(np.log((n - steps + 1) / steps))])
     return min(1.0, 2 * float(np.exp(logs - n * math.log(2)).sum()))

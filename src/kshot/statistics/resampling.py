@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from kshot.core.errors import DataError
 from kshot.core.records import Value
 
 RESAMPLES = 1000
-FEWEST_RESAMPLES = 200
-DRAWS = 200_000_000  # over all resamples; beyond that there are fewer of them
+MIN_RESAMPLES = 200
+MAX_DRAWS = 200_000_000
+"""Draws over all resamples; where there would be more, there are fewer resamples."""
+
 SEED = 20240607
 
 Reduce: TypeAlias = Callable[[Sequence[Value]], float]
@@ -23,7 +25,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 
 def mean(values: Sequence[Value]) -> float:
-    """Arithmetic mean of plain values; not a number when there are none."""
+    """Return the arithmetic mean of plain values; not a number when there are none."""
     if not values:
         return math.nan
     plain = [value for value in values if not isinstance(value, tuple)]
@@ -34,17 +36,17 @@ def mean(values: Sequence[Value]) -> float:
 
 def resamples(n: int) -> int:
     """Return how many bootstrap resamples are drawn for n values."""
-    return max(FEWEST_RESAMPLES, min(RESAMPLES, DRAWS // n))
+    return max(MIN_RESAMPLES, min(RESAMPLES, MAX_DRAWS // n))
 
 
-def middle(figures: FloatArray) -> Interval:
+def middle_95(figures: FloatArray) -> Interval:
     """Return the ends between which the middle 95 % of the figures lie."""
     low, high = np.quantile(figures, (0.025, 0.975))
     return (float(low), float(high))
 
 
-def resampled(values: Sequence[Value], reduce: Reduce) -> FloatArray:
-    """Return the figures of the resamples, computed one at a time to bound memory; two calls draw the same."""
+def bootstrap(values: Sequence[Value], reduce: Reduce) -> FloatArray:
+    """Return the figures of the resamples, computed one at a time to bound memory; every call draws the same."""
     n = len(values)
     draws = np.random.default_rng(SEED)
     figure = _figure_of_counts(values, reduce)
@@ -59,19 +61,19 @@ def _figure_of_counts(values: Sequence[Value], reduce: Reduce) -> Callable[[NDAr
     if table.ndim == 1 and is_mean(reduce, values):
         return lambda counts: float(counts @ table) / len(table)
     if table.ndim > 1:
-        whole = reduce([_row(table.sum(axis=0))])
+        whole = reduce([_as_tuple(table.sum(axis=0))])
         if math.isclose(whole, reduce(values), rel_tol=1e-6, abs_tol=1e-9):  # the figure depends on the sums alone
-            return lambda counts: reduce([_row(counts @ table)])
+            return lambda counts: reduce([_as_tuple(counts @ table)])
     return lambda counts: reduce([values[int(i)] for i in np.repeat(np.arange(len(values)), counts)])
 
 
 def is_mean(reduce: Reduce, values: Sequence[Value]) -> bool:
-    """Tell whether a metric's ``reduce`` is the mean: it agrees on the whole and on uneven parts of it."""
+    """Tell whether ``reduce`` is the mean: whether it equals the mean of all values and of uneven parts of them."""
     if reduce is mean:
         return True
     parts = (values, values[:1], values[: (len(values) + 2) // 3], values[::2])
     return all(math.isclose(reduce(part), mean(part), rel_tol=1e-9, abs_tol=1e-9) for part in parts)
 
 
-def _row(sums: Any) -> tuple[float, ...]:
+def _as_tuple(sums: FloatArray) -> tuple[float, ...]:
     return tuple(float(part) for part in sums)

@@ -1,0 +1,106 @@
+"""Metrics by spec: by name in any case, with options, in a file; and what cannot be one."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshot.core.errors import DataError, UsageError
+from kshot.core.protocols import Scorer
+from kshot.core.registry import Entry
+from kshot.metrics import F1, METRICS, Accuracy, Em, GPTEval, PassAtK, make_metric
+
+PLUG_IN = """
+from kshot import Metric
+
+class Contains(Metric):
+    name = "Contains"
+    bounds = (0.0, 100.0)
+
+    def __init__(self, ignore_case: bool = False, words: list[str] | None = None, weights: dict[str, float] | None = None):
+        self.ignore_case, self.words, self.weights = ignore_case, words, weights
+
+    def rate(self, prediction, reference, /):
+        if self.ignore_case:
+            prediction, reference = prediction.lower(), reference.lower()
+        return 100.0 * (reference in prediction)
+
+class NoMetric:
+    pass
+"""
+
+
+@pytest.fixture
+def plug_in(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(PLUG_IN)
+    return file
+
+
+@pytest.mark.parametrize("name", ["F1", "f1", "em", "EM", "accuracy", "passatk", "gpteval", "rouge"])
+def test_names_are_found_in_any_case(name):
+    metric = make_metric(name)
+    assert isinstance(metric, Scorer)
+    assert type(metric).__name__.lower() == name.lower()
+
+
+@pytest.mark.parametrize("entry", METRICS.entries(), ids=lambda entry: entry.name)
+def test_every_metric_is_made_by_its_name_and_described(entry):
+    metric = make_metric(entry.name)
+    assert isinstance(metric, Scorer)
+    assert metric.names
+    assert len(entry.text) > 20
+
+
+@pytest.mark.parametrize(
+    ("spec", "made"),
+    [
+        ("em,multiref_strategy=leave_one_out", Em("leave_one_out")),
+        ("accuracy,name=Norm", Accuracy("Norm")),
+        ("accuracy,name=none", Accuracy()),
+        ("f1,word_tokenize=split,align_bag=set,force_number_match=yes", F1("split", "set", force_number_match=True)),
+        ("PassAtK,k=10", PassAtK(10)),
+        ("PassAtK,k=1+10,timeout=2.5,memory_mb=300", PassAtK((1, 10), 2.5, 300)),
+        ("GPTEval,pairwise=on,multi_turn=true,role=rater", GPTEval(pairwise=True, multi_turn=True, role="rater")),
+        ("GPTEval,max_tokens=9,temperature=0.5", GPTEval(max_tokens=9, temperature=0.5)),
+    ],
+)
+def test_options_are_read(spec, made):
+    assert repr(make_metric(spec)) == repr(made)
+
+
+def test_a_metric_in_a_file(plug_in):
+    metric = make_metric(f"{plug_in}:Contains,ignore_case=yes,words=a+b")
+    assert (metric.ignore_case, metric.words) == (True, ("a", "b"))
+    assert metric(["In PARIS"], ["paris"]) == {"Contains": 100.0}
+    assert make_metric(str(plug_in)).names == ("Contains",)  # the only metric of the file needs no name
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("bleau", r"there is no metric 'bleau'. Did you mean 'Bleu'\? See kshot list metrics"),
+        ("nothing.like.it", "there is no metric 'nothing.like.it'. See kshot list metrics"),
+        ("em,strategy=max", "there is no option 'strategy'. It knows: multiref_strategy"),
+        ("bleu,order=3", "there is no option 'order'. It has none"),
+        ("em,multiref_strategy=min", "multiref_strategy='min' is not known. Use one of: max, leave_one_out"),
+        ("passatk,k=1+many", "the option 'k' is 'many'; it must be a whole number"),
+        ("passatk,k=0", "pass@k got k=0. Give one or more whole numbers from 1 up"),
+        ("gpteval,pairwise=maybe", "the option 'pairwise' is 'maybe'; it must be yes or no"),
+    ],
+)
+def test_wrong_specs_say_what_is_wrong(spec, message):
+    with pytest.raises(UsageError, match=message):
+        make_metric(spec)
+
+
+def test_what_is_in_a_file_and_no_metric(plug_in):
+    with pytest.raises(DataError, match=r"there is no metric 'NoMetric' in this file. It has: Contains"):
+        make_metric(f"{plug_in}:NoMetric")
+    with pytest.raises(UsageError, match="the option 'weights' is a dict, which cannot be written as text"):
+        make_metric(f"{plug_in}:Contains,weights=1")
+
+
+def test_what_a_package_calls_a_metric_must_be_one(monkeypatch):
+    monkeypatch.setitem(vars(METRICS), "_installed", [Entry("odd", "collections:OrderedDict", origin="odd 1.0")])
+    with pytest.raises(UsageError, match=r"odd: it is not a metric. Subclass kshot.Metric"):
+        make_metric("odd")
