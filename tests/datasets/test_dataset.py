@@ -9,7 +9,7 @@ import kshot
 from kshot import Accuracy, Em, GenerationDataset, Perplexity
 from kshot.core.errors import DataError
 from kshot.core.records import Likelihood, Scored
-from kshot.datasets.source import compiled
+from kshot.datasets.source import compile_dataset
 from kshot.settings import Settings
 from tests.datasets.fakes import QUESTIONS, Fake, asked, choice, from_rows, generation, prefers, says, texts, values
 
@@ -106,7 +106,7 @@ def test_a_stream_is_not_a_list_of_rows():
         ({"metrics": []}, "it has no metrics. Set metrics"),
         ({"metrics": Em()}, r"metrics is .*Write a list"),
         ({"metrics": [Em]}, r"metrics has .*Write Em\(\)"),
-        ({"metrics": ["Em"]}, "metrics has 'Em', which is not a metric"),
+        ({"metrics": [5]}, "metrics has 5, which is not a metric. See kshot list metrics"),
         ({"load_args": ("race")}, r"load_args is a text. Write it as a tuple: \('race',\)"),
         ({"instruction": "{gone}"}, "sample 0: the template wants 'gone'"),
         ({"multi_turn": True}, "row 0: multi_turn needs source to be a list of turns"),
@@ -229,7 +229,7 @@ def test_what_an_instance_adds_stays_its_own():
 
     for _ in range(2):
         dataset = Mine(Settings())
-        compiled(dataset)
+        compile_dataset(dataset)
         assert dataset.extra_model_args == {"stop": ["a", "b"], "max_tokens": 3}
         assert len(dataset.metrics) == 2
     assert (len(Mine.metrics), Mine.extra_model_args, Mine.categorized_subsets) == (1, {"stop": ["a"]}, {"g": ["s"]})

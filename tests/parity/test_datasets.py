@@ -10,7 +10,7 @@ import pytest
 import kshot
 from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored
 from kshot.datasets import GenerationDataset, MultipleChoiceDataset
-from kshot.datasets.source import compiled
+from kshot.datasets.source import compile_dataset
 from kshot.metrics import F1, Accuracy, Em
 from kshot.settings import Settings
 
@@ -147,8 +147,8 @@ def test_prompts(name, tmp_path):
 
 def test_token_budget():
     case = CASES["tokens-limit-0"]
-    task = compiled(dataset_of(case)(Settings(num_shots=3, max_example_tokens=5))).task(
-        count=lambda text: len(text.encode())
+    task = compile_dataset(dataset_of(case)(Settings(num_shots=3, max_example_tokens=5))).task(
+        count_tokens=lambda text: len(text.encode())
     )
     (request,) = next(task.ask(next(iter(task.samples))))
     assert request.prompt.text == case["expected"]["instances"][0]["prompt"]
@@ -226,7 +226,7 @@ def test_post_processing(case):
     assert result.results[0].get("unanswered", 0) == unanswered
     # the same through the method a user may call or override
     dataset = cls(Settings(ranking_type=case["ranking_type"]))
-    compiled(dataset)
+    compile_dataset(dataset)
     assert list(dataset.post_processing(case["raw_predictions"])) == case["processed"]
 
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import DataError
 from kshot.datasets import get_raw_dataset_loader
-from kshot.tables.loading import Later, discover_subsets, slice_rows
+from kshot.tables.loading import discover_subsets
+from kshot.tables.splits import LazyRows, slice_rows
 from tests.datasets.rows import ROWS, load, marked, saved, write
 
 # ---- folders ----
@@ -64,7 +65,7 @@ def test_load_args_may_be_a_path_or_a_pattern(tmp_path, monkeypatch):
 def test_a_folder_without_the_split_says_what_is_there(tmp_path):
     write(tmp_path / "train.jsonl")
     with pytest.raises(
-        DataError, match=r"no file for split 'test' of subset 'easy' \(there is: train\.jsonl\).*pattern"
+        DataError, match=r"no file for split 'test' of subset 'easy' \(the folder has: train\.jsonl\).*pattern"
     ):
         load(tmp_path, subset="easy")
 
@@ -253,7 +254,7 @@ def test_nothing_says_where_the_rows_are():
 
 def test_rows_for_later_are_read_once_and_only_when_looked_at():
     calls = []
-    rows = Later(lambda: calls.append(1) or ROWS)
+    rows = LazyRows(lambda: calls.append(1) or ROWS)
     assert calls == []
     assert (len(rows), rows[1], list(rows)) == (3, ROWS[1], ROWS)
     assert calls == [1]

@@ -9,7 +9,7 @@ from typing import Any
 from kshot.configs.entry import Entry, Splits
 from kshot.configs.names import short
 from kshot.core.errors import DataError, KshotError, UsageError
-from kshot.tables.files import KINDS, read_file
+from kshot.tables.files import FILE_SUFFIXES, read_file
 from kshot.tables.loading import get_raw_dataset_loader
 
 Row = Mapping[str, Any]
@@ -81,7 +81,7 @@ def _split(entry: Entry, place: Path, split: str, *, needed: bool) -> Sequence[R
         except DataError as exc:  # noqa: PERF203 - the next spelling may do
             problem = problem or exc
     if needed and problem is not None:
-        kinds = ", ".join(KINDS)
+        kinds = ", ".join(FILE_SUFFIXES)
         hint = f"Give a folder with train and test files ({kinds}), or one file of rows."
         raise DataError(problem.what, where=f"{entry.place}: {place}", hint=hint) from problem
     return None

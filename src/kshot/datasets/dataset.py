@@ -1,7 +1,7 @@
 """The class a user writes: where rows come from, how a row becomes a question, how answers are scored.
 
-Only what is documented for users lives here, so that a subclass may use every other name for its own ends; what kshot
-does with a dataset is in ``compiled``.
+Only what is documented for users is defined here, so that a subclass may use every other name for its own purposes.
+What kshot does with a dataset is in ``compiler``.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from kshot.core.protocols import Scorer
 from kshot.datasets.rendering import copied
 from kshot.prompts import jinja_environment
 from kshot.settings import Settings
-from kshot.tables.loading import Later, Rows, get_raw_dataset_loader
+from kshot.tables.loading import get_raw_dataset_loader
+from kshot.tables.splits import LazyRows, Rows
 
 
 class Dataset:
     """A dataset as a small class.
 
     Subclass ``MultipleChoiceDataset`` or ``GenerationDataset``. An instance stands for one subset under one set of
-    settings; nothing is shared between instances, and no model is needed to make one.
+    settings; instances share nothing, and no model is needed to make one.
     """
 
     name: str = ""
     instruction: str | None = None
-    metrics: Sequence[Scorer] = ()
+    metrics: Sequence[Scorer | str] = ()
     evaluation_set: str | None = None
     example_set: str | None = None
     load_args: tuple[str, ...] | None = None
@@ -54,20 +55,20 @@ class Dataset:
         self.cot = self.args.cot
         self.dataset_name = name_of(type(self))
         self.subset_name = subset_name or self.subset_name
-        self.display_name = f"{self.dataset_name}:{self.subset_name}" if self.subset_name else self.dataset_name
+        self.display_name = display_name(self.dataset_name, self.subset_name)
         self.jinja2_env = jinja_environment()
-        self._examples: Callable[[], Sequence[Any]] = tuple  # set when compiled
+        self._examples: Callable[[], Sequence[Any]] = tuple  # the compiler sets it
         self._unshare()
         if self.cot is not None and self.cot not in self.supported_cot:
             styles = ", ".join(self.supported_cot) or "none"
-            raise UsageError(f"--cot {self.cot!r} is not supported", where=place(self), hint=f"Supported: {styles}.")
+            raise UsageError(f"--cot {self.cot!r} is not supported", where=where_of(self), hint=f"Supported: {styles}.")
 
     def init_arguments(self) -> None:
         """Set attributes that depend on the settings; called before the rows are loaded."""
 
     def format_instance(self, instance: dict[str, Any], /) -> dict[str, Any]:
         """Turn a row into the fields that the instruction uses."""
-        raise DataError("it does not define format_instance", where=place(self))
+        raise DataError("it does not define format_instance", where=where_of(self))
 
     def load_raw_dataset(
         self, dataset_path: str | None, subset_name: str | None, evaluation_set: str | None, example_set: str | None
@@ -76,45 +77,56 @@ class Dataset:
         if evaluation_set is None:
             raise DataError(
                 "evaluation_set is not set",
-                where=place(self),
+                where=where_of(self),
                 hint="Name the split to evaluate, or override load_raw_dataset.",
             )
         load = get_raw_dataset_loader(self.dataset_name, dataset_path, subset_name, self.load_args)
         self.evaluation_data = load(evaluation_set)
         if example_set is not None:
-            self.example_data = load(example_set) if self.num_shots else Later(lambda: load(example_set))
+            self.example_data = load(example_set) if self.num_shots else LazyRows(lambda: load(example_set))
 
     def post_processing(self, predictions: Sequence[Any], /) -> Sequence[Any]:
         """Turn all raw predictions, in order, into the answers that are scored."""
         return predictions
 
     def construct_examples(self, instance: dict[str, Any] | None = None, /) -> str | Sequence[Any]:
-        """Give the examples shown before an instance, as text or messages."""
+        """Return the examples shown before an instance, as text or messages."""
         return self._examples()
 
     @property
     def references(self) -> Sequence[Any]:
         """The reference of every evaluated row; by default what ``format_instance`` calls the target."""
-        raise DataError("it does not define references", where=place(self))
+        raise DataError("it does not define references", where=where_of(self))
 
     def _unshare(self) -> None:
         """Give the instance its own lists and dicts: one that adds to them must not change its class."""
         if isinstance(self.load_args, str):
             raise DataError(
-                "load_args is a text", where=place(self), hint=f"Write it as a tuple: ({self.load_args!r},)."
+                "load_args is a text", where=where_of(self), hint=f"Write it as a tuple: ({self.load_args!r},)."
             )
-        for name in ("extra_model_args", "supported_cot", "categorized_subsets", "banned_subsets"):
-            if isinstance(value := getattr(self, name), (dict, list)):
+        shared = {
+            "extra_model_args": self.extra_model_args,
+            "supported_cot": self.supported_cot,
+            "categorized_subsets": self.categorized_subsets,
+            "banned_subsets": self.banned_subsets,
+        }
+        for name, value in shared.items():
+            if isinstance(value, (dict, list)):
                 setattr(self, name, copied(value))
         if isinstance(self.metrics, list):
             self.metrics = list(self.metrics)
 
 
 def name_of(cls: type[Dataset]) -> str:
-    """A dataset's name: its ``name``, or the class name in snake case."""
+    """Return the name of a dataset: its ``name``, or the class name in snake case."""
     return cls.name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
 
 
-def place(dataset: Dataset) -> str:
-    """Name a dataset for a message."""
+def display_name(name: str, subset: str | None) -> str:
+    """Return the name of a dataset and its subset, as tables show it."""
+    return f"{name}:{subset}" if subset else name
+
+
+def where_of(dataset: Dataset) -> str:
+    """Return how a message names a dataset."""
     return f"dataset {dataset.display_name}"

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from kshot.cleanups import Cleanup, make_cleanup
-from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.errors import DataError, UsageError
 from kshot.core.protocols import Scorer
-from kshot.core.records import Answers, Choice, Dialogue, Gold, Prompt, Sample, Target
+from kshot.core.records import Answers, Choice, Dialogue, Gold, Prompt, RequestGenerator, Row, Sample, Target
 from kshot.core.task import Task
-from kshot.datasets.asking import finished, refuse_sampling, sampling
-from kshot.datasets.compiled import Compiled, Count
+from kshot.datasets.checks import checked_metrics
+from kshot.datasets.cleaning import refuse_cleanup, reply_extractor
+from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TaskParts
 from kshot.datasets.dataset import Dataset
+from kshot.datasets.examples import TokenCounter
+from kshot.datasets.post_processing import post_processing_of
 from kshot.datasets.rendering import continuation
+from kshot.datasets.sampling_options import refuse_sampling_options, sampling_options
 from kshot.methods import converse, generate, likelihood, repeat
-from kshot.methods.generation import Extract
 from kshot.metrics import PassAtK, Perplexity
-from kshot.tables.loading import Row
 
 
 class GenerationDataset(Dataset):
@@ -28,10 +29,10 @@ class GenerationDataset(Dataset):
     """
 
 
-class CompiledTexts(Compiled):
-    """Generation as a Task."""
+class GenerationCompiler(DatasetCompiler):
+    """Makes the Task of a ``GenerationDataset``."""
 
-    kind: ClassVar[type[Dataset]] = GenerationDataset
+    dataset_class: ClassVar[type[Dataset]] = GenerationDataset
 
     def sample(self, index: int, row: Row) -> Sample:
         """Make the sample of one evaluated row."""
@@ -52,92 +53,88 @@ class CompiledTexts(Compiled):
         return Sample(f"example-{index}", fields, _default_target(fields))
 
     def answer_text(self, sample: Sample) -> str:
-        """Give an example's answer."""
+        """Return the answer of an example."""
         target = sample.fields.get("target")
         first = target[0] if isinstance(target, (list, tuple)) and target else target
         return str(first).strip()
 
-    def _asked(self, sample: Sample, shots: Sequence[Sample]) -> Prompt:
+    def task(self, count_tokens: TokenCounter | None = None, num_examples: int | None = None) -> Task[Any]:
+        """Make the Task."""
+        self.examples.fit(count_tokens, num_examples)
+        metrics = self._metrics()
+        measured = [isinstance(metric, Perplexity) for metric in metrics]
+        if any(measured) and not all(measured):
+            raise DataError("Perplexity cannot be mixed with metrics of generated text", where=self.where)
+        template, method, finish = self._measuring() if any(measured) else self._generating()
+        return Task(
+            self.dataset.display_name,
+            DatasetSamples(self),
+            template,
+            method,
+            metrics,
+            self.examples.select,
+            finish,
+            notes=tuple(self.notes),
+            facts=self.examples.facts(),
+        )
+
+    # ---- the target is measured ----
+
+    def _measuring(self) -> TaskParts:
+        refuse_sampling_options(self, "perplexity")
+        refuse_cleanup(self, "perplexity")
+        return self._target_choice, likelihood, None
+
+    def _target_choice(self, sample: Sample, shots: Sequence[Sample]) -> Choice:
+        prompt = self._prompt(sample, shots)
+        text = self.answer_text(sample) if sample.fields.get("target") is not None else ""
+        if not text:
+            raise DataError("perplexity needs a target text", where=f"{self.where}, sample {sample.id}")
+        return Choice(prompt, continuation(prompt, text))
+
+    # ---- replies are generated ----
+
+    def _generating(self) -> TaskParts:
+        options = sampling_options(self)
+        extract, times = reply_extractor(self), self.dataset.args.sample_num
+        method: Callable[[Sample, Any], RequestGenerator]
+        template: Callable[[Sample, Sequence[Sample]], Any]
+        if self.dataset.multi_turn:
+            template, method = self._dialogue, converse(extract, **options)
+        else:
+            template, method = self._prompt, generate(extract, **options)
+        finish = post_processing_of(self, self._blank) if self.processes_answers else None
+        return template, repeat(method, times) if times > 1 else method, finish
+
+    def _prompt(self, sample: Sample, shots: Sequence[Sample]) -> Prompt:
         return self.prompt(sample, shots, self.question(sample, shots=len(shots)))
 
     def _dialogue(self, sample: Sample, shots: Sequence[Sample]) -> Dialogue:
         turns = [self.question(sample, turn_idx=i, shots=len(shots)) for i in range(len(sample.fields["source"]))]
         return Dialogue(self.prompt(sample, shots, turns[0]), tuple(turns[1:]))
 
-    def _measured(self, sample: Sample, shots: Sequence[Sample]) -> Choice:
-        prompt = self._asked(sample, shots)
-        text = self.answer_text(sample) if sample.fields.get("target") is not None else ""
-        if not text:
-            raise DataError("perplexity needs a target text", where=f"{self.where}, sample {sample.id}")
-        return Choice(prompt, continuation(prompt, text))
-
-    def task(self, count: Count | None = None, kept: int | None = None) -> Task[Any]:
-        """Compile to a Task."""
-        self.fit_examples(count, kept)
-        metrics = self._metrics()
-        template: Any
-        method: Any
-        if any(isinstance(metric, Perplexity) for metric in metrics):
-            if not all(isinstance(metric, Perplexity) for metric in metrics):
-                raise DataError("Perplexity cannot be mixed with metrics of generated text", where=self.where)
-            refuse_sampling(self, "perplexity")
-            template, method, finish = self._measured, likelihood, None
-        else:
-            template = self._dialogue if self.dataset.multi_turn else self._asked
-            options = sampling(self)
-            if self.dataset.args.cleanup is not None:
-                options["extract"] = _cleaned_by(make_cleanup(self.dataset.args.cleanup))
-            method = converse(**options) if self.dataset.multi_turn else generate(**options)
-            if self.dataset.args.sample_num > 1:
-                method = repeat(method, self.dataset.args.sample_num)
-            finish = finished(self, self._blank) if self.overrides("post_processing") else None
-        return Task(
-            self.dataset.display_name,
-            self.rows(),
-            template,
-            method,
-            metrics,
-            self.select,
-            finish,
-            notes=tuple(self.notes),
-            facts=self.facts(),
-        )
-
     def _blank(self, sample: Sample) -> Any:
         return ("",) * len(sample.fields["source"]) if self.dataset.multi_turn else ""
 
     def _metrics(self) -> tuple[Scorer, ...]:
-        asked = self.dataset.args.pass_at_k
-        if asked and not any(isinstance(metric, PassAtK) for metric in self.dataset.metrics):
+        given, sample_num = self.dataset.args.pass_at_k, self.dataset.args.sample_num
+        metrics = checked_metrics(self.dataset)
+        if given and not any(isinstance(metric, PassAtK) for metric in metrics):
             raise UsageError("--pass-at-k needs a dataset with the metric PassAtK", where=self.where)
-        metrics = [m.with_k(asked) if asked and isinstance(m, PassAtK) else m for m in self.dataset.metrics]
+        metrics = [metric.with_k(given) if given and isinstance(metric, PassAtK) else metric for metric in metrics]
         for metric in metrics:
-            if isinstance(metric, PassAtK) and max(metric.k) > self.dataset.args.sample_num:
-                k, n = max(metric.k), self.dataset.args.sample_num
+            if isinstance(metric, PassAtK) and max(metric.k) > sample_num:
+                k = max(metric.k)
                 raise UsageError(
-                    f"pass@{k} needs {k} replies per sample, not {n}",
+                    f"pass@{k} needs {k} replies per sample, not {sample_num}",
                     where=self.where,
                     hint=f"Add --sample-num {k} or more.",
                 )
         return tuple(metrics)
 
 
-def _cleaned_by(cleanup: Cleanup) -> Extract:
-    """Clean a reply, or every reply of a conversation."""
-
-    def extract(sample: Sample, reply: Any) -> Any:
-        try:
-            return tuple(map(cleanup, reply)) if isinstance(reply, tuple) else cleanup(reply)
-        except KshotError:
-            raise
-        except Exception as exc:
-            raise DataError(f"the clean-up fails: {type(exc).__name__}: {exc}", where=f"sample {sample.id}") from exc
-
-    return extract
-
-
 def _target(reference: Any) -> Target | None:
-    """Keep a class's own reference as it is: lists of texts are alternatives, anything else is the metric's matter."""
+    """Keep the reference of a class as it is: texts in a list are alternatives, anything else is for the metric."""
     if reference is None:
         return None
     if isinstance(reference, (list, tuple)) and all(isinstance(text, str) for text in reference):

@@ -21,7 +21,7 @@ def stripped(value: Any) -> Any:
 
 
 def copied(value: Any) -> Any:
-    """Copy the dicts and lists of a row, so that who changes them changes nobody else's."""
+    """Copy the dicts and lists of a row, so that a change of the copy does not reach the original."""
     if type(value) is dict:
         return {name: copied(each) for name, each in value.items()}
     if type(value) is list:
@@ -29,14 +29,14 @@ def copied(value: Any) -> Any:
     return value
 
 
-def as_index(value: Any, what: str, where: str) -> int:
-    """Read an index that may come as a number or as digits."""
+def as_index(value: Any, name: str, where: str) -> int:
+    """Read an index that may be a number or digits; ``name`` is what a message calls it."""
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError) as exc:
-        raise DataError(f"{what} is {value!r}; it must be the index of an option", where=where) from exc
+        raise DataError(f"{name} is {value!r}; it must be the index of an option", where=where) from exc
     if isinstance(value, float) and number != value:
-        raise DataError(f"{what} is {value!r}; it must be a whole number", where=where)
+        raise DataError(f"{name} is {value!r}; it must be a whole number", where=where)
     return number
 
 
@@ -53,11 +53,11 @@ def as_messages(examples: Any, where: str) -> list[Message]:
         elif isinstance(each, Mapping) and each.get("role") in {"system", "user", "assistant"} and "content" in each:
             messages.append(Message(each["role"], str(each["content"])))
         else:
-            raise DataError(f"construct_examples returned a message that is not one: {each!r:.80}", where=where)
+            raise DataError(f"construct_examples returned {each!r:.80}, which is not a message", where=where)
     return messages
 
 
 def continuation(prompt: Prompt, text: str) -> str:
-    """Write an answer so that it follows its prompt: after one space, or bare where nothing or a chat turn precedes."""
+    """Return an answer as it follows its prompt: after a space, or bare where the prompt is empty or a chat."""
     text = text.strip()
     return text if prompt.messages or not prompt.text else f" {text}"

@@ -1,10 +1,13 @@
-"""Dataset classes as a source: ``NAME``, ``NAME:subset,…``, ``NAME:[category]``, ``file.py:Class``, a class."""
+"""Dataset classes as a source: ``NAME``, ``NAME:subset,…``, ``NAME:[category]``, ``file.py:Class``, a class.
+
+Settings of one dataset follow its name: ``quiz.py:Quiz,num_shots=2``.
+"""
 
 from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,18 +18,45 @@ from kshot.core.records import Loglik, ResultRow
 from kshot.core.registry import Entry, Registry, Spec, parse_spec
 from kshot.core.task import Task, TaskResult
 from kshot.datasets import catalogue
-from kshot.datasets.compiled import Compiled, Count
-from kshot.datasets.dataset import Dataset, name_of, place
-from kshot.datasets.generation import CompiledTexts
-from kshot.datasets.multiple_choice import CompiledChoices, MultipleChoiceDataset
+from kshot.datasets.compiler import DatasetCompiler, DatasetSamples
+from kshot.datasets.dataset import Dataset, display_name, name_of, where_of
+from kshot.datasets.examples import TokenCounter
+from kshot.datasets.generation import GenerationCompiler
+from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
 from kshot.settings import RANKING_TYPES, Settings, with_options
 from kshot.statistics.averages import macro_rows
 from kshot.tables.loading import discover_subsets
 
+DATASET_OPTIONS = (
+    "num_shots",
+    "retriever",
+    "max_example_tokens",
+    "ranking_type",
+    "seed",
+    "limit",
+    "instruction",
+    "system_prompt",
+    "model_type",
+    "dataset_path",
+    "evaluation_set",
+    "example_set",
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "stop",
+    "sample_num",
+    "pass_at_k",
+    "cot",
+    "metric",
+    "cleanup",
+)
+"""The settings that may follow the name of a dataset; all others are those of a whole run."""
+
 
 @dataclass(frozen=True, slots=True)
 class DatasetSource(Source[Settings]):
-    """A dataset class and the subsets asked for; ``text`` is how the user wrote it."""
+    """A dataset class and the subsets that the user wants; ``text`` is what the user wrote."""
 
     text: str
     dataset: type[Dataset]
@@ -38,37 +68,54 @@ class DatasetSource(Source[Settings]):
         """The source as the user wrote it."""
         return self.text
 
+    @property
+    def options(self) -> str:
+        """The settings of this dataset as they are written; the names of its tasks end in them."""
+        return self.spec.option_text if self.spec is not None else ""
+
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
-        """One Task per subset; the model's tokenizer (or the ``facts`` of an earlier run) fits the examples."""
-        settings = with_options(settings, self.spec)
+        """Make one Task per subset; the model's tokenizer (or the ``facts`` of an earlier run) fits the examples."""
+        settings, facts = with_options(settings, self.spec), facts or {}
+        subsets = subsets_to_run(self, settings)
+        names = [display_name(name_of(self.dataset), subset or self.dataset.subset_name) for subset in subsets]
+        recorded = [facts.get(f"{name}{self.options}", {}) for name in names]
         auto = settings.ranking_type == "auto" and issubclass(self.dataset, MultipleChoiceDataset)
         if auto:
-            settings = replace(settings, ranking_type=_ranking(settings, model, facts or {}))
-        for dataset in instances(self, settings):
-            name = dataset.display_name + (self.spec.option_text if self.spec else "")
-            kept = (facts or {}).get(name, {}).get("shots")
-            with _blaming(place(dataset)):
-                task = replace(compiled(dataset).task(_token_counter(model), kept), name=name)
-            yield _told(task, known=model is not None) if auto else task
+            settings = replace(settings, ranking_type=_ranking_type(settings, model, recorded))
+        for dataset in instances(self, settings, subsets):
+            num_examples = facts.get(f"{dataset.display_name}{self.options}", {}).get("shots")
+            with _naming_errors(where_of(dataset)):
+                task = compile_dataset(dataset).task(_token_counter(model), num_examples)
+            task = replace(task, name=f"{task.name}{self.options}")
+            yield _with_ranking_note(task, decided=model is not None) if auto else task
 
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
-        """Averages over the subsets that ran."""
-        name, options = name_of(self.dataset), self.spec.option_text if self.spec else ""
-        by_subset = {result.task.name.removeprefix(f"{name}:").removesuffix(options): result for result in results}
-        yield from macro_rows(f"{name}{options}", by_subset, self.dataset.categorized_subsets)
+        """Average over the subsets that ran."""
+        by_subset = {_subset_of(result.task): result for result in results}
+        yield from macro_rows(f"{name_of(self.dataset)}{self.options}", by_subset, self.dataset.categorized_subsets)
 
 
-def _token_counter(model: Model | None) -> Count | None:
+def _subset_of(task: Task[Any]) -> str:
+    return task.samples.subset if isinstance(task.samples, DatasetSamples) else task.name
+
+
+def _token_counter(model: Model | None) -> TokenCounter | None:
     return model.abilities.count_tokens if isinstance(model, LanguageModel) else None
 
 
-def _ranking(settings: Settings, model: Model | None, facts: Mapping[str, Any]) -> str:
-    """What ``--ranking-type auto`` comes to: what an earlier run found out, what the model offers, or the default."""
-    for found in facts.values():
-        if found.get("ranking_type") in RANKING_TYPES:
-            return str(found["ranking_type"])
+# ---- the ranking type ``auto`` ----
+
+
+def _ranking_type(settings: Settings, model: Model | None, recorded: Iterable[Mapping[str, Any]]) -> str:
+    """Return what ``--ranking-type auto`` stands for.
+
+    That is what an earlier run recorded, else what the model offers, else the default.
+    """
+    for facts in recorded:
+        if facts.get("ranking_type") in RANKING_TYPES:
+            return str(facts["ranking_type"])
     if not isinstance(model, LanguageModel):
         return "ppl_no_option"
     if model.abilities.best_ranking is not None:
@@ -76,34 +123,30 @@ def _ranking(settings: Settings, model: Model | None, facts: Mapping[str, Any]) 
     return "ppl_no_option" if Loglik in model.answers else "generation"
 
 
-_WAYS = {
+_RANKING_TEXTS = {
     "ppl_no_option": "the perplexity of each option",
     "first_token": "the server's list of likely first tokens; an option not on it is less likely than all that are",
     "generation": "the last option letter of a reply",
 }
 
 
-def _told(task: Task[Any], *, known: bool) -> Task[Any]:
-    """Say in the notes, and in a column of the results, what ``auto`` came to."""
-    way = str(task.facts["ranking_type"])
-    by = f"decides by {way}: {_WAYS.get(way, way)}" if known else f"shows {way}; the model decides when it is asked"
-    note = f"{task.name}: --ranking-type auto {by}"
-    return replace(task, notes=(*task.notes, note), labels={**task.labels, "ranking_type": way})
+def _with_ranking_note(task: Task[Any], *, decided: bool) -> Task[Any]:
+    """Say in a note and in a column of the results what ``auto`` stands for; without a model nothing is decided."""
+    chosen = str(task.facts["ranking_type"])
+    decision = (
+        f"decides by {chosen}: {_RANKING_TEXTS.get(chosen, chosen)}"
+        if decided
+        else f"shows {chosen}; the model decides when it is asked"
+    )
+    note = f"{task.name}: --ranking-type auto {decision}"
+    return replace(task, notes=(*task.notes, note), labels={**task.labels, "ranking_type": chosen})
 
 
-@contextmanager
-def _blaming(where: str) -> Iterator[None]:
-    """Whatever a user's class does wrong while it is made ready is an error that names the class."""
-    try:
-        yield
-    except KshotError:
-        raise
-    except Exception as exc:
-        raise DataError(f"it cannot be used: {type(exc).__name__}: {exc}", where=where) from exc
+# ---- what a user writes ----
 
 
 def _catalogue() -> Iterator[Entry]:
-    """One entry for each file of the catalogue; its class is the one that the file defines."""
+    """Yield one entry for each file of the catalogue; its class is the one that the file defines."""
     for module in sorted(found.name for found in pkgutil.iter_modules(catalogue.__path__)):
         class_name = "".join(word.capitalize() for word in module.split("_"))
         yield Entry(module, f"{catalogue.__name__}.{module}:{class_name}")
@@ -126,10 +169,14 @@ def resolve(given: Any) -> DatasetSource:
     cls, subsets = DATASETS.load(spec)
     if not _is_dataset(cls):
         raise DataError("it is not a dataset class", where=given, hint="Subclass kshot.Dataset.")
-    return DatasetSource(given, cls, tuple(_chosen(cls, subsets)), spec)
+    for name in spec.options:
+        if name not in DATASET_OPTIONS:
+            known = ", ".join(DATASET_OPTIONS)
+            raise UsageError(f"a dataset has no option {name!r}", where=given, hint=f"It has: {known}.")
+    return DatasetSource(given, cls, tuple(_chosen_subsets(cls, subsets)), spec)
 
 
-def _chosen(cls: type[Dataset], text: str) -> list[str]:
+def _chosen_subsets(cls: type[Dataset], text: str) -> list[str]:
     """Read ``a,b,[category]``."""
     subsets: list[str] = []
     for part in (found.strip() for found in re.findall(r"\s*\[[^\]]*\]|[^,]+", text)):
@@ -147,19 +194,21 @@ def _chosen(cls: type[Dataset], text: str) -> list[str]:
     return list(dict.fromkeys(subset for subset in subsets if subset))
 
 
-def instances(source: DatasetSource, settings: Settings) -> list[Dataset]:
-    """Make one dataset per subset that is to run."""
+# ---- the subsets that run ----
+
+
+def subsets_to_run(source: DatasetSource, settings: Settings) -> list[str | None]:
+    """Return the subsets that run: those the user named or all, without the banned ones; None where there is none."""
     cls = source.dataset
-    subsets: list[str | None] = [*source.subsets] or [*_all_subsets(cls, settings)]
+    subsets = [*source.subsets] or [*_all_subsets(cls, settings)]
     banned = set(cls.banned_subsets or ())
-    kept = [subset for subset in subsets if subset not in banned]
-    if subsets and not kept:
+    allowed = [subset for subset in subsets if subset not in banned]
+    if subsets and not allowed:
         raise UsageError(
             f"all subsets asked for are banned: {', '.join(map(str, subsets))}",
             where=f"dataset {name_of(cls)}",
         )
-    with _blaming(f"dataset {cls.__name__}"):
-        return [cls(settings, subset) for subset in kept or [None]]
+    return [*allowed] or [None]
 
 
 def _all_subsets(cls: type[Dataset], settings: Settings) -> Sequence[str]:
@@ -169,19 +218,36 @@ def _all_subsets(cls: type[Dataset], settings: Settings) -> Sequence[str]:
     if cls.load_raw_dataset is not Dataset.load_raw_dataset:
         return listed
     if listed and settings.dataset_path is None:
-        return listed  # the class knows; nobody needs to be asked
+        return listed  # the class knows its subsets; the hub need not be asked
     split = settings.evaluation_set or cls.evaluation_set
     found = discover_subsets(settings.dataset_path, name_of(cls), cls.load_args, split)
     return listed if found is None else found
 
 
-def compiled(dataset: Dataset) -> Compiled:
-    """Read a dataset's rows and make it ready to run."""
-    for kind in (CompiledChoices, CompiledTexts):
-        if isinstance(dataset, kind.kind):
-            return kind(dataset)
+def instances(source: DatasetSource, settings: Settings, subsets: Iterable[str | None]) -> list[Dataset]:
+    """Make one dataset per subset."""
+    with _naming_errors(f"dataset {source.dataset.__name__}"):
+        return [source.dataset(settings, subset) for subset in subsets]
+
+
+def compile_dataset(dataset: Dataset) -> DatasetCompiler:
+    """Read the rows of a dataset and make it ready to run."""
+    for compiler in (MultipleChoiceCompiler, GenerationCompiler):
+        if isinstance(dataset, compiler.dataset_class):
+            return compiler(dataset)
     raise DataError(
         "it does not say what kind of dataset it is",
-        where=place(dataset),
+        where=where_of(dataset),
         hint="Subclass MultipleChoiceDataset or GenerationDataset.",
     )
+
+
+@contextmanager
+def _naming_errors(where: str) -> Iterator[None]:
+    """Turn any error of a user's class into one that names the class."""
+    try:
+        yield
+    except KshotError:
+        raise
+    except Exception as exc:
+        raise DataError(f"it cannot be used: {type(exc).__name__}: {exc}", where=where) from exc

@@ -1,0 +1,281 @@
+"""What kshot makes of a dataset class: samples of its rows, prompts with examples, and in the end a Task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
+
+from kshot.core.errors import DataError, KshotError
+from kshot.core.records import Message, Prompt, RequestGenerator, Row, Sample, plain
+from kshot.core.task import Task
+from kshot.datasets.checks import checked_metrics, likely_mistakes, requested_metrics
+from kshot.datasets.dataset import Dataset, where_of
+from kshot.datasets.examples import ShownExamples, TokenCounter
+from kshot.datasets.rendering import as_messages, copied, stripped
+from kshot.prompts import compile_string, decode_escapes
+from kshot.prompts.chat import fold_system, read_template, renderer
+from kshot.tables.splits import first_rows
+
+PostProcessing: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
+"""Turns the raw answers of all samples, in order, into those that are scored."""
+
+TaskParts: TypeAlias = tuple[
+    Callable[[Sample, Sequence[Sample]], Any], Callable[[Sample, Any], RequestGenerator], PostProcessing | None
+]
+"""The template, the method and the ``finish`` of a Task."""
+
+
+class DatasetCompiler:
+    """A dataset with its rows read; ``task`` makes what the engine runs. Each kind of dataset has a subclass."""
+
+    dataset_class: ClassVar[type[Dataset]] = Dataset
+
+    def __init__(self, dataset: Dataset) -> None:
+        """Read the rows, check what the class defines, and choose the examples."""
+        self.dataset = dataset
+        self.where = where_of(dataset)
+        self.notes: list[str] = []
+        self.examples = ShownExamples(dataset, self)
+        self._rendered: tuple[Any, list[Message]] = (None, [])
+        template = dataset.args.chat_template
+        self._render_chat = (
+            None if template is None else partial(renderer(read_template(template)), add_generation_prompt=True)
+        )
+        self._prepare()
+        self._read_rows()
+        self._references = self._own_references()
+        first = self._checked(dataset.evaluation_data[0], "row 0")
+        for text in likely_mistakes(dataset, self.dataset_class, lambda: self.fields(first, self.locate(0, first))):
+            self.note(text)
+        if not self._constructs_examples:
+            self.examples.choose()
+        # an override of construct_examples may call the method that it replaces
+        dataset._examples = self._default_examples  # noqa: SLF001 - private, so that a subclass may use the name
+
+    def _prepare(self) -> None:
+        """Let the class set its attributes, then check those that are needed before the rows."""
+        dataset = self.dataset
+        self._choose_splits()
+        self.call("init_arguments", dataset.init_arguments)
+        self._choose_splits()
+        if dataset.args.metric:
+            dataset.metrics = requested_metrics(dataset)
+        dataset.metrics = checked_metrics(dataset)
+        if dataset.args.instruction is not None:
+            dataset.instruction = decode_escapes(dataset.args.instruction)
+        if dataset.instruction is None:
+            raise DataError("it has no instruction", where=self.where, hint="Set one, or give --instruction.")
+        self._render = compile_string(dataset.instruction, dataset.jinja2_env, where=self.where)
+
+    def _choose_splits(self) -> None:
+        self.dataset.evaluation_set = self.dataset.args.evaluation_set or self.dataset.evaluation_set
+        self.dataset.example_set = self.dataset.args.example_set or self.dataset.example_set
+
+    def _read_rows(self) -> None:
+        dataset = self.dataset
+        place = (dataset.args.dataset_path, dataset.subset_name, dataset.evaluation_set, dataset.example_set)
+        self.call("load_raw_dataset", lambda: dataset.load_raw_dataset(*place))
+        rows: dict[str, object] = {"evaluation_data": dataset.evaluation_data, "example_data": dataset.example_data}
+        for name, found in rows.items():
+            if not isinstance(found, Sized):
+                raise DataError(f"{name} is {type(found).__name__}, not a list of rows", where=self.where)
+        if not len(dataset.evaluation_data):
+            raise DataError("there are no rows to evaluate", where=self.where)
+        if dataset.args.limit is not None and dataset.args.limit < len(dataset.evaluation_data):
+            dataset.evaluation_data = first_rows(dataset.evaluation_data, dataset.args.limit)
+
+    def call(self, name: str, method: Callable[[], Any]) -> Any:
+        """Call code that the class brings; an error names the dataset and the method."""
+        try:
+            return method()
+        except KshotError:
+            raise
+        except Exception as exc:
+            raise DataError(f"{name} fails: {type(exc).__name__}: {exc}", where=self.where) from exc
+
+    def note(self, text: str) -> None:
+        """Tell the user something about this dataset."""
+        self.notes.append(f"{self.dataset.display_name}: {text}")
+
+    @property
+    def _constructs_examples(self) -> bool:
+        """Whether the class constructs its examples itself."""
+        return type(self.dataset).construct_examples is not Dataset.construct_examples
+
+    @property
+    def processes_answers(self) -> bool:
+        """Whether the class has a ``post_processing`` of its own."""
+        return type(self.dataset).post_processing is not self.dataset_class.post_processing
+
+    # ---- from rows to samples ----
+
+    def samples(self) -> Iterator[Sample]:
+        """Format the rows one by one."""
+        for index, row in enumerate(self.dataset.evaluation_data):
+            yield self.sample(index, self._checked(row, f"row {index}"))
+
+    def sample(self, index: int, row: Row) -> Sample:
+        """Make the sample of one evaluated row; the subclass knows what its target is."""
+        raise NotImplementedError
+
+    def example_at(self, index: int) -> Sample:
+        """Make the sample of the example row with this number."""
+        return self.example(index, self._checked(self.dataset.example_data[index], f"example {index}"))
+
+    def example(self, index: int, row: Row) -> Sample:
+        """Make the sample of one example row."""
+        raise NotImplementedError
+
+    def _checked(self, row: Any, name: str) -> Row:
+        if not isinstance(row, Mapping):
+            kind = type(row).__name__
+            raise DataError(f"a row must be a dict of named fields, not {kind}", where=f"{self.where}, {name}")
+        return row
+
+    def fields(self, row: Row, where: str) -> dict[str, Any]:
+        """Call ``format_instance`` on a copy of the row; an error names the row."""
+        try:
+            formatted = self.dataset.format_instance(copied(dict(row)))
+        except KeyError as exc:
+            have = ", ".join(str(name) for name in row)
+            wanted = ", ".join(repr(each) for each in exc.args)
+            raise DataError(f"format_instance wants {wanted}; the row has: {have}", where=where) from exc
+        except KshotError:
+            raise
+        except Exception as exc:
+            raise DataError(f"format_instance fails: {type(exc).__name__}: {exc}", where=where) from exc
+        if not isinstance(formatted, Mapping):
+            raise DataError(f"format_instance returned {type(formatted).__name__}, not a dict", where=where)
+        return dict(formatted)
+
+    def locate(self, index: int, row: Row, *, example: bool = False) -> str:
+        """Return how a message names a row."""
+        kind = "example" if example else "row"
+        own = self._own_id(row)
+        return f"{self.where}, {kind} {index}" + ("" if own is None else f" (id {own})")
+
+    def identify(self, index: int, row: Row) -> str:
+        """Return the id of a row: its own if it has one, else its number."""
+        own = self._own_id(row)
+        return str(index) if own is None else own
+
+    def _own_id(self, row: Row) -> str | None:
+        found = None if self.dataset.id_column is None else row.get(self.dataset.id_column)
+        return None if found is None or found == "" else str(found)
+
+    def category(self, row: Row, where: str) -> str | None:
+        """Return the category of a row."""
+        if self.dataset.category_column is None:
+            return None
+        if self.dataset.category_column not in row:
+            raise DataError(f"the row has no category column {self.dataset.category_column!r}", where=where)
+        return str(row[self.dataset.category_column])
+
+    def own_reference(self, index: int) -> tuple[Any, ...]:
+        """Return the reference that the class defines for a row, as a 1-tuple; empty if it defines none."""
+        return () if self._references is None else (self._references[index],)
+
+    def _own_references(self) -> Sequence[Any] | None:
+        if type(self.dataset).references is Dataset.references:
+            return None
+
+        def read() -> list[Any]:
+            found = self.dataset.references
+            return list(found() if callable(found) else found)
+
+        listed: list[Any] = self.call("references", read)
+        if len(listed) != len(self.dataset.evaluation_data):
+            raise DataError(
+                f"references has {len(listed)} entries for {len(self.dataset.evaluation_data)} rows", where=self.where
+            )
+        return listed
+
+    # ---- from samples to prompts ----
+
+    def question(self, sample: Sample, *, example_idx: int = -1, turn_idx: int = 0, shots: int = 0, **more: Any) -> str:
+        """Render the instruction for a sample."""
+        context = {name: stripped(value) for name, value in sample.fields.items()}
+        context |= {
+            "num_turns": len(sample.fields["source"]) if self.dataset.multi_turn and example_idx < 0 else 0,
+            "turn_idx": turn_idx,
+            "real_num_shots": shots,
+            "example_idx": example_idx,
+            "dataset_name": self.dataset.dataset_name,
+            "subset_name": self.dataset.subset_name,
+            "display_name": self.dataset.display_name,
+            **more,
+        }
+        try:
+            return self._render(context)
+        except DataError as exc:
+            exc.where = f"{self.where}, {'example' if example_idx >= 0 else 'sample'} {sample.id}"
+            raise
+
+    def answer_text(self, sample: Sample) -> str:
+        """Return the answer as an example shows it."""
+        raise NotImplementedError
+
+    def example_messages(self, shots: Sequence[Sample]) -> list[Message]:
+        """Write examples as a conversation: each question, then its answer."""
+        messages = []
+        for index, shot in enumerate(shots):
+            messages.append(Message("user", self.question(shot, example_idx=index, turn_idx=-1, shots=len(shots))))
+            messages.append(Message("assistant", self.answer_text(shot)))
+        return messages
+
+    def _default_examples(self) -> list[Message]:
+        return self.example_messages(self.examples.shots or self.examples.drawn)
+
+    def prompt(self, sample: Sample, shots: Sequence[Sample], question: str) -> Prompt:
+        """Put the examples and a question together, for a base or a chat model."""
+        messages: list[Message]
+        if self._constructs_examples:
+            examples = self.call("construct_examples", lambda: self.dataset.construct_examples(dict(sample.fields)))
+            if isinstance(examples, str) and examples and question:  # one turn: chat templates want roles to alternate
+                return self.prompt_of([Message("user", f"{examples.rstrip()}\n\n{question}")])
+            messages = as_messages(examples, self.where)
+        else:
+            messages = self._cached_examples(shots)
+        return self.prompt_of([*messages, Message("user", question)] if question else messages)
+
+    def prompt_of(self, messages: Sequence[Message]) -> Prompt:
+        """Make the prompt of a base model (the joined text) or a chat model (the messages, system message first)."""
+        if self.dataset.model_type != "chat":
+            return Prompt(plain(messages))
+        system = self.dataset.args.system_prompt
+        chat = (Message("system", system), *messages) if system else tuple(messages)
+        return Prompt(messages=fold_system(chat, self._render_chat) if self._render_chat is not None else chat)
+
+    def _cached_examples(self, shots: Sequence[Sample]) -> list[Message]:
+        if self._rendered[0] is not shots:
+            self._rendered = (shots, self.example_messages(shots))
+        return self._rendered[1]
+
+    # ---- the task ----
+
+    def task(self, count_tokens: TokenCounter | None = None, num_examples: int | None = None) -> Task[Any]:
+        """Make the Task.
+
+        ``count_tokens`` counts the tokens of a text for the model that will be asked; ``num_examples`` says how many
+        examples an earlier run kept.
+        """
+        raise NotImplementedError
+
+
+class DatasetSamples:
+    """The samples of a dataset, formatted anew on each pass, so that none stays in memory."""
+
+    def __init__(self, compiler: DatasetCompiler) -> None:
+        self._compiler = compiler
+
+    @property
+    def subset(self) -> str:
+        """The subset that they belong to; the name of the dataset if it has none."""
+        return self._compiler.dataset.subset_name or self._compiler.dataset.display_name
+
+    def __len__(self) -> int:
+        return len(self._compiler.dataset.evaluation_data)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return self._compiler.samples()

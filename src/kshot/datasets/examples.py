@@ -1,0 +1,127 @@
+"""The examples before each sample: one draw for all samples, or those that a retriever chose, within a token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any, Protocol, TypeAlias
+
+from kshot.core.errors import DataError
+from kshot.core.protocols import ExampleRetriever
+from kshot.core.records import Message, Sample, plain
+from kshot.datasets.dataset import Dataset, where_of
+
+TokenCounter: TypeAlias = Callable[[str], int]
+
+
+class ExampleWriter(Protocol):
+    """Turns example rows into samples and into the messages of a prompt; the compiler of a dataset is one."""
+
+    def example_at(self, index: int, /) -> Sample:
+        """Make the sample of the example row with this number."""
+        ...
+
+    def example_messages(self, shots: Sequence[Sample], /) -> list[Message]:
+        """Write examples as a conversation."""
+        ...
+
+    def note(self, text: str, /) -> None:
+        """Tell the user something about this dataset."""
+        ...
+
+    def call(self, name: str, method: Callable[[], Any], /) -> Any:
+        """Call code of a plug-in; an error names the dataset and ``name``."""
+        ...
+
+
+class ShownExamples:
+    """Chooses the examples of a dataset. ``shots`` are those that every sample shows, if no retriever chooses."""
+
+    def __init__(self, dataset: Dataset, writer: ExampleWriter) -> None:
+        """Choose nothing yet: a class that constructs its own examples may never need any."""
+        self._dataset, self._writer = dataset, writer
+        self._chosen: Sequence[Sequence[int]] | None = None
+        self._retriever: ExampleRetriever | None = None
+        self._count_tokens: TokenCounter | None = None
+        self.shots: tuple[Sample, ...] = ()
+
+    def choose(self) -> None:
+        """Draw the examples once for all samples, or ask the retriever that the settings name."""
+        if self._dataset.args.retriever and self._dataset.num_shots:
+            self._retrieve(self._dataset.args.retriever)
+        else:
+            self.shots = self.drawn
+
+    def select(self, sample: Sample) -> Sequence[Sample]:
+        """Return the examples before a sample."""
+        if self._chosen is None:
+            return self.shots
+        shots = tuple(self._writer.example_at(i) for i in self._chosen[sample.position])
+        while shots and not self._fits(shots):
+            shots = shots[1:]  # the nearest ones are last
+        return shots
+
+    def fit(self, count_tokens: TokenCounter | None, num_examples: int | None = None) -> None:
+        """Keep the whole examples, from the front, that fit the token budget of the model's tokenizer.
+
+        ``num_examples`` says how many of them an earlier run kept.
+        """
+        self._count_tokens = count_tokens
+        if not self.shots:
+            return
+        if num_examples is not None:
+            self.shots = self.shots[:num_examples]
+            return
+        if count_tokens is None:
+            self._writer.note("the example budget needs a tokenizer and is not applied")
+            return
+        drawn = len(self.shots)
+        while self.shots and not self._fits(self.shots):
+            self.shots = self.shots[:-1]
+        if len(self.shots) < drawn:
+            budget = self._dataset.args.max_example_tokens
+            self._writer.note(f"{len(self.shots)} of {drawn} examples fit {budget} tokens")
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a run records of the examples."""
+        return {"shots": len(self.shots)} if self._retriever is None else {"retriever": dict(self._retriever.facts)}
+
+    @cached_property
+    def drawn(self) -> tuple[Sample, ...]:
+        """The examples that the seed draws, the same for all samples."""
+        wanted = self._dataset.num_shots
+        if not wanted:
+            return ()
+        size = len(self._dataset.example_data)
+        if not size:
+            raise DataError(
+                f"it has no examples to show ({wanted} wanted)",
+                where=where_of(self._dataset),
+                hint="Set example_set.",
+            )
+        if wanted >= size:
+            if wanted > size:
+                self._writer.note(f"{wanted} examples wanted, all {size} shown")
+            indices: Sequence[int] = range(size)
+        else:
+            import numpy as np
+
+            indices = np.random.RandomState(self._dataset.seed).choice(size, wanted, replace=False).tolist()
+        return tuple(self._writer.example_at(i) for i in indices)
+
+    def _retrieve(self, spec: str) -> None:
+        from kshot.retrievers import make
+
+        pool = SimpleNamespace(train=self._dataset.example_data, test=self._dataset.evaluation_data)
+        if not len(pool.train):
+            raise DataError("it has no examples to choose from", where=where_of(self._dataset), hint="Set example_set.")
+        retriever: ExampleRetriever = make(spec, pool, ice_num=self._dataset.num_shots, seed=self._dataset.seed)
+        self._chosen = self._writer.call(f"the retriever {spec}", retriever.retrieve)
+        self._retriever = retriever
+
+    def _fits(self, shots: Sequence[Sample]) -> bool:
+        if self._count_tokens is None:
+            return True
+        text = plain(self._writer.example_messages(shots))
+        return self._count_tokens(text) <= self._dataset.args.max_example_tokens
