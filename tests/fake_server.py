@@ -1,4 +1,4 @@
-"""An HTTP server for tests, in a thread of this process: answers by a function, and does what servers do wrong."""
+"""An HTTP server for tests, in a thread of this process: a function answers, and replies may be broken or late."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Call:
-    """One request as the server got it."""
+    """One request as the server received it."""
 
     path: str
     body: dict
@@ -20,29 +20,32 @@ class Call:
     at: float = field(default_factory=time.monotonic)
 
     @property
-    def asked(self):
-        """The last thing the model was shown."""
+    def prompt(self):
+        """The text of the prompt, or the last message of the conversation."""
         return self.body["messages"][-1]["content"] if "messages" in self.body else self.body["prompt"]
 
 
 @dataclass
 class Reply:
-    """What goes back: ``cut`` closes the connection after so many bytes of the body (0: before anything)."""
+    """What the server sends, after ``delay`` seconds.
+
+    ``cut_after`` closes the connection after this many bytes of the body (0: before anything is sent).
+    """
 
     body: object
     status: int = 200
     headers: dict = field(default_factory=dict)
-    cut: int | None = None
-    after: float | None = None
+    cut_after: int | None = None
+    delay: float | None = None
 
 
 class FakeServer:
-    """Serves until the block ends; ``calls`` are all the requests that came."""
+    """Serves until the block ends; ``calls`` are all requests, ``max_running`` the most that ran at one time."""
 
     def __init__(self, answer, latency=0.0):
         self.answer, self.latency = answer, latency
         self.calls = []
-        self.running = self.most = 0
+        self.running = self.max_running = 0
 
     def __enter__(self):
         self._loop = asyncio.new_event_loop()
@@ -82,109 +85,110 @@ class FakeServer:
         call = Call(path, body, headers, len(self.calls))
         self.calls.append(call)
         self.running += 1
-        self.most = max(self.most, self.running)
+        self.max_running = max(self.max_running, self.running)
         reply = self.answer(call)
         reply = reply if isinstance(reply, Reply) else Reply(reply)
-        await asyncio.sleep(self.latency if reply.after is None else reply.after)
+        await asyncio.sleep(self.latency if reply.delay is None else reply.delay)
         self.running -= 1
         return await self._send(reply, writer)
 
     async def _send(self, reply, writer):
-        if reply.cut == 0:
+        if reply.cut_after == 0:
             return False
         data = reply.body.encode() if isinstance(reply.body, str) else json.dumps(reply.body).encode()
         lines = [f"HTTP/1.1 {reply.status} X", f"content-length: {len(data)}", "content-type: application/json"]
         lines += [f"{k}: {v}" for k, v in reply.headers.items()]
-        writer.write("\r\n".join([*lines, "", ""]).encode() + data[: reply.cut])
+        writer.write("\r\n".join([*lines, "", ""]).encode() + data[: reply.cut_after])
         await writer.drain()
-        return reply.cut is None
+        return reply.cut_after is None
 
 
 # ---- answers in OpenAI's form ----
 
 
-def chat(text, finish="stop", usage=(10, 2), **message):
-    """A chat reply."""
+def chat(text, stop_reason="stop", usage=(10, 2), **message):
+    """Return a chat reply."""
     message = {"role": "assistant", "content": text, **message}
     counts = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
-    return {"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": counts}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": stop_reason}], "usage": counts}
 
 
-def completion(text, finish="stop", usage=(10, 2), **choice):
-    """A completions reply."""
+def completion(text, stop_reason="stop", usage=(10, 2), **choice):
+    """Return a completions reply."""
     counts = {"prompt_tokens": usage[0], "completion_tokens": usage[1], "total_tokens": sum(usage)}
-    return {"choices": [{"index": 0, "text": text, "finish_reason": finish, **choice}], "usage": counts}
+    return {"choices": [{"index": 0, "text": text, "finish_reason": stop_reason, **choice}], "usage": counts}
 
 
 def error(status, message, headers=None, **more):
-    """An error in OpenAI's form."""
+    """Return an error in OpenAI's form."""
     return Reply({"error": {"message": message, **more}}, status, headers or {})
 
 
 def echo(call):
-    """Say what was asked, in the form of the path."""
-    text = f"<{call.asked}>"
+    """Answer with the prompt itself."""
+    text = f"<{call.prompt}>"
     return chat(text) if "messages" in call.body else completion(text)
 
 
 # ---- a toy model with log-probabilities ----
 
 
-def pieces(text):
-    """Words with the space before them, and everything else by itself."""
+def tokenised(text):
+    """Split a text into words with the space before them, and single other characters."""
     return re.findall(r" ?\w+|\s|[^\w\s]", text)
 
 
 def logprob(token, position):
-    """Any number will do, as long as it is the same every time."""
+    """Return any number that is the same every time."""
     return -0.1 - (sum(map(ord, token)) % 17) / 7 - position / 100
 
 
-def weigher(*, ways=("echo", "prompt_logprobs", "top"), zero=True, bos=False, eos=False, tops=None):
-    """A server's completions and chat with log-probabilities; ``ways`` are those that it offers."""
+def with_logprobs(*, apis=("echo", "prompt_logprobs", "top"), zero=True, bos=False, eos=False, tops=None):
+    """Return an answer function with log-probabilities.
 
-    def listed():
-        return tops or {" A": -0.5, "B": -1.5, " C": -2.5}
+    ``apis`` are those that the server offers; ``zero``: it accepts ``max_tokens=0``; ``tops``: its likeliest tokens.
+    """
+    listed = tops or {" A": -0.5, "B": -1.5, " C": -2.5}
 
     def answer(call):
         body = call.body
         if body.get("max_tokens") == 0 and not zero:
             return error(400, "max_tokens must be at least 1")
         if "messages" in body:
-            if body.get("logprobs") and "top" in ways:
-                shown = [{"token": t, "logprob": p} for t, p in listed().items()]
+            if body.get("logprobs") and "top" in apis:
+                shown = [{"token": t, "logprob": p} for t, p in listed.items()]
                 reply = chat("A", "length")
                 reply["choices"][0]["logprobs"] = {"content": [{"token": "A", "top_logprobs": shown}]}
                 return reply
             return chat("The answer is B.")
-        own = (["<s>"] if bos else []) + pieces(body["prompt"]) + (["</s>"] if eos else [])
+        own = (["<s>"] if bos else []) + tokenised(body["prompt"]) + (["</s>"] if eos else [])
         logprobs = [None, *(logprob(t, i) for i, t in enumerate(own) if i)]
         more = [" yes"] * (body.get("max_tokens") or 0)
-        if body.get("echo") and "echo" in ways:
+        if body.get("echo") and "echo" in apis:
             tokens = own + more
             values = logprobs + [-0.3] * len(more)
             return completion("".join(tokens), logprobs={"tokens": tokens, "token_logprobs": values})
-        if "prompt_logprobs" in body and "prompt_logprobs" in ways:
+        if "prompt_logprobs" in body and "prompt_logprobs" in apis:
             entries = [
                 None if p is None else {str(i): {"logprob": p, "decoded_token": t}}
                 for i, (t, p) in enumerate(zip(own, logprobs, strict=True))
             ]
             return completion(" yes", prompt_logprobs=entries)
-        if body.get("logprobs") and not body.get("echo") and "top" in ways:
-            return completion(" A", logprobs={"tokens": [" A"], "token_logprobs": [-0.5], "top_logprobs": [listed()]})
+        if body.get("logprobs") and not body.get("echo") and "top" in apis:
+            return completion(" A", logprobs={"tokens": [" A"], "token_logprobs": [-0.5], "top_logprobs": [listed]})
         return completion(" B")
 
     return answer
 
 
 def expected(prompt, continuation, *, bos=False):
-    """What the toy model gives a continuation: log-probability and tokens."""
-    tokens = (["<s>"] if bos else []) + pieces(prompt + continuation)
-    kept, found = len(continuation), []
+    """Return the log-probability that the toy model gives a continuation, and its number of tokens."""
+    tokens = (["<s>"] if bos else []) + tokenised(prompt + continuation)
+    characters_left, found = len(continuation), []
     for index in range(len(tokens) - 1, -1, -1):
-        if kept <= 0:
+        if characters_left <= 0:
             break
-        kept -= len(tokens[index])
+        characters_left -= len(tokens[index])
         if index:
             found.append(logprob(tokens[index], index))
     return math.fsum(found), len(found)

@@ -1,4 +1,4 @@
-"""The loop that servers are asked in: turned by whoever asks, shared by the servers of a thread."""
+"""The event loop of a thread: the thread that asks runs it, and all servers of the thread share it."""
 
 import asyncio
 import gc
@@ -8,41 +8,41 @@ import threading
 import time
 
 import pytest
-from tests.backends.servers.test_faults import asking, opened
 
-from kshot.backends.server import event_loop as link
+from kshot.backends.server.event_loop import EventLoopHandle
 from kshot.core.errors import BackendError
 from kshot.core.records import Generated
+from tests.backends.server.clients import chat_requests, connect
 from tests.fake_server import FakeServer, echo, error
 from tests.tiny_models import Queue, ask_all
 
 
-def test_it_works_where_a_loop_runs_already():
+def test_a_server_is_asked_while_another_loop_runs_in_the_thread():
     async def notebook():
-        return ask_all(backend, asking(20))
+        return ask_all(backend, chat_requests(20))
 
     with FakeServer(echo, latency=0.01) as server:
-        backend = opened(server)
+        backend = connect(server)
         assert all(isinstance(each, Generated) for each in asyncio.run(notebook()))
-        assert isinstance(ask_all(backend, asking(1))[0], Generated)  # and outside of it afterwards
+        assert isinstance(ask_all(backend, chat_requests(1))[0], Generated)  # and afterwards without the other loop
 
 
-def test_waiting_for_one_server_moves_the_others_of_the_thread():
+def test_waiting_for_one_server_serves_the_others_of_the_thread():
     with FakeServer(echo, latency=0.05) as slow, FakeServer(echo) as quick:
-        first = opened(quick).serve(Queue(asking(40)))
+        first = connect(quick).serve(Queue(chat_requests(40)))
         next(first)
-        ask_all(opened(slow), asking(1))
+        ask_all(connect(slow), chat_requests(1))
         time.sleep(0.1)
-        assert len(quick.calls) == 40  # all were asked and answered meanwhile
+        assert len(quick.calls) == 40  # all were sent and answered meanwhile
         assert len(list(first)) == 39
 
 
-def test_one_backend_in_two_threads():
+def test_one_server_in_two_threads():
     with FakeServer(echo, latency=0.005) as server:
-        backend, found = opened(server), {}
+        backend, found = connect(server), {}
 
         def work(name):
-            found[name] = ask_all(backend, asking(50))
+            found[name] = ask_all(backend, chat_requests(50))
 
         threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
         for each in threads:
@@ -55,70 +55,91 @@ def test_one_backend_in_two_threads():
 
 def test_the_last_server_of_a_thread_closes_its_loop():
     with FakeServer(echo) as server:
-        one, other = opened(server), opened(server)
-        ask_all(one, asking(1))
-        ask_all(other, asking(1))
-        shared = one._link._shared
-        assert other._link._shared is shared
+        one, other = connect(server), connect(server)
+        ask_all(one, chat_requests(1))
+        ask_all(other, chat_requests(1))
+        shared = one._event_loop._shared
+        assert other._event_loop._shared is shared
         del one
         gc.collect()
         assert not shared.loop.is_closed()
-        assert isinstance(ask_all(other, asking(1))[0], Generated)
-        before = shared.links
+        assert isinstance(ask_all(other, chat_requests(1))[0], Generated)
+        before = shared.handles
         del other
         gc.collect()
-        assert shared.links == before - 1
-        assert shared.loop.is_closed() == (shared.links == 0)
+        assert shared.handles == before - 1
+        assert shared.loop.is_closed() == (shared.handles == 0)
 
 
-def test_a_server_forgotten_while_the_loop_turns_is_closed_all_the_same():
-    made = link.Link()
+def test_a_handle_that_is_closed_while_the_loop_runs_is_closed_in_the_loop():
+    handle, other = EventLoopHandle(), EventLoopHandle()
     closed = []
 
-    async def close():
+    async def on_close():
         closed.append(True)
 
-    async def forget():
-        made.close()
+    async def close_handle():
+        handle.close()
 
-    other = link.Link()
-    made.closing.append(close)
-    made.run(asyncio.sleep(0))
-    other.run(forget())
+    handle.on_close.append(on_close)
+    handle.run(asyncio.sleep(0))
+    other.run(close_handle())
     other.run(asyncio.sleep(0.01))
     assert closed
     other.close()
 
 
-def test_an_error_leaves_nothing_behind():
+def test_a_closed_server_can_be_asked_again():
+    with FakeServer(echo) as server:
+        backend = connect(server)
+        for _ in range(3):
+            assert isinstance(ask_all(backend, chat_requests(1))[0], Generated)
+            backend.close()
+            assert not backend._event_loop.tasks
+            assert backend._connection.closed
+        backend.close()  # closing it again changes nothing
+
+
+def test_a_closed_server_can_be_asked_again_while_another_one_holds_the_loop():
+    with FakeServer(echo) as server:
+        backend, other = connect(server), connect(server)
+        ask_all(other, chat_requests(1))
+        ask_all(backend, chat_requests(1))
+        backend.close()
+        assert not other._event_loop._shared.loop.is_closed()
+        assert backend.best_ranking(chat=True) == "generation"
+        assert isinstance(ask_all(backend, chat_requests(1))[0], Generated)
+        assert isinstance(ask_all(other, chat_requests(1))[0], Generated)
+        backend.close()
+        other.close()
+
+
+def test_an_error_leaves_no_task_behind():
     with FakeServer(lambda _: error(401, "no"), latency=0.01) as server:
-        backend = opened(server)
+        backend = connect(server)
         with pytest.raises(BackendError):
-            ask_all(backend, asking(200))
+            ask_all(backend, chat_requests(200))
         time.sleep(0.05)
-        asked = len(server.calls)
-        assert not backend._link.tasks
-        assert asked <= 64
+        assert not backend._event_loop.tasks
+        assert len(server.calls) <= 64
 
 
-def test_a_forked_process_leaves_its_parents_loop_alone(tmp_path):
+def test_a_forked_process_does_not_touch_the_loop_of_its_parent(tmp_path):
     with FakeServer(echo, latency=0.01) as server:
-        backend = opened(server)
-        ask_all(backend, asking(5))
+        backend = connect(server)
+        ask_all(backend, chat_requests(5))
         child = os.fork()
         if not child:
-            fine = all(
-                isinstance(each, Generated) for own in (backend, opened(server)) for each in ask_all(own, asking(20))
-            )
-            os._exit(0 if fine else 1)
-        assert len(ask_all(backend, asking(30))) == 30
+            responses = [*ask_all(backend, chat_requests(20)), *ask_all(connect(server), chat_requests(20))]
+            os._exit(0 if all(isinstance(each, Generated) for each in responses) else 1)
+        assert len(ask_all(backend, chat_requests(30))) == 30
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert len(ask_all(backend, asking(7))) == 7
+        assert len(ask_all(backend, chat_requests(7))) == 7
 
 
-def test_a_thread_that_is_busy_between_answers_makes_nothing_time_out():
+def test_no_request_times_out_while_the_thread_is_busy_between_answers():
     with FakeServer(echo, latency=0.1) as server:
-        served = opened(server, timeout=0.4, max_concurrency=4).serve(Queue(asking(8)))
+        served = connect(server, timeout=0.4, max_concurrency=4).serve(Queue(chat_requests(8)))
         for _ in served:
             time.sleep(0.6)
     assert len(server.calls) == 8
@@ -133,57 +154,57 @@ def test_ctrl_c_stops_the_loop_between_two_callbacks():
         finally:
             reached.append(True)
 
-    made = link.Link()
+    handle = EventLoopHandle()
     threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        made.run(patient())
+        handle.run(patient())
     assert time.monotonic() - began < 5
-    made.close()
+    handle.close()
     assert reached
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-@pytest.mark.parametrize("turned_by", ["its own", "another's"])
-def test_ctrl_c_leaves_a_callback_whole_whichever_loop_turns(turned_by):
-    whole = []
+@pytest.mark.parametrize("loop_of", ["this thread", "another thread"])
+def test_ctrl_c_does_not_break_off_a_callback_of_any_loop(loop_of):
+    completed = []
 
     async def busy():
         until = time.monotonic() + 0.4
         while time.monotonic() < until:
             pass
-        whole.append(True)
+        completed.append(True)
         await asyncio.sleep(30)
 
-    first, other = link.Link(), link.Link()
-    if turned_by == "another's":
-        joining = threading.Thread(target=lambda: other.run(asyncio.sleep(0)))
-        joining.start()
-        joining.join()
-    with first.kept():
+    first, other = EventLoopHandle(), EventLoopHandle()
+    if loop_of == "another thread":
+        thread = threading.Thread(target=lambda: other.run(asyncio.sleep(0)))
+        thread.start()
+        thread.join()
+    with first.background():
         threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
             other.run(busy())
-        assert whole
+        assert completed
         assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     first.close()
     other.close()
 
 
-def test_ctrl_c_in_a_notebook_leaves_a_server_that_answers():
+def test_a_server_answers_after_ctrl_c_in_a_notebook():
     loop = asyncio.new_event_loop()
     with FakeServer(echo, latency=0.05) as server:
-        backend = opened(server, max_concurrency=4)
+        backend = connect(server, max_concurrency=4)
 
         async def cell(count):
-            return ask_all(backend, asking(count))
+            return ask_all(backend, chat_requests(count))
 
         threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
             loop.run_until_complete(cell(1000))
         again = threading.Timer(10, os.kill, [os.getpid(), signal.SIGINT])
-        again.start()  # rather than to hang
+        again.start()  # so that a failure does not hang
         assert len(loop.run_until_complete(cell(3))) == 3
         again.cancel()
     loop.close()

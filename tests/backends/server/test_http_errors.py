@@ -1,31 +1,39 @@
-"""What statuses, headers and messages of a server mean."""
+"""What the statuses, headers and messages of a server mean."""
 
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 
 import pytest
 
-from kshot.backends.server.connection import normalised
-from kshot.backends.server.http_errors import Answer, Refused, Transient, judged, retry_after, shortened
-from kshot.core.errors import BackendError, UsageError
+from kshot.backends.server.connection import normalised_url
+from kshot.backends.server.http_errors import (
+    HttpReply,
+    HttpStatusError,
+    RequestFailedError,
+    RetryableError,
+    error_from,
+    retry_after,
+    shortened,
+)
+from kshot.core.errors import UsageError
 
 
-def meaning(status, body=None, *, answered=True, **headers):
-    return judged(Answer(status, body, headers), where="here", key_name="A_KEY", answered=answered)
+def error_of(status, body=None, *, answered=True, **headers):
+    return error_from(HttpReply(status, body, headers), where="here", key_name="A_KEY", answered=answered)
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
-def test_what_may_succeed_later(status):
-    found = meaning(status, **{"Retry-After": "7"})
-    assert isinstance(found, Transient)
-    assert found.after == 7
-    assert found.throttled == (status == 429)
+def test_errors_that_are_tried_again(status):
+    found = error_of(status, **{"Retry-After": "7"})
+    assert isinstance(found, RetryableError)
+    assert found.retry_after == 7
+    assert found.rate_limited == (status == 429)
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 413, 422])
-def test_what_never_will_is_this_sample_s_failure(status):
-    found = meaning(status, {"error": {"message": "no such luck"}})
-    assert isinstance(found, Refused)
+def test_errors_that_only_this_sample_gets(status):
+    found = error_of(status, {"error": {"message": "no such luck"}})
+    assert isinstance(found, RequestFailedError)
     assert (found.failed.kind, found.failed.retryable) == (f"http_{status}", False)
     assert "no such luck" in found.failed.message
 
@@ -40,39 +48,45 @@ def test_what_never_will_is_this_sample_s_failure(status):
         (307, True, "new"),
     ],
 )
-def test_what_would_hit_every_sample_stops_the_run(status, answered, hint):
-    found = meaning(status, {"error": {"message": "m"}}, answered=answered, Location="http://new")
-    assert isinstance(found, BackendError)
+def test_errors_that_every_sample_would_get_stop_the_run(status, answered, hint):
+    found = error_of(status, {"error": {"message": "m"}}, answered=answered, Location="http://new")
+    assert isinstance(found, HttpStatusError)
+    assert found.status == status
     assert hint in str(found)
 
 
 def test_an_empty_account_is_not_a_rate_limit():
-    spent = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
-    assert isinstance(meaning(429, spent), BackendError)
+    no_credit = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
+    assert isinstance(error_of(429, no_credit), HttpStatusError)
 
 
-def test_filters_have_a_kind_of_their_own():
-    assert meaning(400, {"error": {"message": "no", "code": "content_filter"}}).failed.kind == "content_filter"
+def test_content_filters_have_their_own_kind_of_failure():
+    assert error_of(400, {"error": {"message": "no", "code": "content_filter"}}).failed.kind == "content_filter"
 
 
-def test_faults_in_other_shapes():
-    assert Answer(422, {"detail": "bad field"}, {}).fault[0] == "bad field"
-    assert Answer(500, "oops", {}).fault[0] == ""
-    assert Answer(500, None, {}, "<html>Bad\n gateway</html>").fault[0] == "<html>Bad gateway</html>"
-    assert Answer(400, {"error": "plain"}, {}).fault[0] == "plain"
+def test_errors_in_other_forms():
+    assert HttpReply(422, {"detail": "bad field"}, {}).error.message == "bad field"
+    assert HttpReply(500, "oops", {}).error.message == ""
+    assert HttpReply(500, None, {}, "<html>Bad\n gateway</html>").error.message == "<html>Bad gateway</html>"
+    assert HttpReply(400, {"error": "plain"}, {}).error.message == "plain"
+
+
+@pytest.mark.parametrize(("given", "named"), [(None, ""), ("None", ""), ("", ""), ("seed", "seed"), (3, "3")])
+def test_the_parameter_that_an_error_names(given, named):
+    assert HttpReply(400, {"error": {"message": "no", "param": given}}, {}).error.parameter == named
 
 
 def test_retry_after_in_all_its_forms():
-    soon = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=20))
+    in_20_seconds = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=20))
     assert retry_after({"Retry-After": "1.5"}) == 1.5
     assert retry_after({"retry-after-ms": "250", "Retry-After": "1"}) == 0.25
-    assert 18 < retry_after({"Retry-After": soon}) <= 20
+    assert 18 < retry_after({"Retry-After": in_20_seconds}) <= 20
     for none in ({}, {"Retry-After": "0"}, {"Retry-After": "-3"}, {"Retry-After": "soon"}, {"Retry-After": "nan"}):
         assert retry_after(none) is None
     assert retry_after({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}) is None
 
 
-def test_messages_are_short_and_quote_no_key():
+def test_messages_are_short_and_contain_no_key():
     text = shortened("Incorrect API key provided: sk-abcdefgh12345678.\n\n" + "x" * 1000)
     assert "abcdefgh" not in text
     assert len(text) <= 300
@@ -80,7 +94,7 @@ def test_messages_are_short_and_quote_no_key():
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("given", "expected"),
     [
         ("http://localhost:8000", "http://localhost:8000/v1"),
         ("http://LOCALHOST:8000/", "http://localhost:8000/v1"),
@@ -94,9 +108,9 @@ def test_messages_are_short_and_quote_no_key():
         ("https://host/v1beta/openai/", "https://host/v1beta/openai"),
     ],
 )
-def test_one_spelling_of_a_base_url(given, meant):
-    assert normalised(given) == meant
-    assert normalised(meant) == meant
+def test_a_base_url_has_one_spelling(given, expected):
+    assert normalised_url(given) == expected
+    assert normalised_url(expected) == expected
 
 
 @pytest.mark.parametrize(
@@ -120,11 +134,11 @@ def test_one_spelling_of_a_base_url(given, meant):
         f"http://{'x' * 64}.org",
     ],
 )
-def test_what_is_no_base_url(bad):
+def test_texts_that_are_no_base_url(bad):
     with pytest.raises(UsageError) as caught:
-        normalised(bad)
+        normalised_url(bad)
     assert "secret" not in str(caught.value)
 
 
-def test_what_a_server_says_can_be_printed_whatever_bytes_it_sent():
+def test_a_message_can_be_printed_whatever_bytes_the_server_sent():
     assert shortened("caf\udce9 closed").encode() == b"caf? closed"

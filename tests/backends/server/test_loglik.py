@@ -1,22 +1,21 @@
-"""Log-probabilities as a server offers them, and what ``--ranking-type auto`` makes of that."""
+"""The log-probabilities that servers offer, and what ``--ranking-type auto`` chooses."""
 
 import math
 
 import pytest
 
 import kshot
-from kshot.backends import open_backend
-from kshot.backends.server import loglik
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed, Likelihood, Loglik, Message, Prompt, Scored
+from tests.backends.server.clients import connect
 from tests.commands import kshot as command
 from tests.datasets.fakes import choice, prefers, says
-from tests.fake_server import FakeServer, chat, completion, error, expected, weigher
+from tests.fake_server import FakeServer, chat, completion, error, expected, with_logprobs
 from tests.tiny_models import ask_all
 
 TEXTS = (" red", " dark blue", " green.")
-ASKED = Loglik(Prompt("The sky is"), TEXTS)
-TALK = Prompt(messages=(Message("user", "Which?"),))
+REQUEST = Loglik(Prompt("The sky is"), TEXTS)
+CHAT = Prompt(messages=(Message("user", "Which?"),))
 
 
 @pytest.fixture(autouse=True)
@@ -24,17 +23,13 @@ def no_keys(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
-def opened(server, **options):
-    return open_backend("openai:m", {"base_url": server.url, **options})
-
-
 @pytest.mark.parametrize("bos", [False, True])
 @pytest.mark.parametrize("zero", [False, True])
-@pytest.mark.parametrize("way", ["echo", "prompt_logprobs"])
-def test_each_way_sums_the_tokens_of_the_continuation(way, zero, bos):
-    with FakeServer(weigher(ways=(way,), zero=zero, bos=bos, eos=bos)) as server:
-        backend = opened(server)
-        (found,) = ask_all(backend, [ASKED])
+@pytest.mark.parametrize("api", ["echo", "prompt_logprobs"])
+def test_each_api_sums_the_tokens_of_the_continuation(api, zero, bos):
+    with FakeServer(with_logprobs(apis=(api,), zero=zero, bos=bos, eos=bos)) as server:
+        backend = connect(server)
+        (found,) = ask_all(backend, [REQUEST])
         again = ask_all(backend, [Loglik(Prompt("Now"), (" then",))])
     for text, got in zip(TEXTS, found.likelihoods, strict=True):
         assert (got.logprob, got.tokens) == (
@@ -43,45 +38,45 @@ def test_each_way_sums_the_tokens_of_the_continuation(way, zero, bos):
         )
     assert again[0].likelihoods[0].tokens == 1
     probes = len(server.calls) - 4
-    assert probes == (1 if way == "echo" and zero else 2 if way == "echo" else 3)
+    assert probes == (1 if api == "echo" and zero else 2 if api == "echo" else 3)
 
 
 def test_a_token_that_straddles_the_boundary_belongs_to_the_continuation():
-    with FakeServer(weigher()) as server:
-        (found,) = ask_all(opened(server), [Loglik(Prompt("The sk"), ("y is",))])
+    with FakeServer(with_logprobs()) as server:
+        (found,) = ask_all(connect(server), [Loglik(Prompt("The sk"), ("y is",))])
     logprob, tokens = expected("The sk", "y is")
     assert found.likelihoods == (Likelihood(pytest.approx(logprob), tokens),)
     assert tokens == 2
 
 
-def test_an_empty_prompt_and_what_cannot_be_scored():
-    with FakeServer(weigher()) as server:
-        (found,) = ask_all(opened(server), [Loglik(Prompt(""), ("The sky",))])
-        assert found.likelihoods[0].tokens == 1  # the first is given, not predicted
+def test_an_empty_prompt_and_a_continuation_without_scored_tokens():
+    with FakeServer(with_logprobs()) as server:
+        (found,) = ask_all(connect(server), [Loglik(Prompt(""), ("The sky",))])
+        assert found.likelihoods[0].tokens == 1  # the first token has no log-probability
         with pytest.raises(BackendError, match="no token of the continuation can be scored"):
-            ask_all(opened(server), [Loglik(Prompt(""), ("The",))])
+            ask_all(connect(server), [Loglik(Prompt(""), ("The",))])
 
 
-def test_characters_spread_over_tokens_fall_back_to_the_tokens_in_common():
+def test_characters_spread_over_tokens_are_found_by_the_tokens_in_common():
     def spread(call):
-        tokens = {"a": ["a"], "a é": ["a", " ", "bytes:\\xc3", "bytes:\\xa9"]}.get(call.asked)
+        tokens = {"a": ["a"], "a é": ["a", " ", "bytes:\\xc3", "bytes:\\xa9"]}.get(call.prompt)
         if tokens is None:
-            return weigher(eos=True)(call)
-        tokens = [*tokens, "</s>"]  # some tokenizers end every text so
+            return with_logprobs(eos=True)(call)
+        tokens = [*tokens, "</s>"]  # some tokenizers add it to every text
         return completion("", logprobs={"tokens": tokens, "token_logprobs": [None, *[-1.0] * (len(tokens) - 1)]})
 
     with FakeServer(spread) as server:
-        (found,) = ask_all(opened(server), [Loglik(Prompt("a"), (" é",))])
+        (found,) = ask_all(connect(server), [Loglik(Prompt("a"), (" é",))])
     assert found.likelihoods == (Likelihood(-3.0, 3),)
 
 
 BAD = {
     "positive": lambda t, p: (t, [None, *[5.0] * (len(t) - 1)]),
-    "a truth value": lambda t, p: (t, [None, *[False] * (len(t) - 1)]),
+    "a boolean": lambda t, p: (t, [None, *[False] * (len(t) - 1)]),
     "a text": lambda t, p: (t, [None, *["-1"] * (len(t) - 1)]),
     "not a number": lambda t, p: (t, [None, *[float("nan")] * (len(t) - 1)]),
-    "no end": lambda t, p: (t, [*p[:-1], float("-inf")]),
-    "beyond floats": lambda t, p: (t, [*p[:-1], -(10**400)]),
+    "infinite": lambda t, p: (t, [*p[:-1], float("-inf")]),
+    "too large for a float": lambda t, p: (t, [*p[:-1], -(10**400)]),
     "one left out": lambda t, p: (t, [*p[:-1], None]),
     "first positive": lambda t, p: (t, [5.0, *p[1:]]),
     "all left out": lambda t, p: (t, [None] * len(t)),
@@ -96,20 +91,20 @@ BAD = {
 }
 
 
-def spoilt(spoil, way="echo", only="blue"):
-    """A server whose log-probabilities are not what they should be, where the text has this word in it."""
+def corrupted(corrupt, api="echo", only="blue"):
+    """Return an answer function whose log-probabilities are wrong if the prompt contains this word."""
 
     def answer(call):
-        reply = weigher(ways=(way,))(call)
+        reply = with_logprobs(apis=(api,))(call)
         choice = reply["choices"][0]
-        if only not in call.asked:
+        if only not in call.prompt:
             return reply
-        if way == "echo":
+        if api == "echo":
             given = choice["logprobs"]
-            given["tokens"], given["token_logprobs"] = spoil(given["tokens"], given["token_logprobs"])
+            given["tokens"], given["token_logprobs"] = corrupt(given["tokens"], given["token_logprobs"])
         elif "prompt_logprobs" in choice:
             own = [next(iter(each.values())) if each else {} for each in choice["prompt_logprobs"]]
-            tokens, values = spoil([each.get("decoded_token", "") for each in own], [e.get("logprob") for e in own])
+            tokens, values = corrupt([each.get("decoded_token", "") for each in own], [e.get("logprob") for e in own])
             pairs = zip(tokens, values, strict=True)
             choice["prompt_logprobs"] = [
                 None if p is None else {"1": {"logprob": p, "decoded_token": t}} for t, p in pairs
@@ -123,34 +118,37 @@ UNEVEN = {"fewer numbers", "more numbers", "no tokens"}
 
 
 @pytest.mark.parametrize(
-    ("way", "how"), [("echo", each) for each in BAD] + [("prompt_logprobs", each) for each in BAD if each not in UNEVEN]
+    ("api", "how"), [("echo", each) for each in BAD] + [("prompt_logprobs", each) for each in BAD if each not in UNEVEN]
 )
-def test_what_cannot_be_log_probabilities_is_one_sample_s_failure(way, how):
+def test_impossible_log_probabilities_are_the_failure_of_one_sample(api, how):
     asked = [
         Loglik(Prompt("The sky of the evening in the far and wide north is"), (f" {each}",)) for each in ("red", "blue")
     ]
-    with FakeServer(spoilt(BAD[how], way)) as server:
-        red, blue = ask_all(opened(server), asked)
+    with FakeServer(corrupted(BAD[how], api)) as server:
+        red, blue = ask_all(connect(server), asked)
     assert isinstance(red, Scored)
     assert (type(blue), blue.kind) == (Failed, "bad_logprobs")
-    assert sum("blue" in call.asked for call in server.calls) == 1
-    with FakeServer(spoilt(BAD[how], way, only="")) as server, pytest.raises(BackendError, match="gives no log-prob"):
-        ask_all(opened(server), asked)
+    assert sum("blue" in call.prompt for call in server.calls) == 1
+    with (
+        FakeServer(corrupted(BAD[how], api, only="")) as server,
+        pytest.raises(BackendError, match="gives no log-prob"),
+    ):
+        ask_all(connect(server), asked)
 
 
-def test_rounding_above_0_is_0():
-    with FakeServer(spoilt(lambda t, p: (t, [None, *[1e-6] * (len(t) - 1)]))) as server:
-        (found,) = ask_all(opened(server), [Loglik(Prompt("The sky is"), (" blue",))])
+def test_a_rounding_error_above_0_counts_as_0():
+    with FakeServer(corrupted(lambda t, p: (t, [None, *[1e-6] * (len(t) - 1)]))) as server:
+        (found,) = ask_all(connect(server), [Loglik(Prompt("The sky is"), (" blue",))])
     assert found.likelihoods == (Likelihood(0.0, 1),)
 
 
 @pytest.mark.parametrize("spelt", ["�", "<0xE4>", "bytes:\\xe4"])
-def test_half_of_a_text_whose_characters_are_spread_over_tokens_is_not_all_of_it(spelt):
+def test_half_of_a_text_with_characters_spread_over_tokens_is_not_the_whole_text(spelt):
     def spread(tokens):
         def answer(call):
-            if "天" not in call.asked:
-                return weigher()(call)
-            own = tokens if "蓝" in call.asked else whole[:4]
+            if "天" not in call.prompt:
+                return with_logprobs()(call)
+            own = tokens if "蓝" in call.prompt else whole[:4]
             return completion("", logprobs={"tokens": own, "token_logprobs": [None, *[-1.0] * (len(own) - 1)]})
 
         return answer
@@ -158,37 +156,41 @@ def test_half_of_a_text_whose_characters_are_spread_over_tokens_is_not_all_of_it
     asked = Loglik(Prompt("天空 is"), (" 蓝天",))
     whole = [spelt, spelt, "空", " is", " ", spelt, spelt, "天"]
     with FakeServer(spread(whole)) as server:
-        assert ask_all(opened(server), [asked])[0].likelihoods == (Likelihood(-4.0, 4),)
+        assert ask_all(connect(server), [asked])[0].likelihoods == (Likelihood(-4.0, 4),)
     for part in (whole[:4], whole[:6], whole[3:]):
         with FakeServer(spread(part)) as server:
-            assert ask_all(opened(server), [asked])[0].kind == "bad_logprobs"
+            assert ask_all(connect(server), [asked])[0].kind == "bad_logprobs"
 
 
 @pytest.mark.parametrize(
-    "answer", [weigher(ways=()), lambda call: error(404, "no such path"), lambda call: error(500, "what is echo?")]
+    "answer",
+    [with_logprobs(apis=()), lambda call: error(404, "no such path"), lambda call: error(500, "what is echo?")],
 )
-def test_a_server_without_them_says_what_to_do(answer):
+def test_the_error_for_a_server_without_log_probabilities(answer):
     with (
         FakeServer(answer) as server,
         pytest.raises(BackendError, match=r"gives no log-probabilities of a prompt\. Use --rank"),
     ):
-        ask_all(opened(server), [ASKED] * 1)
-    with FakeServer(weigher()) as server, pytest.raises(BackendError, match="log-probabilities of a conversation"):
-        ask_all(opened(server), [Loglik(TALK, ("A",))])
+        ask_all(connect(server), [REQUEST])
+    with (
+        FakeServer(with_logprobs()) as server,
+        pytest.raises(BackendError, match="log-probabilities of a conversation"),
+    ):
+        ask_all(connect(server), [Loglik(CHAT, ("A",))])
 
 
-def test_a_chat_template_makes_a_conversation_a_prompt():
-    with FakeServer(weigher()) as server:
-        backend = opened(server, chat_template="{{ messages[0].content }} Answer:")
-        (found,) = ask_all(backend, [Loglik(TALK, (" A",))])
+def test_a_chat_template_turns_a_conversation_into_a_text():
+    with FakeServer(with_logprobs()) as server:
+        backend = connect(server, chat_template="{{ messages[0].content }} Answer:")
+        (found,) = ask_all(backend, [Loglik(CHAT, (" A",))])
     assert found.likelihoods == (Likelihood(pytest.approx(expected("Which? Answer:", " A")[0]), 1),)
 
 
-def test_letters_from_the_list_of_likely_tokens_and_a_bound_for_the_rest():
-    asked = Loglik(TALK, (" A", " B", "A", "B"), listed=True)
-    with FakeServer(weigher()) as server:
-        (found,) = ask_all(opened(server), [asked])
-        (text,) = ask_all(opened(server), [Loglik(Prompt("x"), (" A", "B"), listed=True)])
+def test_letters_that_are_not_listed_get_a_bound():
+    asked = Loglik(CHAT, (" A", " B", "A", "B"), listed=True)
+    with FakeServer(with_logprobs()) as server:
+        (found,) = ask_all(connect(server), [asked])
+        (text,) = ask_all(connect(server), [Loglik(Prompt("x"), (" A", "B"), listed=True)])
     assert [each.logprob for each in found.likelihoods] == [-0.5, -3.5, -3.5, -1.5]
     assert [each.logprob for each in text.likelihoods] == [-0.5, -1.5]
     assert server.calls[1].body["top_logprobs"] == 20
@@ -202,32 +204,32 @@ def listing(*pairs):
     return reply
 
 
-def test_tokens_that_read_the_same_are_as_likely_as_both():
+def test_the_probabilities_of_tokens_with_the_same_text_are_added():
     pairs = [("A", -1.0), ("B", -3.0), ("A", -1.0), ("�", -9999.0), ("�", -9999.0), ("C", float("-inf"))]
     with FakeServer(lambda _: listing(*pairs)) as server:
-        (found,) = ask_all(opened(server), [Loglik(TALK, ("A", "B", "�"), listed=True)])
+        (found,) = ask_all(connect(server), [Loglik(CHAT, ("A", "B", "�"), listed=True)])
     assert [each.logprob for each in found.likelihoods] == pytest.approx([-1 + math.log(2), -3, -9999 + math.log(2)])
 
 
 @pytest.mark.parametrize("bad", [1000.0, 0.5, True, "-1", float("nan"), float("inf"), None])
-def test_a_list_of_what_cannot_be_log_probabilities(bad):
-    asked = Loglik(TALK, ("A", "B"), listed=True)
-    with FakeServer(lambda call: listing(("A", -1.0), ("B", bad if call.asked == "Which?" else -2.0))) as server:
-        (found,) = ask_all(opened(server), [asked])
+def test_a_list_with_impossible_log_probabilities(bad):
+    asked = Loglik(CHAT, ("A", "B"), listed=True)
+    with FakeServer(lambda call: listing(("A", -1.0), ("B", bad if call.prompt == "Which?" else -2.0))) as server:
+        (found,) = ask_all(connect(server), [asked])
     assert (type(found), found.kind) == (Failed, "bad_logprobs")
     with FakeServer(lambda _: listing(("A", bad))) as server:
-        assert opened(server).best_ranking(chat=True) == "generation"
+        assert connect(server).abilities.best_ranking(True) == "generation"
 
 
 def test_a_server_with_a_short_list():
     def five(call):
         short = call.body.get("top_logprobs") == 5
-        return weigher()(call) if short else error(400, "top_logprobs must be at most 5")
+        return with_logprobs()(call) if short else error(400, "top_logprobs must be at most 5")
 
     with FakeServer(five) as server:
-        backend = opened(server)
-        assert backend.best_ranking(chat=True) == "first_token"
-        ask_all(backend, [Loglik(TALK, ("A",), listed=True)])
+        backend = connect(server)
+        assert backend.abilities.best_ranking(True) == "first_token"
+        ask_all(backend, [Loglik(CHAT, ("A",), listed=True)])
     assert [call.body["top_logprobs"] for call in server.calls] == [20, 5, 5]
 
 
@@ -237,7 +239,7 @@ ROWS = [{"q": f"{i}?", "options": ["red", "blue"], "target_idx": 1} for i in ran
 
 
 @pytest.mark.parametrize(
-    ("ways", "model_type", "came_to"),
+    ("apis", "model_type", "ranking_type"),
     [
         (("echo", "top"), "base", "ppl_no_option"),
         (("prompt_logprobs",), "base", "ppl_no_option"),
@@ -247,40 +249,40 @@ ROWS = [{"q": f"{i}?", "options": ["red", "blue"], "target_idx": 1} for i in ran
         ((), "chat", "generation"),
     ],
 )
-def test_auto_takes_the_best_that_is_offered_and_says_so(ways, model_type, came_to, tmp_path):
-    with FakeServer(weigher(ways=ways, tops={"B": -0.5, "A": -2.0})) as server:
+def test_auto_chooses_the_best_ranking_type_that_the_server_offers(apis, model_type, ranking_type, tmp_path):
+    with FakeServer(with_logprobs(apis=apis, tops={"B": -0.5, "A": -2.0})) as server:
         options = dict(base_url=server.url, ranking_type="auto", model_type=model_type)
         result = kshot.evaluate("openai:m", choice(ROWS), out=tmp_path / "run", **options)
     (row,) = result.results
-    assert row["ranking_type"] == came_to
+    assert row["ranking_type"] == ranking_type
     assert row["failed"] == 0
-    assert any(f"auto decides by {came_to}" in note for note in result.notes)
-    if came_to != "ppl_no_option":
+    assert any(f"auto decides by {ranking_type}" in note for note in result.notes)
+    if ranking_type != "ppl_no_option":
         assert row["value"] == 100.0
 
 
-def test_a_question_none_of_whose_letters_is_listed_is_unanswered():
-    with FakeServer(weigher(ways=("top",), tops={"Hm": -0.1})) as server:
+def test_a_question_without_any_listed_letter_is_unanswered():
+    with FakeServer(with_logprobs(apis=("top",), tops={"Hm": -0.1})) as server:
         result = kshot.evaluate("openai:m", choice(ROWS), ranking_type="auto", model_type="chat", base_url=server.url)
     assert result.results[0]["unanswered"] == 4
 
 
-def test_only_auto_falls_back():
-    with FakeServer(weigher(ways=("top",))) as server, pytest.raises(BackendError, match="--ranking-type auto"):
+def test_other_ranking_types_do_not_fall_back():
+    with FakeServer(with_logprobs(apis=("top",))) as server, pytest.raises(BackendError, match="--ranking-type auto"):
         kshot.evaluate("openai:m", choice(ROWS), ranking_type="prob", base_url=server.url)
 
 
-def test_auto_with_models_in_this_process_and_without_any():
+def test_auto_with_models_in_this_process_and_in_a_preview():
     assert (
         kshot.evaluate(prefers("blue"), choice(ROWS), ranking_type="auto").results[0]["ranking_type"] == "ppl_no_option"
     )
-    writer = says("B")
-    writer.answers = (kshot.Generate,)
-    assert kshot.evaluate(writer, choice(ROWS), ranking_type="auto").results[0]["ranking_type"] == "generation"
+    without_loglik = says("B")
+    without_loglik.answers = (kshot.Generate,)
+    assert kshot.evaluate(without_loglik, choice(ROWS), ranking_type="auto").results[0]["ranking_type"] == "generation"
     assert kshot.preview(choice(ROWS), ranking_type="auto")[0].requests == kshot.preview(choice(ROWS))[0].requests
 
 
-def test_the_table_says_which_was_used_and_scoring_again_keeps_to_it(tmp_path, monkeypatch, capsys):
+def test_the_table_names_the_ranking_type_and_scoring_again_uses_the_same(tmp_path, monkeypatch, capsys):
     from tests.commands import CAPITALS
 
     monkeypatch.chdir(tmp_path)
@@ -298,23 +300,3 @@ def test_the_table_says_which_was_used_and_scoring_again_keeps_to_it(tmp_path, m
     assert again.code == 0, again.err
     assert "generation" in again.out
     assert "20.00" in again.out
-
-
-def test_parts_of_a_character_before_it_are_the_continuation_s():
-    assert loglik._start(("<s>", "a", "", "é"), "é") == 2
-    assert loglik._start(("<s>", "a", "é"), "é") == 2
-    assert loglik._start(("", "é"), "é") == 1
-
-
-@pytest.mark.parametrize(
-    ("texts", "text", "fine"),
-    [
-        # What vLLM 0.32 shows of a byte-level vocabulary: nothing of a token that ends within a character.
-        (("<s>", "", "�ve", "", " café", " in", "", "�ric", "h", ",", "", "", "", "�本", " Pa", "ris"), "naïve café in Zürich, 日本 Paris", True),
-        (("", "he", "l", "", "", "", "��語"), "hel 日本語", True),
-        (("<s>", "", "�ve", " café"), "naïve tea", False),
-        (("<s>", "", "�ve", " café"), "x" * 100 + "ïve café", False),
-    ],
-)  # fmt: skip
-def test_tokens_that_are_not_shown_may_be_anything_of_a_token_s_length(texts, text, fine):
-    assert loglik._covers(texts, text, 0) is fine

@@ -1,4 +1,4 @@
-"""``openai:`` against a server that answers as it is told."""
+"""``openai:`` against a fake server."""
 
 import json
 import logging
@@ -6,10 +6,11 @@ import logging
 import pytest
 
 import kshot
-from kshot.backends import open_backend
-from kshot.backends.server import connection as wire
+from kshot.backends import open_model
+from kshot.backends.server.connection import load_aiohttp
 from kshot.core.errors import BackendError, MissingExtra
 from kshot.core.records import Failed, Generate, Generated, Message, Prompt, Usage, response_from_json, response_to_json
+from tests.backends.server.clients import connect
 from tests.fake_server import FakeServer, Reply, chat, completion, echo, error
 from tests.tiny_models import ask_all
 
@@ -20,29 +21,25 @@ def no_keys(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
-def talk(*turns, **more):
+def chat_request(*turns, **options):
     roles = ("user", "assistant") * len(turns)
-    return Generate(Prompt(messages=tuple(Message(r, t) for r, t in zip(roles, turns, strict=False))), **more)
+    return Generate(Prompt(messages=tuple(Message(r, t) for r, t in zip(roles, turns, strict=False))), **options)
 
 
-def opened(server, model="m", **options):
-    return open_backend(f"openai:{model}", {"base_url": server.url, **options})
-
-
-def one(answer, request=None, **options):
-    """The response to one request, and the server that gave it."""
+def answer_with(answer, request=None, **options):
+    """Return the response to one request, the server, and the client."""
     with FakeServer(answer) as server:
-        backend = opened(server, **options)
-        (found,) = ask_all(backend, [request or talk("hi")])
-        return found, server, backend
+        backend = connect(server, **options)
+        (response,) = ask_all(backend, [request or chat_request("hi")])
+        return response, server, backend
 
 
-# ---- what is sent ----
+# ---- requests ----
 
 
 def test_a_conversation_goes_to_chat_and_a_text_to_completions():
-    said = talk("hi", "yes?", "bye", max_tokens=7, stop=("\n",), top_p=0.5)
-    found, server, _ = one(echo, said)
+    request = chat_request("hi", "yes?", "bye", max_tokens=7, stop=("\n",), top_p=0.5)
+    found, server, _ = answer_with(echo, request)
     assert found == Generated("<bye>", "stop", Usage(10, 2))
     (call,) = server.calls
     assert call.path == "/v1/chat/completions"
@@ -59,7 +56,7 @@ def test_a_conversation_goes_to_chat_and_a_text_to_completions():
         "top_p": 0.5,
     }
     assert "authorization" not in call.headers
-    found, server, _ = one(echo, Generate(Prompt("once upon")))
+    found, server, _ = answer_with(echo, Generate(Prompt("once upon")))
     assert found.text == "<once upon>"
     assert server.calls[0].path == "/v1/completions"
     assert server.calls[0].body["prompt"] == "once upon"
@@ -69,81 +66,87 @@ def test_the_key_goes_into_the_header_and_nowhere_else(monkeypatch, tmp_path, ca
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-key-1234")
     caplog.set_level(logging.DEBUG)
     task = kshot.Task(
-        "t", [kshot.Sample("1", {}, kshot.Option(0))], lambda s, _: talk("hi").prompt, first, (kshot.Accuracy(),)
+        "t",
+        [kshot.Sample("1", {}, kshot.Option(0))],
+        lambda s, _: chat_request("hi").prompt,
+        method,
+        (kshot.Accuracy(),),
     )
     with FakeServer(echo) as server:
         kshot.evaluate("openai:m", task, base_url=server.url, out=tmp_path / "run")
-        backend = opened(server)
+        backend = connect(server)
     assert server.calls[0].headers["authorization"] == "Bearer sk-secret-key-1234"
-    kept = "".join(path.read_text() for path in (tmp_path / "run").iterdir())
+    written = "".join(path.read_text() for path in (tmp_path / "run").iterdir())
     shown = repr(backend) + repr(backend._address) + backend.name + backend.fingerprint + caplog.text
-    assert "sk-secret" not in kept + shown
+    assert "sk-secret" not in written + shown
 
 
-def first(sample, prompt):
+def method(sample, prompt):
     (reply,) = yield from kshot.ask(kshot.Generate(prompt))
     return 0 if reply.text else 1
 
 
-def test_without_a_key_openai_itself_is_not_asked():
+def test_the_real_api_needs_a_key():
     with pytest.raises(BackendError, match="OPENAI_API_KEY is not set"):
-        open_backend("openai:gpt", {})
+        open_model("openai:gpt", {})
 
 
 def test_a_sampled_reply_has_a_seed_for_every_replica():
-    requests = [talk("hi", temperature=1.0, seed=5, replica=n) for n in range(3)]
+    requests = [chat_request("hi", temperature=1.0, seed=5, replica=n) for n in range(3)]
     with FakeServer(echo) as server:
-        ask_all(opened(server), requests)
+        ask_all(connect(server), requests)
     assert sorted(call.body["seed"] for call in server.calls) == [5, 6, 7]
 
 
 def test_lone_surrogates_are_replaced():
-    _, server, _ = one(echo, talk("a\ud800b"))
-    assert server.calls[0].asked == "a\ufffdb"
+    _, server, _ = answer_with(echo, chat_request("a\ud800b"))
+    assert server.calls[0].prompt == "a\ufffdb"
 
 
-def test_more_stop_strings_than_servers_take_are_cut_here():
+def test_kshot_cuts_at_the_stop_strings_that_servers_do_not_accept():
     stop = ("a", "b", "c", "d", "END")
-    found, server, _ = one(lambda _: chat("1 2 END 3", "length"), talk("hi", stop=stop))
+    found, server, _ = answer_with(lambda _: chat("1 2 END 3", "length"), chat_request("hi", stop=stop))
     assert server.calls[0].body["stop"] == ["a", "b", "c", "d"]
     assert (found.text, found.stop_reason) == ("1 2 ", "stop")
 
 
-def test_a_chat_template_is_written_out_here_and_is_part_of_the_identity():
+def test_kshot_renders_a_chat_template_which_is_part_of_the_fingerprint():
     template = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
-    found, server, backend = one(lambda _: completion("<think>hm</think>yes"), talk("hi"), chat_template=template)
+    found, server, backend = answer_with(
+        lambda _: completion("<think>hm</think>yes"), chat_request("hi"), chat_template=template
+    )
     assert server.calls[0].body["prompt"] == "[user]hi[assistant]"
     assert (found.text, found.reasoning) == ("yes", "hm")
-    assert backend.fingerprint != opened(server).fingerprint
+    assert backend.fingerprint != connect(server).fingerprint
 
 
-def test_the_fingerprint_is_of_server_and_model_and_not_of_the_pace():
-    class At:
+def test_the_fingerprint_covers_server_and_model_but_not_the_limits():
+    class One:
         url = "http://one:1"
 
-    class Elsewhere:
+    class Two:
         url = "http://two:1/v1"
 
-    prints = {opened(At).fingerprint, opened(At, "n").fingerprint, opened(Elsewhere).fingerprint}
-    assert len(prints) == 3
-    assert opened(At, max_concurrency=3, rpm=5, timeout=1.0).fingerprint in prints
-    own = open_backend("openai:m@http://one:1/v1/", {"base_url": "http://two:1"})
+    fingerprints = {connect(One).fingerprint, connect(One, "n").fingerprint, connect(Two).fingerprint}
+    assert len(fingerprints) == 3
+    assert connect(One, max_concurrency=3, rpm=5, timeout=1.0).fingerprint in fingerprints
+    own = open_model("openai:m@http://one:1/v1/", {"base_url": "http://two:1"})
     assert own._address.url == "http://one:1/v1"
 
 
 def test_a_missing_package_names_its_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "aiohttp", None)
     with pytest.raises(MissingExtra, match=r"kshot\[api\]"):
-        wire.library()
+        load_aiohttp()
     with pytest.raises(MissingExtra, match="aiohttp"):
-        open_backend("openai:m", {"base_url": "http://x"})
+        open_model("openai:m", {"base_url": "http://x"})
 
 
 KEY = "plainsecret/key1234567890"
 
 
 def escaped(text):
-    """JSON whose every character is spelt by its number."""
+    """Return JSON in which every character is an escape sequence."""
     return '{"choices":[{"message":{"content":"' + "".join(f"\\u{ord(c):04x}" for c in text) + '"}}]}'
 
 
@@ -166,7 +169,7 @@ def escaped(text):
         Reply(escaped(f"Your key is {KEY}")),
     ],
 )
-def test_a_key_that_the_server_quotes_is_kept_nowhere(reply, monkeypatch, tmp_path, capsys):
+def test_a_key_that_the_server_quotes_is_written_nowhere(reply, monkeypatch, tmp_path, capsys):
     from tests.commands import CAPITALS
     from tests.commands import kshot as command
 
@@ -179,18 +182,18 @@ def test_a_key_that_the_server_quotes_is_kept_nowhere(reply, monkeypatch, tmp_pa
             "--model-type", "chat", "--ranking-type", "generation", "--patience", "0.2", "--out", "run",
         )  # fmt: skip
     assert server.calls[0].headers["authorization"] == f"Bearer {KEY}"
-    kept = "".join(path.read_text() for path in (tmp_path / "run").rglob("*") if path.is_file())
-    assert "plainsecret" not in kept + done.out + done.err
-    assert "key1234567890" not in kept + done.out + done.err
+    written = "".join(path.read_text() for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert "plainsecret" not in written + done.out + done.err
+    assert "key1234567890" not in written + done.out + done.err
 
 
 @pytest.mark.parametrize("key", ["x", "EMPTY", "password"])
 def test_a_key_that_is_a_word_changes_no_answer(key, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    assert one(lambda _: chat(f"the {key} \n of x"))[0].text == f"the {key} \n of x"
+    assert answer_with(lambda _: chat(f"the {key} \n of x"))[0].text == f"the {key} \n of x"
 
 
-# ---- what comes back ----
+# ---- replies ----
 
 
 @pytest.mark.parametrize(
@@ -206,18 +209,18 @@ def test_a_key_that_is_a_word_changes_no_answer(key, monkeypatch):
         (chat(None, refusal="I will not."), "I will not.", ""),
     ],
 )
-def test_reasoning_is_kept_apart(reply, text, reasoning):
-    found, _, _ = one(lambda _: reply)
+def test_reasoning_is_separated_from_the_answer(reply, text, reasoning):
+    found, _, _ = answer_with(lambda _: reply)
     assert (found.text, found.reasoning) == (text, reasoning)
     assert response_from_json(response_to_json(found)) == found
     assert ("reasoning" in response_to_json(found)) == bool(reasoning)
 
 
-def test_why_it_ended():
-    assert one(lambda _: chat("x", "length"))[0].stop_reason == "length"
-    assert one(lambda _: chat("x", "tool_calls"))[0].stop_reason == "stop"
-    assert one(lambda _: chat("x", "content_filter"))[0].text == "x"
-    assert one(lambda _: chat("", "content_filter"))[0].kind == "content_filter"
+def test_stop_reasons():
+    assert answer_with(lambda _: chat("x", "length"))[0].stop_reason == "length"
+    assert answer_with(lambda _: chat("x", "tool_calls"))[0].stop_reason == "stop"
+    assert answer_with(lambda _: chat("x", "content_filter"))[0].text == "x"
+    assert answer_with(lambda _: chat("", "content_filter"))[0].kind == "content_filter"
 
 
 @pytest.mark.parametrize(
@@ -232,15 +235,15 @@ def test_why_it_ended():
     ],
 )
 def test_no_text_is_a_failure_and_not_an_empty_answer(reply):
-    found, server, _ = one(lambda _: reply)
+    found, server, _ = answer_with(lambda _: reply)
     assert (type(found), found.kind) == (Failed, "no_text")
     assert len(server.calls) == 1
 
 
 def test_an_empty_text_is_an_answer_and_a_null_completion_is_none():
-    assert one(lambda _: chat(""))[0] == Generated("", "stop", Usage(10, 2))
-    assert one(lambda _: completion(""), Generate(Prompt("x")))[0].text == ""
-    assert one(lambda _: completion(None), Generate(Prompt("x")))[0].kind == "no_text"
+    assert answer_with(lambda _: chat(""))[0] == Generated("", "stop", Usage(10, 2))
+    assert answer_with(lambda _: completion(""), Generate(Prompt("x")))[0].text == ""
+    assert answer_with(lambda _: completion(None), Generate(Prompt("x")))[0].kind == "no_text"
 
 
 @pytest.mark.parametrize(
@@ -257,8 +260,8 @@ def test_an_empty_text_is_an_answer_and_a_null_completion_is_none():
         [1],
     ],
 )
-def test_token_counts_that_cannot_be_true_are_none_and_the_text_is_kept(usage):
-    found, server, _ = one(lambda _: chat("x") | {"usage": usage})
+def test_impossible_token_counts_are_ignored_and_the_text_is_kept(usage):
+    found, server, _ = answer_with(lambda _: chat("x") | {"usage": usage})
     assert found == Generated("x")
     assert len(server.calls) == 1
 
@@ -266,10 +269,10 @@ def test_token_counts_that_cannot_be_true_are_none_and_the_text_is_kept(usage):
 def test_a_reply_without_token_counts():
     reply = chat("x")
     del reply["usage"]
-    assert one(lambda _: reply)[0] == Generated("x")
+    assert answer_with(lambda _: reply)[0] == Generated("x")
 
 
-# ---- refusals ----
+# ---- errors ----
 
 
 @pytest.mark.parametrize(
@@ -280,27 +283,27 @@ def test_a_reply_without_token_counts():
         (404, "The model `m` does not exist", "--model-type chat"),
     ],
 )
-def test_what_would_hit_every_sample_stops_the_run(status, message, hint):
+def test_errors_that_every_sample_would_get_stop_the_run(status, message, hint):
     with FakeServer(lambda _: error(status, message)) as server, pytest.raises(BackendError, match=hint) as caught:
-        ask_all(opened(server), [talk(str(i)) for i in range(200)])
+        ask_all(connect(server), [chat_request(str(i)) for i in range(200)])
     assert f"says {status}" in str(caught.value)
     assert "abcd" not in str(caught.value)
     assert len(server.calls) <= 64
 
 
-def test_a_server_that_is_not_there_stops_the_run_at_once():
+def test_a_server_that_cannot_be_reached_stops_the_run_at_once():
     with FakeServer(echo) as server:
         pass
     with pytest.raises(BackendError, match="cannot be reached"):
-        ask_all(opened(server), [talk(str(i)) for i in range(50)])
+        ask_all(connect(server), [chat_request(str(i)) for i in range(50)])
 
 
 def test_one_bad_request_is_one_failure():
     def answer(call):
-        return error(400, "too long: " + "x" * 900) if call.asked == "3" else echo(call)
+        return error(400, "too long: " + "x" * 900) if call.prompt == "3" else echo(call)
 
     with FakeServer(answer) as server:
-        found = ask_all(opened(server), [talk(str(i)) for i in range(6)])
+        found = ask_all(connect(server), [chat_request(str(i)) for i in range(6)])
     assert [type(each) for each in found] == [Generated] * 3 + [Failed] + [Generated] * 2
     assert found[3].kind == "http_400"
     assert len(found[3].message) < 400
@@ -308,7 +311,7 @@ def test_one_bad_request_is_one_failure():
     assert len(server.calls) == 6
 
 
-def test_parameters_that_a_model_does_not_take_are_learned_once():
+def test_refused_parameters_are_learned_once():
     def picky(call):
         for name in ("max_tokens", "temperature"):
             if name in call.body:
@@ -316,20 +319,20 @@ def test_parameters_that_a_model_does_not_take_are_learned_once():
         return echo(call)
 
     with FakeServer(picky) as server:
-        backend = opened(server, max_concurrency=1)
-        found = ask_all(backend, [talk(str(i), max_tokens=9) for i in range(5)])
+        backend = connect(server, max_concurrency=1)
+        found = ask_all(backend, [chat_request(str(i), max_tokens=9) for i in range(5)])
     assert all(isinstance(each, Generated) for each in found)
-    assert len(server.calls) <= 9  # the next one is under way by the time it is known
+    assert len(server.calls) <= 9  # the next request is sent before the refusal of the first is known
     assert server.calls[-1].body["max_completion_tokens"] == 9
     assert "temperature" not in server.calls[-1].body
     assert backend.notes == [
-        f"{backend.name}: the server does not take temperature: it is left out, and the server's own default holds",
-        f"{backend.name}: the server does not take max_tokens: it is sent as max_completion_tokens",
+        f"{backend.name}: the server does not accept temperature: it is left out, and the server's default holds",
+        f"{backend.name}: the server does not accept max_tokens: it is sent as max_completion_tokens",
     ]
 
 
 @pytest.mark.parametrize(
-    ("name", "fault"),
+    ("name", "body"),
     [
         ("seed", {"error": {"message": "Unrecognized request argument supplied: seed"}}),
         ("seed", {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not"}]}),
@@ -341,67 +344,70 @@ def test_parameters_that_a_model_does_not_take_are_learned_once():
         ("max_tokens", {"error": {"message": "Use 'max_completion_tokens' instead", "param": "max_tokens"}}),
     ],
 )
-def test_the_ways_in_which_servers_refuse_a_parameter(name, fault):
+def test_the_forms_in_which_servers_refuse_a_parameter(name, body):
     def picky(call):
-        return Reply(fault, 400) if name in call.body else echo(call)
+        return Reply(body, 400) if name in call.body else echo(call)
 
-    found, server, backend = one(picky, talk("x", temperature=0.5, seed=3, max_tokens=9))
+    found, server, backend = answer_with(picky, chat_request("x", temperature=0.5, seed=3, max_tokens=9))
     assert isinstance(found, Generated)
     assert len(server.calls) == 2
     assert len(backend.notes) == 1
 
 
 @pytest.mark.parametrize(
-    ("message", "more", "asked"),
+    ("message", "details", "calls"),
     [
         ("max_tokens is too large for this prompt; send a shorter prompt instead", {}, 1),
         ("unexpected content in the prompt; please stop sending it", {}, 1),
         ("unknown characters. The temperature of the text", {}, 1),
         ("'max_tokens' is too large", {"param": "max_tokens", "code": "invalid_value"}, 1),
         ("Unsupported content; stop", {"param": "messages", "code": "unsupported_content"}, 1),
-        ("unexpected word 'stop' in the prompt", {}, 2),  # it may be meant so: it is tried, and undone
+        (
+            "unexpected word 'stop' in the prompt",
+            {},
+            2,
+        ),  # the server may mean the parameter: kshot tries without it, once
         ("max_tokens is too large; send less instead", {"param": "max_tokens"}, 2),
     ],
 )
-def test_one_sample_s_refusal_changes_nothing_for_the_others(message, more, asked):
+def test_the_refusal_of_one_sample_changes_nothing_for_the_others(message, details, calls):
     def answer(call):
-        return error(400, message, **more) if call.asked == "1" else echo(call)
+        return error(400, message, **details) if call.prompt == "1" else echo(call)
 
     with FakeServer(answer) as server:
-        backend = opened(server, max_concurrency=1)
-        found = ask_all(backend, [talk(str(i), stop=("\n",)) for i in range(4)])
+        backend = connect(server, max_concurrency=1)
+        found = ask_all(backend, [chat_request(str(i), stop=("\n",)) for i in range(4)])
     assert [type(each) for each in found] == [Generated, Failed, Generated, Generated]
-    assert len(server.calls) == 3 + asked
-    assert all({"max_tokens", "temperature", "stop"} <= set(c.body) for c in server.calls if c.asked != "1")
+    assert len(server.calls) == 3 + calls
+    assert all({"max_tokens", "temperature", "stop"} <= set(c.body) for c in server.calls if c.prompt != "1")
     assert backend.notes == []
 
 
-def test_a_value_that_is_too_large_is_not_a_parameter_that_is_unknown():
-    found, server, _ = one(lambda _: error(400, "max_tokens is too large: 900"), talk("x", max_tokens=900))
+def test_a_value_that_is_too_large_is_not_an_unknown_parameter():
+    found, server, _ = answer_with(
+        lambda _: error(400, "max_tokens is too large: 900"), chat_request("x", max_tokens=900)
+    )
     assert isinstance(found, Failed)
     assert len(server.calls) == 1
 
 
-def test_what_is_odd_but_whole_is_tried_again():
+def test_a_complete_but_malformed_reply_is_tried_again():
     replies = iter([{"choices": []}, {"error": {"message": "busy", "code": 503}}, {}, chat("x")])
-    assert one(lambda _: next(replies))[0].text == "x"
+    assert answer_with(lambda _: next(replies))[0].text == "x"
 
 
 def test_a_request_that_always_fails_is_given_up_while_others_go_on(monkeypatch):
     monkeypatch.setattr("kshot.backends.server.rate_limiter._jitter", lambda: 0.01)
 
     def answer(call):
-        return Reply("{", 500) if call.asked == "3" else echo(call)
-
-    def more():  # others are answered all the time
-        yield from (talk(str(i)) for i in range(4000))
+        return Reply("{", 500) if call.prompt == "3" else echo(call)
 
     with FakeServer(answer, latency=0.002) as server:
-        found = ask_all(opened(server, max_concurrency=8), list(more()))
+        found = ask_all(connect(server, max_concurrency=8), [chat_request(str(i)) for i in range(4000)])
     assert found[3].kind == "unanswered"
     assert found[3].retryable
     assert sum(isinstance(each, Failed) for each in found) == 1
-    assert sum(call.asked == "3" for call in server.calls) == 8
+    assert sum(call.prompt == "3" for call in server.calls) == 8
 
 
 # ---- rows, tokens and cost ----
@@ -418,7 +424,7 @@ def test_tokens_cost_and_reasoning_are_in_the_files(tmp_path, capsys):
         options = dict(base_url=server.url, model_type="chat", price_in=2.0, price_out=10.0)
         result = kshot.evaluate("openai:m", generation(rows), out=tmp_path / "run", **options)
         again = kshot.evaluate("openai:m", generation(rows), out=tmp_path / "run", **options)
-    assert len(server.calls) == 2  # equal requests are asked, and paid, once
+    assert len(server.calls) == 2  # equal requests are sent, and paid for, once
     (row,) = json.loads((tmp_path / "run" / "summary.json").read_text())["usage"]
     assert row == {
         "model": "openai:m",
@@ -432,7 +438,7 @@ def test_tokens_cost_and_reasoning_are_in_the_files(tmp_path, capsys):
     assert result.samples[0]["response"] == "Paris"
 
 
-def test_the_answers_of_another_model_are_never_taken(tmp_path):
+def test_the_answers_of_another_model_are_never_reused(tmp_path):
     from tests.datasets.fakes import generation
 
     def by_model(call):
@@ -440,9 +446,9 @@ def test_the_answers_of_another_model_are_never_taken(tmp_path):
 
     rows = [{"q": "a", "target": "one"}]
     with FakeServer(by_model) as server, FakeServer(lambda _: chat("other")) as other:
-        chosen = dict(model_type="chat", base_url=server.url)
-        kshot.evaluate("openai:one", generation(rows), out=tmp_path / "1", **chosen)
-        two = kshot.evaluate("openai:two", generation(rows), out=tmp_path / "2", reuse=tmp_path / "1", **chosen)
-        chosen["base_url"] = other.url
-        three = kshot.evaluate("openai:one", generation(rows), out=tmp_path / "3", reuse=tmp_path / "1", **chosen)
+        options = dict(model_type="chat", base_url=server.url)
+        kshot.evaluate("openai:one", generation(rows), out=tmp_path / "1", **options)
+        two = kshot.evaluate("openai:two", generation(rows), out=tmp_path / "2", reuse=tmp_path / "1", **options)
+        options["base_url"] = other.url
+        three = kshot.evaluate("openai:one", generation(rows), out=tmp_path / "3", reuse=tmp_path / "1", **options)
     assert [r.samples[0]["response"] for r in (two, three)] == ["two", "other"]

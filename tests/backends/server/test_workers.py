@@ -1,61 +1,63 @@
-"""Those at work on a server's requests: never more than may be, none idle while there is something to do."""
+"""The workers of one queue: never more than allowed, and none idle while requests are pending."""
 
 import asyncio
 
 import pytest
-from tests.backends.servers.test_faults import asking
 
-from kshot.backends.server import rate_limiter as gate
-from kshot.backends.server.event_loop import Link
-from kshot.backends.server.workers import Crew
+from kshot.backends.server import rate_limiter
+from kshot.backends.server.event_loop import EventLoopHandle
+from kshot.backends.server.workers import WorkerPool
 from kshot.core.records import Generated
+from tests.backends.server.clients import chat_requests
 from tests.tiny_models import Queue
 
 
-@pytest.mark.parametrize("most", [1, 2, 7])
-def test_others_work_in_the_place_of_one_that_rests(most):
-    inside, together = [0], asyncio.Event()
+@pytest.mark.parametrize("max_workers", [1, 2, 7])
+def test_another_worker_replaces_one_that_backs_off(max_workers):
+    active, all_active = [0], asyncio.Event()
 
-    async def answer(request):
+    async def respond(request):
         if request is first:
-            resting = asyncio.create_task(gate.rest(5))
-            await asyncio.wait_for(together.wait(), 5)
-            resting.cancel()
-            await asyncio.gather(resting, return_exceptions=True)
+            waiting = asyncio.create_task(rate_limiter.backoff(5))
+            await asyncio.wait_for(all_active.wait(), 5)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
             return Generated("first")
-        inside[0] += 1
-        assert inside[0] <= most
-        if inside[0] == most:
-            together.set()
+        active[0] += 1
+        assert active[0] <= max_workers
+        if active[0] == max_workers:
+            all_active.set()
         await asyncio.sleep(0.001)
-        inside[0] -= 1
+        active[0] -= 1
         return Generated("other")
 
-    first, *others = asking(30)
-    assert served(answer, [first, *others], most) == {first: "first"} | dict.fromkeys(others, "other")
+    first, *others = chat_requests(30)
+    expected = {first: "first"} | dict.fromkeys(others, "other")
+    assert served(respond, [first, *others], max_workers) == expected
 
 
-def test_nobody_waits_for_a_slow_one_that_came_back_from_resting():
-    left = asyncio.Event()
+def test_no_request_waits_for_a_slow_worker_that_returned_from_its_backoff():
+    others_done = asyncio.Event()
 
-    async def answer(request):
+    async def respond(request):
         if request is first:
-            await gate.rest(0.02)
-            await asyncio.wait_for(left.wait(), 5)
+            await rate_limiter.backoff(0.02)
+            await asyncio.wait_for(others_done.wait(), 5)
         else:
             await asyncio.sleep(0.005)  # they end together
             others.remove(request)
             if not others:
-                left.set()
+                others_done.set()
         return Generated("done")
 
-    first, *others = asking(60)
-    assert len(served(answer, [first, *others], 5)) == 60
+    first, *others = chat_requests(60)
+    assert len(served(respond, [first, *others], 5)) == 60
 
 
-def served(answer, requests, most):
-    made = Link()
-    found = [(request, reply.text) for request, reply in Crew(made, answer, most).pairs(Queue(requests))]
-    assert len(found) == len(requests)
-    made.close()
-    return dict(found)
+def served(respond, requests, max_workers):
+    loop = EventLoopHandle()
+    pairs = WorkerPool(loop, respond, max_workers).serve(Queue(requests))
+    texts = [(request, response.text) for request, response in pairs]
+    assert len(texts) == len(requests)
+    loop.close()
+    return dict(texts)

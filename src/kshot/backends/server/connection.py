@@ -1,4 +1,4 @@
-"""HTTP to one server: one pool of connections, JSON out and in, keys from the environment."""
+"""HTTP to one server: a pool of connections, JSON in both directions, keys from the environment."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 from urllib.request import getproxies
 
 from kshot import __version__
-from kshot.backends.server.http_errors import Answer, Refused, Transient, judged, shortened
-from kshot.backends.server.rate_limiter import Gate, Limits
+from kshot.backends.server.http_errors import HttpReply, RequestFailedError, RetryableError, error_from, shortened
+from kshot.backends.server.rate_limiter import RateLimiter, RequestLimits
 from kshot.core.errors import BackendError, MissingExtra, UsageError
 
 T = TypeVar("T")
@@ -23,16 +23,16 @@ Body = dict[str, Any]
 
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 _OK = 200
-_CONNECT = 30.0
+_CONNECT_SECONDS = 30.0
 _ENDPOINTS = ("/chat/completions", "/completions", "/messages")
-_HEARD = ("Location", "Retry-After", "retry-after-ms")
-_WORD, _LONG = 8, 16
-"""A key shorter than the first, or of letters alone and shorter than the second, may be any word (EMPTY, ollama)."""
+_USED_HEADERS = ("Location", "Retry-After", "retry-after-ms")
+_MIN_KEY_CHARACTERS, _MIN_ALPHABETIC_KEY_CHARACTERS = 8, 16
+"""A shorter key, or a shorter one of letters alone, may be any word (EMPTY, ollama) and is not removed from texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is and how it is told who asks; the key itself is never part of a repr."""
+    """Where a server is, and the headers that carry the key; no repr shows the key."""
 
     url: str
     where: str
@@ -42,12 +42,12 @@ class Address:
     key: str | None = field(repr=False, default=None)
 
     @property
-    def secret(self) -> bool:
+    def has_secret(self) -> bool:
         """Whether there is a key to hide."""
         return bool(_spellings(self.key or ""))
 
-    def hidden(self, text: str) -> str:
-        """The text without the key, which a server may quote."""
+    def redacted(self, text: str) -> str:
+        """Return the text without the key, which a server may quote."""
         for spelling in _spellings(self.key or ""):
             text = text.replace(spelling, "…")
         return text
@@ -55,32 +55,41 @@ class Address:
 
 @lru_cache
 def _spellings(key: str) -> tuple[str, ...]:
-    if len(key) < _WORD or (key.isalpha() and len(key) < _LONG):
+    if len(key) < _MIN_KEY_CHARACTERS or (key.isalpha() and len(key) < _MIN_ALPHABETIC_KEY_CHARACTERS):
         return ()
     return tuple(dict.fromkeys([key, quote(key), quote(key, safe=""), json.dumps(key)[1:-1]]))
 
 
-class Malformed(Exception):  # noqa: N818 - said of a reply
-    """A reply that is whole but does not hold what was asked for."""
+class MalformedReplyError(Exception):
+    """A complete reply that does not hold what was asked for."""
 
 
-class Wire:
-    """Calls to one server. Made in the loop that uses it; ``close`` gives the connections back."""
+class Connection:
+    """The connection to one server, made in the event loop that uses it."""
 
-    def __init__(self, address: Address, limits: Limits) -> None:
-        self._http = library()
+    def __init__(self, address: Address, limits: RequestLimits) -> None:
+        self._http = load_aiohttp()
         self._address = address
-        self.gate = Gate(limits, address.where)
+        self.probe_lock = asyncio.Lock()
+        """Held by the code that finds out what the server offers, so that it asks once."""
+        self._rate_limiter = RateLimiter(limits, address.where)
         self._session = self._http.ClientSession(
             connector=self._http.TCPConnector(limit=0, keepalive_timeout=30),
-            timeout=self._http.ClientTimeout(total=address.timeout, sock_connect=min(_CONNECT, address.timeout)),
+            timeout=self._http.ClientTimeout(
+                total=address.timeout, sock_connect=min(_CONNECT_SECONDS, address.timeout)
+            ),
             headers={"User-Agent": f"kshot/{__version__}", "Content-Type": "application/json", **address.headers},
             cookie_jar=self._http.DummyCookieJar(),
-            trust_env=bool(getproxies()),  # else every call without a key would look for a netrc
+            trust_env=bool(getproxies()),  # otherwise every call without a key would look for a netrc file
         )
 
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return bool(self._session.closed)
+
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the sockets."""
         await self._session.close()
 
     async def post(
@@ -89,41 +98,48 @@ class Wire:
         build: Callable[[], Body],
         read: Callable[[Any], T],
         *,
-        adapt: Callable[[Body, Answer], bool] = lambda *_: False,
-        tokens: float = 0.0,
-        used: Callable[[T], float] = lambda _: 0.0,
+        adapt: Callable[[Body, HttpReply], bool] = lambda *_: False,
+        estimated_tokens: float = 0.0,
+        used_tokens: Callable[[T], float] = lambda _: 0.0,
         probing: bool = False,
     ) -> T:
-        """Ask until there is an answer that ``read`` can read.
+        """Send a request until there is a reply that ``read`` can read.
 
-        ``build`` makes the body afresh for every try; ``adapt`` may learn from a refusal, and then it is asked again.
+        ``build`` makes the body for every try. ``adapt`` may change what ``build`` makes after the server has refused a
+        body; if it returns True, the request is sent again. For ``probing`` see ``RateLimiter.run``.
         """
         again = False
         while True:
             try:
-                return await self.gate.through(
-                    lambda: self._once(path, build(), read), tokens, used, probing=probing, again=again
+                return await self._rate_limiter.run(
+                    lambda: self._try_once(path, build(), read),
+                    estimated_tokens,
+                    used_tokens,
+                    probing=probing,
+                    again=again,
                 )
-            except _Unhappy as exc:  # noqa: PERF203 - once or twice a run
-                if not adapt(exc.body, exc.answer):
-                    raise Refused(exc.failed) from None
+            except _RefusedBodyError as exc:  # noqa: PERF203 - this happens once or twice in a run
+                if not adapt(exc.body, exc.reply):
+                    raise RequestFailedError(exc.failed) from None
                 again = True
 
-    async def _once(self, path: str, body: Body, read: Callable[[Any], T]) -> T:
-        answer = await self._exchange(path, body)
-        if answer.status != _OK:
-            raise self._meaning(answer, body)
+    async def _try_once(self, path: str, body: Body, read: Callable[[Any], T]) -> T:
+        reply = await self._exchange(path, body)
+        if reply.status != _OK:
+            raise self._error(reply, body)
         try:
-            return read(answer.body)
-        except (Malformed, KeyError, IndexError, TypeError, ValueError, AttributeError) as exc:
-            raise Transient(f"the server's reply cannot be read: {shortened(answer.text)} ({exc!r:.80})") from None
+            return read(reply.body)
+        except (MalformedReplyError, KeyError, IndexError, TypeError, ValueError, AttributeError) as exc:
+            message = f"the server's reply cannot be read: {shortened(reply.text)} ({exc!r:.80})"
+            raise RetryableError(message) from None
 
-    def _meaning(self, answer: Answer, body: Body) -> Exception:
-        place = self._address
-        found = judged(answer, where=place.where, key_name=place.key_name, answered=self.gate.answered > 0)
-        return _Unhappy(body, answer, found) if isinstance(found, Refused) else found
+    def _error(self, reply: HttpReply, body: Body) -> Exception:
+        address = self._address
+        answered = self._rate_limiter.answered > 0
+        error = error_from(reply, where=address.where, key_name=address.key_name, answered=answered)
+        return _RefusedBodyError(body, reply, error) if isinstance(error, RequestFailedError) else error
 
-    async def _exchange(self, path: str, body: Body) -> Answer:
+    async def _exchange(self, path: str, body: Body) -> HttpReply:
         http = self._http
         data = _encoded(body).encode()
         try:
@@ -138,67 +154,67 @@ class Wire:
         ) as exc:
             raise self._unreachable(exc) from None
         except http.ClientConnectorError as exc:
-            if not self.gate.answered:
+            if not self._rate_limiter.answered:
                 raise self._unreachable(exc) from None
-            raise Transient(f"no connection: {self._told(exc)}") from None
+            raise RetryableError(f"no connection: {self._message(exc)}") from None
         except asyncio.TimeoutError:
-            raise Transient(f"no reply within {self._address.timeout:.0f} s") from None
+            raise RetryableError(f"no reply within {self._address.timeout:.0f} s") from None
         except (http.ClientError, OSError) as exc:
-            raise Transient(f"the connection broke: {self._told(exc)}") from None
-        told = {name: self._address.hidden(headers[name]) for name in _HEARD if name in headers}
-        return _read(status, raw, told, self._address)
+            raise RetryableError(f"the connection broke: {self._message(exc)}") from None
+        used = {name: self._address.redacted(headers[name]) for name in _USED_HEADERS if name in headers}
+        return _parsed_reply(status, raw, used, self._address)
 
-    def _told(self, exc: Exception) -> str:
-        return shortened(self._address.hidden(str(exc) or type(exc).__name__))
+    def _message(self, exc: Exception) -> str:
+        return shortened(self._address.redacted(str(exc) or type(exc).__name__))
 
     def _unreachable(self, exc: Exception) -> BackendError:
         return BackendError(
-            f"the server cannot be reached: {self._told(exc)}",
+            f"the server cannot be reached: {self._message(exc)}",
             where=self._address.where,
-            hint="Look at --base-url, and whether the server runs.",
+            hint="Check --base-url, and whether the server runs.",
         )
 
 
-class _Unhappy(Refused):
-    """A refusal that adapting the request may cure."""
+class _RefusedBodyError(RequestFailedError):
+    """The server refused a body; another body for the same request may be accepted."""
 
-    def __init__(self, body: Body, answer: Answer, refused: Refused) -> None:
-        super().__init__(refused.failed)
-        self.body, self.answer = body, answer
+    def __init__(self, body: Body, reply: HttpReply, error: RequestFailedError) -> None:
+        super().__init__(error.failed)
+        self.body, self.reply = body, reply
 
 
-def _read(status: int, raw: bytes, headers: Mapping[str, str], address: Address) -> Answer:
+def _parsed_reply(status: int, raw: bytes, headers: Mapping[str, str], address: Address) -> HttpReply:
     try:
         written = raw.decode(json.detect_encoding(raw), "surrogatepass")
         body, start = json.loads(written), written[:300]
-        # JSON spells a text in many ways: look at what it says.
-        if address.secret and ("\\" in written or address.hidden(written) != written):
-            body = _without(body, address.hidden)
+        # JSON can spell a text in many ways, so the key is searched for in the parsed texts.
+        if address.has_secret and ("\\" in written or address.redacted(written) != written):
+            body = _redacted_json(body, address.redacted)
             start = json.dumps(body)[:300]
     except (ValueError, RecursionError):
-        text = address.hidden(raw.decode("utf-8", "replace"))[:2000]
+        text = address.redacted(raw.decode("utf-8", "replace"))[:2000]
         if status == _OK:
-            raise Transient(f"the reply is not whole JSON: {shortened(text)}") from None
-        return Answer(status, None, headers, text)
-    if status == _OK and isinstance(body, dict) and body.get("error"):
+            raise RetryableError(f"the reply is not complete JSON: {shortened(text)}") from None
+        return HttpReply(status, None, headers, text)
+    if status == _OK and isinstance(body, dict) and body.get("error"):  # some servers send errors with status 200
         code = body["error"].get("code") if isinstance(body["error"], dict) else None
-        status = code if isinstance(code, int) and 400 <= code < 600 else 502  # noqa: PLR2004 - some say 200 and mean it not
-    return Answer(status, body, headers, "" if status != _OK else start)
+        status = code if isinstance(code, int) and 400 <= code < 600 else 502  # noqa: PLR2004 - the HTTP errors
+    return HttpReply(status, body, headers, "" if status != _OK else start)
 
 
-def _without(body: Any, hidden: Callable[[str], str]) -> Any:
-    """The same JSON with every text in it hidden."""
+def _redacted_json(body: Any, redacted: Callable[[str], str]) -> Any:
+    """Return the same JSON with every text in it redacted."""
     if isinstance(body, str):
-        return hidden(body)
+        return redacted(body)
     if isinstance(body, list):
-        return [_without(each, hidden) for each in body]
+        return [_redacted_json(item, redacted) for item in body]
     if isinstance(body, dict):
-        return {hidden(name): _without(each, hidden) for name, each in body.items()}
+        return {redacted(name): _redacted_json(value, redacted) for name, value in body.items()}
     return body
 
 
-def library() -> Any:
-    """The HTTP client, where it is installed."""
+def load_aiohttp() -> Any:
+    """Import the HTTP library."""
     try:
         import aiohttp
     except ImportError as exc:
@@ -206,41 +222,44 @@ def library() -> Any:
     return aiohttp
 
 
-def located(spec: str, given: str | None, default: str) -> tuple[str, str]:
-    """The model's name and the server's URL: ``MODEL``, or ``MODEL@URL`` for a server of its own."""
+def model_and_url(spec: str, base_url: str | None, default_url: str) -> tuple[str, str]:
+    """Return the model's name and the server's URL of ``MODEL`` or ``MODEL@URL``."""
     model, at, url = spec.rpartition("@")
     if not at or not url.startswith(("http://", "https://")):
-        model, url = spec, given or default
-    return model, normalised(url)
+        model, url = spec, base_url or default_url
+    return model, normalised_url(url)
 
 
 _HOST = re.compile(r"[^\s/\\<>\"%]+")
 
 
-def normalised(url: str) -> str:
-    """One spelling of a base URL: with its ``/v1``, without a slash or an endpoint at its end."""
+def normalised_url(url: str) -> str:
+    """Return the one spelling of a base URL: with its ``/v1``, without a slash or an endpoint at its end."""
     try:
         parts = urlsplit(url.strip())
         host = parts.hostname or ""
-        reachable = parts.port != 0 and _HOST.fullmatch(host) is not None and bool(host.encode("idna"))
-    except ValueError:  # a port that is no number, a bracket left open, a host with an empty label
-        reachable = False
-    if not reachable or parts.scheme not in {"http", "https"}:
-        shown = "no address" if "@" in url or "?" in url else repr(shortened(url))
+        valid = parts.port != 0 and _HOST.fullmatch(host) is not None and bool(host.encode("idna"))
+    except ValueError:  # a port that is no number, an open bracket, a host with an empty label
+        valid = False
+    if not valid or parts.scheme not in {"http", "https"}:
+        shown = "not a URL" if "@" in url or "?" in url else f"not a URL: {shortened(url)!r}"  # it may hold a password
         raise UsageError(f"--base-url is {shown}", hint="Write it as http://HOST:PORT/v1.")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise UsageError("--base-url holds more than an address", hint="Keys are read from the environment alone.")
+        raise UsageError(
+            "--base-url holds more than an address",
+            hint="Write it as http://HOST:PORT/v1. Keys are read from the environment only.",
+        )
     path = parts.path.rstrip("/")
-    for end in _ENDPOINTS:
-        path = path.removesuffix(end)
+    for endpoint in _ENDPOINTS:
+        path = path.removesuffix(endpoint)
     return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), path.rstrip("/") or "/v1", "", ""))
 
 
-def key_from(name: str, *, needed: bool, where: str) -> str | None:
-    """The key that the environment holds; a missing one is an error where the server is known to want it."""
-    found = os.environ.get(name, "").strip()
-    if not found and needed:
-        raise BackendError(f"{name} is not set", where=where, hint="Keys are read from the environment alone.")
-    if not found.isascii() or not found.isprintable():
-        raise BackendError(f"{name} holds characters that no key has", where=where)
-    return found or None
+def key_from_environment(name: str, *, needed: bool, where: str) -> str | None:
+    """Return the key in an environment variable; it is an error if a needed one is missing."""
+    key = os.environ.get(name, "").strip()
+    if not key and needed:
+        raise BackendError(f"{name} is not set", where=where, hint="Keys are read from the environment only.")
+    if not key.isascii() or not key.isprintable():
+        raise BackendError(f"{name} holds characters that no key has", where=where, hint="Set it again.")
+    return key or None

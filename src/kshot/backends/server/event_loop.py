@@ -1,10 +1,9 @@
-"""The event loop that servers are asked in: the thread that asks turns it, so nothing competes for the interpreter."""
+"""The event loop in which servers are asked. The thread that asks runs it, so no other thread competes with it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -12,219 +11,178 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
+from kshot.backends.server import interrupts
+
 T = TypeVar("T")
 
-OFTEN = 0.002
-"""Seconds for which answers are used before the loop is turned again."""
-LATE = 0.02
-"""Seconds after which a loop that nobody turns is turned by its keeper: whoever asks may be busy for long."""
-_ROUNDS = 3
-"""A reply is read in one round of the loop and understood in the next, and in the third the next request goes out."""
+RUN_INTERVAL_SECONDS = 0.002
+"""How long a thread may use answers before it runs the loop again."""
+IDLE_SECONDS = 0.02
+"""If no thread has run the loop for this long, the background thread does: the thread that asks may be busy."""
+_ITERATIONS = 3
+"""One iteration reads a reply, the next one parses it, and the third sends the next request."""
 
 
-class _Loop:
-    """An event loop that turns when told to. All servers that a thread asks are in one: any turn moves them all."""
+class _ThreadLoop:
+    """The event loop of one thread. All servers that the thread asks share it: running it serves all of them."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.process = os.getpid()
-        self.links = 0
-        self._turning = threading.RLock()
-        self._elsewhere: ThreadPoolExecutor | None = None
-        self._turned = time.perf_counter()
-        self._asking = 0
-        self._keeper: threading.Thread | None = None
-        self._rounds = 0
-        self.interrupted = self._stopping = False
+        self.handles = 0
+        self._run_lock = threading.RLock()
+        self._executor: ThreadPoolExecutor | None = None
+        self._last_run = time.perf_counter()
+        self._background_users = 0
+        self._background_thread: threading.Thread | None = None
+        self._iterations_left = 0
+        self._stop_scheduled = False
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        """See to it that it turns even while whoever asks does something else."""
-        with _joining:
-            self._asking += 1
-            missing = self._keeper is None
+    def background(self) -> Iterator[None]:
+        """Have a background thread run the loop in this block, whenever this thread does something else."""
+        with _lock:
+            self._background_users += 1
+            missing = self._background_thread is None
             if missing:
-                self._keeper = threading.Thread(target=self._keep, name="kshot-keeper", daemon=True)
-        if missing and self._keeper is not None:
-            self._keeper.start()  # without the lock: a collected server may want it in the new thread
+                self._background_thread = threading.Thread(
+                    target=self._run_in_background, name="kshot-event-loop", daemon=True
+                )
+        if missing and self._background_thread is not None:
+            self._background_thread.start()  # without the lock: a server collected in the new thread may want it
         try:
-            with heard():
+            with interrupts.stopping_loops():
                 yield
         finally:
-            with _joining:
-                self._asking -= 1
+            with _lock:
+                self._background_users -= 1
 
-    def _keep(self) -> None:
+    def _run_in_background(self) -> None:
         while True:
-            time.sleep(LATE)
-            with _joining:
-                if not self._asking:
-                    self._keeper = None
+            time.sleep(IDLE_SECONDS)
+            with _lock:
+                if not self._background_users:
+                    self._background_thread = None
                     return
-            if time.perf_counter() - self._turned > LATE:
-                self.turn()
+            if time.perf_counter() - self._last_run > IDLE_SECONDS:
+                self.run_ready()
 
-    def turn(self) -> None:
-        """Let it go on for a few rounds over what is ready; unless somebody is at it."""
-        if self._turning.acquire(blocking=False):
+    def run_ready(self) -> None:
+        """Run what is ready, for a few iterations of the loop, unless another thread runs the loop now."""
+        if self._run_lock.acquire(blocking=False):
             try:
                 if not self.loop.is_running() and not self.loop.is_closed():
-                    self._rounds = _ROUNDS
-                    self.loop.call_soon(self._round)
+                    self._iterations_left = _ITERATIONS
+                    self.loop.call_soon(self._count_iteration)
                     self._run()
             finally:
-                self._rounds = 0
-                self._turning.release()
+                self._iterations_left = 0
+                self._run_lock.release()
 
-    def wait(self, until: Callable[[], bool]) -> None:
-        """Let it go on until then, which is looked at when something is done. Another thread may be turning it."""
-        while not until():
-            if not self._turning.acquire(blocking=False):
-                time.sleep(OFTEN)
+    def run_until(self, condition: Callable[[], bool]) -> None:
+        """Run the loop until the condition holds, which is checked after each ``notify``.
+
+        Another thread may be running the loop; then this thread only waits.
+        """
+        while not condition():
+            if not self._run_lock.acquire(blocking=False):
+                time.sleep(RUN_INTERVAL_SECONDS)
                 continue
             try:
-                if not until():
+                if not condition():
                     self._run()
             finally:
-                self._turning.release()
+                self._run_lock.release()
 
     def _run(self) -> None:
-        if not _occupied():
-            with _inside(self):
+        if not _has_running_loop():
+            with interrupts.running(self.loop):
                 self.loop.run_forever()
         else:
-            if self._elsewhere is None:
-                self._elsewhere = ThreadPoolExecutor(1, "kshot-server")
-            turning = self._elsewhere.submit(self.loop.run_forever)
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(1, "kshot-server")
+            running = self._executor.submit(self.loop.run_forever)
             try:
-                turning.result()
-            except BaseException:  # Ctrl-C comes up here, and stops nothing there
+                running.result()
+            except BaseException:  # Ctrl-C is raised in this thread, and does not stop the loop in the other
                 self.loop.call_soon_threadsafe(self.loop.stop)
-                turning.result()
+                running.result()
                 raise
-        self._turned = time.perf_counter()
-        if not self.links:
+        self._last_run = time.perf_counter()
+        if not self.handles:
             self._close()
 
-    def stop_soon(self) -> None:
-        """Give whoever waits the word, in the next round; to be called in the loop."""
-        if not self._stopping:
-            self._stopping = True
+    def notify(self) -> None:
+        """Wake the thread that waits in ``run_until``, in the next iteration. Call this in the loop."""
+        if not self._stop_scheduled:
+            self._stop_scheduled = True
             self.loop.call_soon(self._stop)
 
     def _stop(self) -> None:
-        self._stopping = False
-        if not self._rounds:  # else whoever turns it looks by himself, after the last
+        self._stop_scheduled = False
+        if not self._iterations_left:  # otherwise ``run_ready`` stops the loop itself after its last iteration
             self.loop.stop()
 
-    def _round(self) -> None:
-        if self._rounds > 1:
-            self._rounds -= 1
-            self.loop.call_soon(self._round)
+    def _count_iteration(self) -> None:
+        if self._iterations_left > 1:
+            self._iterations_left -= 1
+            self.loop.call_soon(self._count_iteration)
         else:
             self.loop.stop()
 
-    def leave(self) -> None:
-        """One link fewer; the last one closes it, now or when it has turned."""
-        with _joining:
-            self.links -= 1
-        if not self.links:
-            with self._turning:
+    def release(self) -> None:
+        """Give one handle back; with the last one the loop closes, now or when it stops."""
+        with _lock:
+            self.handles -= 1
+        if not self.handles:
+            with self._run_lock:
                 self._close()
 
     def _close(self) -> None:
-        with _joining:
-            if self.links or self.loop.is_running() or self.loop.is_closed():
+        with _lock:
+            if self.handles or self.loop.is_running() or self.loop.is_closed():
                 return
             self.loop.close()
-            if self._elsewhere is not None:
-                self._elsewhere.shutdown(wait=False)
+            if self._executor is not None:
+                self._executor.shutdown(wait=False)
 
 
-_hearing = 0
-_turned_here: _Loop | None = None
-"""The loop that the main thread is in, where Ctrl-C comes up."""
+class _ThreadState(threading.local):
+    """What belongs to one thread: its event loop."""
+
+    loop: _ThreadLoop | None = None
 
 
-@contextmanager
-def heard() -> Iterator[None]:
-    """Have Ctrl-C stop a loop between two callbacks: within one, it would tear the HTTP library apart.
-
-    Elsewhere it does what it always did; a handler of the user's own stays.
-    """
-    global _hearing  # noqa: PLW0603 - there is one Ctrl-C
-    if not _in_main_thread():
-        yield
-        return
-    _hearing += 1
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
-    try:
-        yield
-    finally:
-        _hearing -= 1
-        if not _hearing and _in_main_thread() and signal.getsignal(signal.SIGINT) is _interrupt:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+_state = _ThreadState()
+_lock = threading.RLock()
+inherited: list[object] = []
+"""What a forked process has from its parent. Closing it here would remove the parent's sockets from its selector."""
 
 
-def _interrupt(*_: object) -> None:
-    if _turned_here is None:
-        raise KeyboardInterrupt
-    _turned_here.interrupted = True
-    _turned_here.loop.call_soon_threadsafe(_turned_here.loop.stop)
+def _reset_after_fork() -> None:
+    """Replace the lock: the thread that held it is not in this process."""
+    global _lock  # noqa: PLW0603 - the state of this module
+    _lock = threading.RLock()
 
 
-@contextmanager
-def _inside(loop: _Loop) -> Iterator[None]:
-    global _turned_here  # noqa: PLW0603
-    if not _in_main_thread():
-        yield
-        return
-    loop.interrupted, _turned_here = False, loop
-    try:
-        yield
-    finally:
-        _turned_here = None
-    if loop.interrupted:
-        raise KeyboardInterrupt
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
-_here = threading.local()
-_joining = threading.RLock()
-abandoned: list[object] = []
-"""What a forked process has of its parent: closing it here would take the parent's sockets out of its selector."""
-
-
-def _forked() -> None:
-    """Whoever held the lock, or turned a loop, is not in this process."""
-    global _joining, _hearing, _turned_here  # noqa: PLW0603
-    _joining = threading.RLock()
-    _hearing, _turned_here = 0, None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
-
-
-def _joined() -> _Loop:
-    """The loop of this thread, with one link more; a forked process must not touch its parent's."""
-    found: _Loop | None = getattr(_here, "loop", None)
+def _acquire_loop() -> _ThreadLoop:
+    """Return the loop of this thread, with one handle more; a forked process must not touch that of its parent."""
+    found = _state.loop
     if found is not None and found.process != os.getpid():
-        abandoned.append(found)
+        inherited.append(found)
         found = None
     if found is None or found.loop.is_closed():
-        found = _here.loop = _Loop()
-    found.links += 1
+        found = _state.loop = _ThreadLoop()
+    found.handles += 1
     return found
 
 
-def _in_main_thread() -> bool:
-    """Whether Ctrl-C comes up here."""
-    return threading.current_thread() is threading.main_thread()
-
-
-def _occupied() -> bool:
-    """Whether this thread runs a loop already, as a notebook does: then it can run no other."""
+def _has_running_loop() -> bool:
+    """Whether a loop runs in this thread already, as in a notebook: then the thread cannot run another one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -232,81 +190,85 @@ def _occupied() -> bool:
     return True
 
 
-class Link:
-    """One server's part of the loop, joined when first needed; ``close`` ends it, after what ``closing`` lists."""
+class EventLoopHandle:
+    """One server's handle on the event loop of its thread, acquired when it is first needed.
+
+    ``close`` cancels the server's tasks, calls what ``on_close`` lists, and releases the loop. A closed handle can be
+    used again: it acquires the loop again.
+    """
 
     def __init__(self) -> None:
-        self._joined: _Loop | None = None
+        self._acquired: _ThreadLoop | None = None
         self.tasks: set[asyncio.Task[Any]] = set()
-        self.closing: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self.on_close: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     @property
-    def _shared(self) -> _Loop:
-        with _joining:
-            if self._joined is not None and self._joined.process != os.getpid():
-                abandoned.append((self._joined, self.tasks, self.closing))
-                self._joined, self.tasks, self.closing = None, set(), []
-            if self._joined is None:
-                self._joined = _joined()
-            return self._joined
+    def _shared(self) -> _ThreadLoop:
+        with _lock:
+            if self._acquired is not None and self._acquired.process != os.getpid():
+                inherited.append((self._acquired, self.tasks, self.on_close))
+                self._acquired, self.tasks, self.on_close = None, set(), []
+            if self._acquired is None:
+                self._acquired = _acquire_loop()
+            return self._acquired
 
-    def soon(self, call: Callable[[], object]) -> None:
-        """Call this in the loop, when it turns: another thread may be doing that."""
-        self._shared.loop.call_soon_threadsafe(call)
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Schedule a callback in the loop, which another thread may be running."""
+        self._shared.loop.call_soon_threadsafe(callback)
 
-    def begin(self, work: Coroutine[Any, Any, None], among: set[asyncio.Task[Any]]) -> None:
-        """Begin some work, and keep it until it is done; to be called in the loop."""
+    def create_task(self, work: Coroutine[Any, Any, None], group: set[asyncio.Task[Any]]) -> None:
+        """Start a task, which stays in the group until it is done. Call this in the loop."""
         task = asyncio.get_running_loop().create_task(work)
-        for kept in (among, self.tasks):
-            kept.add(task)
-            task.add_done_callback(kept.discard)
+        for tasks in (group, self.tasks):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
-    def word(self) -> None:
-        """Tell whoever waits that something is done; to be called in the loop."""
-        if self._joined is not None:
-            self._joined.stop_soon()
+    def notify(self) -> None:
+        """Wake the thread that waits for a result. Call this in the loop."""
+        if self._acquired is not None:
+            self._acquired.notify()
 
-    def turn(self) -> None:
-        """Let everything go on for a moment."""
-        self._shared.turn()
+    def run_ready(self) -> None:
+        """Run what is ready, for a few iterations of the loop."""
+        self._shared.run_ready()
 
-    def wait(self, until: Callable[[], bool]) -> None:
-        """Let everything go on until then, which is looked at when something is done."""
-        self._shared.wait(until)
+    def run_until(self, condition: Callable[[], bool]) -> None:
+        """Run the loop until the condition holds, which is checked after each ``notify``."""
+        self._shared.run_until(condition)
 
-    def kept(self) -> AbstractContextManager[None]:
-        """See to it that everything goes on, whatever this thread does."""
-        return self._shared.kept()
+    def background(self) -> AbstractContextManager[None]:
+        """Have a background thread run the loop in this block, whenever this thread does something else."""
+        return self._shared.background()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end."""
         shared = self._shared
-        found = asyncio.run_coroutine_threadsafe(work, shared.loop)
-        found.add_done_callback(lambda _: shared.stop_soon())
+        future = asyncio.run_coroutine_threadsafe(work, shared.loop)
+        future.add_done_callback(lambda _: shared.notify())
         try:
-            with heard():
-                shared.wait(found.done)
+            with interrupts.stopping_loops():
+                shared.run_until(future.done)
         finally:
-            found.cancel()
-        return found.result()
+            future.cancel()
+        return future.result()
 
     def close(self) -> None:
-        """Cancel what runs, close what is open."""
-        if self._joined is None or self._joined.process != os.getpid():
+        """Cancel what runs, and close what is open."""
+        if self._acquired is None or self._acquired.process != os.getpid():
             return
-        shared, loop = self._joined, self._joined.loop
-        if loop.is_running():  # the last reference went while it turned, here or in another thread
+        shared, loop = self._acquired, self._acquired.loop
+        if loop.is_running():  # the last reference was dropped while the loop ran, here or in another thread
             asyncio.run_coroutine_threadsafe(self._finish(), loop)
         else:
             self.run(self._finish())
-        self._joined = None
-        shared.leave()
+        self._acquired = None
+        shared.release()
 
     async def _finish(self) -> None:
         tasks = set(self.tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for close in self.closing:
+        for close in self.on_close:
             await close()
-        self.closing.clear()
+        self.on_close.clear()

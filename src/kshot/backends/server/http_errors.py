@@ -1,4 +1,4 @@
-"""What a server's refusal means: try again, give this sample up, or stop the run."""
+"""What an HTTP error means: try again, give this sample up, or stop the run."""
 
 from __future__ import annotations
 
@@ -13,18 +13,27 @@ from typing import Any
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed
 
-_AGAIN = frozenset({408, 409, 425, 429})
-_TOO_MANY, _NO_KEY, _OUT_OF_MONEY, _FORBIDDEN, _MISSING = 429, 401, 402, 403, 404
-_SERVER_FAULT = 500
-_SPENT = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
-_SHOWN = 300
-_SECRET = re.compile(r"(?i)\b(?:sk|key|xai|gsk)-[\w*.-]{6,}|(?<=bearer )\S+")
-KEPT = "What was answered is kept: the same command goes on from there."
+_TOO_MANY_REQUESTS, _UNAUTHORIZED, _PAYMENT_REQUIRED, _FORBIDDEN, NOT_FOUND = 429, 401, 402, 403, 404
+_SERVER_ERROR = 500
+_RETRYABLE_STATUSES = frozenset({408, 409, 425, _TOO_MANY_REQUESTS})
+_NO_CREDIT_CODES = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+_MAX_MESSAGE_CHARACTERS = 300
+_KEY_PATTERN = re.compile(r"(?i)\b(?:sk|key|xai|gsk)-[\w*.-]{6,}|(?<=bearer )\S+")
+RESUME_HINT = "The answers so far are kept: run the same command again to continue."
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """One HTTP answer: its status, its JSON (None where it is not whole), its headers."""
+class ErrorDetails:
+    """What the body of an HTTP error says: a message, a code, and the parameter that it names (empty: none)."""
+
+    message: str
+    code: str = ""
+    parameter: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    """One HTTP reply: its status, its JSON (None if it is incomplete), its headers, and perhaps its text."""
 
     status: int
     body: Any
@@ -32,65 +41,85 @@ class Answer:
     text: str = ""
 
     @property
-    def fault(self) -> tuple[str, str, str]:
-        """The server's own words for what is wrong, its code for it, and the parameter it names."""
+    def error(self) -> ErrorDetails:
+        """The error that the body describes."""
         error = self.body.get("error", self.body) if isinstance(self.body, dict) else None
         if isinstance(error, dict):
             message = error.get("message") or error.get("detail") or json.dumps(error, ensure_ascii=False)
-            return shortened(str(message)), str(error.get("code") or error.get("type") or ""), str(error.get("param"))
-        return shortened(str(error or self.text)), "", ""
+            code, parameter = error.get("code") or error.get("type") or "", error.get("param")
+            named = "" if parameter in (None, "None") else str(parameter)  # Python servers may write str(None)
+            return ErrorDetails(shortened(str(message)), str(code), named)
+        return ErrorDetails(shortened(str(error or self.text)))
 
 
-class Transient(Exception):  # noqa: N818 - a state of affairs, not a fault of kshot
-    """This try gave nothing; another may. ``crowded``: the server says that it is asked too much."""
+class RetryableError(Exception):
+    """This try failed; another one may succeed.
+
+    ``overloaded``: the server gets too many requests. ``rate_limited``: it said so with 429. ``retry_after``: it asks
+    to wait for this many seconds.
+    """
 
     def __init__(
-        self, what: str, *, crowded: bool = False, after: float | None = None, throttled: bool = False
+        self, message: str, *, overloaded: bool = False, retry_after: float | None = None, rate_limited: bool = False
     ) -> None:
-        super().__init__(what)
-        self.crowded, self.after, self.throttled = crowded, after, throttled
+        super().__init__(message)
+        self.overloaded, self.retry_after, self.rate_limited = overloaded, retry_after, rate_limited
 
 
-class Refused(Exception):  # noqa: N818 - it carries a Failed
-    """This request will not be answered."""
+class RequestFailedError(Exception):
+    """This request gets no answer in this run; ``failed`` is the response to it."""
 
     def __init__(self, failed: Failed) -> None:
         super().__init__(failed.message)
         self.failed = failed
 
 
+class HttpStatusError(BackendError):
+    """A status that every other request would get too, so it stops the run."""
+
+    def __init__(self, status: int, message: str, *, where: str, hint: str) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.status = status
+
+
 def shortened(text: str) -> str:
-    """One line that is not too long, and without a key that a server may quote."""
+    """Return the text as one line of limited length, without any key that the server quotes."""
     printable = text.encode("utf-8", "replace").decode()
-    line = _SECRET.sub("…", " ".join(printable.split()))
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+    line = _KEY_PATTERN.sub("…", " ".join(printable.split()))
+    return line if len(line) <= _MAX_MESSAGE_CHARACTERS else line[: _MAX_MESSAGE_CHARACTERS - 1] + "…"
 
 
-def judged(answer: Answer, *, where: str, key_name: str, answered: bool) -> Exception:
-    """Say what a status other than 200 means. ``answered``: the server has answered others already."""
-    status = answer.status
-    message, code, _ = answer.fault
-    said = f"the server says {status}: {message}" if message else f"the server says {status}"
-    if (status in _AGAIN or status >= _SERVER_FAULT) and code not in _SPENT:
-        crowded = status == _TOO_MANY or status >= _SERVER_FAULT
-        return Transient(said, crowded=crowded, after=retry_after(answer.headers), throttled=status == _TOO_MANY)
+def error_from(reply: HttpReply, *, where: str, key_name: str, answered: bool) -> Exception:
+    """Return the error that a status other than 200 means. ``answered``: the server has answered other requests."""
+    status, error = reply.status, reply.error
+    code = error.code
+    text = f"the server says {status}: {error.message}" if error.message else f"the server says {status}"
+    if (status in _RETRYABLE_STATUSES or status >= _SERVER_ERROR) and code not in _NO_CREDIT_CODES:
+        rate_limited = status == _TOO_MANY_REQUESTS
+        return RetryableError(
+            text,
+            overloaded=rate_limited or status >= _SERVER_ERROR,
+            retry_after=retry_after(reply.headers),
+            rate_limited=rate_limited,
+        )
     hint = ""
-    if code in _SPENT or status == _OUT_OF_MONEY:
-        hint = f"The account has no credit left. {KEPT}"
-    elif status == _NO_KEY or (status == _FORBIDDEN and not answered):
-        hint = f"Set {key_name} in the environment to a key that it takes."
-    elif status == _MISSING and not answered:
-        hint = "Look at the model's name and --base-url; a chat model is asked with --model-type chat."
-    elif 300 <= status < 400:  # noqa: PLR2004 - moved
-        hint = f"It sends on to {shortened(answer.headers.get('Location', 'elsewhere'))}: give that as --base-url."
-    if hint:  # it would be the same for every sample
-        return BackendError(said, where=where, hint=hint)
+    if code in _NO_CREDIT_CODES or status == _PAYMENT_REQUIRED:
+        hint = f"The account has no credit left. {RESUME_HINT}"
+    elif status == _UNAUTHORIZED or (status == _FORBIDDEN and not answered):
+        hint = f"Set {key_name} in the environment to a key that the server accepts."
+    elif status == NOT_FOUND and not answered:
+        hint = "Check the model's name and --base-url. For a chat model, use --model-type chat."
+    elif 300 <= status < 400:  # noqa: PLR2004 - the redirects
+        target = shortened(reply.headers.get("Location", "another address"))
+        hint = f"The server redirects to {target}: give that as --base-url."
+    if hint:
+        return HttpStatusError(status, text, where=where, hint=hint)
     filtered = "content_filter" in code or "content_policy" in code
-    return Refused(Failed("content_filter" if filtered else f"http_{status}", said))
+    return RequestFailedError(Failed("content_filter" if filtered else f"http_{status}", text))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from ``retry-after-ms`` or ``Retry-After`` as seconds or as a date; None where neither says."""
+    """Return the seconds to wait, from ``retry-after-ms`` or ``Retry-After`` (seconds or a date); None without both."""
     given = headers.get("retry-after-ms"), headers.get("Retry-After")
     for text, unit in zip(given, (1e-3, 1.0), strict=True):
         if text is None:
@@ -98,13 +127,13 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         try:
             seconds = float(text) * unit
         except ValueError:
-            seconds = _until(text)
+            seconds = _seconds_until(text)
         if 0 < seconds < float("inf"):
             return seconds
     return None
 
 
-def _until(date: str) -> float:
+def _seconds_until(date: str) -> float:
     try:
         then = parsedate_to_datetime(date)
     except (ValueError, TypeError):

@@ -1,27 +1,30 @@
-"""How fast a server may be asked: requests and tokens a minute, and how many at one time. Pure: time is an argument."""
+"""Limits on how fast a server is asked: requests and tokens per minute, and requests at one time.
+
+The classes are pure: the time is an argument.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
-MINUTE = 60.0
+MINUTE_SECONDS = 60.0
 
-_START = 100
-"""Requests at one time to begin with, if so many are allowed."""
-_RESTART = 8
-"""The same after a pause, or half of what is allowed."""
-_SLACK = 0.1
-"""Seconds of latency that prove nothing: a client's own queue makes as much."""
-_STREAK = 3
-"""So many failures in a row are no accident: everything pauses."""
+_INITIAL_CONCURRENCY = 100
+"""Requests at one time in the beginning, if the user allows this many."""
+_RESTART_CONCURRENCY = 8
+"""Requests at one time after a pause; half of the maximum, if that is more."""
+_LATENCY_SLACK_SECONDS = 0.1
+"""A rise in latency up to this proves nothing: the client's own queue can cause it."""
+_FAILURES_BEFORE_PAUSE = 3
+"""This many failures in a row are no accident: all requests pause."""
 
 
-class Allowance:
-    """At most ``limit`` units in any 60 seconds, and no waiting beyond that.
+class MinuteBudget:
+    """At most ``limit`` units in any 60 seconds.
 
-    What was spent is remembered for a minute. An amount above the whole limit goes when nothing else is remembered: it
-    could never go otherwise.
+    The budget remembers what was spent for one minute. An amount above the whole limit may be spent when nothing else
+    is remembered; otherwise it could never be spent.
     """
 
     def __init__(self, limit: float) -> None:
@@ -29,117 +32,122 @@ class Allowance:
         self._spent: deque[list[float]] = deque()
         self._sum = 0.0
 
-    def wait(self, now: float, amount: float) -> float:
-        """Seconds until this amount may be spent; 0 means now."""
-        self._forget(now)
+    def delay(self, now: float, amount: float) -> float:
+        """Return the seconds until this amount may be spent; 0 means now."""
+        self._forget_expired(now)
         over = self._sum + amount - self._limit
         if over <= 0 or not self._spent:
             return 0.0
         for at, spent in self._spent:
             over -= spent
             if over <= 0:
-                return at + MINUTE - now
-        return self._spent[-1][0] + MINUTE - now
+                return at + MINUTE_SECONDS - now
+        return self._spent[-1][0] + MINUTE_SECONDS - now
 
     def spend(self, now: float, amount: float) -> list[float]:
-        """Remember an amount; the entry returned can be settled later."""
+        """Remember an amount, and return its entry, which ``settle`` can correct later."""
         entry = [now, amount]
         self._spent.append(entry)
         self._sum += amount
         return entry
 
     def settle(self, entry: list[float], actual: float) -> None:
-        """Replace an estimate by what it really was, as long as it is remembered."""
+        """Replace an estimated amount by the actual one, if its entry is still remembered."""
         if self._spent and entry[0] >= self._spent[0][0]:
             self._sum += actual - entry[1]
             entry[1] = actual
 
-    def _forget(self, now: float) -> None:
-        while self._spent and now - self._spent[0][0] >= MINUTE:
+    def _forget_expired(self, now: float) -> None:
+        while self._spent and now - self._spent[0][0] >= MINUTE_SECONDS:
             self._sum -= self._spent.popleft()[1]
         if not self._spent:
-            self._sum = 0.0  # no rounding errors are carried on
+            self._sum = 0.0  # rounding errors must not add up
 
 
 @dataclass(slots=True)
-class Pace:
-    """How many requests run at one time: doubles while latency holds, then creeps; gives way when pushed back.
+class ConcurrencyLimit:
+    """How many requests may run at one time, adapted to the server.
 
-    After a pause one request goes ahead alone; its answer opens the way for the others.
+    The limit doubles while the latency stays low, and then grows slowly. It falls when the server is overloaded. After
+    a pause the limit is half open: one request goes alone, and its success lets the others follow.
     """
 
-    most: int
-    longest: float = 30.0
-    """The longest pause that is not the server's own wish."""
-    limit: float = 0.0
+    maximum: int
+    max_pause_seconds: float = 30.0
+    """The longest pause, unless the server itself asks for a longer one."""
+    current: float = 0.0
     resume_at: float = 0.0
-    probing: bool = False
-    _threshold: float = 0.0
-    _streak: int = 0
-    _level: int = 0
-    _yielded_at: float = -1.0
+    half_open: bool = False
+    _slow_growth_from: float = 0.0
+    _failures_in_a_row: int = 0
+    _pauses_in_a_row: int = 0
+    _reduced_at: float = -1.0
     _paused_at: float = -1.0
-    _best: float = 0.0
+    _best_latency: float = 0.0
     _latencies: list[float] = field(default_factory=list)
-    _size: int = 0
-    _holds: bool = True
+    _round_size: int = 0
+    _latency_is_low: bool = True
 
     def __post_init__(self) -> None:
-        """Begin with what any server takes, or pushes back at once; the most is the goal."""
-        self.limit = float(min(self.most, _START))
-        self._threshold = float(self.most)
-        self._size = int(self.limit)
+        """Start with a number that most servers accept; those that do not will say so at once."""
+        self.current = float(min(self.maximum, _INITIAL_CONCURRENCY))
+        self._slow_growth_from = float(self.maximum)
+        self._round_size = int(self.current)
 
     def may_start(self, now: float, running: int) -> bool:
-        """Whether one more may run."""
-        return now >= self.resume_at and running < (1 if self.probing else int(self.limit))
+        """Whether one more request may start."""
+        return now >= self.resume_at and running < (1 if self.half_open else int(self.current))
 
     def succeeded(self, now: float, began: float, running: int) -> None:
-        """Take note of an answer to what began then; ``running`` counts it too."""
-        self._streak = self._level = 0
-        if self.probing:
+        """Record the success of a request that began at ``began``; ``running`` includes this request."""
+        self._failures_in_a_row = self._pauses_in_a_row = 0
+        if self.half_open:
             if began >= self.resume_at:
-                self.probing = False
-                self.limit = min(self.limit, float(max(_RESTART, self.most // 2)))
+                self.half_open = False
+                self.current = min(self.current, float(max(_RESTART_CONCURRENCY, self.maximum // 2)))
             return
         self._measure(now - began)
-        if not self._holds or running < int(self.limit):  # a limit that nobody reaches proves nothing
+        if not self._latency_is_low or running < int(self.current):  # a limit that is not reached proves nothing
             return
-        quick = self.limit < self._threshold
-        self.limit = min(self.limit + (1.0 if quick else max(1.0, self.most / 20) / self.limit), self.most)
+        fast = self.current < self._slow_growth_from
+        self.current = min(self.current + (1.0 if fast else max(1.0, self.maximum / 20) / self.current), self.maximum)
 
     def _measure(self, latency: float) -> None:
-        """Compare each round's mean latency with the best round so far, which slowly fades."""
+        """Compare the mean latency of each round with that of the best round, which slowly loses its weight."""
         self._latencies.append(latency)
-        if len(self._latencies) < self._size:
+        if len(self._latencies) < self._round_size:
             return
         mean = sum(self._latencies) / len(self._latencies)
-        self._best = mean if not self._best else min(self._best * 1.02, mean)
-        self._holds = mean <= 2 * self._best + _SLACK
-        if not self._holds:
-            self._threshold = self.limit  # from here on it creeps
+        self._best_latency = mean if not self._best_latency else min(self._best_latency * 1.02, mean)
+        self._latency_is_low = mean <= 2 * self._best_latency + _LATENCY_SLACK_SECONDS
+        if not self._latency_is_low:
+            self._slow_growth_from = self.current
         self._latencies.clear()
-        self._size = int(self.limit)
+        self._round_size = int(self.current)
 
-    def failed(self, now: float, began: float, jitter: float, *, crowded: bool, after: float | None = None) -> None:
-        """Take note of a failure of a request that began then. ``crowded``: the server said that it is too much.
+    def failed(
+        self, now: float, began: float, jitter: float, *, overloaded: bool, retry_after: float | None = None
+    ) -> None:
+        """Record the failure of a request that began at ``began``.
 
-        ``after`` is the server's Retry-After: it holds for everyone. ``jitter`` is a random factor.
+        ``overloaded``: the server says that it gets too many requests. ``retry_after`` is the server's Retry-After; it
+        holds for all requests. ``jitter`` is a random factor for the pause.
         """
-        if after is not None:
-            self.resume_at = max(self.resume_at, now + after)
-            self.probing = True
-        if began > self._paused_at:  # what began earlier says what is known already
-            self._streak += 1
-            if self._streak >= _STREAK and after is None:
-                self.resume_at = max(self.resume_at, now + min(self.longest, 0.5 * 2**self._level) * jitter)
+        if retry_after is not None:
+            self.resume_at = max(self.resume_at, now + retry_after)
+            self.half_open = True
+        if began > self._paused_at:  # a request that began before the pause tells nothing new
+            self._failures_in_a_row += 1
+            if self._failures_in_a_row >= _FAILURES_BEFORE_PAUSE and retry_after is None:
+                pause = min(self.max_pause_seconds, 0.5 * 2**self._pauses_in_a_row) * jitter
+                self.resume_at = max(self.resume_at, now + pause)
                 self._paused_at = now
-                self._level += 1
-                self.probing = True
-        if (crowded or self.probing) and began > self._yielded_at:
-            self._yield(now)
+                self._pauses_in_a_row += 1
+                self.half_open = True
+        if (overloaded or self.half_open) and began > self._reduced_at:
+            self._reduce(now)
 
-    def _yield(self, now: float) -> None:
-        self.limit = max(1.0, self.limit * 0.7)
-        self._threshold = self.limit
-        self._yielded_at = now
+    def _reduce(self, now: float) -> None:
+        self.current = max(1.0, self.current * 0.7)
+        self._slow_growth_from = self.current
+        self._reduced_at = now

@@ -1,40 +1,47 @@
-"""``openai:MODEL``: any server that speaks OpenAI's chat and completions."""
+"""``openai:MODEL``: any server with OpenAI's chat and completions APIs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from kshot.backends.server import loglik
-from kshot.backends.server.connection import Address, Body, Malformed, Wire, key_from, located
-from kshot.backends.server.rate_limiter import Limits
+from kshot.backends.server.connection import (
+    Address,
+    Body,
+    Connection,
+    MalformedReplyError,
+    key_from_environment,
+    model_and_url,
+)
+from kshot.backends.server.loglik import ServerLogprobs
+from kshot.backends.server.rate_limiter import RequestLimits
 from kshot.backends.server.replies import (
-    apart,
-    estimated,
+    estimated_tokens,
+    generated,
     only_choice,
     sampled_seed,
+    split_reasoning,
     texts_of,
-    tokens_used,
-    usage_of,
-    written,
+    usage_from,
+    used_tokens,
 )
-from kshot.backends.server.server import Fit, Server
+from kshot.backends.server.server import ParameterChanges, Server
 from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
 from kshot.core.records import Generate, Generated, Loglik, Message, Prompt, Request, Response
 from kshot.prompts.chat import Renderer, fold_system, renderer
 
-DEFAULT = "https://api.openai.com/v1"
-KEY = "OPENAI_API_KEY"
+DEFAULT_URL = "https://api.openai.com/v1"
+KEY_NAME = "OPENAI_API_KEY"
 
-_STOPS = 4
-"""Servers take no more stop strings than this; the rest is cut here."""
+_MAX_STOP_STRINGS = 4
+"""Servers accept no more stop strings than this; kshot cuts the reply at the others."""
 
 
 class OpenAI(Server):
-    """A model behind an OpenAI-compatible server: conversations go to its chat, texts to its completions.
+    """A model behind an OpenAI-compatible server: conversations go to its chat API, texts to its completions API.
 
-    Log-probabilities of a prompt come from ``echo`` or ``prompt_logprobs``: the server is asked once what it offers.
+    Log-probabilities of a prompt come from ``echo`` or ``prompt_logprobs``: the server is asked once which it offers.
     """
 
     answers = (Generate, Loglik)
@@ -51,51 +58,51 @@ class OpenAI(Server):
         patience: float = 300.0,
         chat_template: str | None = None,
     ) -> None:
-        """Prepare; nothing is sent yet. The key comes from OPENAI_API_KEY."""
-        model, url = located(spec, base_url, DEFAULT)
+        """Take the settings; nothing is sent yet. The key comes from OPENAI_API_KEY."""
+        model, url = model_and_url(spec, base_url, DEFAULT_URL)
         where = f"openai:{model} at {url}"
-        key = key_from(KEY, needed=url == DEFAULT, where=where)
+        key = key_from_environment(KEY_NAME, needed=url == DEFAULT_URL, where=where)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        address = Address(url, where, KEY, headers, timeout, key)
+        address = Address(url, where, KEY_NAME, headers, timeout, key)
         super().__init__(
             "openai",
             spec,
             model,
             address,
-            Limits(max_concurrency, rpm, tpm, patience),
+            RequestLimits(max_concurrency, rpm, tpm, patience),
             *([chat_template] if chat_template else []),
         )
         self._render: Renderer | None = renderer(chat_template) if chat_template else None
-        self._scores = loglik.Scores(model, where)
+        self._logprobs = ServerLogprobs(model, where)
 
     # ---- how options can be ranked ----
 
-    def best_ranking(self, chat: bool) -> str:  # noqa: FBT001 - the one thing that is asked
-        """How multiple choice is best put to this server, which is asked once: see ``--ranking-type auto``."""
+    def best_ranking(self, chat: bool) -> str:  # noqa: FBT001 - the protocol calls it with one value
+        """Return the best ranking type for this server, which is asked once: see ``--ranking-type auto``."""
 
-        async def look() -> str:
-            wire = await self.wire()
-            if (self._render or not chat) and await self._scores.way(wire) is not None:
+        async def probe() -> str:
+            connection = await self._connected()
+            if (self._render or not chat) and await self._logprobs.prompt_api(connection) is not None:
                 return "ppl_no_option"
             as_chat = chat and self._render is None
-            return "first_token" if await self._scores.lists(wire, chat=as_chat) else "generation"
+            return "first_token" if await self._logprobs.list_length(connection, chat=as_chat) else "generation"
 
-        return self._link.run(look())
+        return self._event_loop.run(probe())
 
     # ---- answering ----
 
-    async def _answer(self, wire: Wire, request: Request) -> Response:
+    async def _answer(self, connection: Connection, request: Request) -> Response:
         if isinstance(request, Loglik):
-            prompt = self._shown(request.prompt)
+            prompt = self._rendered(request.prompt)
             if request.listed:
-                return await self._scores.first_token(wire, prompt, request.continuations)
-            return await self._scores.weigh(wire, prompt, request.continuations)
+                return await self._logprobs.first_token(connection, prompt, request.continuations)
+            return await self._logprobs.score(connection, prompt, request.continuations)
         if isinstance(request, Generate):
-            return self._learn(await self._write(wire, request))
+            return self._measured(await self._generate(connection, request))
         raise BackendError(f"cannot answer a {type(request).__name__}", where=self.name)
 
-    def _shown(self, prompt: Prompt) -> Prompt:
-        """What the server reads: with a chat template given, a conversation is written out here."""
+    def _rendered(self, prompt: Prompt) -> Prompt:
+        """Return the prompt that is sent: with a chat template, kshot writes a conversation out as a text."""
         if not prompt.messages:
             return Prompt(replace_surrogates(prompt.text))
         if self._render is None:
@@ -103,54 +110,55 @@ class OpenAI(Server):
         messages = tuple(Message(m.role, replace_surrogates(m.content)) for m in prompt.messages)
         return Prompt(self._render(fold_system(messages, self._render)))
 
-    async def _write(self, wire: Wire, request: Generate) -> Generated:
-        prompt = self._shown(request.prompt)
-        talk = bool(request.prompt.messages)
+    async def _generate(self, connection: Connection, request: Generate) -> Generated:
+        prompt = self._rendered(request.prompt)
+        is_chat = bool(request.prompt.messages)
 
         def read(body: Any) -> Generated:
             choice = only_choice(body)
-            text, reasoning, tool = _said(choice) if prompt.messages else (choice.get("text"), "", False)
+            text, reasoning, tool = _chat_message(choice) if prompt.messages else (choice.get("text"), "", False)
             if text is not None and not isinstance(text, str):
-                raise Malformed("no text")
-            if talk and text and not reasoning:
-                text, reasoning = apart(text)
-            return written(request, text, reasoning, choice.get("finish_reason"), usage_of(body), tool=tool)
+                raise MalformedReplyError("no text")
+            if is_chat and text and not reasoning:
+                text, reasoning = split_reasoning(text)
+            stop_reason = choice.get("finish_reason")
+            return generated(request, text, reasoning, stop_reason, usage_from(body), called_tool=tool)
 
-        return await self._ask(
-            wire,
+        return await self._post(
+            connection,
             "/chat/completions" if prompt.messages else "/completions",
-            lambda fit: self._body(prompt, request, fit),
+            lambda changes: self._body(prompt, request, changes),
             read,
-            tokens=estimated(prompt, self._reply_tokens(request)),
-            used=tokens_used,
+            estimated_tokens=estimated_tokens(prompt, self._reply_tokens(request)),
+            used_tokens=lambda response: used_tokens(response.usage),
         )
 
-    def _body(self, prompt: Prompt, request: Generate, fit: Fit) -> Body:
-        asked: Body = {"model": self._model}
+    def _body(self, prompt: Prompt, request: Generate, changes: ParameterChanges) -> Body:
+        body: Body = {"model": self._model}
         if prompt.messages:
-            asked["messages"] = [{"role": m.role, "content": replace_surrogates(m.content)} for m in prompt.messages]
+            body["messages"] = [{"role": m.role, "content": replace_surrogates(m.content)} for m in prompt.messages]
         else:
-            asked["prompt"] = prompt.text
+            body["prompt"] = prompt.text
         optional = {
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
-            "stop": list(request.stop[:_STOPS]) or None,
+            "stop": list(request.stop[:_MAX_STOP_STRINGS]) or None,
             "top_p": request.top_p,
             "top_k": request.top_k,
             "repetition_penalty": request.repetition_penalty,
             "no_repeat_ngram_size": request.no_repeat_ngram_size,
             "seed": sampled_seed(request),
         }
-        return asked | self._taken(optional, fit)
+        return body | self._accepted(optional, changes)
 
 
-def _said(choice: Mapping[str, Any]) -> tuple[Any, str, bool]:
-    """A chat reply's text, or its refusal (None: neither), its reasoning, and whether it calls a tool."""
+def _chat_message(choice: Mapping[str, Any]) -> tuple[Any, str, bool]:
+    """Return the text of a chat reply or its refusal (None: neither), its reasoning, and whether it calls a tool."""
     message = choice["message"]
     content = message.get("content")
-    if isinstance(content, list):  # some servers answer in parts
+    if isinstance(content, list):  # some servers answer in content parts
         texts = texts_of(content)
         content = "".join(texts) if texts else None
     reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
-    tool = bool(message.get("tool_calls") or message.get("function_call"))
-    return content or message.get("refusal") or content, reasoning if isinstance(reasoning, str) else "", tool
+    called_tool = bool(message.get("tool_calls") or message.get("function_call"))
+    return content or message.get("refusal") or content, reasoning if isinstance(reasoning, str) else "", called_tool

@@ -1,4 +1,4 @@
-"""The way to a server: one call at a time through limits and pauses, tried again where that can help."""
+"""Calls to one server, within the limits: each waits until it may start, and is tried again after a passing error."""
 
 from __future__ import annotations
 
@@ -10,183 +10,201 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kshot.backends.server.http_errors import KEPT, Refused, Transient
-from kshot.backends.server.limits import Allowance, Pace
+from kshot.backends.server.http_errors import RESUME_HINT, RequestFailedError, RetryableError
+from kshot.backends.server.limits import ConcurrencyLimit, MinuteBudget
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed
 
 T = TypeVar("T")
 
-TRIES = 8
-"""A request that fails so often while others are answered is at fault itself."""
+MAX_TRIES = 8
+"""A request that fails this often while others are answered is bad itself."""
 
-_PROBES = 2
-"""The same for a question whether the server can do something at all."""
+_MAX_PROBE_TRIES = 2
+"""The same for a request that finds out whether the server offers something."""
 
-_GIVEN_UP = 10
-"""So many requests given up with nothing answered in between: the server is gone, not the requests bad."""
+_MAX_GIVEN_UP = 10
+"""If more requests than this are given up and none is answered in between, the server is gone."""
 
-_CAP = 30.0
-_SOMETIME = float("inf")
+_MAX_BACKOFF_SECONDS = 30.0
+_UNTIL_A_CALL_ENDS = float("inf")
 
-Teller = Callable[[int], None]
-rests: ContextVar[Callable[[], Teller | None]] = ContextVar("rests", default=lambda: None)
-"""A weak reference to whom to tell that a call waits to be tried again (1), or goes on (-1): timers keep contexts."""
+BackoffListener = Callable[[int], None]
+backoff_listener: ContextVar[Callable[[], BackoffListener | None]] = ContextVar(
+    "backoff_listener", default=lambda: None
+)
+"""Returns the function that is called with 1 when a call starts to back off, and with -1 when it goes on.
 
-_Turn = tuple[float, "list[float] | None"]
-"""When a call was let go, and what it spends of the tokens."""
+It is a weak reference, because timers keep the contexts in which they were made.
+"""
+
+_Admission = tuple[float, "list[float] | None"]
+"""When a call was started, and its entry in the token budget."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What the user allows: calls at one time, a minute, tokens a minute; seconds of patience with a server."""
+class RequestLimits:
+    """What the user allows: requests at one time, requests and tokens per minute, seconds without any answer."""
 
-    most: int = 64
+    max_concurrency: int = 64
     rpm: int | None = None
     tpm: int | None = None
     patience: float = 600.0
 
 
-class Gate:
-    """Lets calls through as the limits allow. It lives in one event loop."""
+class RateLimiter:
+    """Starts calls as the limits allow, and tries them again. It belongs to one event loop."""
 
-    def __init__(self, limits: Limits, where: str) -> None:
-        self.pace = Pace(limits.most, longest=min(_CAP, limits.patience / 10))
+    def __init__(self, limits: RequestLimits, where: str) -> None:
+        self.concurrency = ConcurrencyLimit(
+            limits.max_concurrency, max_pause_seconds=min(_MAX_BACKOFF_SECONDS, limits.patience / 10)
+        )
         self.answered = 0
         self._patience, self._where = limits.patience, where
-        self._calls = Allowance(limits.rpm) if limits.rpm else None
-        self._tokens = Allowance(limits.tpm) if limits.tpm else None
-        self._waiters: deque[tuple[asyncio.Future[_Turn], float]] = deque()
+        self._requests = MinuteBudget(limits.rpm) if limits.rpm else None
+        self._tokens = MinuteBudget(limits.tpm) if limits.tpm else None
+        self._waiters: deque[tuple[asyncio.Future[_Admission], float]] = deque()
         self._running = 0
         self._given_up = 0
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        self._good_at = self._loop.time()
+        self._last_answer_at = self._loop.time()
 
-    async def through(
+    async def run(
         self,
         call: Callable[[], Awaitable[T]],
-        tokens: float,
-        used: Callable[[T], float],
+        estimated_tokens: float,
+        used_tokens: Callable[[T], float],
         *,
         probing: bool = False,
         again: bool = False,
     ) -> T:
-        """Call until it succeeds, is refused, or patience ends. ``tokens`` is an estimate, ``used`` the truth.
+        """Call until the call succeeds, fails for good, or the patience ends; ``used_tokens`` corrects the estimate.
 
-        ``probing``: a fault of the server may be its answer to what it does not know, so few tries are enough.
-        ``again``: it was asked before, and goes before those that were not.
+        ``probing``: a server may answer with an error of its own what it does not know, so few tries are enough.
+        ``again``: the request was sent before, and goes before those that were not.
         """
-        tries, first, since = 0, 0.0, -1
+        tries, first_began, answered_before = 0, 0.0, -1
         while True:
-            began, entry = await self._enter(tokens, again=again or bool(first))
+            began, entry = await self._admitted(estimated_tokens, again=again or bool(first_began))
             try:
-                found = await call()
-            except Transient as exc:
-                first = first or began
-                if not exc.throttled and (probing or since != self.answered):
-                    tries, since = tries + 1, self.answered  # only with others answered in between is it its own fault
-                if probing and tries >= _PROBES:
-                    raise Refused(Failed("unanswered", str(exc))) from None
-                self._failed(exc, began)
-                self._out_of_patience(exc, first, tries)
-                pause = 0.0 if exc.after else min(_CAP, 0.25 * 2 ** max(tries - 1, 0)) * _jitter()
-            except Refused:
-                self._succeeded(began)  # the server is well; only this request is not
+                result = await call()
+            except RetryableError as exc:
+                first_began = first_began or began
+                if not exc.rate_limited and (probing or answered_before != self.answered):
+                    # A try counts against the request only if others were answered in between.
+                    tries, answered_before = tries + 1, self.answered
+                if probing and tries >= _MAX_PROBE_TRIES:
+                    raise RequestFailedError(Failed("unanswered", str(exc))) from None
+                self._record_failure(exc, began)
+                self._check_patience(exc, first_began, tries)
+                pause = 0.0 if exc.retry_after else min(_MAX_BACKOFF_SECONDS, 0.25 * 2 ** max(tries - 1, 0)) * _jitter()
+            except RequestFailedError:
+                self._record_answer(began)  # the server works; only this request is bad
                 raise
             else:
-                self._succeeded(began)
+                self._record_answer(began)
                 if entry is not None and self._tokens is not None:
-                    self._tokens.settle(entry, used(found))
-                return found
+                    self._tokens.settle(entry, used_tokens(result))
+                return result
             finally:
                 self._running -= 1
-                self._wake()
+                self._start_waiting()
             if pause:
-                await rest(pause)
+                await backoff(pause)
 
-    # ---- waiting for one's turn ----
+    # ---- waiting until a call may start ----
 
-    async def _enter(self, tokens: float, *, again: bool) -> _Turn:
-        if not self._waiters and not self._hindered(tokens):
-            return self._let_go(tokens)
-        turn: asyncio.Future[_Turn] = self._loop.create_future()
-        (self._waiters.appendleft if again else self._waiters.append)((turn, tokens))
-        self._wake()
+    async def _admitted(self, tokens: float, *, again: bool) -> _Admission:
+        if not self._waiters and not self._delay(tokens):
+            return self._start(tokens)
+        admission: asyncio.Future[_Admission] = self._loop.create_future()
+        (self._waiters.appendleft if again else self._waiters.append)((admission, tokens))
+        self._start_waiting()
         try:
-            return await turn
+            return await admission
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was let go, and will not go
+            if admission.done() and not admission.cancelled():  # it was started, and cancelled before it could run
                 self._running -= 1
-                self._wake()
+                self._start_waiting()
             raise
 
-    def _let_go(self, tokens: float) -> _Turn:
+    def _start(self, tokens: float) -> _Admission:
         now = self._loop.time()
         self._running += 1
-        if self._calls is not None:
-            self._calls.spend(now, 1)
+        if self._requests is not None:
+            self._requests.spend(now, 1)
         return now, None if self._tokens is None else self._tokens.spend(now, tokens)
 
-    def _hindered(self, tokens: float) -> float:
-        """Seconds until a call may start: 0 is now; infinity, when another one ends."""
+    def _delay(self, tokens: float) -> float:
+        """Return the seconds until a call may start; 0 means now, infinity when another call ends."""
         now = self._loop.time()
-        if not self.pace.may_start(now, self._running):
-            return self.pace.resume_at - now if now < self.pace.resume_at else _SOMETIME
-        waits = [each.wait(now, n) for each, n in ((self._calls, 1.0), (self._tokens, tokens)) if each is not None]
-        return max(waits, default=0.0)
+        if not self.concurrency.may_start(now, self._running):
+            resume_at = self.concurrency.resume_at
+            return resume_at - now if now < resume_at else _UNTIL_A_CALL_ENDS
+        budgets = ((self._requests, 1.0), (self._tokens, tokens))
+        delays = [budget.delay(now, amount) for budget, amount in budgets if budget is not None]
+        return max(delays, default=0.0)
 
-    def _wake(self) -> None:
-        """Let go whoever may; come back when time alone will have changed something."""
+    def _start_waiting(self) -> None:
+        """Start the waiting calls that may start, and set a timer for when the next one may."""
         while self._waiters:
-            turn, tokens = self._waiters[0]
-            if not turn.done():  # else it was cancelled
-                wait = self._hindered(tokens)
-                if wait:
+            admission, tokens = self._waiters[0]
+            if not admission.done():  # a cancelled one is only removed
+                delay = self._delay(tokens)
+                if delay:
                     if self._timer is not None:
                         self._timer.cancel()
-                    self._timer = self._loop.call_later(wait, self._wake) if wait < _SOMETIME else None
+                    later = delay < _UNTIL_A_CALL_ENDS
+                    self._timer = self._loop.call_later(delay, self._start_waiting) if later else None
                     return
-                turn.set_result(self._let_go(tokens))
+                admission.set_result(self._start(tokens))
             self._waiters.popleft()
 
-    # ---- what came of it ----
+    # ---- what came of a call ----
 
-    def _succeeded(self, began: float) -> None:
+    def _record_answer(self, began: float) -> None:
         now = self._loop.time()
         self.answered += 1
         self._given_up = 0
-        self._good_at = now
-        self.pace.succeeded(now, began, self._running)
+        self._last_answer_at = now
+        self.concurrency.succeeded(now, began, self._running)
 
-    def _failed(self, exc: Transient, began: float) -> None:
+    def _record_failure(self, exc: RetryableError, began: float) -> None:
         now = self._loop.time()
-        if exc.after is not None and exc.after > self._patience:
+        if exc.retry_after is not None and exc.retry_after > self._patience:
             raise BackendError(
-                f"{exc}; it asks to wait for {exc.after:.0f} s", where=self._where, hint=f"Come back then. {KEPT}"
+                f"{exc}; the server asks to wait for {exc.retry_after:.0f} s",
+                where=self._where,
+                hint=f"Try again after that. {RESUME_HINT}",
             ) from None
-        self.pace.failed(now, began, _jitter(), crowded=exc.crowded, after=exc.after)
+        self.concurrency.failed(now, began, _jitter(), overloaded=exc.overloaded, retry_after=exc.retry_after)
 
-    def _out_of_patience(self, exc: Transient, first: float, tries: int) -> None:
+    def _check_patience(self, exc: RetryableError, first_began: float, tries: int) -> None:
+        """Give the request up, or stop the run, if this has gone on for too long."""
         now = self._loop.time()
-        if self._given_up or now - max(first, self._good_at) > self._patience:
+        if self._given_up or now - max(first_began, self._last_answer_at) > self._patience:
             self._given_up += 1
-            if not self.answered or self._given_up > _GIVEN_UP:
-                what = f"no answer for {now - self._good_at:.0f} s ({exc})"
-                raise BackendError(what, where=self._where, hint=f"{KEPT} --patience says how long to try.") from None
-        if self._given_up or now - first > self._patience or tries >= TRIES:
-            raise Refused(Failed("unanswered", f"{exc} (tried for {now - first:.0f} s)", retryable=True)) from None
+            if not self.answered or self._given_up > _MAX_GIVEN_UP:
+                raise BackendError(
+                    f"no answer for {now - self._last_answer_at:.0f} s ({exc})",
+                    where=self._where,
+                    hint=f"{RESUME_HINT} --patience sets how long kshot tries.",
+                ) from None
+        if self._given_up or now - first_began > self._patience or tries >= MAX_TRIES:
+            message = f"{exc} (tried for {now - first_began:.0f} s)"
+            raise RequestFailedError(Failed("unanswered", message, retryable=True)) from None
 
 
-async def rest(seconds: float) -> None:
+async def backoff(seconds: float) -> None:
     """Wait before another try."""
-    told = rests.get()() or (lambda _: None)
-    told(1)
+    notify = backoff_listener.get()() or (lambda _: None)
+    notify(1)
     try:
         await asyncio.sleep(seconds)
     finally:
-        told(-1)
+        notify(-1)
 
 
 def _jitter() -> float:
-    return random.uniform(0.5, 1.5)  # noqa: S311 - it spreads retries, it hides nothing
+    return random.uniform(0.5, 1.5)  # noqa: S311 - it spreads retries and protects nothing

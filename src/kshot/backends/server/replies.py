@@ -1,4 +1,4 @@
-"""What a server's JSON says: text, reasoning kept apart, why it ended, tokens. Shared by the dialects."""
+"""Reading a server's JSON, for both APIs: text, separate reasoning, stop reason, token counts."""
 
 from __future__ import annotations
 
@@ -6,91 +6,103 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshot.backends.server.connection import Malformed
-from kshot.backends.server.http_errors import Refused, shortened
+from kshot.backends.server.connection import MalformedReplyError
+from kshot.backends.server.http_errors import RequestFailedError, shortened
 from kshot.core.records import Failed, Generate, Generated, Prompt, Usage
 
-_LENGTH = frozenset({"length", "max_tokens", "model_context_window_exceeded"})
-_WITHHELD = frozenset({"content_filter", "refusal"})
-_THINK = re.compile(r"\A\s*(?:<think(?:ing)?>)?(.*?)</think(?:ing)?>\s*", re.DOTALL)
-_MOST = 10**12
-"""No call takes so many tokens: a count above is none."""
-_OPEN = re.compile(r"\A\s*<think(?:ing)?>", re.DOTALL)
+_LENGTH_REASONS = frozenset({"length", "max_tokens", "model_context_window_exceeded"})
+_FILTER_REASONS = frozenset({"content_filter", "refusal"})
+_THINK_BLOCK = re.compile(r"\A\s*(?:<think(?:ing)?>)?(.*?)</think(?:ing)?>\s*", re.DOTALL)
+_THINK_START = re.compile(r"\A\s*<think(?:ing)?>", re.DOTALL)
+_MAX_TOKENS = 10**12
+"""A token count above this is wrong."""
 
 
-def apart(text: str) -> tuple[str, str]:
-    """The answer and the reasoning before it, where a model writes both into one text between think tags."""
-    found = _THINK.match(text)
-    if found:
-        return text[found.end() :], found[1].strip()
-    opened = _OPEN.match(text)
-    return ("", text[opened.end() :].strip()) if opened else (text, "")
+def split_reasoning(text: str) -> tuple[str, str]:
+    """Split a text into the answer and the reasoning before it, which some models write between think tags."""
+    block = _THINK_BLOCK.match(text)
+    if block:
+        return text[block.end() :], block[1].strip()
+    start = _THINK_START.match(text)
+    return ("", text[start.end() :].strip()) if start else (text, "")
 
 
-def cut(text: str, stop: Sequence[str]) -> tuple[str, bool]:
-    """The text before the first stop string, and whether there was one: servers take few of them, or keep them."""
-    ends = [at for word in stop if word and (at := text.find(word)) >= 0]
+def cut_at_stop(text: str, stop: Sequence[str]) -> tuple[str, bool]:
+    """Return the text before the first stop string, and whether there is one.
+
+    Servers accept few stop strings, and some leave them in the text.
+    """
+    ends = [at for string in stop if string and (at := text.find(string)) >= 0]
     return (text[: min(ends)], True) if ends else (text, False)
 
 
-def written(
-    request: Generate, text: str | None, reasoning: str, finish: str | None, usage: Usage | None, *, tool: bool = False
+def generated(
+    request: Generate,
+    text: str | None,
+    reasoning: str,
+    stop_reason: str | None,
+    usage: Usage | None,
+    *,
+    called_tool: bool = False,
 ) -> Generated:
-    """The response to a Generate; what a server withheld altogether is a Failed.
+    """Return the response to a Generate.
 
-    So is a reply without any text (None; an empty one is an answer) or reasoning, and a ``tool`` called instead.
+    The request fails if the server withheld the text, if the model called a tool instead of writing, and if there is
+    neither a text nor reasoning. ``text`` is None if there is none; an empty text is an answer.
     """
-    if finish in _WITHHELD and not text:
-        raise Refused(Failed("content_filter", f"the server withheld the reply ({finish})"))
-    if tool and not text:
-        raise Refused(Failed("no_text", "the model called a tool, and wrote nothing"))
+    if stop_reason in _FILTER_REASONS and not text:
+        raise RequestFailedError(Failed("content_filter", f"the server withheld the reply ({stop_reason})"))
+    if called_tool and not text:
+        raise RequestFailedError(Failed("no_text", "the model called a tool and wrote no text"))
     if text is None and not reasoning:
-        raise Refused(Failed("no_text", f"the server's reply holds no text (it ended by {shortened(str(finish))})"))
-    text = text or ""
-    text, stopped = cut(text, request.stop)
-    return Generated(text, "length" if finish in _LENGTH and not stopped else "stop", usage, reasoning)
+        reason = shortened(str(stop_reason))
+        raise RequestFailedError(Failed("no_text", f"the server's reply has no text (stop reason: {reason})"))
+    text, stopped = cut_at_stop(text or "", request.stop)
+    return Generated(text, "length" if stop_reason in _LENGTH_REASONS and not stopped else "stop", usage, reasoning)
 
 
-def usage_of(body: Mapping[str, Any], read: str = "prompt_tokens", wrote: str = "completion_tokens") -> Usage | None:
-    """Token counts, where the server gives them and they can be true."""
+def usage_from(
+    body: Mapping[str, Any], prompt_field: str = "prompt_tokens", completion_field: str = "completion_tokens"
+) -> Usage | None:
+    """Return the token counts, if the server gives them and they are possible."""
     given = body.get("usage")
-    if not isinstance(given, Mapping) or given.get(read) is None:
+    if not isinstance(given, Mapping) or given.get(prompt_field) is None:
         return None
-    counts = [given.get(name) for name in (read, wrote, "cache_creation_input_tokens", "cache_read_input_tokens")]
-    known = [0 if count is None else count for count in counts]
-    if not all(type(count) is int and 0 <= count <= _MOST for count in known):
+    fields = (prompt_field, completion_field, "cache_creation_input_tokens", "cache_read_input_tokens")
+    counts = [0 if (count := given.get(name)) is None else count for name in fields]
+    if not all(type(count) is int and 0 <= count <= _MAX_TOKENS for count in counts):
         return None
-    return Usage(known[0] + known[2] + known[3], known[1])
+    return Usage(counts[0] + counts[2] + counts[3], counts[1])
 
 
 def texts_of(parts: Sequence[Any], kind: str = "text") -> list[str]:
-    """The texts of one kind among the parts that a reply comes in."""
-    own = [part.get(kind) for part in parts if isinstance(part, dict) and part.get("type") == kind]
-    return [text for text in own if isinstance(text, str)]
+    """Return the texts of one kind among the content parts of a reply."""
+    texts = [part.get(kind) for part in parts if isinstance(part, dict) and part.get("type") == kind]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def only_choice(body: Any) -> Mapping[str, Any]:
-    """The one choice of a reply."""
+    """Return the one choice of a reply."""
     choices = body["choices"]
     if not choices:
-        raise Malformed("no choices")
+        raise MalformedReplyError("no choices")
     first: Mapping[str, Any] = choices[0]
     return first
 
 
-def estimated(prompt: Prompt, reply: float) -> float:
-    """Tokens that a call will take, roughly: four characters each, and the reply."""
+def estimated_tokens(prompt: Prompt, reply_tokens: float) -> float:
+    """Estimate the tokens of a call: one for four characters of the prompt, and those of the reply."""
     size = sum(len(m.content) for m in prompt.messages) if prompt.messages else len(prompt.text)
-    return size / 4 + 1 + reply
+    return size / 4 + 1 + reply_tokens
 
 
-def tokens_used(found: Generated) -> float:
-    """Tokens that a call did take."""
-    return float(found.usage.prompt_tokens + found.usage.completion_tokens) if found.usage else 0.0
+def used_tokens(usage: Usage | None) -> float:
+    """Return the tokens that a call took; 0 if the server does not give them."""
+    return float(usage.prompt_tokens + usage.completion_tokens) if usage else 0.0
 
 
 def sampled_seed(request: Generate) -> int | None:
-    """A seed of its own for every replica of a sampled reply."""
+    """Return the seed of a sampled reply, which differs for every replica."""
     if not request.temperature:
         return None
     return ((request.seed or 0) + request.replica) % 2**31 if request.seed is not None or request.replica else None

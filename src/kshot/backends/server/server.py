@@ -1,4 +1,4 @@
-"""What the two dialects share: a name, a fingerprint, a link to the server, and serving through it."""
+"""What the two APIs share: a name, a fingerprint, an event loop, a connection, and serving requests through them."""
 
 from __future__ import annotations
 
@@ -12,140 +12,146 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from kshot.backends.server.connection import Address, Body, Wire, library
-from kshot.backends.server.event_loop import Link, abandoned
-from kshot.backends.server.http_errors import Answer, Refused
-from kshot.backends.server.rate_limiter import Limits
-from kshot.backends.server.workers import Crew
+from kshot.backends.server.connection import Address, Body, Connection, load_aiohttp
+from kshot.backends.server.event_loop import EventLoopHandle, inherited
+from kshot.backends.server.http_errors import HttpReply, RequestFailedError
+from kshot.backends.server.rate_limiter import RequestLimits
+from kshot.backends.server.workers import WorkerPool
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Generate, Generated, Request, Response
 
 T = TypeVar("T")
 
-_MAY_GO = ("temperature", "top_p", "seed", "stop")
-_VERB = (
+_DROPPABLE = ("temperature", "top_p", "seed", "stop")
+_REFUSAL = (
     r"(?:unsupported|not support|unrecogni[sz]ed|unknown|unexpected|only the default|extra|deprecated"
     r"|not (?:permitted|allowed))"
 )
-_UNSUPPORTED = re.compile(rf"(?i){_VERB}|instead")
+_REFUSAL_OF_NAMED = re.compile(rf"(?i){_REFUSAL}|instead")
 _QUOTE = "['\"`‘’“”]"
 
 
 @dataclass(slots=True)
-class Fit:
-    """What one request tries so as to be taken; the others do the same once it was answered that way."""
+class ParameterChanges:
+    """The parameters that are left out or sent under another name, because the server refused them."""
 
     dropped: set[str] = field(default_factory=set)
     renamed: dict[str, str] = field(default_factory=dict)
 
 
 class Server(ABC):
-    """A model behind a server. Nothing is sent before the first request; a closed pool opens again."""
+    """A model behind a server. Nothing is sent before the first request."""
 
     answers: tuple[type, ...] = (Generate,)
 
-    def __init__(self, kind: str, spec: str, model: str, address: Address, limits: Limits, *settled: Any) -> None:
-        library()
+    def __init__(
+        self, kind: str, spec: str, model: str, address: Address, limits: RequestLimits, *identity: Any
+    ) -> None:
+        load_aiohttp()
         self.name = f"{kind}:{spec}"
         self.notes: list[str] = []
         self._model, self._address, self._limits = model, address, limits
-        body = json.dumps([kind, address.url, model, *settled], ensure_ascii=False)
+        body = json.dumps([kind, address.url, model, *identity], ensure_ascii=False)
         self.fingerprint = (
             f"{kind}:{hashlib.blake2b(body.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
         )
-        self._link = Link()
-        self._wire: Wire | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._mean_reply = 0.0
-        self._fit = Fit()
-        weakref.finalize(self, self._link.close)
+        self._event_loop = EventLoopHandle()
+        self._connection: Connection | None = None
+        self._connection_loop: asyncio.AbstractEventLoop | None = None
+        self._mean_reply_tokens = 0.0
+        self._changes = ParameterChanges()
+        weakref.finalize(self, self._event_loop.close)
 
     @property
     def abilities(self) -> Abilities:
-        """It knows how options are best ranked."""
+        """A server can say how it ranks options best."""
         return Abilities(best_ranking=self.best_ranking)
 
     @abstractmethod
-    def best_ranking(self, chat: bool) -> str:  # noqa: FBT001 - the one thing that is asked
+    def best_ranking(self, chat: bool) -> str:  # noqa: FBT001 - the protocol calls it with one value
         """Return the best ranking type that the server offers: see ``--ranking-type auto``."""
 
     def close(self) -> None:
-        """Close the connections; a request after this opens them again."""
-        self._link.close()
+        """Close the connection; the next request opens another one."""
+        self._event_loop.close()
 
     def __repr__(self) -> str:
-        """Name the model and the server, and no key."""
+        """Show the model and the server, and no key."""
         return f"<{self.name} at {self._address.url}>"
 
-    def serve(self, waiting: RequestQueue, /) -> Iterator[tuple[Request, Response]]:
-        """Keep the server as busy as it likes to be, and yield answers as they come."""
-        return Crew(self._link, self._respond, self._limits.most).pairs(waiting)
+    def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response]]:
+        """Answer requests, as many at one time as the server can take, and yield the answers as they come."""
+        return WorkerPool(self._event_loop, self._respond, self._limits.max_concurrency).serve(queue)
 
-    async def wire(self) -> Wire:
-        """The one pool of connections."""
+    async def _connected(self) -> Connection:
+        """Return the connection, opened now unless it is open in this event loop."""
         loop = asyncio.get_running_loop()
-        if self._wire is None or self._loop is not loop:  # a forked process has another one
-            abandoned.extend([self._wire] if self._wire else [])
-            self._wire, self._loop = Wire(self._address, self._limits), loop
-            self._link.closing.append(self._wire.close)
-        return self._wire
+        connection = self._connection
+        if connection is None or connection.closed or self._connection_loop is not loop:
+            if connection is not None and not connection.closed:  # a forked process has that of its parent
+                inherited.append(connection)
+            connection = Connection(self._address, self._limits)
+            self._connection, self._connection_loop = connection, loop
+            self._event_loop.on_close.append(connection.close)
+        return connection
 
     async def _respond(self, request: Request) -> Response:
         try:
-            return await self._answer(await self.wire(), request)
-        except Refused as exc:
+            return await self._answer(await self._connected(), request)
+        except RequestFailedError as exc:
             return exc.failed
 
     @abstractmethod
-    async def _answer(self, wire: Wire, request: Request) -> Response:
+    async def _answer(self, connection: Connection, request: Request) -> Response:
         """Answer one request."""
 
     def _reply_tokens(self, request: Generate) -> float:
-        """Guess the length of a reply: all that it may have, until some have been seen."""
-        return min(request.max_tokens, 2 * self._mean_reply) if self._mean_reply else request.max_tokens
+        """Estimate the length of a reply: the longest possible, until some replies have been seen."""
+        return min(request.max_tokens, 2 * self._mean_reply_tokens) if self._mean_reply_tokens else request.max_tokens
 
-    def _learn(self, found: Generated) -> Generated:
-        if found.usage is not None:
-            mean = self._mean_reply or found.usage.completion_tokens
-            self._mean_reply = mean + 0.05 * (found.usage.completion_tokens - mean)
-        return found
+    def _measured(self, response: Generated) -> Generated:
+        """Return the response, after its length has entered the mean length of replies."""
+        if response.usage is not None:
+            mean = self._mean_reply_tokens or response.usage.completion_tokens
+            self._mean_reply_tokens = mean + 0.05 * (response.usage.completion_tokens - mean)
+        return response
 
-    async def _ask(
+    async def _post(
         self,
-        wire: Wire,
+        connection: Connection,
         path: str,
-        build: Callable[[Fit], Body],
+        build: Callable[[ParameterChanges], Body],
         read: Callable[[Any], T],
         *,
-        tokens: float,
-        used: Callable[[T], float],
+        estimated_tokens: float,
+        used_tokens: Callable[[T], float],
     ) -> T:
-        """Post, without the parameters that the server refuses; what was left out is left out for all if that helps."""
-        fit = Fit()
-        found = await wire.post(
+        """Post without the parameters that the server refuses; a change that helps is kept for all later requests."""
+        changes = ParameterChanges()
+        result = await connection.post(
             path,
-            lambda: build(fit),
+            lambda: build(changes),
             read,
-            adapt=lambda body, answer: _adapt(fit, body, answer),
-            tokens=tokens,
-            used=used,
+            adapt=lambda body, reply: _adapt(changes, body, reply),
+            estimated_tokens=estimated_tokens,
+            used_tokens=used_tokens,
         )
-        self._keep(fit)
-        return found
+        self._keep(changes)
+        return result
 
-    def _keep(self, fit: Fit) -> None:
-        for name in sorted(fit.dropped):
-            self._note(f"the server does not take {name}: it is left out, and the server's own default holds")
-        for name, other in fit.renamed.items():
-            self._note(f"the server does not take {name}: it is sent as {other}")
-        self._fit.dropped |= fit.dropped
-        self._fit.renamed |= fit.renamed
+    def _keep(self, changes: ParameterChanges) -> None:
+        for name in sorted(changes.dropped):
+            self._note(f"the server does not accept {name}: it is left out, and the server's default holds")
+        for name, other in changes.renamed.items():
+            self._note(f"the server does not accept {name}: it is sent as {other}")
+        self._changes.dropped |= changes.dropped
+        self._changes.renamed |= changes.renamed
 
-    def _taken(self, optional: Mapping[str, Any], fit: Fit) -> Body:
-        """The parameters that are set and that the server is known to take, under the names it knows."""
-        dropped, renamed = self._fit.dropped | fit.dropped, self._fit.renamed | fit.renamed
-        kept = {name: value for name, value in optional.items() if value is not None and name not in dropped}
-        return {renamed.get(name, name): value for name, value in kept.items()}
+    def _accepted(self, optional: Mapping[str, Any], changes: ParameterChanges) -> Body:
+        """Return the parameters that are set and not refused, under the names that the server knows."""
+        dropped, renamed = self._changes.dropped | changes.dropped, self._changes.renamed | changes.renamed
+        sent = {name: value for name, value in optional.items() if value is not None and name not in dropped}
+        return {renamed.get(name, name): value for name, value in sent.items()}
 
     def _note(self, text: str) -> None:
         note = f"{self.name}: {text}"
@@ -153,29 +159,41 @@ class Server(ABC):
             self.notes.append(note)
 
 
-def _adapt(fit: Fit, body: Body, answer: Answer) -> bool:
-    """Try what a refusal asks for that names a parameter: newer models call it otherwise, or take only its default."""
-    if answer.status not in {400, 422}:
+# Which parameter a server refuses is often only in the words of its error message. These words are the server's own,
+# and there is no other source, so the two functions below have to read them.
+
+
+def _adapt(changes: ParameterChanges, body: Body, reply: HttpReply) -> bool:
+    """Drop or rename the parameter that the server refuses; return whether there is one.
+
+    Newer models know ``max_tokens`` by another name, and accept only the default of some other parameters.
+    """
+    if reply.status not in {400, 422}:
         return False
-    for name in ("max_tokens", *_MAY_GO):
-        if name not in body or not _refuses(answer, name):
+    for name in ("max_tokens", *_DROPPABLE):
+        if name not in body or not _refuses(reply, name):
             continue
         if name == "max_tokens":
-            fit.renamed[name] = "max_completion_tokens"
+            changes.renamed[name] = "max_completion_tokens"
         else:
-            fit.dropped.add(name)
+            changes.dropped.add(name)
         return True
     return False
 
 
-def _refuses(answer: Answer, name: str) -> bool:
-    """Whether it is this parameter that is refused, and not its value, nor a prompt that has its name in it."""
-    message, code, param = answer.fault
-    coded = code.startswith("unsupported") or code == "unknown_parameter"
-    if param not in {"", "None"}:
-        return param == name and bool(coded or _UNSUPPORTED.search(message))
+def _refuses(reply: HttpReply, name: str) -> bool:
+    """Whether the server refuses this parameter, and not its value, nor a prompt that contains its name."""
+    error = reply.error
+    coded = error.code.startswith("unsupported") or error.code == "unknown_parameter"
+    if error.parameter:
+        return error.parameter == name and bool(coded or _REFUSAL_OF_NAMED.search(error.message))
     if coded:
-        return re.search(rf"\b{name}\b", message) is not None
+        return re.search(rf"\b{name}\b", error.message) is not None
     quoted, between = f"{_QUOTE}{name}{_QUOTE}", r"[^.;]{0,60}?"
-    said = rf"{_VERB}{between}{quoted}|{quoted}{between}{_VERB}|{_VERB}[\w ]{{0,40}}: {name}\b|^{name}: {_VERB}"
-    return re.search(f"(?i){said}", message) is not None
+    forms = (
+        rf"{_REFUSAL}{between}{quoted}",
+        rf"{quoted}{between}{_REFUSAL}",
+        rf"{_REFUSAL}[\w ]{{0,40}}: {name}\b",
+        rf"^{name}: {_REFUSAL}",
+    )
+    return re.search(f"(?i){'|'.join(forms)}", error.message) is not None

@@ -1,4 +1,4 @@
-"""One serving of a model behind a server: what is to be done, so many at work on it, and the way back."""
+"""The workers that answer the requests of one queue through a server."""
 
 from __future__ import annotations
 
@@ -9,107 +9,113 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 from weakref import WeakMethod
 
-from kshot.backends.server.event_loop import LATE, OFTEN, Link
-from kshot.backends.server.rate_limiter import rests
+from kshot.backends.server.event_loop import IDLE_SECONDS, RUN_INTERVAL_SECONDS, EventLoopHandle
+from kshot.backends.server.rate_limiter import backoff_listener
 from kshot.core.protocols import RequestQueue
 from kshot.core.records import Request, Response
 
-_HELPING = 32
-"""Requests taken at once: taking them writes their prompts, and the wire should not wait for all of those."""
-_AHEAD = 4
-"""Requests made for each that may run, where there is time: the next one goes out before the last answer is used."""
+_BATCH_SIZE = 32
+"""Requests taken from the queue at once: taking them renders their prompts, and the server should not wait for all."""
+_PREFETCH_FACTOR = 4
+"""Requests taken in advance for each worker, if there is time: the next one is sent before the last answer is used."""
 
 
-class Crew:
-    """At most so many at work in the loop, each on one request after the other; where one rests, another works."""
+class WorkerPool:
+    """Each worker sends one request at a time; at most ``max_workers`` run.
 
-    def __init__(self, link: Link, answer: Callable[[Request], Coroutine[Any, Any, Response]], most: int) -> None:
-        self._link, self._answer, self._most = link, answer, most
+    While one worker backs off before another try, an additional one works in its place.
+    """
+
+    def __init__(
+        self, loop: EventLoopHandle, respond: Callable[[Request], Coroutine[Any, Any, Response]], max_workers: int
+    ) -> None:
+        self._loop, self._respond, self._max_workers = loop, respond, max_workers
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._todo: deque[Request] = deque()
-        self._ready: deque[tuple[Request, Response]] = deque()
-        self._held = self._working = 0
-        self._over = False
+        self._pending: deque[Request] = deque()
+        self._results: deque[tuple[Request, Response]] = deque()
+        self._taken = self._active = 0  # requests whose results are not yet yielded; workers that do not back off
+        self._closed = False
         self._error: BaseException | None = None
 
-    def pairs(self, waiting: RequestQueue) -> Iterator[tuple[Request, Response]]:
-        """Keep as many requests under way as may be, and yield what comes back; an error after what came before it."""
-        with self._link.kept():
+    def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
+        """Answer the requests of a queue, and yield results as they come; earlier results come before an error."""
+        with self._loop.background():
             try:
-                while self._fill(waiting):
-                    self._link.wait(self._moved)
-                    yield from self._answered()
+                while self._fetch(queue):
+                    self._loop.run_until(self._has_news)
+                    yield from self._take_results()
                     if self._error is not None:
                         raise self._error
             finally:
-                self._over = True
-                if self._held:
-                    self._link.soon(self._cancel)
-                    self._link.turn()
+                self._closed = True
+                if self._taken:
+                    self._loop.call_soon(self._cancel_tasks)
+                    self._loop.run_ready()
 
-    def _answered(self) -> Iterator[tuple[Request, Response]]:
-        """What has come back, as long as there is something to do meanwhile."""
-        turned = time.perf_counter()
-        while self._ready:
-            self._held -= 1
-            yield self._ready.popleft()
-            if time.perf_counter() - turned > OFTEN:
-                self._link.turn()
-                turned = time.perf_counter()
-                if not self._todo and self._error is None:
+    def _take_results(self) -> Iterator[tuple[Request, Response]]:
+        """Yield the results so far, as long as requests are pending meanwhile."""
+        last_run = time.perf_counter()
+        while self._results:
+            self._taken -= 1
+            yield self._results.popleft()
+            if time.perf_counter() - last_run > RUN_INTERVAL_SECONDS:
+                self._loop.run_ready()
+                last_run = time.perf_counter()
+                if not self._pending and self._error is None:
                     return
 
-    def _fill(self, waiting: RequestQueue) -> bool:
-        """Take what is to be done next, as long as no answer waits for it; say whether anything is under way."""
+    def _fetch(self, queue: RequestQueue) -> bool:
+        """Take requests from the queue, unless results wait to be used; return whether any request is under way."""
         began = time.perf_counter()
-        while self._held < _AHEAD * self._most:
-            if self._ready and (len(self._todo) >= self._most or time.perf_counter() - began > LATE):
+        while self._taken < _PREFETCH_FACTOR * self._max_workers:
+            enough = len(self._pending) >= self._max_workers
+            if self._results and (enough or time.perf_counter() - began > IDLE_SECONDS):
                 break
-            taken = waiting.take(min(_HELPING, _AHEAD * self._most - self._held))
-            if not taken:
+            requests = queue.take(min(_BATCH_SIZE, _PREFETCH_FACTOR * self._max_workers - self._taken))
+            if not requests:
                 break
-            self._held += len(taken)
-            self._todo.extend(taken)
-            self._link.soon(self._start)
-            self._link.turn()
-        return self._held > 0
+            self._taken += len(requests)
+            self._pending.extend(requests)
+            self._loop.call_soon(self._start_workers)
+            self._loop.run_ready()
+        return self._taken > 0
 
-    def _moved(self) -> bool:
-        return bool(self._ready) or self._error is not None
+    def _has_news(self) -> bool:
+        return bool(self._results) or self._error is not None
 
-    # ---- in the loop ----
+    # ---- in the event loop ----
 
-    def _start(self) -> None:
-        for _ in range(min(self._most - self._working, len(self._todo))):
-            self._working += 1
-            self._link.begin(self._work(), self._tasks)
+    def _start_workers(self) -> None:
+        for _ in range(min(self._max_workers - self._active, len(self._pending))):
+            self._active += 1
+            self._loop.create_task(self._work(), self._tasks)
 
     async def _work(self) -> None:
-        """Answer one request after the other, as long as there are any and no more are at it than may be."""
-        rests.set(WeakMethod(self._rest))
+        """Answer one request after another, until none is pending or too many workers are active."""
+        backoff_listener.set(WeakMethod(self._on_backoff))
         try:
-            while self._todo and not self._over and self._error is None and self._working <= self._most:
-                await self._one(self._todo.popleft())
-                self._link.word()
+            while self._pending and not self._closed and self._error is None and self._active <= self._max_workers:
+                await self._answer(self._pending.popleft())
+                self._loop.notify()
         finally:
-            self._working -= 1
+            self._active -= 1
 
-    def _rest(self, change: int) -> None:
-        """Somebody waits to try again, or goes on: another works in its place."""
-        self._working -= change
-        self._start()
+    def _on_backoff(self, change: int) -> None:
+        """Count the workers that back off (1) or go on (-1), and start others in their place."""
+        self._active -= change
+        self._start_workers()
 
-    async def _one(self, request: Request) -> None:
+    async def _answer(self, request: Request) -> None:
         try:
-            response = await self._answer(request)
+            response = await self._respond(request)
         except asyncio.CancelledError:
             raise
-        except BaseException as exc:  # noqa: BLE001 - raised again where it was asked
+        except BaseException as exc:  # noqa: BLE001 - ``serve`` raises it in the thread that asks
             self._error = self._error or exc
-            self._cancel()
+            self._cancel_tasks()
         else:
-            self._ready.append((request, response))
+            self._results.append((request, response))
 
-    def _cancel(self) -> None:
+    def _cancel_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()

@@ -1,0 +1,183 @@
+"""The log-probabilities in a server's reply: read, checked, and matched with the text that was sent."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from kshot.backends.server.connection import MalformedReplyError
+from kshot.core.records import Usage
+
+MAX_TOKEN_CHARACTERS = 32
+"""The most characters that a token may have, if a server does not show it."""
+_ROUNDING_ERROR = 1e-3
+"""A log-probability may lie this much above 0 by rounding."""
+_HIDDEN = "\ufdd0"
+"""Stands for a token that the server does not show; no text contains this character."""
+_BYTES = re.compile(r"(?:bytes: ?(?:\\x[0-9a-fA-F]{2})+|<0x[0-9a-fA-F]{2}>)+")
+_HEX = re.compile(r"x([0-9a-fA-F]{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """The tokens of a text that a server read, with their log-probabilities (None: the first has none)."""
+
+    texts: tuple[str, ...]
+    logprobs: tuple[float | None, ...]
+    usage: Usage | None = None
+
+
+# ---- which tokens belong to which text ----
+
+
+def continuation_start(texts: Sequence[str], continuation: str) -> int | None:
+    """Return the index of the first token that reaches into the continuation; None if the texts do not add up.
+
+    It is counted from the end, because BOS may come first, and characters may be spread over tokens.
+    """
+    tail, index = "", len(texts)
+    while len(tail) < len(continuation) and index:
+        index -= 1
+        tail = texts[index] + tail
+    while index > 1 and not texts[index - 1]:  # vLLM shows the parts of a character as "", before the whole character
+        index -= 1
+    return index if tail.endswith(continuation) else None
+
+
+def common_prefix_length(texts: Sequence[str], others: Sequence[str]) -> int:
+    """Return how many tokens two lists have in common at their start."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(texts, others, strict=False)))
+
+
+def text_end(texts: Sequence[str], text: str, trailing: int) -> int:
+    """Return how many tokens are those of the text: EOS may follow it, and a token that the model wrote.
+
+    ``trailing`` is how many followed the text of the probe; it is used if characters that are spread over tokens hide
+    the text.
+    """
+    whole = "".join(texts)
+    if text not in whole:
+        return len(texts) - trailing
+    past, end = len(whole) - whole.rindex(text) - len(text), len(texts)
+    while past > 0 and end:
+        end -= 1
+        past -= len(texts[end])
+    return end
+
+
+def covers(texts: Sequence[str], text: str, spare: int) -> bool:
+    """Whether these are the tokens of the whole text, except for ``spare`` characters at its start.
+
+    Characters that are spread over tokens appear as their bytes, or as one U+FFFD for each part. vLLM shows nothing of
+    a token that ends within a character, whatever else the token contains.
+    """
+    if "".join(texts).endswith(text):
+        return True
+    whole = "".join([*texts[:1], *(each or _HIDDEN for each in texts[1:])])  # ``spare`` is for the first token
+    own, wanted = _compact(_BYTES.sub(_decoded, whole))[::-1], _compact(text)[::-1]
+    positions = {0}  # how much of the text, from its end, the tokens may have covered
+    for piece in re.findall(f"[\ufffd{_HIDDEN}]+|[^\ufffd{_HIDDEN}]+", own):
+        if _HIDDEN in piece:
+            room = MAX_TOKEN_CHARACTERS * len(piece)
+            positions = {end for at in positions for end in range(at, min(at + room, len(wanted)) + 1)}
+        elif piece[0] == "\ufffd":
+            steps = [(at, at + n) for at in positions for n in range(1, len(piece) + 1)]
+            positions = {end for at, end in steps if end <= len(wanted) and not _any_ascii(wanted[at:end])}
+        else:
+            # The piece may be longer than the rest of the text: BOS comes first.
+            if any(len(wanted) - at <= len(piece) and piece.startswith(wanted[at:]) for at in positions):
+                return True
+            positions = {at + len(piece) for at in positions if wanted.startswith(piece, at)}
+    return any(len(wanted) - at <= spare for at in positions)
+
+
+def _compact(text: str) -> str:
+    """Return a text without white space, in the form NFKC, because some tokenizers change these."""
+    return "".join(unicodedata.normalize("NFKC", text).split())
+
+
+def _decoded(match: re.Match[str]) -> str:
+    return bytes.fromhex("".join(_HEX.findall(match[0]))).decode("utf-8", "replace")
+
+
+def _any_ascii(text: str) -> bool:
+    return any(each.isascii() for each in text)
+
+
+# ---- reading replies ----
+
+
+def tokens_from_echo(choice: Any) -> TokenLogprobs | None:
+    """Read the reply to a request with ``echo``; None if it has no log-probabilities."""
+    given = choice.get("logprobs")
+    if not isinstance(given, dict) or not given.get("token_logprobs"):
+        return None
+    tokens, logprobs = given.get("tokens"), given["token_logprobs"]
+    if not isinstance(tokens, list) or not isinstance(logprobs, list):
+        raise MalformedReplyError("there is no list of tokens")
+    return _checked_tokens(tokens, logprobs)
+
+
+def tokens_from_prompt_logprobs(choice: Any) -> TokenLogprobs | None:
+    """Read the reply to a request with ``prompt_logprobs``; None if it has no log-probabilities."""
+    given = choice.get("prompt_logprobs")
+    if not isinstance(given, list) or not given:
+        return None
+    if not all(each is None or (isinstance(each, dict) and each) for each in given):
+        raise MalformedReplyError("there is no list of tokens")
+    own = [next(iter(each.values())) if each else {} for each in given]
+    if not all(isinstance(each, dict) for each in own):
+        raise MalformedReplyError("there is no list of tokens")
+    return _checked_tokens([each.get("decoded_token") or "" for each in own], [each.get("logprob") for each in own])
+
+
+def top_logprobs(choice: Any, *, chat: bool) -> dict[str, float]:
+    """Read the list of the likeliest first tokens; empty if the reply has none."""
+    given = choice.get("logprobs")
+    if not isinstance(given, dict):
+        return {}
+    if chat:
+        content = given.get("content") or [{}]
+        listed = content[0].get("top_logprobs") or []
+        pairs = [(str(each["token"]), each["logprob"]) for each in listed]
+    else:
+        first = (given.get("top_logprobs") or [None])[0] or {}
+        pairs = list(first.items())
+    found: dict[str, float] = {}
+    for token, given_logprob in pairs:
+        if given_logprob == -math.inf:  # some servers list impossible tokens
+            continue
+        logprob = _checked_logprob(given_logprob)
+        found[token] = _log_sum(found[token], logprob) if token in found else logprob
+    return found
+
+
+def _checked_tokens(texts: Sequence[Any], values: Sequence[Any]) -> TokenLogprobs:
+    """Check tokens and their log-probabilities; the first token may have none."""
+    if len(texts) != len(values):
+        raise MalformedReplyError(f"{len(values)} log-probabilities of {len(texts)} tokens")
+    if not all(isinstance(text, str) for text in texts):
+        raise MalformedReplyError("some tokens are not texts")
+    first = None if values[0] is None else _checked_logprob(values[0])
+    return TokenLogprobs(tuple(texts), (first, *map(_checked_logprob, values[1:])))
+
+
+def _checked_logprob(value: Any) -> float:
+    try:
+        logprob = float(value) if type(value) in {int, float} else math.nan
+    except OverflowError:
+        logprob = math.nan
+    if not math.isfinite(logprob) or logprob > _ROUNDING_ERROR:
+        raise MalformedReplyError(f"{value!r:.40} is not a log-probability")
+    return logprob
+
+
+def _log_sum(one: float, other: float) -> float:
+    """Add two probabilities, given as logarithms: different tokens may have the same text."""
+    larger = max(one, other)
+    return larger + math.log1p(math.exp(min(one, other) - larger))

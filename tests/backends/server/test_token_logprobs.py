@@ -1,0 +1,25 @@
+"""Matching the tokens in a server's reply with the text that was sent."""
+
+import pytest
+
+from kshot.backends.server.token_logprobs import continuation_start, covers
+
+
+def test_the_parts_of_a_character_belong_to_the_continuation():
+    assert continuation_start(("<s>", "a", "", "é"), "é") == 2
+    assert continuation_start(("<s>", "a", "é"), "é") == 2
+    assert continuation_start(("", "é"), "é") == 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "text", "expected"),
+    [
+        # vLLM 0.32 with a byte-level vocabulary shows nothing of a token that ends within a character.
+        (("<s>", "", "�ve", "", " café", " in", "", "�ric", "h", ",", "", "", "", "�本", " Pa", "ris"), "naïve café in Zürich, 日本 Paris", True),
+        (("", "he", "l", "", "", "", "��語"), "hel 日本語", True),
+        (("<s>", "", "�ve", " café"), "naïve tea", False),
+        (("<s>", "", "�ve", " café"), "x" * 100 + "ïve café", False),
+    ],
+)  # fmt: skip
+def test_a_hidden_token_may_be_any_text_of_limited_length(texts, text, expected):
+    assert covers(texts, text, 0) is expected
