@@ -19,8 +19,8 @@ class Fake:
         self.answer = answer
         self.asked = []
 
-    def serve(self, waiting):
-        for request in waiting:
+    def serve(self, queue):
+        for request in queue:
             self.asked.append(request)
             yield request, self.answer(request)
 

@@ -103,8 +103,8 @@ class Judge:
     name = fingerprint = "judge"
     answers = (Generate,)
 
-    def serve(self, waiting):
-        for request in waiting:
+    def serve(self, queue):
+        for request in queue:
             yield request, Generated("[[7]]" if "paper one" in request.prompt.messages[-1].content else "[[3]]")
 """
 

@@ -217,8 +217,8 @@ class Judge:
     name = fingerprint = "judge"
     answers = (Generate,)
 
-    def serve(self, waiting):
-        for request in waiting:
+    def serve(self, queue):
+        for request in queue:
             asked = request.prompt.messages[-1].content
             yield request, Generated("Rating: [[9]]" if "last word" in asked and "first word" not in asked else "[[1]]")
 """

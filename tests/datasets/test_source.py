@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 import kshot
 from kshot import Em, GenerationDataset
 from kshot.core.errors import DataError, UsageError
+from kshot.core.registry import parse_spec
 from kshot.datasets.catalogue.mmlu import Mmlu
 from kshot.datasets.catalogue.race import Race
 from kshot.datasets.dataset import name_of
-from kshot.datasets.source import Named, catalogue_names, from_catalogue, instances, resolve
+from kshot.datasets.source import DATASETS, DatasetSource, resolve, subsets_to_run
 from kshot.settings import Settings
 from tests.datasets.fakes import from_rows
 
@@ -38,11 +39,11 @@ def own(tmp_path):
 
 
 def test_every_entry_of_the_catalogue_is_a_class_named_as_its_file():
-    names = catalogue_names()
-    assert len(names) >= 14
-    for name in names:
-        cls = from_catalogue(name)
-        assert name_of(cls) == name
+    entries = [entry for entry in DATASETS.entries() if entry.origin == "kshot"]
+    assert len(entries) >= 14
+    for entry in entries:
+        cls = entry.load()
+        assert name_of(cls) == entry.name
         assert cls.__doc__
         assert cls.__doc__.splitlines()[0].endswith(".")
         assert cls.instruction
@@ -50,10 +51,14 @@ def test_every_entry_of_the_catalogue_is_a_class_named_as_its_file():
         assert cls.load_args is not None
 
 
+def source(text, cls, *subsets):
+    return DatasetSource(text, cls, subsets, parse_spec(text))
+
+
 def test_names(own):
-    assert resolve("mmlu") == Named("mmlu", Mmlu, ())
-    assert resolve("race:high,middle") == Named("race:high,middle", Race, ("high", "middle"))
-    assert resolve("race: high , high,") == Named("race: high , high,", Race, ("high",))
+    assert resolve("mmlu") == source("mmlu", Mmlu)
+    assert resolve("race:high,middle") == source("race:high,middle", Race, "high", "middle")
+    assert resolve("race: high , high,") == source("race: high , high,", Race, "high")
     assert resolve(Race).dataset is Race
     assert resolve(f"{own}:First").dataset.__name__ == "First"
     assert resolve(str(own)).dataset.__name__ == "First"
@@ -98,15 +103,15 @@ def test_what_cannot_be_found(spec, error, message):
 
 
 def test_a_class_that_is_not_in_the_file(own):
-    with pytest.raises(DataError, match=r"no such class: Second\. It has: First"):
+    with pytest.raises(DataError, match=r"there is no dataset 'Second' in this file\. It has: First"):
         resolve(f"{own}:Second")
 
 
 # ---- which subsets run ----
 
 
-def shown(named, **options):
-    return [dataset.subset_name for dataset in instances(named, Settings(**options))]
+def shown(found, **options):
+    return subsets_to_run(found, Settings(**options))
 
 
 def write(path, **rows):

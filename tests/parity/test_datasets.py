@@ -192,8 +192,8 @@ class Recorded:
     def __init__(self, answer):
         self._answer = answer
 
-    def serve(self, waiting):
-        for request in waiting:
+    def serve(self, queue):
+        for request in queue:
             yield request, self._answer(request)
 
 

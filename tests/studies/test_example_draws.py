@@ -23,5 +23,5 @@ def test_spread():
     found = spread({0: 50.0, 1: 54.0, 2: 52.0, 3: 56.0})
     assert found == Spread(mean=53.0, sd=pytest.approx((20 / 3) ** 0.5), min=50.0, max=56.0)
     assert spread({5: 1}) == (1.0, None, 1.0, 1.0)
-    with pytest.raises(UsageError, match="no value"):
+    with pytest.raises(UsageError, match="no values"):
         spread({})

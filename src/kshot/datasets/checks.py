@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kshot.core.errors import DataError
+from kshot.core.errors import DataError, KshotError
 from kshot.core.protocols import Scorer
 from kshot.core.registry import split_names
 from kshot.datasets.dataset import Dataset, where_of
@@ -38,12 +38,20 @@ def checked_metrics(dataset: Dataset) -> list[Scorer]:
         raise DataError("it has no metrics", where=where, hint="Set metrics = [Em(), F1()], for example.")
     found = []
     for given in dataset.metrics:
-        metric = make_metric(given) if isinstance(given, str) else given
+        metric = _named_metric(given, where) if isinstance(given, str) else given
         if isinstance(metric, type) or not isinstance(metric, Scorer):
             hint = f"Write {metric.__name__}()." if isinstance(metric, type) else "See kshot list metrics."
             raise DataError(f"metrics has {metric!r}, which is not a metric", where=where, hint=hint)
         found.append(metric)
     return found
+
+
+def _named_metric(spec: str, where: str) -> Scorer:
+    try:
+        return make_metric(spec)
+    except KshotError as exc:
+        exc.where = exc.where or where
+        raise
 
 
 def likely_mistakes(dataset: Dataset, kind: type[Dataset], fields: Callable[[], Mapping[str, Any]]) -> Iterator[str]:

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow
+from kshot.core.registry import parse_spec
 from kshot.core.task import Task, TaskResult
 from kshot.runs.results import result_rows
-from kshot.settings import Settings
+from kshot.settings import Settings, with_options
 
-LAST_SEED = 2**32 - 1
+MAX_SEED = 2**32 - 1
 
 
 class Spread(NamedTuple):
@@ -29,7 +30,10 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExampleDraws(Source[Settings]):
-    """Runs a source once for every seed of ``--retriever-seeds``, and reports the spread that the choice causes."""
+    """Runs a source once for every seed of ``--retriever-seeds``, and reports the spread that the choice causes.
+
+    ``text`` is what the user wrote; ``source`` makes the source for the settings of one draw.
+    """
 
     text: str
     source: Callable[[Settings], Source[Settings]]
@@ -44,7 +48,13 @@ class ExampleDraws(Source[Settings]):
     ) -> Iterator[Task[Any]]:
         """Compile the source with every seed; the name of a task ends in ``@SEED``."""
         del facts  # each draw fits its examples anew
-        if not settings.num_shots and not settings.shots:
+        spec = parse_spec(self.text)
+        if "seed" in spec.options:
+            raise UsageError(
+                "--retriever-seeds sets the seed of each draw", where=self.text, hint="Remove the option seed."
+            )
+        of_dataset = with_options(settings, spec)
+        if not of_dataset.num_shots and not of_dataset.shots:
             raise UsageError("--retriever-seeds needs examples to choose", hint="Add --num-shots K.")
         for seed in parse_seeds(settings.retriever_seeds or ""):
             drawn = replace(settings, seed=seed, retriever_seeds=None)
@@ -53,7 +63,7 @@ class ExampleDraws(Source[Settings]):
                 yield replace(task, name=f"{task.name}@{seed}", labels=labels)
 
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
-        """Give the spread of every figure over the draws."""
+        """Return the spread of every figure over the draws."""
         return spread_rows(results)
 
 
@@ -61,7 +71,7 @@ def parse_seeds(text: str) -> range:
     """Read ``0..9`` (both ends included) or a single seed."""
     match = re.fullmatch(r"\s*(\d+)\s*(?:\.\.\s*(\d+)\s*)?", text, re.ASCII)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-    if first > last or last > LAST_SEED:
+    if first > last or last > MAX_SEED:
         raise UsageError(f"--retriever-seeds is {text!r}", hint="Write first..last, such as 0..9.")
     return range(first, last + 1)
 
@@ -70,15 +80,15 @@ def spread(values_by_seed: Mapping[int, float]) -> Spread:
     """Return mean, sample standard deviation (over n - 1), minimum and maximum of one figure per draw."""
     values = [float(value) for value in values_by_seed.values()]
     if not values:
-        raise UsageError("there is no value to take a spread of")
+        raise UsageError("there are no values to compute a spread of")
     sd = statistics.stdev(values) if len(values) > 1 else None
     return Spread(statistics.mean(values), sd, min(values), max(values))
 
 
 def spread_rows(results: Sequence[TaskResult]) -> Iterator[ResultRow]:
-    """Give mean, standard deviation and extremes of each figure over the draws of one task.
+    """Yield mean, standard deviation and extremes of each figure over the draws of one task.
 
-    ``ci95`` is the mean sampling interval of a single draw, to be compared with the spread.
+    ``ci95`` is the mean of the draws' sampling intervals, to compare with the spread.
     """
     groups: dict[tuple[str, str], list[ResultRow]] = {}
     for result in results:
