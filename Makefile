@@ -55,8 +55,8 @@ vllm-env: $(VLLM_READY)
 
 # vllm: and vLLM's own server against hf:, on a tiny model.
 vllm-check: $(VLLM_READY) $(READY)
-	$(BIN)/python tests/servers/vllm_check.py
-	VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind $(VLLM)/bin/python -m pytest tests/servers/test_vllm.py
+	$(BIN)/python tests/real_vllm/vllm_check.py
+	VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind $(VLLM)/bin/python -m pytest tests/real_vllm/test_vllm.py
 
 # Text needs neither torchvision nor its kin, and their CPU builds do not load beside this torch.
 $(VLLM_READY): pyproject.toml

@@ -1,6 +1,6 @@
 """A stand-in for vLLM where it cannot run: its calls and outputs, its prefix cache and its limits, over a torch model.
 
-Written after vLLM 0.32. tests/servers/test_vllm.py asks the real one the same questions.
+Written after vLLM 0.32. tests/real_vllm/test_vllm.py asks the real one the same questions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""vLLM for real, against hf: on the same tiny model (make vllm-check)."""
+"""The real vLLM against ``hf:``, on the same tiny model (``make vllm-check``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 if importlib.util.find_spec("vllm") is None:
-    pytest.skip("needs vLLM, in an environment of its own: make vllm-check", allow_module_level=True)
+    pytest.skip("needs vLLM, in its own environment: make vllm-check", allow_module_level=True)
 
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
@@ -45,7 +45,7 @@ def vllm(folder):
 
 @pytest.fixture
 def calls(vllm, monkeypatch):
-    """How many sequences each call of vLLM was given."""
+    """For each call of vLLM, the tokens and the cached tokens of each sequence."""
     run, seen = vllm._engine.run, []
 
     def counted(prompts, sampling):
@@ -57,17 +57,17 @@ def calls(vllm, monkeypatch):
     return seen
 
 
-def gap(asked, hf, vllm):
-    """The largest difference between the two in any log-probability."""
-    worst = 0.0
-    for one, other in zip(ask_all(hf, asked), ask_all(vllm, asked), strict=True):
+def largest_difference(requests, hf, vllm):
+    """Return the largest difference between the two in any log-probability."""
+    difference = 0.0
+    for one, other in zip(ask_all(hf, requests), ask_all(vllm, requests), strict=True):
         assert isinstance(one, Scored)
         assert isinstance(other, Scored)
         for left, right in zip(one.likelihoods, other.likelihoods, strict=True):
             assert left.tokens == right.tokens
-            worst = max(worst, abs(left.logprob - right.logprob))
-    print(f"largest difference over {len(asked)} requests: {worst:.1e}")
-    return worst
+            difference = max(difference, abs(left.logprob - right.logprob))
+    print(f"largest difference over {len(requests)} requests: {difference:.1e}")
+    return difference
 
 
 # ---- Loglik ----
@@ -75,53 +75,55 @@ def gap(asked, hf, vllm):
 
 def test_letters(hf, vllm, calls):
     prompts = [Prompt(f"{SHOTS}Question: {word}? Answer:") for word in ("hello", "the dog", "Paris", "Berlin")]
-    assert gap([Loglik(prompt, (" A", " B", " C", " D")) for prompt in prompts], hf, vllm) < 1e-3
+    assert largest_difference([Loglik(prompt, (" A", " B", " C", " D")) for prompt in prompts], hf, vllm) < 1e-3
     ((*first, last),) = calls
-    assert len(first) == 3, "one sequence a prompt, whatever the number of letters"
+    assert len(first) == 3, "one sequence for each prompt, whatever the number of letters"
     assert last[1] >= 128, "the examples come from the prefix cache"
 
 
 def test_texts_of_many_lengths(hf, vllm, calls):
     contexts = ["", "The", "The capital of France is", SHOTS[:200], SHOTS, "naïve café, 日本語"]
     texts = (" B", " Paris.", " the lazy dog; the dog sleeps.", " 中文 and 10 11 12", "\n\nPeople say hello", "x")
-    asked = [Loglik(Prompt(context), texts) for context in contexts]
-    assert gap(asked, hf, vllm) < 1e-3
+    requests = [Loglik(Prompt(context), texts) for context in contexts]
+    assert largest_difference(requests, hf, vllm) < 1e-3
     assert len(calls) == 1
 
 
-def test_prompt_logprobs_are_computed_for_the_tail_alone(hf, vllm, calls):
-    asked = [Loglik(Prompt(SHOTS + "People say"), (" that hello is a greeting", " that the dog sleeps", " 0 1 2 3 4"))]
-    assert gap(asked, hf, vllm) < 1e-3
+def test_prompt_logprobs_are_computed_for_the_continuation_only(hf, vllm, calls):
+    requests = [
+        Loglik(Prompt(SHOTS + "People say"), (" that hello is a greeting", " that the dog sleeps", " 0 1 2 3 4"))
+    ]
+    assert largest_difference(requests, hf, vllm) < 1e-3
     (seen,) = calls
     assert len(seen) == 4
     assert min(cached for _, cached in seen[1:]) >= 128
 
 
-def test_what_lies_in_the_cache_already_is_asked_afresh(hf, vllm, calls):
+def test_log_probabilities_of_cached_tokens_are_computed_again(hf, vllm, calls):
     long = " A quick brown fox jumps over the lazy dog; the dog sleeps." * 12
-    asked = [Loglik(Prompt("Hello"), (f"{long} hello there", f"{long} the answer"))]
-    assert gap(asked, hf, vllm) < 1e-3
+    requests = [Loglik(Prompt("Hello"), (f"{long} hello there", f"{long} the answer"))]
+    assert largest_difference(requests, hf, vllm) < 1e-3
     assert len(calls) == 2
     assert all(cached == 0 for _, cached in calls[1])
-    assert gap([Loglik(Prompt(f"Hello{long}"), (" hello there, world",))], hf, vllm) < 1e-3
+    assert largest_difference([Loglik(Prompt(f"Hello{long}"), (" hello there, world",))], hf, vllm) < 1e-3
 
 
-def test_more_options_than_vllm_gives_at_once(hf, vllm, calls):
+def test_more_options_than_vllm_lists_at_once(hf, vllm, calls):
     vocabulary = vllm._tokens.tokenizer.get_vocab()
     words = [vllm._tokens.tokenizer.decode([token]) for token in range(5, len(vocabulary))]
     words = tuple(dict.fromkeys(word for word in words if word and "\ufffd" not in word))
-    assert gap([Loglik(Prompt("Question:"), words)], hf, vllm) < 1e-3
+    assert largest_difference([Loglik(Prompt("Question:"), words)], hf, vllm) < 1e-3
     assert len(words) > 128
 
 
-def test_the_whole_context_can_be_used_and_no_more(hf, vllm):
+def test_a_prompt_may_fill_the_context_and_not_exceed_it(hf, vllm):
     fitting = Loglik(Prompt("hello" * 500), (" B",))
     while len(vllm._tokens.spans(fitting.prompt, (" B",))[0].tokens) < 512:
         fitting = Loglik(Prompt(fitting.prompt.text + "x"), (" B", " B C D"))
     count = len(vllm._tokens.spans(fitting.prompt, (" B",))[0].tokens)
     assert count == 512
     fitting = Loglik(fitting.prompt, (" B",))
-    assert gap([fitting], hf, vllm) < 1e-3
+    assert largest_difference([fitting], hf, vllm) < 1e-3
     beyond = [
         Loglik(fitting.prompt, (" B C D",)),
         Generate(Prompt("hello " * 600)),
@@ -134,29 +136,29 @@ def test_the_whole_context_can_be_used_and_no_more(hf, vllm):
 
 
 def test_an_empty_prompt(hf, vllm, folder):
-    assert gap([Loglik(Prompt(""), ("The capital of France", "B", " hello"))], hf, vllm) < 1e-3
-    asked = [Generate(Prompt(""), max_tokens=8)]
-    assert ask_all(vllm, asked) == ask_all(hf, asked)
+    assert largest_difference([Loglik(Prompt(""), ("The capital of France", "B", " hello"))], hf, vllm) < 1e-3
+    requests = [Generate(Prompt(""), max_tokens=8)]
+    assert ask_all(vllm, requests) == ask_all(hf, requests)
     assert ask_all(vllm, [Loglik(Prompt("A"), ())]) == [Scored(())]
 
 
 def test_conversations(hf, vllm):
     prompt = Prompt(messages=(Message("system", "Be brief."), Message("user", "What is the capital of France?")))
-    assert gap([Loglik(prompt, ("Paris", "The capital is Berlin."))], hf, vllm) < 1e-3
-    asked = [Generate(prompt, max_tokens=12)]
-    assert ask_all(vllm, asked) == ask_all(hf, asked)
+    assert largest_difference([Loglik(prompt, ("Paris", "The capital is Berlin."))], hf, vllm) < 1e-3
+    requests = [Generate(prompt, max_tokens=12)]
+    assert ask_all(vllm, requests) == ask_all(hf, requests)
 
 
 # ---- Generate ----
 
 
-def test_greedy_texts_are_those_of_hf(hf, vllm, calls):
+def test_greedy_texts_equal_those_of_hf(hf, vllm, calls):
     prompts = ["The capital of", "Question: what is", "hello\nhello\n", SHOTS, "naïve café", "A quick brown fox"]
-    asked = [Generate(Prompt(text), max_tokens=count) for text in prompts for count in (1, 7, 40)]
-    asked.append(Generate(Prompt("hello"), max_tokens=0))
-    asked.append(Generate(Prompt("hello " * 240), max_tokens=400))
-    expected = ask_all(hf, asked)
-    assert ask_all(vllm, [*asked, Loglik(Prompt("A"), (" B",))])[:-1] == expected
+    requests = [Generate(Prompt(text), max_tokens=count) for text in prompts for count in (1, 7, 40)]
+    requests.append(Generate(Prompt("hello"), max_tokens=0))
+    requests.append(Generate(Prompt("hello " * 240), max_tokens=400))
+    expected = ask_all(hf, requests)
+    assert ask_all(vllm, [*requests, Loglik(Prompt("A"), (" B",))])[:-1] == expected
     assert len(calls) == 1, "texts and log-probabilities in one call"
     assert expected[-1].stop_reason == "length"
 
@@ -165,23 +167,23 @@ def test_stop_strings_are_left_out(hf, vllm):
     prompt = Prompt("The capital of France is")
     whole = ask_all(hf, [Generate(prompt, max_tokens=30)])[0].text
     stops = [(whole[4:6],), (whole[10:13], whole[3:5]), ("never to be seen",), ("",), ("</s>", whole[7:9])]
-    asked = [Generate(prompt, max_tokens=30, stop=stop) for stop in stops]
-    found = ask_all(vllm, asked)
-    assert found == ask_all(hf, asked)
+    requests = [Generate(prompt, max_tokens=30, stop=stop) for stop in stops]
+    found = ask_all(vllm, requests)
+    assert found == ask_all(hf, requests)
     assert found[0].stop_reason == "stop"
     assert found[0].text == whole.split(whole[4:6])[0]
     assert found[2] == Generated(whole, "length", Usage(found[2].usage.prompt_tokens, 30))
 
 
-def test_a_repetition_penalty_is_that_of_hf(hf, vllm):
-    asked = [Generate(Prompt("hello hello hello"), max_tokens=20, repetition_penalty=value) for value in (1.3, 0.8)]
-    assert ask_all(vllm, asked) == ask_all(hf, asked)
+def test_a_repetition_penalty_works_as_in_hf(hf, vllm):
+    requests = [Generate(Prompt("hello hello hello"), max_tokens=20, repetition_penalty=value) for value in (1.3, 0.8)]
+    assert ask_all(vllm, requests) == ask_all(hf, requests)
 
 
-def test_sampling_is_by_seed_and_replica(vllm):
+def test_sampling_depends_on_seed_and_replica(vllm):
     def texts(**more):
-        asked = [Generate(Prompt("The"), max_tokens=12, temperature=1.0, replica=n, **more) for n in range(4)]
-        return [response.text for response in ask_all(vllm, asked)]
+        requests = [Generate(Prompt("The"), max_tokens=12, temperature=1.0, replica=n, **more) for n in range(4)]
+        return [response.text for response in ask_all(vllm, requests)]
 
     assert texts(seed=1) == texts(seed=1)
     assert len(set(texts(seed=1))) > 1
@@ -191,7 +193,7 @@ def test_sampling_is_by_seed_and_replica(vllm):
     assert set(texts(top_p=1e-6)) == {greedy}
 
 
-def test_what_vllm_cannot_do_is_said(vllm):
+def test_requests_that_vllm_cannot_answer(vllm):
     with pytest.raises(BackendError, match="no_repeat_ngram_size"):
         ask_all(vllm, [Generate(Prompt("A"), no_repeat_ngram_size=2)])
     with pytest.raises(BackendError, match="temperature must be in"):
@@ -215,11 +217,14 @@ def test_engine_options_reach_vllm_and_wrong_ones_are_named(folder):
         ask_all(Vllm(str(folder), engine_option=("max_model_len=100000",)), [Generate(Prompt("A"))])
 
 
-def test_one_model_after_another(folder, tmp_path, hf):
+def test_two_models_one_after_the_other(folder, tmp_path, hf):
     other = build("llama", tmp_path / "other", head_dim=32, seed=7)
-    asked = [Loglik(Prompt("The capital"), (" of France", " B"))]
-    assert gap(asked, Transformers(str(other), device="cpu"), Vllm(str(other), engine_option=EAGER)) < 1e-3
-    assert gap(asked, hf, Vllm(str(folder), engine_option=EAGER)) < 1e-3
+    requests = [Loglik(Prompt("The capital"), (" of France", " B"))]
+    assert (
+        largest_difference(requests, Transformers(str(other), device="cpu"), Vllm(str(other), engine_option=EAGER))
+        < 1e-3
+    )
+    assert largest_difference(requests, hf, Vllm(str(folder), engine_option=EAGER)) < 1e-3
 
 
 def test_the_command_line(folder, tmp_path):
