@@ -1,11 +1,12 @@
-"""A model behind a server: what kshot adds to a bare client, beside other harnesses; and how cost grows.
+"""A model behind a server: kshot beside a bare HTTP client and other harnesses, and time and memory by size.
 
     python benchmarks/server.py [--peers] [--sizes 1000,10000,100000]
 
-The server is a process of its own that answers every request after 50 ms; all clients ask it 2,000 things, 100 at a
-time. "kshot" is the asking, every answer journalled; "all of it" a whole run: prompts, scores, intervals, files too.
-``--peers`` also measures lm-eval and inspect_ai, in environments under benchmarks/.peers (made when missing; one that
-does not install is reported). The second table asks a server without latency through the whole pipeline.
+The server is a separate process that answers every request after 50 ms. Each client sends 2,000 requests, 100 at a
+time. "kshot" sends them through the engine and journals every answer; "kshot, whole run" adds prompts, scores,
+intervals and files. ``--peers`` also measures lm-eval and inspect_ai, in environments under benchmarks/.peers, which
+are made if they are missing; a peer that does not install is reported. The second table is about whole runs against a
+server without latency.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from peers import python_of  # noqa: E402
 
-REQUESTS, TOGETHER, LATENCY = 2000, 100, 0.05
+REQUESTS, CONCURRENCY, LATENCY_SECONDS = 2000, 100, 0.05
 CHAT = {
     "id": "x", "object": "chat.completion", "created": 0, "model": "m",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "It is 42."}, "finish_reason": "stop"}],
@@ -41,31 +42,31 @@ TEXT = {
 # ---- the server ----
 
 
-def _http(body: dict) -> bytes:
+def _http_reply(body: dict) -> bytes:
     data = json.dumps(body).encode()
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(data) + data
 
 
-class Answering(asyncio.Protocol):
-    """Reads requests off a connection and answers each after the latency."""
+class ServerProtocol(asyncio.Protocol):
+    """Reads requests from a connection, and answers each after the latency."""
 
-    latency = LATENCY
-    replies = (_http(TEXT), _http(CHAT))
+    latency = LATENCY_SECONDS
+    replies = (_http_reply(TEXT), _http_reply(CHAT))
 
     def connection_made(self, transport):
-        """Keep the way back."""
-        self._transport, self._read, self._loop = transport, b"", asyncio.get_running_loop()
+        """Start with an empty buffer."""
+        self._transport, self._received, self._loop = transport, b"", asyncio.get_running_loop()
 
     def data_received(self, data):
-        """Answer every whole request."""
-        self._read += data
-        while (end := self._read.find(b"\r\n\r\n")) >= 0:
-            head = self._read[:end].lower()
+        """Answer every complete request."""
+        self._received += data
+        while (end := self._received.find(b"\r\n\r\n")) >= 0:
+            head = self._received[:end].lower()
             at = head.find(b"content-length:")
             size = int(head[at + 15 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
-            if len(self._read) < end + 4 + size:
+            if len(self._received) < end + 4 + size:
                 return
-            self._read = self._read[end + 4 + size :]
+            self._received = self._received[end + 4 + size :]
             reply = self.replies[b"/chat/" in head.split(b"\r\n", 1)[0]]
             if self.latency:
                 self._loop.call_later(self.latency, self._transport.write, reply)
@@ -74,94 +75,94 @@ class Answering(asyncio.Protocol):
 
 
 async def serve(latency: float) -> None:
-    """Print the port, then answer until killed."""
-    Answering.latency = latency
-    server = await asyncio.get_running_loop().create_server(Answering, "127.0.0.1", 0, backlog=2000)
+    """Print the port, then answer until the process is killed."""
+    ServerProtocol.latency = latency
+    server = await asyncio.get_running_loop().create_server(ServerProtocol, "127.0.0.1", 0, backlog=2000)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 class Server:
-    """The server as a process, for as long as the block lasts."""
+    """The server as a process that runs until the block ends."""
 
     def __init__(self, latency: float) -> None:
         self._latency = latency
 
     def __enter__(self) -> str:
-        """Start it and give its address."""
+        """Start the process, and return the server's URL."""
         command = [sys.executable, __file__, "--serve", str(self._latency)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         return f"http://127.0.0.1:{self._process.stdout.readline().strip()}/v1"
 
     def __exit__(self, *exc: object) -> None:
-        """Stop it."""
+        """Stop the process."""
         self._process.kill()
         self._process.wait()
 
 
-# ---- the clients, each in a process of its own ----
+# ---- the clients, each in a separate process ----
 
 
-async def _bare(url: str, count: int) -> None:
+async def _bare_client(url: str, count: int) -> None:
     import aiohttp
 
     numbers = iter(range(count))
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=TOGETHER)) as session:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=CONCURRENCY)) as session:
 
-        async def work():
+        async def worker():
             for i in numbers:
                 body = {"model": "m", "messages": [{"role": "user", "content": question(i)}], "max_tokens": 256}
                 async with session.post(f"{url}/chat/completions", json=body) as reply:
                     assert json.loads(await reply.read())["choices"]
 
-        await asyncio.gather(*(work() for _ in range(TOGETHER)))
+        await asyncio.gather(*(worker() for _ in range(CONCURRENCY)))
 
 
-def bare(url: str, count: int) -> None:
-    """Ask with the HTTP library that kshot uses, and nothing around it."""
-    asyncio.run(_bare(url, count))
+def bare_client(url: str, count: int) -> None:
+    """Send the requests with the HTTP library that kshot uses, and nothing else."""
+    asyncio.run(_bare_client(url, count))
 
 
-def kshot(url: str, count: int) -> None:
-    """Ask through the whole pipeline: dataset, engine, journal, scores, files."""
-    import kshot as package
+def whole_run(url: str, count: int) -> None:
+    """Send the requests in a whole run: dataset, engine, journal, scores, files."""
+    import kshot
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "echo.py").write_text(DATASET)
-        found = package.evaluate(
+        result = kshot.evaluate(
             "openai:m",
             f"{folder}/echo.py:Echo",
             dataset_path=str(count),
             model_type="chat",
             base_url=url,
-            max_concurrency=TOGETHER,
+            max_concurrency=CONCURRENCY,
             out=f"{folder}/run",
         )
-        kept = sum(1 for _ in (Path(folder) / "run" / "journal.jsonl").open())
-    assert found.results[0]["n"] == kept == count, found.results
+        journalled = sum(1 for _ in (Path(folder) / "run" / "journal.jsonl").open())
+    assert result.results[0]["n"] == journalled == count, result.results
 
 
-def asking(url: str, count: int) -> None:
-    """Ask through the engine, every answer journalled: the part that other harnesses' figures here are of, too."""
-    from kshot.backends import open_backend
+def engine_and_journal(url: str, count: int) -> None:
+    """Send the requests through the engine, and journal every answer: the part that is measured of other harnesses."""
+    from kshot.backends import open_model
     from kshot.core.engine import drive
     from kshot.core.records import Generate, Message, Prompt, ask
     from kshot.runs import Journal
 
-    def job(i):
+    def method(i):
         (reply,) = yield from ask(Generate(Prompt(messages=(Message("user", question(i)),))))
         return reply.text
 
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "journal.jsonl")
-        backend = open_backend("openai:m", {"base_url": url, "max_concurrency": TOGETHER})
-        jobs = ((i, job(i)) for i in range(count))
+        backend = open_model("openai:m", {"base_url": url, "max_concurrency": CONCURRENCY})
+        jobs = ((i, method(i)) for i in range(count))
         assert sum(not outcome.failed for outcome in drive(jobs, {"model": backend}, journal)) == len(journal) == count
         journal.close()
 
 
 def question(i: int) -> str:
-    """Something to ask."""
+    """Return the text of one prompt."""
     return f"Question: what is the number {i} in words and digits?\nAnswer:"
 
 
@@ -176,10 +177,12 @@ from lm_eval.models.openai_completions import LocalCompletionsAPI
 from lm_eval.api.instance import Instance
 model = LocalCompletionsAPI(model="m", base_url=url + "/completions", num_concurrent=100, max_retries=3,
                             tokenizer_backend=None, tokenized_requests=False, batch_size=1)
-said = {"until": [], "max_gen_toks": 64}
-asked = [Instance("generate_until", {}, (f"Question: what is the number {i} in words?", said), i) for i in range(count)]
+options = {"until": [], "max_gen_toks": 64}
+requests = [
+    Instance("generate_until", {}, (f"Question: what is the number {i} in words?", options), i) for i in range(count)
+]
 began, before = time.perf_counter(), time.process_time()
-assert len(model.generate_until(asked)) == count
+assert len(model.generate_until(requests)) == count
 print(json.dumps([time.perf_counter() - began, time.process_time() - before, 0]))
 """
 INSPECT = """
@@ -201,8 +204,8 @@ print(json.dumps([time.perf_counter() - began, time.process_time() - before, 0])
 SCRIPTS = {"lm-eval": LM_EVAL, "inspect_ai": INSPECT}
 
 
-def peer(name: str, url: str, count: int) -> list[float] | str:
-    """Measure another harness, or say why not."""
+def measured_peer(name: str, url: str, count: int) -> list[float] | str:
+    """Measure another harness, or return why that is impossible."""
     python = python_of(name)
     if python is None:
         return "does not install"
@@ -217,18 +220,21 @@ def peer(name: str, url: str, count: int) -> list[float] | str:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def own(kind: str, url: str, count: int) -> list[float]:
-    """Measure one of ours in a fresh process, after a few requests that load everything."""
-    command = [sys.executable, __file__, "--one", kind, url, str(count)]
+def measured_client(kind: str, url: str, count: int) -> list[float]:
+    """Measure one of our clients in a new process."""
+    command = [sys.executable, __file__, "--client", kind, url, str(count)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
-def one(kind: str, url: str, count: int) -> None:
-    """Print seconds, CPU seconds and peak MiB."""
-    ask = {"bare": bare, "asking": asking, "kshot": kshot}[kind]
-    ask(url, 20)
+CLIENTS = {"bare aiohttp": bare_client, "kshot": engine_and_journal, "kshot, whole run": whole_run}
+
+
+def run_client(kind: str, url: str, count: int) -> None:
+    """Print seconds, CPU seconds and peak MiB, after a few requests that import everything."""
+    client = CLIENTS[kind]
+    client(url, 20)
     began, before = time.perf_counter(), time.process_time()
-    ask(url, count)
+    client(url, count)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps([time.perf_counter() - began, time.process_time() - before, peak]))
 
@@ -237,48 +243,49 @@ def one(kind: str, url: str, count: int) -> None:
 
 
 def side_by_side(rounds: int, *, peers: bool) -> None:
-    """2,000 requests, 100 at a time, 50 ms each: the median of a few rounds, taken in turn."""
-    kinds = {"bare aiohttp": "bare", "kshot": "asking", "kshot, all of it": "kshot"}
-    found: dict[str, list[list[float]]] = {name: [] for name in kinds}
-    with Server(LATENCY) as url:
+    """Print the medians of a few rounds; the clients take turns in each round."""
+    found: dict[str, list[list[float]]] = {name: [] for name in CLIENTS}
+    with Server(LATENCY_SECONDS) as url:
         for _ in range(rounds):
-            for name, kind in kinds.items():
-                found[name].append(own(kind, url, REQUESTS))
-        print(f"{REQUESTS} requests, {TOGETHER} at a time, {LATENCY * 1000:.0f} ms each (median of {rounds})")
+            for name in CLIENTS:
+                found[name].append(measured_client(name, url, REQUESTS))
+        print(
+            f"{REQUESTS} requests, {CONCURRENCY} at a time, {LATENCY_SECONDS * 1000:.0f} ms each (median of {rounds})"
+        )
         print(f"{'client':<16} {'requests/s':>10} {'CPU ms each':>12}")
         for name, times in found.items():
             wall, cpu = (statistics.median(each[i] for each in times) for i in (0, 1))
             print(f"{name:<16} {REQUESTS / wall:>10.0f} {cpu / REQUESTS * 1e3:>12.3f}")
         for name in SCRIPTS if peers else ():
-            got = peer(name, url, REQUESTS)
+            got = measured_peer(name, url, REQUESTS)
             shown = got if isinstance(got, str) else f"{REQUESTS / got[0]:>10.0f} {got[1] / REQUESTS * 1e3:>12.3f}"
             print(f"{name:<16} {shown}", flush=True)
-    bare, asked, whole = (statistics.median(each[0] for each in times) for times in found.values())
-    print(f"kshot reaches {bare / asked:.0%} of the bare client, its whole run {bare / whole:.0%}\n")
+    bare, engine, whole = (statistics.median(each[0] for each in times) for times in found.values())
+    print(f"kshot reaches {bare / engine:.0%} of the bare client, a whole run {bare / whole:.0%}\n")
 
 
 def growth(sizes: list[int]) -> None:
-    """Time and memory by the number of samples, against a server without latency, and a chart of both."""
+    """Print time and memory by the number of samples, against a server without latency, and charts of both."""
     print(f"{'samples':>10} {'ms each':>9} {'CPU ms':>8} {'MiB':>6}")
     points = []
     with Server(0.0) as url:
         for size in sizes:
-            wall, cpu, peak = own("kshot", url, size)
+            wall, cpu, peak = measured_client("kshot, whole run", url, size)
             points.append((size, wall / size * 1e3, peak))
             print(f"{size:>10} {wall / size * 1e3:>9.3f} {cpu / size * 1e3:>8.3f} {peak:>6.0f}", flush=True)
-    for title, column in (("ms a sample", 1), ("peak MiB", 2)):
-        most = max(point[column] for point in points)
+    for title, column in (("ms per sample", 1), ("peak MiB", 2)):
+        largest = max(point[column] for point in points)
         print(f"\n{title}")
         for point in points:
-            print(f"{point[0]:>10} {'█' * round(40 * point[column] / most):<40} {point[column]:.2f}")
+            print(f"{point[0]:>10} {'█' * round(40 * point[column] / largest):<40} {point[column]:.2f}")
 
 
 def main() -> None:
-    """Measure."""
+    """Print the tables, or run the server or one client in this process."""
     if sys.argv[1:2] == ["--serve"]:
         asyncio.run(serve(float(sys.argv[2])))
-    elif sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    elif sys.argv[1:2] == ["--client"]:
+        run_client(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     else:
         parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--peers", action="store_true")
