@@ -1,4 +1,4 @@
-"""Methods: how a sample is put to a model. Each is a generator that yields requests and returns the answer."""
+"""Methods: how a sample is put to a model. A method is a generator that yields requests and returns the answer."""
 
 from kshot.methods.conversation import converse
 from kshot.methods.generation import generate

@@ -1,4 +1,4 @@
-"""Conversations: every reply joins the history before the next turn."""
+"""Conversations: each reply joins the history before the next turn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kshot.methods.generation import Extract, raw
 
 
 def converse(extract: Extract = raw, **sampling: Any) -> Callable[[Sample, Dialogue], RequestGenerator]:
-    """Hold a conversation, turn by turn; the answer is the tuple of replies."""
+    """Hold a conversation, turn by turn; the answer is taken from the tuple of all replies."""
 
     def method(sample: Sample, dialogue: Dialogue) -> RequestGenerator:
         prompt, replies = dialogue.prompt, []
@@ -18,13 +18,13 @@ def converse(extract: Extract = raw, **sampling: Any) -> Callable[[Sample, Dialo
             (reply,) = yield from ask(Generate(prompt, **sampling))
             replies.append(reply.text)
             if turn is not None:
-                prompt = _go_on(prompt, reply.text, turn)
+                prompt = _next_prompt(prompt, reply.text, turn)
         return extract(sample, tuple(replies))
 
     return method
 
 
-def _go_on(prompt: Prompt, reply: str, turn: str) -> Prompt:
+def _next_prompt(prompt: Prompt, reply: str, turn: str) -> Prompt:
     if prompt.messages:
         return Prompt(messages=(*prompt.messages, Message("assistant", reply), Message("user", turn)))
     return Prompt(f"{glue(prompt.text, reply.strip())}\n\n{turn}".strip())

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from kshot.core.records import Generate, Prompt, RequestGenerator, Sample, ask
 
 Extract: TypeAlias = Callable[[Sample, Any], Any]
-"""Takes the answer from a reply."""
+"""Takes the answer from a reply, or from the tuple of replies in a conversation."""
 
 
 def raw(sample: Sample, reply: Any) -> Any:  # noqa: ARG001 - the extractor that changes nothing
@@ -17,7 +17,7 @@ def raw(sample: Sample, reply: Any) -> Any:  # noqa: ARG001 - the extractor that
 
 
 def generate(extract: Extract = raw, **sampling: Any) -> Callable[[Sample, Prompt], RequestGenerator]:
-    """Ask for one reply and take the answer from it. ``sampling`` holds fields of ``Generate``."""
+    """Ask for one reply and take the answer from it; ``sampling`` are fields of ``Generate``."""
 
     def method(sample: Sample, prompt: Prompt) -> RequestGenerator:
         (reply,) = yield from ask(Generate(prompt, **sampling))

@@ -12,37 +12,43 @@ Pair: TypeAlias = tuple[float, int]
 
 
 def lowest_per_token(pairs: Sequence[Pair]) -> int:
-    """Index of the lowest NLL / tokens; the first on a tie."""
+    """Return the index of the lowest NLL per token; the first on a tie."""
     rates = [nll / tokens for nll, tokens in pairs]
     return rates.index(min(rates))
 
 
 def lowest_against(pairs: Sequence[Pair], baseline: Sequence[Pair]) -> int:
-    """Index of the lowest NLL(option | prompt) - NLL(option | baseline); the first on a tie."""
+    """Return the index of the lowest NLL(option | prompt) - NLL(option | baseline); the first on a tie."""
     gains = [nll - base for (nll, _), (base, _) in zip(pairs, baseline, strict=True)]
     return gains.index(min(gains))
 
 
 def highest(probabilities: Sequence[float], count: int) -> int:
-    """Index among ``count`` options of the highest single one; spellings of one option stand ``count`` apart."""
+    """Return the option with the highest single probability.
+
+    The options may have several spellings: those of the first of ``count`` options are at 0, ``count`` and so on.
+    """
     return probabilities.index(max(probabilities)) % count
 
 
 def likelihoods(choices: Sequence[tuple[Prompt, str]], *, listed: bool = False) -> RequestGenerator:
-    """Ask for the likelihood of every text after its prompt, one request per distinct prompt; pairs come in order."""
-    places: dict[Prompt, list[int]] = {}
-    for place, (prompt, _) in enumerate(choices):
-        places.setdefault(prompt, []).append(place)
+    """Ask for the likelihood of each text after its prompt; the answer is their pairs, in order.
+
+    Texts after the same prompt share one request.
+    """
+    by_prompt: dict[Prompt, list[int]] = {}
+    for index, (prompt, _) in enumerate(choices):
+        by_prompt.setdefault(prompt, []).append(index)
     replies = yield from ask(
         *(
-            Loglik(prompt, tuple(choices[place][1] for place in found), listed=listed)
-            for prompt, found in places.items()
+            Loglik(prompt, tuple(choices[index][1] for index in indices), listed=listed)
+            for prompt, indices in by_prompt.items()
         )
     )
     pairs: list[Pair] = [(0.0, 0)] * len(choices)
-    for found, reply in zip(places.values(), replies, strict=True):
-        for place, each in zip(found, reply.likelihoods, strict=True):
-            pairs[place] = (-each.logprob, each.tokens)
+    for indices, reply in zip(by_prompt.values(), replies, strict=True):
+        for index, each in zip(indices, reply.likelihoods, strict=True):
+            pairs[index] = (-each.logprob, each.tokens)
     return pairs
 
 
@@ -50,21 +56,19 @@ LikelihoodMethod: TypeAlias = Callable[[Sample, Prompt | Sequence[Choice]], Requ
 
 
 def perplexity(decide: Callable[[list[Pair], list[Pair]], Any] | None = None) -> LikelihoodMethod:
-    """Choose the option that is least surprising per token, or against its baseline where choices have one.
+    """Choose the option with the lowest NLL per token, or the lowest against its baseline if choices have one.
 
-    A plain Prompt is taken with the sample's own choices, a space before each. ``decide`` may replace the decision.
+    After a plain Prompt the options are the sample's choices, a space before each. ``decide`` replaces the decision.
     """
 
     def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> RequestGenerator:
         choices = _choices(sample, prompt)
-        based = [choice for choice in choices if choice.baseline is not None]
-        pairs = yield from likelihoods(
-            [(c.prompt, c.text) for c in choices] + [(c.baseline, c.text) for c in based if c.baseline is not None]
-        )
-        here, there = pairs[: len(choices)], pairs[len(choices) :]
+        baselines = [(choice.baseline, choice.text) for choice in choices if choice.baseline is not None]
+        pairs = yield from likelihoods([(choice.prompt, choice.text) for choice in choices] + baselines)
+        after_prompt, after_baseline = pairs[: len(choices)], pairs[len(choices) :]
         if decide is not None:
-            return decide(here, there)
-        return lowest_against(here, there) if there else lowest_per_token(here)
+            return decide(after_prompt, after_baseline)
+        return lowest_against(after_prompt, after_baseline) if after_baseline else lowest_per_token(after_prompt)
 
     return method
 
@@ -72,7 +76,8 @@ def perplexity(decide: Callable[[list[Pair], list[Pair]], Any] | None = None) ->
 def probability(decide: Callable[[list[float]], Any] | None = None, *, listed: bool = False) -> LikelihoodMethod:
     """Choose the option with the most probable single spelling of its letter.
 
-    ``listed``: from a list of the likeliest tokens; a question none of whose letters is on it has no answer.
+    ``listed``: the probabilities come from a list of the likeliest tokens. A question none of whose letters is on the
+    list has no answer.
     """
 
     def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> RequestGenerator:
@@ -87,7 +92,7 @@ def probability(decide: Callable[[list[float]], Any] | None = None, *, listed: b
 
 
 def likelihood(sample: Sample, choice: Choice) -> RequestGenerator:  # noqa: ARG001 - a method sees its sample
-    """Measure one text after its prompt: the answer is its NLL and its number of tokens."""
+    """Measure one text after its prompt; the answer is its NLL and its number of tokens."""
     (pair,) = yield from likelihoods([(choice.prompt, choice.text)])
     return pair
 

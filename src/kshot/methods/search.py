@@ -1,4 +1,4 @@
-"""Passage search as a method; a model may rewrite the query first."""
+"""Passage search; a model may rewrite the query first."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def search(rewrite: Callable[[Sample], Prompt] | None = None) -> Callable[[Sampl
 
 
 def find_passages(sample: Sample, request: Search, rewrite: Callable[[Sample], Prompt] | None) -> RequestGenerator:
-    """Ask for the passages; the query is the request's own, or the one that the rewriter gives."""
+    """Ask for the passages; the query is that of the request, or the one that the rewriter writes."""
     if rewrite is not None:
         (reply,) = yield from ask(Generate(rewrite(sample), max_tokens=64, role=REWRITER))
         query = " ".join(reply.text.split())
-        request = replace(request, query=query or request.query)  # an empty reply is no query: the question stands
+        request = replace(request, query=query or request.query)  # an empty reply is no query: the question stays
     (found,) = yield from ask(request)
     return found.hits

@@ -19,7 +19,7 @@ class Boolq(MultipleChoiceDataset):
     example_set = "train"
 
     def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
-        """Offer no and yes, in the order of the labels."""
+        """Use no and yes as the options, in the order of the labels."""
         return {
             "passage": instance["passage"],
             "question": instance["question"].removesuffix("?"),

@@ -10,7 +10,7 @@ from kshot.metrics import Rouge
 
 
 class CnnDailymail(GenerationDataset):
-    """CNN / Daily Mail: news articles to be summed up in a few sentences."""
+    """CNN / Daily Mail: news articles to summarise in a few sentences."""
 
     instruction = "Sum up the following article in three or four sentences.\n\nArticle: {article}\nSummary:"
     load_args = ("abisee/cnn_dailymail", "3.0.0")

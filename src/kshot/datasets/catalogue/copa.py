@@ -19,6 +19,6 @@ class Copa(MultipleChoiceDataset):
     example_set = "train"
 
     def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
-        """Let the alternatives go on where the premise stops: their first letter is small."""
+        """Start the alternatives with a small letter, since they continue the premise."""
         choices = (instance["choice1"], instance["choice2"])
         return instance | {"options": [choice[:1].lower() + choice[1:] for choice in choices]}

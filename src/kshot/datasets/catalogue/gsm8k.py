@@ -25,8 +25,8 @@ _NUMBER = re.compile(r"(?<!\d)-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
 class Gsm8k(GenerationDataset):
     """GSM8K: grade-school word problems whose answer is a number.
 
-    Without ``--cot`` examples show the answers as they are written; with a style, the reasoning without the
-    calculator's marks, ended by "The answer is N.". The last number of a reply is its answer.
+    Without ``--cot`` examples show the answers as they are written. With a style they show the reasoning without the
+    marks of the calculator, and end in "The answer is N.". The last number of a reply is its answer.
     """
 
     instruction = _STYLES["base"]
@@ -38,7 +38,7 @@ class Gsm8k(GenerationDataset):
     supported_cot = tuple(_STYLES)
 
     def init_arguments(self) -> None:
-        """Ask in the chosen style."""
+        """Choose the instruction of the reasoning style."""
         self.instruction = _STYLES[self.cot or "base"]
 
     def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Gsm8k(GenerationDataset):
 
 
 def _number(text: str) -> str:
-    """Write the last number of a text in one way: 1,200.00 is 1200."""
+    """Return the last number of a text in a normal form: 1,200.00 is 1200."""
     found = _NUMBER.findall(text)
     if not found:
         return ""

@@ -8,12 +8,12 @@ from kshot.datasets.multiple_choice import MultipleChoiceDataset
 
 
 def preprocess(text: str) -> str:
-    """Drop the marks that WikiHow's layout left in the text."""
+    """Remove the marks that the layout of WikiHow left in the text."""
     return text.replace(" [title]", ".").replace(" [substeps]", "").replace("  ", " ")
 
 
 class Hellaswag(MultipleChoiceDataset):
-    """HellaSwag: which of four endings goes on with a description of an everyday activity."""
+    """HellaSwag: which of four endings continues the description of an everyday activity."""
 
     instruction = (
         "{{ preprocess(activity_label + ': ' + ctx_a + ' ' + ctx_b.capitalize()) }}"
@@ -28,7 +28,7 @@ class Hellaswag(MultipleChoiceDataset):
         self.jinja2_env.globals["preprocess"] = preprocess
 
     def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
-        """Offer the endings."""
+        """Use the endings as the options."""
         return {
             "activity_label": instance["activity_label"],
             "ctx_a": instance["ctx_a"],

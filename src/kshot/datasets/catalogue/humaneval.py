@@ -31,14 +31,14 @@ class Humaneval(GenerationDataset):
     extra_model_args: Mapping[str, Any] = {"max_tokens": 512}
 
     def init_arguments(self) -> None:
-        """Choose the wording by the kind of model."""
+        """Choose the instruction by the kind of model."""
         if self.model_type == "chat":
             self.instruction = _CHAT
         else:
             self.extra_model_args = {**self.extra_model_args, "stop": ["\nclass", "\ndef", "\n#", "\nif", "\nprint"]}
 
     def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
-        """Show the function's head; the target is its body and serves no metric."""
+        """Show the head of the function; the target is its body, which no metric uses."""
         return {"prompt": instance["prompt"], "target": instance["canonical_solution"]}
 
     def post_processing(self, predictions: Sequence[str]) -> list[str]:
@@ -55,7 +55,7 @@ class Humaneval(GenerationDataset):
 
 
 def program(prompt: str, function: str, reply: str) -> str:
-    """Put a reply after the prompt: as a function of its own, or as the body that goes on from the docstring."""
+    """Put a reply after the prompt: as a whole function, or as the body that follows the docstring."""
     fenced = _FENCED.search(reply)
     code = fenced[1] if fenced else reply
     if re.search(rf"^def\s+{re.escape(function)}\b", code, re.MULTILINE):

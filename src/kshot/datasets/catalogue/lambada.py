@@ -11,7 +11,7 @@ from kshot.metrics import Accuracy
 
 
 class Lambada(GenerationDataset):
-    """LAMBADA: the last word of a passage, which only the whole passage tells."""
+    """LAMBADA: predict the last word of a passage, which takes the whole passage to guess."""
 
     instruction = "{source}"
     load_args = ("cimec/lambada", "plain_text")

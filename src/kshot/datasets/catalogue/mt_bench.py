@@ -22,5 +22,5 @@ class MtBench(GenerationDataset):
     extra_model_args: Mapping[str, Any] = {"max_tokens": 1024}
 
     def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
-        """Both turns are the source; maths, reasoning and coding come with reference answers for the judge."""
+        """Use both turns as the source; maths, reasoning and coding rows have reference answers for the judge."""
         return {"source": instance["prompt"], "target": instance.get("reference") or []}

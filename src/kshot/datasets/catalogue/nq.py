@@ -20,5 +20,5 @@ class Nq(GenerationDataset):
     extra_model_args: Mapping[str, Any] = {"max_tokens": 64, "temperature": 0.0, "stop": ["\n"]}
 
     def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
-        """Any of the answers is right; examples show the first."""
+        """Accept any of the answers; examples show the first."""
         return {"question": instance["question"].removesuffix("?") + "?", "target": instance["answer"]}

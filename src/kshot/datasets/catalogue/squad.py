@@ -22,7 +22,7 @@ class Squad(GenerationDataset):
     extra_model_args: Mapping[str, Any] = {"max_tokens": 64, "temperature": 0.0, "stop": ["\n"]}
 
     def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
-        """Any annotator's answer is right; examples show the first."""
+        """Accept the answer of any annotator; examples show the first."""
         return {
             "context": instance["context"],
             "question": instance["question"],

@@ -21,6 +21,6 @@ class Triviaqa(GenerationDataset):
     extra_model_args: Mapping[str, Any] = {"max_tokens": 64, "temperature": 0.0, "stop": ["\n"]}
 
     def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
-        """The answer and all its aliases are right; examples show the answer itself."""
+        """Accept the answer and all its aliases; examples show the answer itself."""
         answer = instance["answer"]
         return {"question": instance["question"], "target": list(dict.fromkeys([answer["value"], *answer["aliases"]]))}

@@ -8,7 +8,7 @@ from kshot.datasets.multiple_choice import MultipleChoiceDataset
 
 
 class Winogrande(MultipleChoiceDataset):
-    """WinoGrande: who or what a gap in a sentence stands for; the rest is weighed after each of two names."""
+    """WinoGrande: which of two names fills a gap in a sentence; decided by how likely the rest is after each."""
 
     instruction = "{source}"
     load_args = ("allenai/winogrande", "winogrande_xl")
@@ -16,7 +16,7 @@ class Winogrande(MultipleChoiceDataset):
     example_set = "train"
 
     def format_instance(self, instance: dict[str, Any]) -> dict[str, Any]:
-        """Fill the gap with each name: what follows it is the target."""
+        """Fill the gap with each name; what follows the gap is the target."""
         before, _, after = instance["sentence"].partition("_")
         return {
             "source": [before + instance["option1"], before + instance["option2"]],

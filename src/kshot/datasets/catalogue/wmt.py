@@ -59,7 +59,7 @@ class Wmt(GenerationDataset):
     def load_raw_dataset(
         self, dataset_path: str | None, subset_name: str | None, evaluation_set: str | None, example_set: str | None
     ) -> None:
-        """Load the pair of languages: the hub has one for both directions, English last."""
+        """Load the pair of languages; the hub has one pair for both directions, with English last."""
         del subset_name
         others = sorted({self.source_language, self.target_language} - {"en"}, reverse=True)
         pair = "-".join(others if len(others) > 1 else [*others, "en"])
