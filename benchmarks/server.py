@@ -24,7 +24,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from peers import python_of  # noqa: E402
+from peers import python_of  # noqa: E402 - found by the path above
 
 REQUESTS, CONCURRENCY, LATENCY_SECONDS = 2000, 100, 0.05
 CHAT = {

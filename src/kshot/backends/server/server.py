@@ -45,7 +45,7 @@ class Server(ABC):
     answers: tuple[type, ...] = (Generate,)
 
     def __init__(
-        self, kind: str, spec: str, model: str, address: Address, limits: RequestLimits, *identity: Any
+        self, kind: str, spec: str, model: str, address: Address, limits: RequestLimits, *identity: str
     ) -> None:
         load_aiohttp()
         self.name = f"{kind}:{spec}"
