@@ -46,14 +46,14 @@ def vllm(folder):
 @pytest.fixture
 def calls(vllm, monkeypatch):
     """For each call of vLLM, the tokens and the cached tokens of each sequence."""
-    run, seen = vllm._engine.run, []
+    run, seen = vllm._runtime.run, []
 
     def counted(prompts, sampling):
         outputs = run(prompts, sampling)
         seen.extend([[(len(p), o.num_cached_tokens) for p, o in zip(prompts, outputs, strict=True)]] if prompts else [])
         return outputs
 
-    monkeypatch.setattr(vllm._engine, "run", counted)
+    monkeypatch.setattr(vllm._runtime, "run", counted)
     return seen
 
 
@@ -109,8 +109,8 @@ def test_log_probabilities_of_cached_tokens_are_computed_again(hf, vllm, calls):
 
 
 def test_more_options_than_vllm_lists_at_once(hf, vllm, calls):
-    vocabulary = vllm._tokens.tokenizer.get_vocab()
-    words = [vllm._tokens.tokenizer.decode([token]) for token in range(5, len(vocabulary))]
+    vocabulary = vllm._tokenizer.tokenizer.get_vocab()
+    words = [vllm._tokenizer.tokenizer.decode([token]) for token in range(5, len(vocabulary))]
     words = tuple(dict.fromkeys(word for word in words if word and "\ufffd" not in word))
     assert largest_difference([Loglik(Prompt("Question:"), words)], hf, vllm) < 1e-3
     assert len(words) > 128
@@ -118,9 +118,9 @@ def test_more_options_than_vllm_lists_at_once(hf, vllm, calls):
 
 def test_a_prompt_may_fill_the_context_and_not_exceed_it(hf, vllm):
     fitting = Loglik(Prompt("hello" * 500), (" B",))
-    while len(vllm._tokens.spans(fitting.prompt, (" B",))[0].tokens) < 512:
+    while len(vllm._tokenizer.spans(fitting.prompt, (" B",))[0].tokens) < 512:
         fitting = Loglik(Prompt(fitting.prompt.text + "x"), (" B", " B C D"))
-    count = len(vllm._tokens.spans(fitting.prompt, (" B",))[0].tokens)
+    count = len(vllm._tokenizer.spans(fitting.prompt, (" B",))[0].tokens)
     assert count == 512
     fitting = Loglik(fitting.prompt, (" B",))
     assert largest_difference([fitting], hf, vllm) < 1e-3
@@ -210,7 +210,7 @@ def test_engine_options_reach_vllm_and_wrong_ones_are_named(folder):
     (failed, fine) = ask_all(small, [Generate(Prompt("hello " * 80)), Loglik(Prompt("hello " * 40), (" a b c d",))])
     assert isinstance(failed, Failed)
     assert isinstance(fine, Scored)
-    assert not small._engine.cached
+    assert not small._runtime.caches_prefixes
     with pytest.raises(UsageError, match="nonsense"):
         ask_all(Vllm(str(folder), engine_option=("nonsense=1",)), [Generate(Prompt("A"))])
     with pytest.raises(BackendError, match="could not start"):
