@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from kshot.backends.server import event_loop
 from kshot.backends.server.event_loop import EventLoopHandle
 from kshot.core.errors import BackendError
 from kshot.core.records import Generated
@@ -87,6 +88,36 @@ def test_a_handle_that_is_closed_while_the_loop_runs_is_closed_in_the_loop():
     other.run(asyncio.sleep(0.01))
     assert closed
     other.close()
+
+
+def test_a_server_that_is_collected_while_the_loop_starts_does_not_block_it(monkeypatch):
+    """A garbage collection may close a server at any point, such as just before ``run_ready`` runs the loop."""
+    done = threading.Event()
+
+    def asks():
+        one, collected = EventLoopHandle(), EventLoopHandle()
+
+        async def many_iterations():
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+        for handle in (one, collected):
+            handle.run(asyncio.sleep(0))
+        collected.on_close.append(many_iterations)
+        has_running_loop = event_loop._has_running_loop
+
+        def collect():
+            monkeypatch.setattr(event_loop, "_has_running_loop", has_running_loop)
+            collected.close()
+            return has_running_loop()
+
+        monkeypatch.setattr(event_loop, "_has_running_loop", collect)
+        one.run_ready()
+        one.close()
+        done.set()
+
+    threading.Thread(target=asks, daemon=True).start()
+    assert done.wait(30)
 
 
 def test_a_closed_server_can_be_asked_again():

@@ -90,9 +90,20 @@ class _ThreadLoop:
                 continue
             try:
                 if not condition():
-                    self._run()
+                    self._run_inside()
             finally:
                 self._run_lock.release()
+
+    def _run_inside(self) -> None:
+        """Run the loop, perhaps inside ``run_ready``: a garbage collection there may close a server and wait for it.
+
+        The iterations of ``run_ready`` wait meanwhile. They would keep ``notify`` from stopping this run.
+        """
+        left, self._iterations_left = self._iterations_left, 0
+        self._run()
+        if left:
+            self._iterations_left = left
+            self.loop.call_soon(self._count_iteration)
 
     def _run(self) -> None:
         if not _has_running_loop():
