@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kshot.core.registry import Spec
 
 MODEL_OPTIONS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "batch_size", "engine_option")
-"""The settings that are the model's own, for one in this process."""
+"""The settings of a model that runs in this process."""
 
 SERVER_OPTIONS = ("base_url", "max_concurrency", "rpm", "tpm", "timeout", "patience")
 """The settings of a model behind a server."""
@@ -26,7 +26,7 @@ SERVERS = "servers (openai:, anthropic:)"
 
 
 def _option(default: Any, text: str, *, flags: tuple[str, ...] = (), kind: type = str, **more: Any) -> Any:
-    """One option: its default, help text, extra flags and how its words are read."""
+    """Declare one option: its default, its help text, its extra flags, and the type of its value."""
     return field(default=default, metadata={"help": text, "flags": flags, "kind": kind, **more})
 
 
@@ -34,17 +34,22 @@ def _option(default: Any, text: str, *, flags: tuple[str, ...] = (), kind: type 
 class Settings:
     """How datasets are put to models.
 
-    ``identity=False`` marks what cannot change a result. ``unset_is_no_identity`` marks options that are younger than
-    run folders of version 0.1: while they are not given, a run has the identity that it had without them.
+    ``identity=False`` marks settings that cannot change a result. ``unset_is_no_identity`` marks options that
+    version 0.1 did not have: a run without them has the same identity as a run of that version.
     """
 
-    num_shots: int = _option(0, "examples in the prompt", flags=("-k",), kind=int)
-    retriever: str | None = _option(None, "how examples are chosen (kshot list retrievers; default: one draw for all)")
-    retriever_seeds: str | None = _option(None, "repeat over seeds of the choice, such as 0..9, and report the spread")
-    max_example_tokens: int = _option(1024, "token budget for the examples; whole ones are kept", kind=int)
+    num_shots: int = _option(0, "number of examples in the prompt", flags=("-k",), kind=int)
+    retriever: str | None = _option(
+        None,
+        "retriever that chooses the examples, such as bm25,k1=1.2 (kshot list retrievers; default: one random draw)",
+    )
+    retriever_seeds: str | None = _option(
+        None, "repeat the run over these seeds of the retriever, such as 0..9, and report the spread"
+    )
+    max_example_tokens: int = _option(1024, "token budget for the examples; each is kept whole or left out", kind=int)
     ranking_type: str | None = _option(
         None,
-        "how multiple choice is decided; auto: as well as the model can (default: ppl_no_option)",
+        "how multiple choice is decided; auto takes the best way that the model offers (default: ppl_no_option)",
         choices=RANKING_TYPES,
     )
     seed: int = _option(2023, "seed of every random choice", kind=int)
@@ -52,31 +57,40 @@ class Settings:
     instruction: str | None = _option(None, "prompt template to use instead of the dataset's own")
     system_prompt: str | None = _option(None, "system message for chat models")
     model_type: Literal["base", "chat"] = _option(
-        "base", "whether prompts are text or messages", choices=("base", "chat"), group=MODEL
+        "base", "whether prompts are text (base) or messages (chat)", choices=("base", "chat"), group=MODEL
     )
     chat_template: str | None = _option(
-        None, "file with a jinja chat template to use instead of the model's", metavar="FILE", group=MODEL
+        None, "file with a jinja chat template to use instead of the model's own", metavar="FILE", group=MODEL
     )
-    dataset_path: str | None = _option(None, "local file, folder or pattern with {subset} and {split}", metavar="PATH")
-    evaluation_set: str | None = _option(None, "split to evaluate instead of the dataset's own, slices allowed")
+    dataset_path: str | None = _option(
+        None, "local file, local folder, or pattern with {subset} and {split}", metavar="PATH"
+    )
+    evaluation_set: str | None = _option(None, "split to evaluate instead of the dataset's own; slices are allowed")
     example_set: str | None = _option(None, "split to take examples from instead of the dataset's own")
-    max_tokens: int | None = _option(None, "longest reply, in tokens", kind=int, group=GENERATION)
+    max_tokens: int | None = _option(None, "maximum length of a reply, in tokens", kind=int, group=GENERATION)
     temperature: float | None = _option(
-        None, "0 takes the most likely token; above, replies are sampled", kind=float, group=GENERATION
+        None, "0 takes the most likely token; above 0, replies are sampled", kind=float, group=GENERATION
     )
-    top_p: float | None = _option(None, "sample only from this share of the probability", kind=float, group=GENERATION)
+    top_p: float | None = _option(
+        None,
+        "sample only from the most likely tokens that hold this share of the probability",
+        kind=float,
+        group=GENERATION,
+    )
     top_k: int | None = _option(None, "sample only from the N most likely tokens", kind=int, group=GENERATION)
     stop: tuple[str, ...] | None = _option(
         None, "end the reply before this text (repeatable)", repeat=True, group=GENERATION
     )
-    sample_num: int = _option(1, "replies per sample; the majority answer counts", kind=int, group=GENERATION)
-    pass_at_k: tuple[int, ...] | None = _option(
-        None, "k of pass@k, such as 1,10", kind=int, listed=True, group=GENERATION
+    sample_num: int = _option(
+        1, "number of replies for each sample; the majority answer counts", kind=int, group=GENERATION
     )
-    cot: str | None = _option(None, "reasoning style, one that the dataset supports")
+    pass_at_k: tuple[int, ...] | None = _option(
+        None, "values of k for pass@k, such as 1,10", kind=int, listed=True, group=GENERATION
+    )
+    cot: str | None = _option(None, "reasoning style; it must be one that the dataset supports")
     metric: tuple[str, ...] | None = _option(
         None,
-        "metrics to use instead of the dataset's own, such as em,f1 (kshot list metrics; repeatable)",
+        "metrics to use instead of the dataset's own, such as em,f1 or file.py:Class (kshot list metrics; repeatable)",
         repeat=True,
         metavar="NAME",
         unset_is_no_identity=True,
@@ -84,77 +98,102 @@ class Settings:
     )
     cleanup: str | None = _option(
         None,
-        "clean-up that takes the answer out of each reply (kshot list cleanups)",
+        "clean-up that takes the answer out of each reply, such as first-capital (kshot list cleanups)",
         metavar="NAME",
         unset_is_no_identity=True,
         group=GENERATION,
     )
-    length: tuple[int, ...] | None = _option(None, "lengths, such as 10,20,30", kind=int, listed=True, group=LOOKUP)
-    variant: tuple[str, ...] | None = _option(
-        None, "such as 'sep|small|simple_rule'; repeatable; 'all' for all 20", repeat=True, group=LOOKUP
+    length: tuple[int, ...] | None = _option(
+        None, "lengths of the records, such as 10,20,30", kind=int, listed=True, group=LOOKUP
     )
-    shots: int | None = _option(None, "examples in the prompt (5)", kind=int, group=LOOKUP)
-    samples: int | None = _option(None, "records per length (100)", kind=int, group=LOOKUP)
+    variant: tuple[str, ...] | None = _option(
+        None,
+        "prompt variant, such as 'sep|small|simple_rule'; 'all' means all 20 (repeatable)",
+        repeat=True,
+        group=LOOKUP,
+    )
+    shots: int | None = _option(None, "number of examples in the prompt (default: 5)", kind=int, group=LOOKUP)
+    samples: int | None = _option(None, "number of records for each length (default: 100)", kind=int, group=LOOKUP)
     data: tuple[str, ...] | None = _option(
         None,
-        "FILE for lookup, FOLDER_OR_URL for passages, KEY=FILE_OR_FOLDER for a config (repeatable)",
+        "where the data is: FILE for lookup, FOLDER_OR_URL for passages, KEY=FILE_OR_FOLDER for a config (repeatable)",
         repeat=True,
         metavar="[KEY=]FILE",
     )
-    config_root: str | None = _option(None, "folder from which a config's absolute imports are found", metavar="DIR")
-    templates: str | None = _option(None, "texts to use instead of kshot's", metavar="FILE", group=LOOKUP)
-    reference: bool | None = _option(None, "the published procedure, byte for byte", kind=bool, group=LOOKUP)
+    config_root: str | None = _option(None, "folder in which a config's absolute imports are looked up", metavar="DIR")
+    templates: str | None = _option(None, "file with texts to use instead of kshot's own", metavar="FILE", group=LOOKUP)
+    reference: bool | None = _option(None, "follow the published procedure, byte for byte", kind=bool, group=LOOKUP)
     chunker: tuple[str, ...] | None = _option(
-        None, "how documents are cut: NAME:SIZE/OVERLAP (kshot list chunkers; repeatable)", repeat=True, group=PASSAGES
+        None,
+        "how documents are cut: NAME:SIZE/OVERLAP or file.py:Class (kshot list chunkers; repeatable)",
+        repeat=True,
+        group=PASSAGES,
     )
     queries: str | None = _option(
         None,
-        "search with these texts instead of the questions, matched by their numbers",
+        "file with texts to search for instead of the questions, matched by their numbers",
         metavar="FILE",
         group=PASSAGES,
     )
     rewrite: str | None = _option(
-        None, "model that writes the query for each question", metavar="MODEL", group=PASSAGES
+        None, "language model that writes the query for each question", metavar="MODEL", group=PASSAGES
     )
     within: str | None = _option(
-        None, "search only passages that share this field of the question; none: all", metavar="FIELD", group=PASSAGES
+        None,
+        "search only passages with the question's value of this field; none searches all passages",
+        metavar="FIELD",
+        group=PASSAGES,
     )
     components: tuple[str, ...] | None = _option(
-        None, "which answer components count: all, nonempty, explicit, essential", listed=True, group=PASSAGES
+        None, "answer components that count: all, nonempty, explicit, essential", listed=True, group=PASSAGES
     )
     measures: tuple[str, ...] | None = _option(
-        None, "what is reported, such as AC_MRR@10,AC_Recall@2000t or nDCG@10", listed=True, group=PASSAGES
+        None, "measures to report, such as AC_MRR@10,AC_Recall@2000t or nDCG@10", listed=True, group=PASSAGES
     )
-    method: str | None = _option(None, "find passages, or answer from them", choices=("search", "rag"), group=PASSAGES)
-    search: str | None = _option(None, "search engine for rag (default: fts5)", metavar="ENGINE", group=PASSAGES)
-    read: int | None = _option(None, "passages the model reads in rag (default: 5)", kind=int, group=PASSAGES)
+    method: str | None = _option(
+        None, "search finds passages; rag answers from them", choices=("search", "rag"), group=PASSAGES
+    )
+    search: str | None = _option(
+        None, "search engine for --method rag (default: fts5)", metavar="ENGINE", group=PASSAGES
+    )
+    read: int | None = _option(
+        None, "number of passages that the model reads with --method rag (default: 5)", kind=int, group=PASSAGES
+    )
     judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL", group=GENERATION)
     dtype: str | None = _option(None, "number format of the weights: float32, bfloat16, float16, auto", group=MODEL)
     revision: str | None = _option(None, "branch, tag or commit of a model on the hub", group=MODEL)
     trust_remote_code: bool | None = _option(
-        None, "run the Python code that a model brings along", kind=bool, group=MODEL
+        None, "allow Python code that comes with a model to run", kind=bool, group=MODEL
     )
     add_bos: bool | None = _option(
         None, "put the beginning-of-text token first, whatever the tokenizer does", kind=bool, group=MODEL
     )
     device: str | None = _option(None, "where the model runs: cpu, cuda, cuda:1", identity=False, group=MODEL)
     batch_size: int | None = _option(
-        None, "sequences computed together (16, on a GPU 128)", kind=int, identity=False, group=MODEL
+        None,
+        "sequences computed together (default: 16, on a GPU 128; no effect with vllm:)",
+        kind=int,
+        identity=False,
+        group=MODEL,
     )
     engine_option: tuple[str, ...] | None = _option(
         None,
-        "option of vLLM's engine, such as tensor_parallel_size=2 (for vllm:; repeatable)",
+        "option of vLLM, such as tensor_parallel_size=2 (for vllm:; repeatable)",
         repeat=True,
         metavar="NAME=VALUE",
         group=MODEL,
     )
     base_url: str | None = _option(
-        None, "where the server is, such as http://localhost:8000/v1", metavar="URL", group=SERVERS
+        None, "address of the server, such as http://localhost:8000/v1", metavar="URL", group=SERVERS
     )
-    max_concurrency: int = _option(64, "most requests at one time", kind=int, identity=False, group=SERVERS)
-    rpm: int | None = _option(None, "most requests in any minute", kind=int, identity=False, group=SERVERS)
-    tpm: int | None = _option(None, "most tokens in any minute", kind=int, identity=False, group=SERVERS)
-    timeout: float = _option(600.0, "seconds until a reply is given up", kind=float, identity=False, group=SERVERS)
+    max_concurrency: int = _option(
+        64, "maximum number of requests at one time", kind=int, identity=False, group=SERVERS
+    )
+    rpm: int | None = _option(None, "maximum number of requests in any minute", kind=int, identity=False, group=SERVERS)
+    tpm: int | None = _option(None, "maximum number of tokens in any minute", kind=int, identity=False, group=SERVERS)
+    timeout: float = _option(
+        600.0, "seconds after which a reply is given up", kind=float, identity=False, group=SERVERS
+    )
     patience: float = _option(
         300.0, "seconds to keep trying while the server does not answer", kind=float, identity=False, group=SERVERS
     )
@@ -185,11 +224,11 @@ class Settings:
             raise UsageError("--pass-at-k must be 1 or more")
 
     def options(self) -> dict[str, Any]:
-        """Every setting by name."""
+        """Return every setting by name."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def identity(self) -> dict[str, Any]:
-        """The settings a result depends on, as plain JSON values."""
+        """Return the settings that a result depends on, as plain JSON values."""
         return {
             item.name: list(value) if isinstance(value := getattr(self, item.name), tuple) else value
             for item in fields(self)
@@ -221,7 +260,7 @@ _LEAST = {
 
 
 def flag(name: str) -> str:
-    """The command line's spelling of an option."""
+    """Return an option as the command line spells it."""
     return "--" + name.replace("_", "-")
 
 
@@ -247,7 +286,7 @@ def with_options(settings: Settings, spec: Spec | None) -> Settings:
 
 
 def settings_from(options: dict[str, Any]) -> Settings:
-    """Settings from keyword options; an unknown name is an error that lists the known ones."""
+    """Make settings from keyword options; an unknown name is an error that lists the known ones."""
     known = {item.name: item for item in fields(Settings)}
     unknown = sorted(set(options) - set(known))
     if unknown:
@@ -256,7 +295,7 @@ def settings_from(options: dict[str, Any]) -> Settings:
 
 
 def _read(item: Any, value: Any) -> Any:
-    """Bring a Python value into the option's own type (a single stop string becomes a tuple, and so on)."""
+    """Convert a Python value to the type of the option: a single stop string becomes a tuple, and so on."""
     if value is None:
         return item.default
     meta = item.metadata
