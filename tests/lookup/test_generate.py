@@ -1,5 +1,4 @@
 import random
-import time
 from itertools import pairwise
 
 import pytest
@@ -7,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshot.core.errors import UsageError
-from kshot.lookup.generate import TASKS, VOCAB, dumps, file_name, generate, group_of, write
+from kshot.lookup.generate import LOOKUP_TASKS, TASKS, VOCAB, answers, dumps, file_name, generate, group_of, write
 
 
 @settings(max_examples=60, deadline=None)
@@ -51,13 +50,32 @@ def test_the_published_procedure_to_the_letter(length, divisor):
     assert [record["input_no_space"] for record in made] == list(naive(length, 20, 3, divisor))
 
 
-def test_speed_and_long_records():
-    start = time.perf_counter()
+def test_few_draws_are_thrown_away_and_long_records_can_be_made(monkeypatch):
+    draws = []
+
+    class Counting(random.Random):
+        def sample(self, population, k):
+            draws.append(k)
+            return super().sample(population, k)
+
+    monkeypatch.setattr("kshot.lookup.generate.random.Random", Counting)
     generate("nonunique", 50, 1500, 1)
-    assert time.perf_counter() - start < 1.5
+    assert 1500 <= len(draws) < 20_000
+    draws.clear()
     for group in TASKS:
         (record,) = generate(group, 5000, 1, 1)
         assert len(record["input_no_space"]) == 5000
+    assert len(draws) == 1  # repeated draws would never end at this length
+
+
+def test_the_tasks_are_described_as_data():
+    context, query = "abQcxdQez", "Q"
+    for task in LOOKUP_TASKS.values():
+        if task.group == "nonunique":
+            position = context.rfind(query) if task.occurrence == "last" else context.find(query)
+            neighbour = context[position + (1 if task.side == "right" else -1)]
+            assert answers(context, query)[task.name] == neighbour
+    assert TASKS == {"unique": ("UL", "UR"), "nonunique": ("NLFirst", "NRFirst", "NLLast", "NRLast")}
 
 
 def test_hard_records_keep_to_the_first_half():

@@ -10,7 +10,7 @@ import pytest
 
 import kshot
 from kshot.lookup.generate import VOCAB, answers, generate
-from kshot.lookup.prompts import Shot, _Writer, prompts
+from kshot.lookup.prompts import LookupPromptWriter, Shot, prompts
 from kshot.lookup.templates import TEMPLATES, VARIANTS, Variant, default_texts
 
 torch = pytest.importorskip("torch")
@@ -73,7 +73,7 @@ def test_rendered_rows_are_prompts(modules, tokenizer, same):
         item = shot(drawn["asked"], row, length, task, sep)
         worked = shot(drawn["worked"], row, pool, task, sep)
         form = Variant("sep" if sep else "nosep", "small", TEMPLATES[spec["template"][row]])
-        write = _Writer(form, default_texts(), task, reference=False, instruct=False)
+        write = LookupPromptWriter(form, default_texts(), task, reference=False, instruct=False)
         noise = int(spec["noise"][row])
         ids = tokenizer.encode(f"{write(item, shown, worked)} {item.target}\n\n").ids
         if noise:

@@ -1,4 +1,4 @@
-"""Token lookup: which character stands beside the query? Data, prompts and error kinds."""
+"""Token lookup: which character is next to the query? Data, prompts, scores and kinds of error."""
 
 from kshot.lookup.prompts import prompts
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.lookup.generate import TASKS, answers, group_of
+from kshot.core.records import Row
+from kshot.lookup.generate import LOOKUP_TASKS, answers, group_of
 
-Record: TypeAlias = Mapping[str, Any]
-Source: TypeAlias = str | Path | Iterable[Record]
+RecordSource: TypeAlias = str | Path | Iterable[Row]
+"""Records: a file of JSON lines, or the records themselves."""
 
 
-def read(source: Source, task: str | None = None) -> list[Record]:
-    """Read records, from a file or a collection, and check each: for one task, or for all that it has answers to."""
+def read(source: RecordSource, task: str | None = None) -> list[Row]:
+    """Read records and check each: for one task, or for all tasks that it has answers to."""
     return [_checked(record, where, task) for where, record in _located(source)]
 
 
-def completions(source: Source) -> list[Record]:
+def completions(source: RecordSource) -> list[Row]:
     """Read recorded completions: at least ``full_output``, ``input``, ``target`` and ``task``, as published."""
     rows = []
     for where, row in _located(source):
@@ -39,17 +40,17 @@ def parts(text: str) -> tuple[str, str]:
     return text[:-1].removesuffix("|"), text[-1:]
 
 
-def _located(source: Source) -> Iterator[tuple[str, Record]]:
+def _located(source: RecordSource) -> Iterator[tuple[str, Row]]:
     if not isinstance(source, str | Path):
         for index, record in enumerate(source):
             if not isinstance(record, Mapping):
-                raise DataError(f"not a record but {type(record).__name__}", where=f"record {index}")
+                raise DataError(f"a record must be a mapping, not {type(record).__name__}", where=f"record {index}")
             yield f"record {index}", record
         return
     try:
         lines = Path(source).read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot read lookup records: {error}", where=str(source)) from error
+        raise DataError(f"the lookup records cannot be read: {error}", where=str(source)) from error
     if not any(line.strip() for line in lines):
         raise DataError("the file holds no records", where=str(source))
     for number, line in enumerate(lines, 1):
@@ -57,29 +58,29 @@ def _located(source: Source) -> Iterator[tuple[str, Record]]:
             yield f"{source}, line {number}", _parsed(line, f"{source}, line {number}")
 
 
-def _parsed(line: str, where: str) -> Record:
+def _parsed(line: str, where: str) -> Row:
     try:
         record = json.loads(line)
     except ValueError as error:
-        raise DataError(f"not JSON: {error}", where=where) from error
+        raise DataError(f"this line is not JSON: {error}", where=where) from error
     if not isinstance(record, dict):
-        raise DataError("not a JSON object", where=where)
+        raise DataError("this line is not a JSON object", where=where)
     return record
 
 
-def _checked(record: Record, where: str, task: str | None) -> Record:
+def _checked(record: Row, where: str, task: str | None) -> Row:
     joined, spaced = record.get("input_no_space"), record.get("input_with_space")
     if not isinstance(joined, str) or not isinstance(spaced, str):
         raise DataError("a lookup record needs the texts 'input_no_space' and 'input_with_space'", where=where)
     if spaced != f"{joined[:-1]}|{joined[-1:]}":
         raise DataError(f"the two inputs differ: {joined!r} and {spaced!r}", where=where)
-    tasks = [task] if task else [name for names in TASKS.values() for name in names if name in record]
+    tasks = [task] if task else [name for name in LOOKUP_TASKS if name in record]
     if not tasks:
         raise DataError("a lookup record needs the answer to at least one task", where=where)
     known = answers(*parts(joined))
     if known and not all(known.values()):
         raise DataError(
-            f"the query of {joined!r} stands at the edge of the context, where it has one neighbour", where=where
+            f"the query of {joined!r} is at the edge of the context, where it has only one neighbour", where=where
         )
     for name in tasks:
         if name not in known:
@@ -94,7 +95,7 @@ def _checked(record: Record, where: str, task: str | None) -> Record:
 def _misplaced(text: str, task: str) -> str:
     context, query = parts(text)
     return (
-        f"{task} is asked of {group_of(task)} records, but the query {query!r} occurs {context.count(query)} time(s) "
+        f"{task} is for {group_of(task)} records, but the query {query!r} occurs {context.count(query)} time(s) "
         f"in the context {context!r}"
     )
 

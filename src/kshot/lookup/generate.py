@@ -1,7 +1,8 @@
 """Token lookup data: seeded records, by the published procedure.
 
-A record of length L has L - 1 context characters and a query character, which occurs in the context once (group
-``unique``) or several times, never side by side (group ``nonunique``). The same settings give the same bytes.
+A record of length L has L - 1 context characters and a query character. The query occurs in the context once (group
+``unique``) or several times, never at neighbouring positions (group ``nonunique``). The same settings give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -9,36 +10,63 @@ from __future__ import annotations
 import json
 import random
 import string
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import comb
 from pathlib import Path
+from typing import Literal
 
 from kshot.core.errors import UsageError
 
 VOCAB = string.ascii_letters + string.digits
 DIVISOR = 5
-TASKS: dict[str, tuple[str, ...]] = {
-    "unique": ("UL", "UR"),
-    "nonunique": ("NLFirst", "NRFirst", "NLLast", "NRLast"),
+
+
+@dataclass(frozen=True, slots=True)
+class LookupTask:
+    """One task: the answer is the neighbour on one side of one occurrence of the query."""
+
+    name: str
+    group: Literal["unique", "nonunique"]
+    side: Literal["left", "right"]
+    occurrence: Literal["first", "last"] = "first"
+
+
+LOOKUP_TASKS = {
+    task.name: task
+    for task in (
+        LookupTask("UL", "unique", "left"),
+        LookupTask("UR", "unique", "right"),
+        LookupTask("NLFirst", "nonunique", "left", "first"),
+        LookupTask("NRFirst", "nonunique", "right", "first"),
+        LookupTask("NLLast", "nonunique", "left", "last"),
+        LookupTask("NRLast", "nonunique", "right", "last"),
+    )
 }
-# Below this chance that a draw has no neighbours, drawing again is hopeless (at length 1,000 it would outlast the
-# universe): the positions are then drawn directly, from the same distribution. With the default divisor lengths
-# up to 130 are never affected, with divisor 4 those up to 76.
-REJECTABLE = 1 / 500
+TASKS: dict[str, tuple[str, ...]] = {
+    group: tuple(task.name for task in LOOKUP_TASKS.values() if task.group == group)
+    for group in ("unique", "nonunique")
+}
+"""The names of the tasks of each group."""
+
+MIN_ACCEPTANCE = 1 / 500
+"""The least probability of a usable draw for which draws are repeated until one is usable.
+
+Below it the positions are drawn directly, from the same distribution: at length 1,000 repeated draws would never end.
+With the default divisor, lengths up to 130 are not affected; with divisor 4, lengths up to 76.
+"""
 
 
 def group_of(task: str) -> str:
-    """The group of records a task is asked of."""
-    for group, tasks in TASKS.items():
-        if task in tasks:
-            return group
-    known = ", ".join(task for tasks in TASKS.values() for task in tasks)
-    raise UsageError(f"there is no lookup task {task!r}", hint=f"Choose from {known}.")
+    """Return the group of records that a task is for."""
+    if task not in LOOKUP_TASKS:
+        raise UsageError(f"there is no lookup task {task!r}", hint=f"Choose from {', '.join(LOOKUP_TASKS)}.")
+    return LOOKUP_TASKS[task].group
 
 
 def answers(context: str, query: str) -> dict[str, str]:
-    """Every task's answer, keyed by task in the published order; which tasks, the query's occurrences decide."""
+    """Return the answer to each task, in the published order; the number of occurrences decides which tasks apply."""
     first, last = context.find(query), context.rfind(query)
     if first < 0:
         return {}
@@ -60,7 +88,7 @@ def generate(
 ) -> list[dict[str, str]]:
     """Make the records that ``random.Random(seed)`` gives.
 
-    Nonunique records hold the query k times, k uniform in [2, max(2, (L - 1) // divisor)]; ``hard`` keeps them to the
+    Nonunique records hold the query k times, k uniform in [2, max(2, (L - 1) // divisor)]; with ``hard`` all are in the
     first half of the context. (The published files of length 20, 30 and 40 were made with ``divisor=4``.)
     """
     check(group, length, samples, hard=hard, divisor=divisor, vocab=vocab)
@@ -72,13 +100,13 @@ def generate(
     for _ in range(samples):
         query = rng.choice(vocab)
         if group == "unique":
-            places = [rng.randint(1, size - 2)]
+            positions = [rng.randint(1, size - 2)]
         else:
-            places = _apart(rng, allowed, rng.randint(2, max(2, size // divisor)))
+            positions = _separate_positions(rng, allowed, rng.randint(2, max(2, size // divisor)))
         others = without[query]
         characters = [rng.choice(others) for _ in range(size)]
-        for place in places:
-            characters[place] = query
+        for position in positions:
+            characters[position] = query
         context = "".join(characters)
         records.append(
             {"input_no_space": context + query, "input_with_space": f"{context}|{query}", **answers(context, query)}
@@ -94,27 +122,27 @@ def check(group: str, length: int, samples: int, *, hard: bool, divisor: int, vo
         raise UsageError(f"cannot make {samples} records", hint="Ask for 1 or more.")
     if divisor < 1:
         raise UsageError(f"the divisor must be 1 or more, not {divisor}")
-    odd = sorted({c for c in vocab if c.isspace() or c in "|:" or vocab.count(c) > 1})
-    if odd:
+    unusable = sorted({c for c in vocab if c.isspace() or c in "|:" or vocab.count(c) > 1})
+    if unusable:
         raise UsageError(
-            f"the vocabulary holds {' '.join(map(repr, odd))}",
-            hint="Give each character once, and neither white space nor '|' nor ':'.",
+            f"the vocabulary must not hold {' '.join(map(repr, unusable))}",
+            hint="Give each character once, and no white space, '|' or ':'.",
         )
     if len(vocab) < 2:  # noqa: PLR2004 - a query and something that is not the query
         raise UsageError(f"a vocabulary of {len(vocab)} characters is too small", hint="Give two or more.")
     if group == "unique":
         if hard:
             raise UsageError("hard records exist only in the nonunique group")
-        if length < 4:  # noqa: PLR2004 - query, its two neighbours, and the query again
+        if length < 4:  # noqa: PLR2004 - the query with its two neighbours, and the query once more at the end
             raise UsageError(f"unique records of length {length} do not exist", hint="The shortest is 4.")
         return
-    most = max(2, (length - 1) // divisor)
-    room = (len(_allowed(length - 1, hard=hard)) + 1) // 2
-    if most > room:
+    wanted = max(2, (length - 1) // divisor)
+    possible = (len(_allowed(length - 1, hard=hard)) + 1) // 2
+    if wanted > possible:
         kind = "hard nonunique" if hard else "nonunique"
         raise UsageError(
-            f"{kind} records of length {length} have room for {max(0, room)} occurrences that are not neighbours; "
-            f"divisor {divisor} asks for up to {most}",
+            f"{kind} records of length {length} have room for {max(0, possible)} occurrences that are not neighbours; "
+            f"divisor {divisor} asks for up to {wanted}",
             hint="Use a greater length (nonunique: 7 or more) or a greater divisor.",
         )
 
@@ -124,28 +152,28 @@ def _allowed(size: int, *, hard: bool) -> range:
 
 
 @lru_cache(maxsize=4096)
-def _rejectable(places: int, count: int) -> bool:
-    return comb(places - count + 1, count) / comb(places, count) >= REJECTABLE
+def _can_repeat_draws(positions: int, count: int) -> bool:
+    return comb(positions - count + 1, count) / comb(positions, count) >= MIN_ACCEPTANCE
 
 
-def _apart(rng: random.Random, allowed: range, count: int) -> list[int]:
-    """Draw this many places of which no two are neighbours, all such sets alike."""
-    if not _rejectable(len(allowed), count):
+def _separate_positions(rng: random.Random, allowed: range, count: int) -> list[int]:
+    """Draw this many positions of which no two are neighbours; all such sets are equally likely."""
+    if not _can_repeat_draws(len(allowed), count):
         compact = range(len(allowed) - count + 1)
         return [allowed[slot + rank] for rank, slot in enumerate(sorted(rng.sample(compact, count)))]
     while True:
-        places = sorted(rng.sample(allowed, count))
-        if all(right - left > 1 for left, right in pairwise(places)):
-            return places
+        positions = sorted(rng.sample(allowed, count))
+        if all(right - left > 1 for left, right in pairwise(positions)):
+            return positions
 
 
 def file_name(samples: int, length: int, seed: int, *, hard: bool = False) -> str:
-    """Published name of a data file."""
+    """Return the published name of a data file."""
     return f"{'hard_' if hard else ''}sample_{samples}_len_{length}_seed_{seed}.jsonl"
 
 
 def dumps(records: list[dict[str, str]]) -> str:
-    """Render records as the published files hold them: one default ``json.dumps`` a line."""
+    """Write records as the published files have them: one line of default ``json.dumps`` each."""
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
@@ -160,12 +188,12 @@ def write(
     divisor: int = DIVISOR,
     vocab: str = VOCAB,
 ) -> Path:
-    """Generate and write ``OUT/<group>/<published name>``; gives the path."""
+    """Generate records and write them to ``OUT/<group>/<published name>``; return the path."""
     records = generate(group, length, samples, seed, hard=hard, divisor=divisor, vocab=vocab)
     path = Path(out).expanduser() / group / file_name(samples, length, seed, hard=hard)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(dumps(records), encoding="utf-8")
     except OSError as exc:
-        raise UsageError(f"it cannot be written: {exc.strerror or exc}", where=str(path)) from exc
+        raise UsageError(f"the file cannot be written: {exc.strerror or exc}", where=str(path)) from exc
     return path

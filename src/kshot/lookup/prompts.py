@@ -7,28 +7,45 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, TypeAlias, overload
+from typing import NamedTuple, TypeAlias, TypedDict
 
 from kshot.core.errors import DataError, UsageError
-from kshot.core.records import Message, Prompt
-from kshot.lookup.data import Record, Source, parts, read
+from kshot.core.records import Message, Prompt, Role, Row
+from kshot.lookup.data import RecordSource, parts, read
 from kshot.lookup.generate import VOCAB, generate, group_of
 from kshot.lookup.templates import Texts, Variant, fill, load_texts
 from kshot.lookup.templates import variant as parse_variant
 
-Chat: TypeAlias = list[dict[str, str]]
+
+class ChatMessage(TypedDict):
+    """One message, as chat models take it."""
+
+    role: Role
+    content: str
+
+
+Chat: TypeAlias = list[ChatMessage]
 Templates: TypeAlias = str | Path | Texts | None
 
-# group -> length, records, seed of the small example pool. At length 7 every nonunique record has its query at 2 and 4,
-# so the right of the first is the left of the last: such examples cannot tell NRFirst from NLLast. Hence 10.
-SMALL = {"unique": (6, 200, 4242), "nonunique": (10, 200, 4242)}
-PUBLISHED_SMALL = {"unique": (6, 100, 2025), "nonunique": (7, 1500, 20)}
-SAME_POOL = (200, 4242)
+
+class PoolRecipe(NamedTuple):
+    """The settings from which the records of an example pool are generated."""
+
+    length: int
+    samples: int
+    seed: int
+
+
+# At length 7 every nonunique record has its query at 2 and 4, so the right of the first is the left of the last: such
+# examples cannot tell NRFirst from NLLast. Hence length 10.
+SMALL_POOLS = {"unique": PoolRecipe(6, 200, 4242), "nonunique": PoolRecipe(10, 200, 4242)}
+PUBLISHED_SMALL_POOLS = {"unique": PoolRecipe(6, 100, 2025), "nonunique": PoolRecipe(7, 1500, 20)}
+SAME_LENGTH_SAMPLES, SAME_LENGTH_SEED = 200, 4242
 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A record as one task and separator see it."""
+    """A record as one task and one separator show it."""
 
     input: str
     target: str
@@ -44,39 +61,9 @@ class Shot:
         return parts(self.input)[1]
 
 
-@overload
 def prompts(
-    records: Source,
-    pool: Source | None = None,
-    *,
-    task: str,
-    variant: str | Variant,
-    shots: int = 5,
-    seed: int = 2025,
-    templates: Templates = None,
-    reference: bool = False,
-    model_type: Literal["base"] = "base",
-    rng: random.Random | None = None,
-    vocab: str = VOCAB,
-) -> list[str]: ...
-@overload
-def prompts(
-    records: Source,
-    pool: Source | None = None,
-    *,
-    task: str,
-    variant: str | Variant,
-    shots: int = 5,
-    seed: int = 2025,
-    templates: Templates = None,
-    reference: bool = False,
-    model_type: str,
-    rng: random.Random | None = None,
-    vocab: str = VOCAB,
-) -> list[str] | list[Chat]: ...
-def prompts(
-    records: Source,
-    pool: Source | None = None,
+    records: RecordSource,
+    pool: RecordSource | None = None,
     *,
     task: str,
     variant: str | Variant,
@@ -87,12 +74,12 @@ def prompts(
     model_type: str = "base",
     rng: random.Random | None = None,
     vocab: str = VOCAB,
-) -> list[str] | list[Chat]:
-    """Give the prompt of every record, in order: texts, or chat messages where ``model_type`` is ``instruct``.
+) -> list[str | Chat]:
+    """Return the prompt of every record, in order: texts, or chats if ``model_type`` is ``instruct``.
 
-    ``pool`` holds the examples (default: a generated one). The default draws ``shots`` examples by the record's own
-    content, so a prompt depends on nothing else in the run. ``reference`` is the published procedure: one stream of
-    random numbers over all records (``rng`` continues an earlier file's), the first of ``shots`` draws kept back.
+    ``pool`` holds the examples (default: a generated one). The content of a record seeds the draw of its ``shots``
+    examples, so a prompt depends on nothing else in the run. ``reference`` is the published procedure: one stream of
+    random numbers serves all records (``rng`` continues that of an earlier file), and the first draw is not shown.
     """
     group_of(task)
     items = read(records, task)
@@ -110,11 +97,11 @@ def prompts(
         rng=rng,
         vocab=vocab,
     )
-    return [make(item) for item in items]  # type: ignore[return-value]  # all of one kind, by model_type
+    return [make(item) for item in items]
 
 
 def prompter(
-    pool: Source | None = None,
+    pool: RecordSource | None = None,
     *,
     task: str,
     variant: str | Variant,
@@ -125,51 +112,56 @@ def prompter(
     model_type: str = "base",
     rng: random.Random | None = None,
     vocab: str = VOCAB,
-) -> Callable[[Record], str | Chat]:
-    """``prompts`` for one checked record at a time. In reference mode the order of the calls matters."""
+) -> Callable[[Row], str | Chat]:
+    """Return a function that does what ``prompts`` does for one checked record.
+
+    In reference mode the order of its calls matters.
+    """
     form, texts = _variant(variant), load_texts(templates)
     if model_type not in ("base", "instruct"):
         raise UsageError(f"there is no model type {model_type!r} in lookup", hint="Choose base or instruct.")
-    if shots < (1 if reference else 0):
-        raise UsageError(f"cannot show {shots} examples")
-    write = _Writer(form, texts, task, reference=reference, instruct=model_type == "instruct")
-    given = _pool(pool, form, task, reference=reference, vocab=vocab)
+    least = 1 if reference else 0
+    if shots < least:
+        raise UsageError(f"the number of examples is {shots}; it must be {least} or more")
+    write = LookupPromptWriter(form, texts, task, reference=reference, instruct=model_type == "instruct")
+    common = _common_pool(pool, form, task, reference=reference, vocab=vocab)
     stream = (rng or random.Random(seed)) if reference else None  # noqa: S311 - reproducible draws
 
-    def make(record: Record) -> str | Chat:
+    def make(record: Row) -> str | Chat:
         item = _shot(record, form, task)
-        candidates = given if given is not None else _same(len(record["input_no_space"]), vocab, form, task)
-        # The first draw is the worked example's, used or not: so the shown examples are the same under every template.
-        own = stream or random.Random(f"{seed}:{record['input_no_space']}")  # noqa: S311
-        worked, *shown = candidates.draw(own, item, shots if reference else shots + 1)
+        examples = common or _same_length_pool(len(record["input_no_space"]), vocab, form, task)
+        own = stream or random.Random(f"{seed}:{record['input_no_space']}")  # noqa: S311 - reproducible draws
+        # The first draw is the worked example, used or not, so that every template shows the same examples.
+        worked, *shown = examples.draw(own, item, shots if reference else shots + 1)
         return write(item, shown, worked)
 
     return make
 
 
 def as_prompt(shown: str | Chat) -> Prompt:
-    """The prompt as a request carries it."""
+    """Return a prompt as a request carries it."""
     if isinstance(shown, str):
         return Prompt(shown)
-    return Prompt(messages=tuple(Message(m["role"], m["content"]) for m in shown))  # type: ignore[arg-type]
+    return Prompt(messages=tuple(Message(message["role"], message["content"]) for message in shown))
 
 
 def line(text: str, target: str = "") -> str:
-    """Spell an input out as a prompt line: ``' a b | a:'``, and the answer after it if there is one."""
+    """Write an input as a prompt line: ``' a b | a:'``, and the answer after it if there is one."""
     return f" {' '.join(text)}:" + (f" {target}" if target else "")
 
 
 # ---- Examples ----
 
 
-class _Candidates:
-    """Records that may be shown."""
+class ExamplePool:
+    """Records that may be shown as examples."""
 
     def __init__(self, shots: Sequence[Shot]) -> None:
-        self.shots, self.known = shots, set(shots)
+        self.shots, self._known = shots, set(shots)
 
     def draw(self, rng: random.Random, item: Shot, count: int) -> list[Shot]:
-        others = [shot for shot in self.shots if shot != item] if item in self.known else self.shots
+        """Draw examples; the record that is asked about is never one of them."""
+        others = [shot for shot in self.shots if shot != item] if item in self._known else self.shots
         if len(others) < count:
             raise DataError(
                 f"the example pool holds {len(others)} records besides the one asked about; {count} are drawn",
@@ -178,49 +170,49 @@ class _Candidates:
         return rng.sample(others, k=count)
 
 
-def _pool(pool: Source | None, form: Variant, task: str, *, reference: bool, vocab: str) -> _Candidates | None:
-    """The candidates for every record; none where each length has its own."""
+def _common_pool(
+    pool: RecordSource | None, form: Variant, task: str, *, reference: bool, vocab: str
+) -> ExamplePool | None:
+    """Return the pool for records of every length, or None if each length has a pool of its own."""
     if pool is not None:
-        return _Candidates([_shot(record, form, task) for record in read(pool, task)])
+        return ExamplePool([_shot(record, form, task) for record in read(pool, task)])
     if form.pool == "small":
-        recipe = (PUBLISHED_SMALL if reference else SMALL)[group_of(task)]
-        return _generated(recipe, VOCAB if reference else vocab, form, task)
+        recipe = (PUBLISHED_SMALL_POOLS if reference else SMALL_POOLS)[group_of(task)]
+        return _generated_pool(recipe, VOCAB if reference else vocab, form, task)
     if reference:
         raise UsageError("reference mode needs a pool for 'same' variants", hint="Give the test file as the pool.")
     return None
 
 
-def _same(length: int, vocab: str, form: Variant, task: str) -> _Candidates:
-    """Generated examples as long as the record: the run's other records must not decide its prompt."""
-    count, seed = SAME_POOL
-    return _generated((length, count, seed), vocab, form, task)
+def _same_length_pool(length: int, vocab: str, form: Variant, task: str) -> ExamplePool:
+    """Generate examples as long as the record: the other records of the run must not decide its prompt."""
+    return _generated_pool(PoolRecipe(length, SAME_LENGTH_SAMPLES, SAME_LENGTH_SEED), vocab, form, task)
 
 
 @lru_cache(maxsize=256)
-def _generated(recipe: tuple[int, int, int], vocab: str, form: Variant, task: str) -> _Candidates:
-    return _Candidates([_shot(r, form, task) for r in _records(group_of(task), recipe, vocab)])
+def _generated_pool(recipe: PoolRecipe, vocab: str, form: Variant, task: str) -> ExamplePool:
+    return ExamplePool([_shot(record, form, task) for record in _generated_records(group_of(task), recipe, vocab)])
 
 
 @lru_cache(maxsize=64)
-def _records(group: str, recipe: tuple[int, int, int], vocab: str) -> list[dict[str, str]]:
-    length, count, seed = recipe
-    return generate(group, length, count, seed, vocab=vocab)
+def _generated_records(group: str, recipe: PoolRecipe, vocab: str) -> list[dict[str, str]]:
+    return generate(group, recipe.length, recipe.samples, recipe.seed, vocab=vocab)
 
 
 def _variant(variant: str | Variant) -> Variant:
     return parse_variant(variant) if isinstance(variant, str) else variant
 
 
-def _shot(record: Record, form: Variant, task: str) -> Shot:
+def _shot(record: Row, form: Variant, task: str) -> Shot:
     return Shot(record[form.input_field], record[task])
 
 
-# ---- Words ----
+# ---- Wording ----
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
-    """Puts item, examples and worked example into the words of one variant."""
+class LookupPromptWriter:
+    """Writes the prompt of one record in the wording of one variant."""
 
     form: Variant
     texts: Texts
@@ -229,6 +221,7 @@ class _Writer:
     instruct: bool
 
     def __call__(self, item: Shot, shown: Sequence[Shot], worked: Shot) -> str | Chat:
+        """Write the prompt: the examples, the worked example where the template explains, and the question."""
         template = self.texts["instruct" if self.instruct else "completion"][self.form.template]
         solved = [self.spell(shot, solved=True) for shot in shown]
         question = self.spell(item)
@@ -249,10 +242,11 @@ class _Writer:
         return [{"role": "system", "content": self.texts["system"]}, {"role": "user", "content": user}]
 
     def wording(self) -> dict[str, str]:
-        """Words that depend on the separator, where the file has any."""
+        """Return the texts that depend on the separator, if the template file has any."""
         return dict(self.texts.get("separators", {}).get(self.form.separator, {}))
 
     def spell(self, shot: Shot, *, solved: bool = False) -> str:
+        """Write a record out, with its answer if ``solved``."""
         if not self.instruct:
             return line(shot.input, shot.target if solved else "")
         if self.form.separator == "sep":
@@ -262,6 +256,7 @@ class _Writer:
         return f"{text}\n<target>{shot.target}</target>" if solved else text
 
     def explain(self, worked: Shot) -> str:
+        """Write the explanation of the worked example."""
         miscounted = self.reference and not self.instruct  # the published completion prompts always say 0
         return fill(
             self.texts["explanation"],

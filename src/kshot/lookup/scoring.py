@@ -1,4 +1,4 @@
-"""Token lookup scores: what was predicted, how a wrong answer is wrong, and how far the tasks lie apart."""
+"""Token lookup scores: what was predicted, how a wrong answer is wrong, and how much the tasks differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from kshot.core.errors import UsageError
 from kshot.lookup.data import parts
-from kshot.lookup.generate import answers
+from kshot.lookup.generate import LOOKUP_TASKS, answers
 from kshot.statistics.paired import Paired, paired
 
 FAILED = "failed"
@@ -22,7 +22,7 @@ ELSEWHERE = "elsewhere in the context"
 ABSENT = "not in the context"
 KINDS = (OPPOSITE, OTHER, QUERY, LAST, ELSEWHERE, ABSENT)
 
-# An opening tag, however mangled before its name (``=target>``, ``<|im_start|>target>``), and what stands after it.
+# An opening tag, whatever precedes its name (``=target>``, ``<|im_start|>target>``), and the text after it.
 _TAG = re.compile(r"(?<!/)target\s*>\s*([^<]*)", re.IGNORECASE)
 
 
@@ -30,22 +30,22 @@ _TAG = re.compile(r"(?<!/)target\s*>\s*([^<]*)", re.IGNORECASE)
 
 
 def first_character(text: str) -> str:
-    """The rule for completion models: the first character that is not white space."""
+    """Take the first character that is not white space: the rule for completion models."""
     return text.strip()[:1] or FAILED
 
 
 def first_word(text: str) -> str:
-    """The rule of the oldest recorded files: the first word, without colons at its end."""
+    """Take the first word, without colons at its end: the rule of the oldest recorded files."""
     return (text.split() or [FAILED])[0].rstrip(":")
 
 
 def between_tags(text: str) -> str:
-    """The original rule for instruct models, as it stands: without tags it cuts wherever ``find`` = -1 leads."""
+    """Take the text between the tags: the original rule for instruct models, which cuts oddly if a tag is missing."""
     return text[text.find("<target>") + 8 : text.find("</target>")].strip()
 
 
 def tolerant_tags(text: str) -> str:
-    """Read the first opening tag that something follows: mangled, unclosed or quoted answers are read too."""
+    """Take the text after the first opening tag that has any; the tag may be damaged or unclosed, the text quoted."""
     for match in _TAG.finditer(text):
         if answer := match.group(1).strip().strip("\"'`“”‘’*").strip():
             return answer
@@ -61,12 +61,12 @@ RULES: dict[str, Callable[[str], str]] = {
 
 
 def rules_for(model_type: str) -> tuple[str, ...]:
-    """The rules to report: the one that counts first, then those beside it."""
+    """Return the rules to report: first the one that decides, then the others."""
     return ("between_tags", "tolerant_tags") if model_type == "instruct" else ("first_character",)
 
 
 def rule(name: str) -> Callable[[str], str]:
-    """A prediction rule by name."""
+    """Return a prediction rule by name."""
     if name not in RULES:
         raise UsageError(f"there is no prediction rule {name!r}", hint=f"Choose from {', '.join(RULES)}.")
     return RULES[name]
@@ -76,13 +76,14 @@ def rule(name: str) -> Callable[[str], str]:
 
 
 def error_kind(text: str, task: str, prediction: str) -> str | None:
-    """Say how the answer to an input is wrong; None if it is right. Of kinds that fit, the first of ``KINDS``."""
+    """Return how the answer to an input is wrong, or None if it is right; of several kinds the first in ``KINDS``."""
     context, query = parts(text)
     if prediction == answers(context, query)[task]:
         return None
-    place = context.rfind(query) if task.endswith("Last") else context.find(query)
-    others = [i for i, c in enumerate(context) if c == query and i != place]
-    if prediction in _neighbours(context, place):
+    last = LOOKUP_TASKS[task].occurrence == "last"
+    position = context.rfind(query) if last else context.find(query)
+    others = [i for i, c in enumerate(context) if c == query and i != position]
+    if prediction in _neighbours(context, position):
         return OPPOSITE
     if any(prediction in _neighbours(context, other) for other in others):
         return OTHER
@@ -93,8 +94,8 @@ def error_kind(text: str, task: str, prediction: str) -> str | None:
     return ELSEWHERE if len(prediction) == 1 and prediction in context else ABSENT
 
 
-def _neighbours(context: str, place: int) -> list[str]:
-    return [context[i] for i in (place - 1, place + 1) if 0 <= i < len(context)]
+def _neighbours(context: str, position: int) -> list[str]:
+    return [context[i] for i in (position - 1, position + 1) if 0 <= i < len(context)]
 
 
 def error_kinds(rows: Iterable[tuple[str, str, str]]) -> dict[str, int]:
@@ -104,7 +105,7 @@ def error_kinds(rows: Iterable[tuple[str, str, str]]) -> dict[str, int]:
 
 
 def chance(inputs: Iterable[str], task: str) -> float:
-    """Accuracy of naming a random token of the context that is not the query: the mean share that holds the answer."""
+    """Return the accuracy of naming a random token of the context that is not the query."""
     shares = []
     for text in inputs:
         context, query = parts(text)
@@ -135,7 +136,7 @@ class Gap:
 
 
 def gaps(correct: Mapping[str, Mapping[Any, bool]]) -> list[Gap]:
-    """Pair the tasks record by record: ``correct[task][record]``. Tasks or records without a partner are left out."""
+    """Compare tasks record by record, from ``correct[task][record]``; what has no partner is left out."""
     found = []
     for kind, pairs in GAPS.items():
         for better, worse in pairs:

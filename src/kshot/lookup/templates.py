@@ -1,4 +1,4 @@
-"""The texts around lookup examples: variants, and template files in the format of kshot's own ``templates.json``."""
+"""The texts around lookup examples: variants, and template files in the format of ``templates.json``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError, UsageError
-from kshot.lookup.generate import TASKS
+from kshot.lookup.generate import LOOKUP_TASKS
 
 SEPARATORS = ("sep", "nosep")
 POOLS = ("small", "same")
@@ -21,24 +21,24 @@ Texts: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to put a record to a model: is the query set off by a bar, which examples, which words."""
+    """One way to put a record to a model: whether a bar precedes the query, which examples, which wording."""
 
     separator: str
     pool: str
     template: str
 
     def __str__(self) -> str:
-        """Write it as the command line does."""
+        """Write the variant as the command line does."""
         return f"{self.separator}|{self.pool}|{self.template}"
 
     @property
     def folder(self) -> str:
-        """The variant's name in published result paths: no bars."""
+        """The name of the variant in published result paths: it has no bars."""
         return self.separator + self.pool + self.template
 
     @property
     def input_field(self) -> str:
-        """The record field that is shown."""
+        """The field of a record that is shown."""
         return "input_with_space" if self.separator == "sep" else "input_no_space"
 
 
@@ -46,7 +46,7 @@ VARIANTS = tuple(str(Variant(s, p, t)) for s in SEPARATORS for p in POOLS for t 
 
 
 def variant(text: str) -> Variant:
-    """Read ``sep|small|simple_rule``, or the bar-less folder name of it."""
+    """Read ``sep|small|simple_rule``, or its folder name without bars."""
     for known in VARIANTS:
         if text in (known, known.replace("|", "")):
             return Variant(*known.split("|"))
@@ -58,13 +58,13 @@ def variant(text: str) -> Variant:
 
 @lru_cache(maxsize=1)
 def default_texts() -> Texts:
-    """Kshot's own wording."""
+    """Return the wording of kshot."""
     texts: Texts = json.loads(files("kshot.lookup").joinpath("templates.json").read_text(encoding="utf-8"))
     return texts
 
 
 def load_texts(source: str | Path | Texts | None) -> Texts:
-    """Open a template file (or take its content); ``None`` gives kshot's own wording."""
+    """Read a template file, or take its content; ``None`` gives the wording of kshot."""
     if source is None:
         return default_texts()
     if isinstance(source, Mapping):
@@ -72,17 +72,21 @@ def load_texts(source: str | Path | Texts | None) -> Texts:
     try:
         content = json.loads(Path(source).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DataError(f"cannot read lookup templates: {error}", where=str(source)) from error
+        raise DataError(f"the lookup templates cannot be read: {error}", where=str(source)) from error
     return _checked(content, str(source))
 
 
 def _checked(texts: Any, where: str) -> Texts:
-    hint = "It needs the parts of kshot's own file: rules, completion, instruct, system, format, explanation."
+    hint = "The file needs the parts rules, completion, instruct, system, format and explanation."
     if not isinstance(texts, Mapping):
         raise DataError("lookup templates must be a JSON object", where=where, hint=hint)
-    needed = [("rules", task, kind) for tasks in TASKS.values() for task in tasks for kind in ("simple", "math")]
-    needed += [(kind, template) for kind in ("completion", "instruct") for template in TEMPLATES]  # type: ignore[misc]
-    needed += [("system",), ("format",), ("explanation",)]  # type: ignore[list-item]
+    needed: list[tuple[str, ...]] = [
+        *(("rules", task, kind) for task in LOOKUP_TASKS for kind in ("simple", "math")),
+        *((kind, template) for kind in ("completion", "instruct") for template in TEMPLATES),
+        ("system",),
+        ("format",),
+        ("explanation",),
+    ]
     for path in needed:
         value: Any = texts
         for name in path:
@@ -93,12 +97,12 @@ def _checked(texts: Any, where: str) -> Texts:
 
 
 def fill(template: str, **fields: object) -> str:
-    """Put values into a text's ``{names}``."""
+    """Put values in place of the ``{names}`` of a text."""
     try:
         return template.format(**fields)
     except (KeyError, IndexError, ValueError) as error:
         known = ", ".join(f"{{{name}}}" for name in fields)
         raise DataError(
-            f"the lookup template {template[:60]!r} cannot be filled: {error}",
-            hint=f"It may use {known}; other braces are doubled.",
+            f"the lookup template {template[:60]!r} cannot be filled in: {error}",
+            hint=f"It may use {known}; write other braces twice.",
         ) from error
