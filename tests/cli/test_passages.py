@@ -106,7 +106,7 @@ def test_a_search_is_previewed(capsys):
         (("run", "-d", "fastbook", "--data", "book", "-m", "fts5", "--chunker", "shred:5"), "no chunker 'shred'"),
         (("run", "-d", "fastbook", "--data", "book", "-m", "hybrid:bm25+magic"), "magic"),
         (("run", "-d", "fastbook", "--data", "book", "-m", "bm25,k9=1"), "no option 'k9'"),
-        (("run", "-d", "beir", "--data", "book", "-m", "fts5"), "no BEIR folder"),
+        (("run", "-d", "beir", "--data", "book", "-m", "fts5"), "not a BEIR folder"),
         (("run", "-d", "trec", "-m", "fts5"), "trec needs three files"),
         (("run", "-d", "fastbook", "--data", "http://127.0.0.1:9/x", "-m", "fts5"), "cannot be fetched"),
         (("passages", "check", "nowhere"), "no such file"),

@@ -1,4 +1,4 @@
-"""``kshot run``, ``preview``, ``list``, ``score``."""
+"""The commands: ``kshot run``, ``preview``, ``list``, ``score``, ``lookup`` and ``passages``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STARTER = {
     "variant": ("sep|small|bare", "sep|small|simple_rule"),
     "samples": 50,
 }
-"""What ``kshot run`` shows without arguments: all six lookup tasks, bare and with the rule, and passage search."""
+"""The options of ``kshot run`` without arguments: all six lookup tasks, bare and with the rule, and passage search."""
 
 _STARTERS = ["lookup", "handbook"]
 _OF_DATASETS = ("dataset_path", "instruction", "ranking_type", "evaluation_set", "example_set", "cot", "retriever")
@@ -31,10 +31,10 @@ OK, NOTHING_ANSWERED, WRONG, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; what a user can mend is one message on stderr and exit code 2."""
+    """Run one command. An error that the user can mend becomes one message on stderr and exit code 2."""
     from kshot.cli.options import parser
 
-    for stream in (sys.stdout, sys.stderr):  # a lone surrogate or an ASCII terminal must not end a run
+    for stream in (sys.stdout, sys.stderr):  # neither a lone surrogate nor an ASCII terminal may end a run
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _guarded(parsed: argparse.Namespace) -> int:
-    """Carry a command out; whatever goes wrong is one line."""
+    """Run a command; any error becomes one line on stderr."""
     try:
         return _COMMANDS[parsed.command](parsed)
     except KshotError as exc:
@@ -58,7 +58,7 @@ def _guarded(parsed: argparse.Namespace) -> int:
         print(f"kshot: {exc}", file=sys.stderr)
         return WRONG
     except SystemExit:
-        print("kshot: a class of yours called sys.exit; nothing was evaluated to its end", file=sys.stderr)
+        print("kshot: code of yours called sys.exit; the command did not finish", file=sys.stderr)
         return WRONG
     except KeyboardInterrupt:
         print("\nkshot: interrupted; the same command continues from here", file=sys.stderr)
@@ -66,11 +66,13 @@ def _guarded(parsed: argparse.Namespace) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except Exception as exc:  # the last resort: one line, and how to see more
+    except Exception as exc:  # any other error: print one line, and how to see more
         if os.environ.get("KSHOT_DEBUG"):
             raise
         what = f"{type(exc).__name__}: {exc}"
-        print(f"kshot: {what}. A fault of kshot or of a class of yours; KSHOT_DEBUG=1 shows where.", file=sys.stderr)
+        print(
+            f"kshot: {what}. This is a fault in kshot or in code of yours; KSHOT_DEBUG=1 shows where.", file=sys.stderr
+        )
         return WRONG
 
 
@@ -85,7 +87,7 @@ def _run(parsed: argparse.Namespace) -> int:
     if not datasets:
         other = next((name for name in _OF_DATASETS if name in options), None)
         if other is not None:
-            raise UsageError(f"{flag(other)} is for a dataset, and none is named", hint="Add -d NAME.")
+            raise UsageError(f"{flag(other)} needs a dataset, and none is named", hint="Add -d NAME.")
         datasets, options = _STARTERS, STARTER | options
     usual = "config" if parsed.config else "fts5" if is_passages(datasets[0]) else "embedded"
     out = parsed.out or _default_folder(models or [usual], datasets, options)
@@ -150,9 +152,9 @@ def _preview(parsed: argparse.Namespace) -> int:
     from kshot.cli.preview import as_json, as_text
 
     settings = settings_of(parsed)
-    if settings.limit is None and not parsed.json and sys.stdout.isatty():  # a pipe or a file gets all of them
+    if settings.limit is None and not parsed.json and sys.stdout.isatty():  # a pipe or a file gets all samples
         settings = replace(settings, limit=3)
-        print("kshot: the first 3 samples of each subset; --limit shows more", file=sys.stderr)
+        print("kshot: these are the first 3 samples of each subset; --limit N shows more", file=sys.stderr)
     write = as_json if parsed.json else as_text
     datasets = [*parsed.config, *(parsed.dataset or ())]
     if not datasets:
@@ -195,7 +197,7 @@ def _list(parsed: argparse.Namespace) -> int:
 
 
 def _entries(kind: str) -> list[dict[str, str]]:
-    """Return what ``kshot list`` shows: the spec, one line of text, and the package that it comes from."""
+    """Return what ``kshot list`` shows: for each entry its spec, one line of text, and the package it comes from."""
     import importlib
 
     from kshot.cli.options import KINDS
@@ -207,9 +209,9 @@ def _entries(kind: str) -> list[dict[str, str]]:
     found = [{"name": entry.written, "text": entry.text, "from": entry.origin} for entry in entries]
     if kind != "datasets":
         return found
-    from kshot.passages import NAMES
+    from kshot.passages import BENCHMARKS
 
-    whole = {"lookup": "Token lookup: which character stands beside the query? Six tasks.", **NAMES}
+    whole = {"lookup": "Token lookup: which character stands beside the query? Six tasks.", **BENCHMARKS}
     return [*({"name": name, "text": text, "from": "kshot"} for name, text in whole.items()), *found]
 
 

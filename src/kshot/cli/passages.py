@@ -1,4 +1,4 @@
-"""``kshot passages``: look at a benchmark before running it, and hand its results to other tools."""
+"""``kshot passages``: inspect a benchmark before a run, and export results for other tools."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def passages(parsed: argparse.Namespace) -> int:
-    """Carry out one of its actions."""
+    """Run one action of the command."""
     return _ACTIONS[parsed.action](parsed)
 
 
@@ -30,16 +30,16 @@ def _ceiling(parsed: argparse.Namespace) -> int:
     from kshot.cli.options import settings_of
     from kshot.core.errors import UsageError
     from kshot.passages.card import ceiling_card
-    from kshot.passages.source import EVIDENCE, PassagesSource
+    from kshot.passages.source import EVIDENCE_MEASURES, PassagesSource
     from kshot.report.cards import ceiling_view
 
     settings = settings_of(parsed)
     source = PassagesSource(parsed.dataset)
     benchmark = source.benchmark(settings)
     if benchmark.graded:
-        raise UsageError(f"{parsed.dataset} has graded passages: the best order of them scores 1")
+        raise UsageError(f"{parsed.dataset} has graded passages: their best order scores 1")
     for cutter in source.chunkers(benchmark, settings):
-        card = ceiling_card(benchmark, benchmark.corpus(cutter), settings.measures or EVIDENCE)
+        card = ceiling_card(benchmark, benchmark.corpus(cutter), settings.measures or EVIDENCE_MEASURES)
         card = {"benchmark": benchmark.name, "chunks": str(cutter), **card}
         if not parsed.json:
             print(f"{benchmark.name} cut by {cutter}")
@@ -86,7 +86,7 @@ def _export(parsed: argparse.Namespace) -> int:
         for path in export_passages(parsed.run, parsed.out):
             print(path)
     except OSError as exc:
-        raise RunError(f"nothing can be written there: {exc.strerror or exc}", where=str(parsed.out)) from exc
+        raise RunError(f"the folder cannot be written: {exc.strerror or exc}", where=str(parsed.out)) from exc
     return 0
 
 
