@@ -86,7 +86,7 @@ def test_format_instance_failures_name_the_row():
     ("rows", "message"),
     [([], "no rows to evaluate"), (["text"], "row 0: a row must be a dict of named fields, not str")],
 )
-def test_rows_that_are_none(rows, message):
+def test_rows_that_cannot_be_used(rows, message):
     with pytest.raises(DataError, match=message):
         texts(generation(rows))
 
@@ -121,7 +121,7 @@ def test_faulty_classes(body, message):
         kshot.evaluate(says("x"), generation(**body))
 
 
-def test_a_bare_dataset_is_told_what_to_be():
+def test_a_bare_dataset_must_be_of_a_kind():
     with pytest.raises(DataError, match="Subclass MultipleChoiceDataset or GenerationDataset"):
         texts(from_rows(kshot.Dataset, QUESTIONS, instruction="{q}"))
 
@@ -239,7 +239,7 @@ def test_what_an_instance_adds_stays_its_own():
     assert "x" not in other.jinja2_env.globals
 
 
-def test_examples_load_only_when_they_are_looked_at(tmp_path):
+def test_examples_load_only_when_they_are_used(tmp_path):
     (tmp_path / "test.jsonl").write_text('{"q": "one", "target": "1"}\n')
 
     class Mine(GenerationDataset):
@@ -265,7 +265,7 @@ def test_perplexity_of_the_target():
         texts(generation([{"q": "one"}], metrics=[Perplexity()]))
 
 
-def test_what_is_hardly_meant_is_said():
+def test_likely_mistakes_are_noted():
     rows = [{"question": "q", "target": "a"}]
     typo = from_rows(
         GenerationDataset,

@@ -1,4 +1,4 @@
-"""How dataset classes ask: examples, options, contexts, sampling, conversations."""
+"""What dataset classes ask of a model: examples, options, contexts, sampling, conversations."""
 
 import random
 
@@ -185,9 +185,9 @@ def test_extra_model_args_and_what_wins():
     (own,) = asked(cls)
     assert (own.temperature, own.max_tokens, own.stop, own.top_p, own.top_k) == (0.5, 9, ("\n",), 0.9, 3)
     assert (own.repetition_penalty, own.seed) == (1.1, 2023)
-    (told,) = asked(cls, temperature=0, max_tokens=5, stop=["a", "b"], top_p=0.5, top_k=1)
-    assert (told.temperature, told.max_tokens, told.stop, told.top_p, told.top_k) == (0.0, 5, ("a", "b"), 0.5, 1)
-    assert told.seed is None  # nothing is drawn
+    (given,) = asked(cls, temperature=0, max_tokens=5, stop=["a", "b"], top_p=0.5, top_k=1)
+    assert (given.temperature, given.max_tokens, given.stop, given.top_p, given.top_k) == (0.0, 5, ("a", "b"), 0.5, 1)
+    assert given.seed is None  # nothing is drawn
     (listed,) = asked(generation(QUESTIONS[:1], extra_model_args={"stop": ["x", "y"]}), stop="z")
     assert listed.stop == ("z",)
     (plain,) = asked(generation(QUESTIONS[:1], extra_model_args={"stop": None}))

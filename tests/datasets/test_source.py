@@ -155,12 +155,12 @@ def test_files_side_by_side_are_the_listed_subsets(tmp_path):
     assert len(shown(resolve("mmlu"), dataset_path=str(tmp_path))) == 57
 
 
-def test_the_evaluation_set_asked_for_is_the_one_looked_for(tmp_path):
+def test_the_evaluation_set_of_the_user_decides_which_folders_count(tmp_path):
     write(tmp_path / "high/validation.json", q=1)
     assert shown(resolve("race"), dataset_path=str(tmp_path), evaluation_set="validation[:1]") == ["high"]
 
 
-def test_the_hub_is_asked_only_where_nothing_else_tells(monkeypatch):
+def test_the_hub_is_asked_only_if_the_class_lists_no_subsets(monkeypatch):
     datasets = pytest.importorskip("datasets")
     asked = []
     monkeypatch.setattr(

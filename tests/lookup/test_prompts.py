@@ -86,7 +86,7 @@ def test_default_pool_avoids_the_trap_and_reference_keeps_it():
     published = kshot.lookup.prompts(data, task="NRFirst", variant="nosep|small|bare", reference=True)[0].split("\n\n")
     assert len(own[0].split(":")[0].split()) == 10
     assert len(published[0].split(":")[0].split()) == 7
-    assert len(published) == len(own) - 1  # one draw is kept back
+    assert len(published) == len(own) - 1  # the first draw is not shown
 
 
 def test_reference_draws_one_stream():

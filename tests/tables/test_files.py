@@ -1,4 +1,4 @@
-"""Rows from one file: every format, and what is said of a broken one."""
+"""Rows from one file: every format, and the errors of broken files."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ import pytest
 
 from kshot.core.errors import DataError
 from kshot.datasets import get_raw_dataset_loader, load_raw_dataset_from_file
-from tests.datasets.rows import ROWS, load, marked, saved, write
+from tests.tables.rows import ROWS, load, marked, saved, write
 
 JSONL = "".join(json.dumps(row) + "\n" for row in ROWS)
 

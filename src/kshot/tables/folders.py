@@ -71,7 +71,7 @@ class LocalRows:
 def local_subsets(path: str, dataset: str, split: str) -> list[str] | None:
     """Return the subsets below a local path.
 
-    An empty list means that the rows there have no subsets, None that the path does not tell.
+    An empty list means that the rows there have no subsets, None that the path does not say.
     """
     name = split_name(split)
     if "{subset}" in path:

@@ -43,7 +43,7 @@ def discover_subsets(
 ) -> list[str] | None:
     """Find the subsets when the user names none: folders of a local copy, or the hub's configurations.
 
-    An empty list means that the rows there have no subsets, None that nothing tells.
+    An empty list means that the rows there have no subsets, None that they are unknown.
     """
     path = _local_path(dataset_path, load_args)
     if path is not None:

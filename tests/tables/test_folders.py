@@ -1,14 +1,11 @@
-"""Rows from folders, patterns, saved datasets and the hub, in slices; and what is said when they are not there."""
+"""Rows from folders, patterns and saved datasets; which subsets there are; and the errors when rows are missing."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kshot.core.errors import DataError
 from kshot.datasets import get_raw_dataset_loader
 from kshot.tables.loading import discover_subsets
-from kshot.tables.splits import LazyRows, slice_rows
-from tests.datasets.rows import ROWS, load, marked, saved, write
+from tests.tables.rows import ROWS, load, marked, saved, write
 
 # ---- folders ----
 
@@ -114,55 +111,7 @@ def test_saved_datasets_stay_on_disk(tmp_path):
     assert rows[0] == ROWS[1]
 
 
-# ---- splits ----
-
-NUMBERS = [{"n": i} for i in range(40)]
-
-
-@pytest.mark.parametrize(
-    ("split", "numbers"),
-    [
-        ("test", range(40)),
-        (" test ", range(40)),
-        ("test[:3]", [0, 1, 2]),
-        ("test[38:]", [38, 39]),
-        ("test[-2:]", [38, 39]),
-        ("test[:-38]", [0, 1]),
-        ("test[1:3]", [1, 2]),
-        ("test[:]", range(40)),
-        ("test[:5%]", [0, 1]),
-        ("test[95%:]", [38, 39]),
-        ("test[-5%:]", [38, 39]),
-        ("test[5%:10%]", [2, 3]),
-        ("test[:1000]", range(40)),
-        ("test[39:]+test[:1]", [39, 0]),
-    ],
-)
-def test_slices(tmp_path, split, numbers):
-    assert [row["n"] for row in load(write(tmp_path / "a.jsonl", NUMBERS), split)] == list(numbers)
-
-
-@pytest.mark.parametrize("split", ["test[", "test[5]", "test[a:b]", "test[1:2:3]", "[:5]", "test[:5]]", ""])
-def test_a_slice_that_cannot_be_read(tmp_path, split):
-    with pytest.raises(DataError, match="cannot be read"):
-        load(write(tmp_path / "a.jsonl"), split)
-
-
-BOUND = st.one_of(st.none(), st.integers(-100, 100))
-
-
-@given(st.integers(1, 60), BOUND, BOUND)
-def test_percents_are_rounded_as_hugging_face_does(size, start, stop):
-    reading = pytest.importorskip("datasets").ReadInstruction(
-        "test", from_=start, to=stop, unit="%", rounding="closest"
-    )
-    (absolute,) = reading.to_absolute({"test": size})
-    text = f"test[{'' if start is None else f'{start}%'}:{'' if stop is None else f'{stop}%'}]"
-    rows = [{"n": i} for i in range(size)]
-    assert slice_rows(rows, text) == rows[absolute.from_ : absolute.to]
-
-
-# ---- subsets that are there ----
+# ---- which subsets there are ----
 
 
 def found(path, split="test", name="mine", load_args=None):
@@ -181,7 +130,7 @@ def test_subsets_are_the_folders_that_hold_the_split(tmp_path):
     assert discover_subsets(None, "mine", (str(tmp_path),), "test") == ["a", "b", "c"]
 
 
-def test_rows_without_subsets_and_places_that_tell_nothing(tmp_path):
+def test_rows_without_subsets_and_paths_that_do_not_say(tmp_path):
     file = write(tmp_path / "plain/test.jsonl")
     saved(tmp_path / "saved", test=ROWS)
     assert found(tmp_path / "plain") == []
@@ -211,50 +160,3 @@ def test_subsets_of_a_pattern(tmp_path, monkeypatch):
     assert found("~/data//{subset}/{subset}_test.jsonl") == ["x", "y"]
     monkeypatch.chdir(tmp_path / "data")
     assert found("{subset}/{subset}_test.jsonl") == ["x", "y"]
-
-
-# ---- the hub ----
-
-
-def test_a_hub_name_without_network_is_a_data_error():
-    with pytest.raises(
-        DataError, match=r"dataset mine: 'nobody/nothing' cannot be loaded from the hub.*--dataset-path"
-    ):
-        load(None, load_args=("nobody/nothing",))
-    with pytest.raises(DataError, match="dataset mine: 'nobody/nothing' cannot be loaded from the hub"):
-        discover_subsets(None, "mine", ("nobody/nothing",), "test")  # at once: the loader would wait as long again
-
-
-def test_what_is_asked_of_the_hub(monkeypatch):
-    datasets = pytest.importorskip("datasets")
-    asked = []
-    monkeypatch.setattr(datasets, "load_dataset", lambda *args, **more: asked.append((args, more)) or ROWS)
-    load(None, "test[:5]", load_args=("race",))
-    load(None, "test", load_args=("super_glue", "copa"))
-    load(None, "test", "ARC-Easy", load_args=("allenai/ai2_arc",))
-    assert asked == [
-        (("race", None), {"split": "test[:5]"}),
-        (("super_glue", "copa"), {"split": "test"}),
-        (("allenai/ai2_arc", "ARC-Easy"), {"split": "test"}),
-    ]
-
-
-@pytest.mark.parametrize(("names", "subsets"), [(["default"], []), (["one"], []), (["b", "a"], ["a", "b"])])
-def test_subsets_of_the_hub(monkeypatch, names, subsets):
-    datasets = pytest.importorskip("datasets")
-    monkeypatch.setattr(datasets, "get_dataset_config_names", lambda _: names)
-    assert discover_subsets(None, "mine", ("some/name",), "test") == subsets
-
-
-def test_nothing_says_where_the_rows_are():
-    for load_args in (None, ()):
-        with pytest.raises(DataError, match="nothing says where its rows come from"):
-            load(None, load_args=load_args)
-
-
-def test_rows_for_later_are_read_once_and_only_when_looked_at():
-    calls = []
-    rows = LazyRows(lambda: calls.append(1) or ROWS)
-    assert calls == []
-    assert (len(rows), rows[1], list(rows)) == (3, ROWS[1], ROWS)
-    assert calls == [1]
