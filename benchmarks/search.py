@@ -76,11 +76,11 @@ def kshot_engine(spec):
     """Measure one of kshot's engines."""
 
     def measure(many, asked, folder):
-        from kshot.backends.search.specs import engine_of
+        from kshot.backends.search.specs import make_search_engine
         from kshot.core.records import Search
         from kshot.index.store import Store
 
-        corpus, engine = corpus_of(many), engine_of(spec)
+        corpus, engine = corpus_of(many), make_search_engine(spec)
         yield
         backend = engine.over(corpus, Store(folder))
         engine.open(corpus, Store(folder))  # the backend would do it with the first query

@@ -25,7 +25,7 @@ def sentence_encoder(
     folder: Path, *, length: int = 24, prompts: Mapping[str, str] | None = None, seed: int = 0
 ) -> Path:
     """Save a BERT with mean pooling that reads ``length`` tokens."""
-    _save_bert(folder, _tokenizer(length), seed)
+    _save_bert(folder, tiny_tokenizer(length), seed)
     modules = [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
@@ -42,7 +42,7 @@ def colbert(folder: Path, *, query_length: int = 12, length: int = 24, width: in
     import torch
     from safetensors.torch import save_file
 
-    tokenizer = _tokenizer(length - 1)
+    tokenizer = tiny_tokenizer(length - 1)
     tokenizer.add_tokens(list(MARKS))
     _save_bert(folder, tokenizer, seed)
     modules = [
@@ -80,7 +80,7 @@ def colbert(folder: Path, *, query_length: int = 12, length: int = 24, width: in
 
 def cross_encoder(folder: Path, *, length: int = 32, labels: int = 1, seed: int = 0) -> Path:
     """Save a BERT that gives a pair of texts one score (or several)."""
-    _save_bert(folder, _tokenizer(length), seed, labels=labels)
+    _save_bert(folder, tiny_tokenizer(length), seed, labels=labels)
     return folder
 
 
@@ -111,8 +111,8 @@ def _save_bert(folder: Path, tokenizer: Any, seed: int, labels: int = 0) -> None
     tokenizer.save_pretrained(folder)
 
 
-def _tokenizer(length: int) -> Any:
-    """WordPiece over a list of words, and any other ASCII word letter by letter."""
+def tiny_tokenizer(length: int) -> Any:
+    """Make a tokenizer: WordPiece over a list of words, and any other ASCII word letter by letter."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 

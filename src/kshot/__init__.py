@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from kshot import configs, datasets, lookup, methods, metrics, passages, prompts, retrievers, statistics
     from kshot.api import Preview, evaluate, preview, score
-    from kshot.backends.search.search_engine import Found, IndexSearchEngine
+    from kshot.backends.search.search_engine import IndexSearchEngine
     from kshot.core.corpus import Chunk, Corpus, Passage
     from kshot.core.errors import KshotError
     from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
@@ -39,13 +39,14 @@ if TYPE_CHECKING:
         get_raw_dataset_loader,
         load_raw_dataset_from_file,
     )
+    from kshot.index.ranking import Found
     from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity, Rouge
     from kshot.retrievers import Retriever
     from kshot.runs.runner import Result
 
 _HOMES = {
     "kshot.api": ("Preview", "evaluate", "preview", "score"),
-    "kshot.backends.search.search_engine": ("Found", "IndexSearchEngine"),
+    "kshot.backends.search.search_engine": ("IndexSearchEngine",),
     "kshot.core.corpus": ("Chunk", "Corpus", "Passage"),
     "kshot.core.errors": ("KshotError",),
     "kshot.core.protocols": ("Abilities", "LanguageModel", "SearchEngine"),
@@ -71,6 +72,7 @@ _HOMES = {
         "get_raw_dataset_loader",
         "load_raw_dataset_from_file",
     ),
+    "kshot.index.ranking": ("Found",),
     "kshot.metrics": ("F1", "Accuracy", "Bleu", "Em", "GPTEval", "Metric", "PassAtK", "Perplexity", "Rouge"),
     "kshot.retrievers": ("Retriever",),
     "kshot.runs.runner": ("Result",),

@@ -1,12 +1,10 @@
-"""Index folders: whole or not there, whatever happens to who builds them."""
+"""Index folders are complete or absent, whatever happens to the process that builds them."""
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,21 +14,33 @@ from kshot.backends.search.bm25_disk import Bm25Disk
 from kshot.backends.search.fts5 import Fts5
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, RunError
-from kshot.index.store import FILES, Store
+from kshot.index.store import MANIFEST_FILE, Store
 
 BUILDER = """
 import sys
 from pathlib import Path
-from kshot.backends.search.specs import engine_of
-from kshot.index.store import Store
+from kshot.backends.search.specs import make_search_engine
 from kshot.core.corpus import Corpus, Passage
+from kshot.index import store
 
-def progress(label, done, total):
-    print(done, total, flush=True)
+root, spec, count, pause = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
 
-count = int(sys.argv[3])
+def reach(point):
+    if point == pause:
+        print("reached", point, flush=True)
+        sys.stdin.read()
+
+write_manifest = store._write_manifest
+
+def paused_write_manifest(folder):
+    reach("built")
+    write_manifest(folder)
+    reach("complete")
+
+store._write_manifest = paused_write_manifest
 corpus = Corpus(Passage(f"p{i}", f"word{i % 97} word{i % 89} word{i}") for i in range(count))
-index = engine_of(sys.argv[2]).open(corpus, Store(Path(sys.argv[1]), progress))
+kept = store.Store(root, lambda label, done, total: reach({0: "begun", total: "read"}.get(done, "halfway")))
+index = make_search_engine(spec).open(corpus, kept)
 (found,) = index.search(["word96 word5"], 3, None)
 print("found", *found.positions)
 """
@@ -73,14 +83,14 @@ def test_a_failed_build_leaves_nothing(tmp_path):
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("harm", ["cut", "gone", "unsealed"])
+@pytest.mark.parametrize("harm", ["cut", "gone", "unlisted"])
 def test_a_damaged_folder_is_built_anew(tmp_path, harm):
     store = Store(tmp_path)
     folder = store.built("kind", {}, two)
     if harm == "cut":
         (folder / "b" / "c").write_text("t")
     else:
-        (folder / ("a" if harm == "gone" else FILES)).unlink()
+        (folder / ("a" if harm == "gone" else MANIFEST_FILE)).unlink()
     assert store.built("kind", {}, two) == folder
     assert (folder / "b" / "c").read_text() == "two"
     assert (folder / "a").read_text() == "one"
@@ -106,7 +116,7 @@ def test_a_read_only_folder_serves_what_it_holds(tmp_path):
         tmp_path.chmod(0o700)
 
 
-def test_a_full_disk_is_one_clear_error_and_others_errors_stay(tmp_path):
+def test_a_full_disk_is_one_clear_error_and_other_errors_pass_through(tmp_path):
     def full(folder):
         raise OSError(28, "No space left on device")
 
@@ -121,7 +131,7 @@ def test_what_a_live_process_builds_is_left_alone(tmp_path):
 
     def build(folder):
         (folder / "half").write_text("…")
-        Store(tmp_path).built("other", {}, two)  # sweeps the folder's neighbours
+        Store(tmp_path).built("other", {}, two)  # removes leftovers beside it
         inner.append(folder.is_dir())
 
     Store(tmp_path).built("kind", {}, build)
@@ -129,25 +139,26 @@ def test_what_a_live_process_builds_is_left_alone(tmp_path):
     assert len(names(tmp_path)) == 2
 
 
-def test_two_at_once_both_end_well(tmp_path):
+def test_two_builds_at_once_give_one_folder(tmp_path):
     store, places = Store(tmp_path), []
 
     def slow(folder):
         two(folder)
-        places.append(Store(tmp_path).built("kind", {}, two))  # another is quicker
+        places.append(Store(tmp_path).built("kind", {}, two))  # another is first
 
     assert store.built("kind", {}, slow) == places[0]
     assert names(tmp_path) == [places[0].name]
 
 
-def start(root, spec, count):
-    command = [sys.executable, "-c", BUILDER, str(root), spec, str(count)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(root, spec, count, pause=""):
+    command = [sys.executable, "-c", BUILDER, str(root), spec, str(count), pause]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 def test_two_processes_at_once(tmp_path):
     both = [start(tmp_path, "bm25", 3000) for _ in range(2)]
-    outs = [process.communicate(timeout=120) for process in both]
+    outs = [process.communicate(timeout=300) for process in both]
     assert [process.returncode for process in both] == [0, 0], outs
     # 2230 % 97 is 96 and 2230 % 89 is 5: it has both words; 96 and 5 have one of them more than once
     assert outs[0][0].splitlines()[-1] == outs[1][0].splitlines()[-1] == "found 2230 96 5"
@@ -156,61 +167,54 @@ def test_two_processes_at_once(tmp_path):
 
 @pytest.mark.parametrize("spec", ["fts5", "bm25", "bm25:disk"])
 def test_killed_while_building(tmp_path, spec):
-    rng, count = random.Random(spec), 12_000
-    midway = 0
-    for delay in (0, 0.01, rng.uniform(0, 0.05), rng.uniform(0, 0.2)):
-        process = start(tmp_path, spec, count)
-        assert process.stdout.readline()  # it has begun to index
-        time.sleep(delay)
+    count = 12_000
+    for point in ("begun", "halfway", "read", "built", "complete"):
+        process = start(tmp_path, spec, count, point)
+        assert process.stdout.readline() == f"reached {point}\n", process.stderr.read()
         process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
-        left = names(tmp_path)
-        midway += any(name.startswith(".") for name in left)
-        for name in left:  # whatever has a name is whole
-            assert name.startswith(".") or (tmp_path / name / FILES).exists()
-    assert midway, "no kill fell into the building"
+        process.communicate(timeout=300)
+        (left,) = names(tmp_path)  # what the process before left behind is removed, and no folder has its final name
+        assert left.startswith(".")
     final = start(tmp_path, spec, count)
-    out, errors = final.communicate(timeout=120)
+    out, errors = final.communicate(timeout=300)
     assert final.returncode == 0, errors
-    calm = start(tmp_path / "calm", spec, count).communicate(timeout=120)[0]
-    assert out.splitlines()[-1] == calm.splitlines()[-1]
+    undisturbed = start(tmp_path / "undisturbed", spec, count).communicate(timeout=300)[0]
+    assert out.splitlines()[-1] == undisturbed.splitlines()[-1]
     assert out.splitlines()[-1].startswith("found ")
-    assert [name for name in names(tmp_path) if name != "calm"] == names(tmp_path / "calm")  # leftovers are swept
+    assert [name for name in names(tmp_path) if name != "undisturbed"] == names(tmp_path / "undisturbed")
 
 
 PASSAGES = [Passage(f"p{i}", f"alpha beta{i} gamma{i % 7}") for i in range(400)]
 
 
-@pytest.mark.parametrize("engine", [Fts5(), Bm25(), Bm25Disk()], ids=lambda e: e.name)
-def test_a_truncated_index_file_is_built_anew(tmp_path, engine):
+@pytest.mark.parametrize("search_engine", [Fts5(), Bm25(), Bm25Disk()], ids=lambda e: e.name)
+def test_a_truncated_index_file_is_built_anew(tmp_path, search_engine):
     corpus, store = Corpus(PASSAGES), Store(tmp_path)
-    before = engine.open(corpus, store).search(["beta3 gamma3"], 3, None)
+    before = search_engine.open(corpus, store).search(["beta3 gamma3"], 3, None)
     (folder,) = tmp_path.iterdir()
-    endings = {p.suffix or p.name for p in folder.iterdir() if p.stat().st_size > 100 and p.name != FILES}
+    endings = {p.suffix or p.name for p in folder.iterdir() if p.stat().st_size > 100 and p.name != MANIFEST_FILE}
     for ending in sorted(endings):
         path = next(p for p in folder.iterdir() if p.name.endswith(ending))
         os.truncate(path, path.stat().st_size // 2)
-        assert engine.open(corpus, store).search(["beta3 gamma3"], 3, None) == before
+        assert search_engine.open(corpus, store).search(["beta3 gamma3"], 3, None) == before
 
 
-@pytest.mark.parametrize("engine", [Fts5(), Bm25(), Bm25Disk()], ids=lambda e: e.name)
-def test_an_index_file_of_garbage_is_built_anew_or_one_clear_error(tmp_path, engine):
+@pytest.mark.parametrize("search_engine", [Fts5(), Bm25(), Bm25Disk()], ids=lambda e: e.name)
+def test_an_index_file_of_garbage_is_built_anew_or_one_clear_error(tmp_path, search_engine):
     corpus, store = Corpus(PASSAGES), Store(tmp_path)
-    before = engine.open(corpus, store).search(["beta3 gamma3"], 3, None)
+    before = search_engine.open(corpus, store).search(["beta3 gamma3"], 3, None)
     (folder,) = tmp_path.iterdir()
-    name = {"fts5": "passages.sqlite", "bm25": "indptr.csc.index.npy", "bm25:disk": "meta.json"}[engine.name]
+    name = {"fts5": "passages.sqlite", "bm25": "indptr.csc.index.npy", "bm25:disk": "meta.json"}[search_engine.name]
     (folder / name).write_bytes(b"\x01" * (folder / name).stat().st_size)
-    assert engine.open(corpus, store).search(["beta3 gamma3"], 3, None) == before
-    known = (folder / name).stat()  # what a disk does to a file, nobody writes down
+    assert search_engine.open(corpus, store).search(["beta3 gamma3"], 3, None) == before
+    known = (folder / name).stat()  # a failing disk changes a file without its date
     (folder / name).write_bytes(b"\x01" * known.st_size)
     os.utime(folder / name, ns=(known.st_atime_ns, known.st_mtime_ns))
     with pytest.raises(BackendError, match=r"this index is damaged.*Remove the folder"):
-        engine.open(corpus, store).search(["beta3"], 3, None)
+        search_engine.open(corpus, store).search(["beta3"], 3, None)
 
 
-def test_the_default_place(monkeypatch, tmp_path):
+def test_the_default_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("KSHOT_CACHE", str(tmp_path))
     assert Store().root == tmp_path / "indexes"
     monkeypatch.delenv("KSHOT_CACHE")

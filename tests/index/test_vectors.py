@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import BackendError, BadValue
 from kshot.index import vectors
-from kshot.index.vectors import RowFile, Top, Vectors, kept
+from kshot.index.vectors import RowFile, TopK, Vectors, open_vectors
 
 
 def plain(rows, starts, queries, k, among):
@@ -36,8 +36,8 @@ def test_blocks_and_stretches_change_nothing(data):
     among = data.draw(st.none() | st.sets(st.integers(0, len(counts) - 1), min_size=1).map(sorted))
     size = data.draw(st.sampled_from([1, 5, 50, 10_000]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vectors, "_LEAST_ROWS", size)
-        patch.setattr(vectors, "_MOST_ROWS", size)
+        patch.setattr(vectors, "_MIN_BLOCK_ROWS", size)
+        patch.setattr(vectors, "_MAX_BLOCK_ROWS", size)
         patch.setattr(vectors, "_QUERY_ROWS", data.draw(st.sampled_from([2, 100])))
         found = Vectors(rows, starts).search(queries, k, among)
         assert [tuple(one) for one in found] == plain(rows, starts, queries, k, among)
@@ -46,7 +46,7 @@ def test_blocks_and_stretches_change_nothing(data):
 
 
 def test_top_of_nothing():
-    top = Top(2, 0)
+    top = TopK(2, 0)
     top.add(np.arange(3), np.ones((3, 2), dtype=np.float32))
     assert [list(one.positions) for one in top.found()] == [[], []]
     assert Vectors(np.zeros((0, 3), dtype=np.float32)).search(np.ones((1, 3)), 5)[0].positions == []
@@ -74,11 +74,11 @@ def test_starts_must_divide_the_rows(starts):
 def test_files_of_an_index_that_are_damaged(tmp_path):
     np.save(tmp_path / "rows.npy", np.zeros((4, 2), dtype=np.float32))
     np.save(tmp_path / "starts.npy", np.array([0, 1, 4]))
-    assert len(kept(tmp_path)) == 2
+    assert len(open_vectors(tmp_path)) == 2
     np.save(tmp_path / "starts.npy", np.array([0, 1, 9]))
     with pytest.raises(BackendError, match="damaged: the starts do not divide 4 rows"):
-        kept(tmp_path)
+        open_vectors(tmp_path)
     (tmp_path / "rows.npy").write_bytes(b"nothing")
     np.save(tmp_path / "starts.npy", np.array([0, 1, 4]))
     with pytest.raises(BackendError, match="this index is damaged"):
-        kept(tmp_path)
+        open_vectors(tmp_path)

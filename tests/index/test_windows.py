@@ -13,9 +13,9 @@ pytest.importorskip("transformers", reason="needs kshot[hf]")
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    from tests.tiny_encoders import _tokenizer
+    from tests.tiny_encoders import tiny_tokenizer
 
-    return _tokenizer(24)
+    return tiny_tokenizer(24)
 
 
 TEXTS = st.text(alphabet="abz .\n日é\t-", max_size=120) | st.lists(
@@ -45,10 +45,10 @@ def test_windows_cover_the_text_and_fit(tokenizer, text, size, data):
 def test_pieces_give_the_tokens_of_the_whole(tokenizer, texts, piece):
     texts = [" ".join(text.split()) for text in texts]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_PIECE", 10_000)
+        patch.setattr(module, "_PIECE_CHARACTERS", 10_000)
         whole = [tokens for _, tokens in tokenised(tokenizer, texts)]
-        patch.setattr(module, "_PIECE", piece)
-        patch.setattr(module, "_BATCH", 40)
+        patch.setattr(module, "_PIECE_CHARACTERS", piece)
+        patch.setattr(module, "_BATCH_CHARACTERS", 40)
         parts = [tokens for _, tokens in tokenised(tokenizer, texts)]
     assert len(parts) == len(texts)
     for text, one, other in zip(texts, whole, parts, strict=True):

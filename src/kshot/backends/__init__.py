@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.backends.adapters import RenamedModel, as_model
-from kshot.backends.search.specs import SEARCH_ENGINES, engine_kind, search_engine
+from kshot.backends.search.specs import SEARCH_ENGINES, make_search_engine, search_engine_kind
 from kshot.core.errors import UsageError
 from kshot.core.protocols import LanguageModel, Model
 from kshot.core.registry import Entry, Registry, Spec, construct, parse_spec
@@ -60,8 +60,8 @@ def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
     if spec.file is not None:
         return _plugged_in(spec, options or {})
     entry = MODELS.find(spec.name)
-    if entry is None and engine_kind(text) is not None:
-        return search_engine(text, options)
+    if entry is None and search_engine_kind(text) is not None:
+        return make_search_engine(text, options)
     if entry is None or (":" in entry.written) != bool(spec.argument):
         raise _unknown(spec)
     args = [spec.argument] if spec.argument else []
@@ -100,4 +100,4 @@ def names_engine(text: str) -> bool | None:
         return True if is_recorded_run(spec.argument) else None  # a journal may hold searches too
     if MODELS.find(spec.name) is not None:
         return False
-    return True if engine_kind(text) is not None else None
+    return True if search_engine_kind(text) is not None else None

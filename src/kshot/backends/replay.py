@@ -28,9 +28,9 @@ from kshot.core.records import (
 
 def open_recording(path: str) -> Model:
     """Open ``replay:FILE``: a search engine for recorded rankings, else a language model."""
-    from kshot.backends.search.recorded import RecordedEngine, is_recorded_run
+    from kshot.backends.search.recorded import RecordedSearchEngine, is_recorded_run
 
-    return RecordedEngine(path) if is_recorded_run(path) else Replay(path)
+    return RecordedSearchEngine(path) if is_recorded_run(path) else Replay(path)
 
 
 class Replay:

@@ -1,4 +1,4 @@
-"""Where index files are kept: one folder an index, under a name made of everything it depends on."""
+"""Where index files are kept: one folder for each index, under a name made of everything it depends on."""
 
 from __future__ import annotations
 
@@ -14,62 +14,61 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import BackendError, RunError
+from kshot.core.protocols import ProgressCallback
 
 try:
     import fcntl
-except ImportError:  # no such locks here: then nothing is ever taken for a leftover
-    fcntl = None  # type: ignore[assignment]
+except ImportError:  # a system without these locks: there no folder is ever taken for a leftover
+    fcntl = None  # type: ignore[assignment]  # a module's name cannot be declared optional
 
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
-
-KEY, FILES = "key.json", "files.json"
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+KEY_FILE, MANIFEST_FILE = "key.json", "files.json"
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+_READ_BYTES = 1 << 22
 
 
-def nobody(label: str, done: int, total: int) -> None:
-    """Watch nothing."""
+def no_progress(label: str, done: int, total: int) -> None:
+    """Ignore how far an index has come."""
 
 
 def default_root() -> Path:
-    """``$KSHOT_CACHE``, or ``kshot`` in the user's cache folder; indexes are below it."""
+    """Return the folder ``indexes`` in ``$KSHOT_CACHE``, or in ``kshot`` in the user's cache folder."""
     own = os.environ.get("KSHOT_CACHE")
     base = Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kshot"
     return base.expanduser() / "indexes"
 
 
 class Store:
-    """Index folders by content. A folder gets its name only when it is whole: it is built beside, and moved.
+    """Index folders by content. A folder gets its name only when it is complete: it is built elsewhere and moved.
 
-    Who builds holds a lock on the folder, which the system opens when the process ends, however it ends: a folder that
-    can be locked is a dead process's leftover and is removed by the next builder. Two who build the same both finish;
-    the first to finish gives the name. A folder whose files have other sizes than they were built with is built anew.
+    A process that builds holds a lock on its folder. The system releases the lock when the process ends, however it
+    ends, so a folder that can be locked is a leftover, and the next process that builds removes it. Two processes may
+    build the same index; the first to finish gives it its name. A folder whose files have changed is built anew.
     """
 
-    def __init__(self, root: Path | None = None, progress: Progress = nobody) -> None:
-        """Say where the folders are (default: the user's cache) and who watches them being built."""
+    def __init__(self, root: Path | None = None, progress: ProgressCallback = no_progress) -> None:
+        """Take the folder of all indexes (default: in the user's cache) and what is told how far one has come."""
         self.root = root or default_root()
         self.progress = progress
 
     def built(self, kind: str, key: Mapping[str, Any], build: Callable[[Path], None]) -> Path:
-        """Give the folder for this key, calling ``build`` with an empty folder to fill if there is none yet."""
+        """Return the folder for this key; if there is none yet, ``build`` is called with an empty folder to fill."""
         text = json.dumps(key, sort_keys=True, ensure_ascii=False)
         name = f"{kind}-{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=12).hexdigest()}"
         final = self.root / name
-        if _whole(final):
+        if _is_complete(final):
             return final
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            _sweep(self.root)
-            _set_aside(final)
-            with _workshop(self.root, name) as fresh:
+            _remove_leftovers(self.root)
+            _remove_damaged(final)
+            with _locked_folder(self.root, name) as fresh:
                 build(fresh)
-                (fresh / KEY).write_bytes(text.encode("utf-8", "surrogatepass") + b"\n")
-                _seal(fresh)
+                (fresh / KEY_FILE).write_bytes(text.encode("utf-8", "surrogatepass") + b"\n")
+                _write_manifest(fresh)
                 _publish(fresh, final)
         except OSError as exc:
             ours = str(exc.filename or self.root).startswith(str(self.root))
-            if (ours and exc.errno in FULL) or not self.root.is_dir():
+            if (ours and exc.errno in _UNWRITABLE) or not self.root.is_dir():
                 raise RunError(
                     f"no index can be kept there: {exc.strerror or exc}", where=str(self.root), hint="Set KSHOT_CACHE."
                 ) from exc
@@ -78,39 +77,40 @@ class Store:
 
 
 def damaged(folder: Path, exc: Exception) -> BackendError:
-    """What to say of an index that has its files at their sizes and still cannot be read."""
+    """Return the error for an index whose files are unchanged and still cannot be read."""
     return BackendError(f"this index is damaged: {exc}", where=str(folder), hint="Remove the folder and run again.")
 
 
-def _whole(folder: Path) -> bool:
-    """Whether every file is as it was built: untouched since then, or, if it was touched, of the same content."""
+def _is_complete(folder: Path) -> bool:
+    """Whether every file is as it was built: not modified since then, or, if it was, with the same content."""
     try:
-        files: dict[str, list[Any]] = json.loads((folder / FILES).read_bytes())
-        return all(_same(folder / name, *known) for name, known in files.items())
+        files: dict[str, list[Any]] = json.loads((folder / MANIFEST_FILE).read_bytes())
+        return all(_is_unchanged(folder / name, *known) for name, known in files.items())
     except (OSError, ValueError, AttributeError, TypeError):
         return False
 
 
-def _same(path: Path, size: int, changed: int, digest: str) -> bool:
+def _is_unchanged(path: Path, size: int, modified: int, digest: str) -> bool:
     found = path.stat()
-    return found.st_size == size and (found.st_mtime_ns == changed or _digest(path) == digest)
+    return found.st_size == size and (found.st_mtime_ns == modified or _file_digest(path) == digest)
 
 
-def _digest(path: Path) -> str:
+def _file_digest(path: Path) -> str:
     with path.open("rb") as file:
         state = hashlib.blake2b(digest_size=16)
-        while block := file.read(1 << 22):
+        while block := file.read(_READ_BYTES):
             state.update(block)
     return state.hexdigest()
 
 
-def _seal(folder: Path) -> None:
-    """Note what the files are, and bring all to the disk: a power cut must not leave a name without its bytes."""
+def _write_manifest(folder: Path) -> None:
+    """List the files with sizes and digests, and flush all to the disk: a power cut must not leave an empty file."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     known = {
-        str(path.relative_to(folder)): [path.stat().st_size, path.stat().st_mtime_ns, _digest(path)] for path in files
+        str(path.relative_to(folder)): [path.stat().st_size, path.stat().st_mtime_ns, _file_digest(path)]
+        for path in files
     }
-    (folder / FILES).write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    (folder / MANIFEST_FILE).write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
     for path in [*folder.rglob("*"), folder]:
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -123,15 +123,15 @@ def _publish(fresh: Path, final: Path) -> None:
     try:
         fresh.rename(final)
     except OSError:
-        if not _whole(final):  # else another process was quicker, with the same content
+        if not _is_complete(final):  # otherwise another process was first, with the same content
             raise
 
 
-def _set_aside(final: Path) -> None:
-    """Take the name from a damaged folder; a process that reads its files keeps them until it ends."""
-    if final.is_dir() and not _whole(final):
+def _remove_damaged(final: Path) -> None:
+    """Remove a damaged folder; a process that has its files open can read them until it closes them."""
+    if final.is_dir() and not _is_complete(final):
         away = final.with_name(f".{final.name}.damaged-{os.getpid()}")
-        with suppress(FileNotFoundError):  # another process was quicker
+        with suppress(FileNotFoundError):  # another process was first
             final.rename(away)
         shutil.rmtree(away, ignore_errors=True)
 
@@ -140,13 +140,13 @@ def _set_aside(final: Path) -> None:
 
 
 @contextmanager
-def _workshop(root: Path, name: str) -> Iterator[Path]:
-    """A locked folder to build in; it is gone afterwards, whatever happened."""
+def _locked_folder(root: Path, name: str) -> Iterator[Path]:
+    """Make a locked folder to build in, and remove it afterwards, also after an error."""
     while True:
         fresh = Path(tempfile.mkdtemp(prefix=f".{name}.{os.getpid()}.", dir=root))
-        handle = _locked(fresh)
+        handle = _lock(fresh)
         if handle is not None and fresh.is_dir():
-            break  # else a sweeper came between the folder and its lock
+            break  # otherwise another process removed the folder before it was locked
         if handle is not None:
             os.close(handle)
     try:
@@ -156,34 +156,34 @@ def _workshop(root: Path, name: str) -> Iterator[Path]:
         os.close(handle)
 
 
-def _locked(folder: Path, *, claim: bool = True) -> int | None:
-    """Lock a folder and give its handle, or nothing if another has it (or has removed it).
+def _lock(folder: Path, *, own: bool = True) -> int | None:
+    """Lock a folder and return its handle, or None if another process holds the lock or has removed the folder.
 
-    Where there are no locks, one who claims a folder gets it all the same, and one who asks for another's does not.
+    Where the system has no locks, a folder of one's own counts as locked, and another's does not.
     """
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
         return None
-    mine = claim
+    locked = own
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mine = True
+            locked = True
         except BlockingIOError:
-            mine = False
+            locked = False
         except OSError:  # a file system without locks
             pass
-    if mine:
+    if locked:
         return handle
     os.close(handle)
     return None
 
 
-def _sweep(root: Path) -> None:
-    """Remove what processes left behind that were killed while building."""
+def _remove_leftovers(root: Path) -> None:
+    """Remove the folders of processes that were killed while building."""
     for folder in root.glob(".*-*.*"):
-        handle = _locked(folder, claim=False)
+        handle = _lock(folder, own=False)
         if handle is not None:
             shutil.rmtree(folder, ignore_errors=True)
             os.close(handle)

@@ -1,29 +1,30 @@
-"""Exact search over vectors: every one is looked at, block by block, so that memory stays bounded."""
+"""Exact search over vectors: every one is compared, block by block, so that memory stays bounded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import NamedTuple, final
 
 import numpy as np
-import numpy.typing as npt
 
-from kshot.backends.search.search_engine import Found, best
 from kshot.core.errors import BadValue
+from kshot.index.arrays import Array, Doubles, Floats, Positions
+from kshot.index.ranking import Found, best, best_columns, row_blocks
 from kshot.index.store import damaged
 
-Array: TypeAlias = npt.NDArray[Any]
-
-_PRODUCTS = 1 << 21
+_BLOCK_PRODUCTS = 1 << 21
 """Inner products computed at a time: 8 MiB, of which some is still in the cache when the best are taken from them."""
-_LEAST_ROWS, _MOST_ROWS = 1024, 65536
+_MIN_BLOCK_ROWS, _MAX_BLOCK_ROWS = 1024, 65536
 _QUERY_ROWS = 2048
-_FEW_COLUMNS, _LONG = 16, 32
+_FEW_COLUMNS, _MAX_SHORT_GROUP = 16, 32
+EXACT_PAIRS = 8192
+"""Pairs of vectors compared in double precision at a time."""
 
 
-class Block(NamedTuple):
-    """Rows of some passages in a row; a passage with too many rows comes in several blocks, alone in each."""
+class RowBlock(NamedTuple):
+    """Rows of neighbouring passages; a passage with too many rows comes in several blocks, alone in each."""
 
     positions: Array
     rows: Array
@@ -51,21 +52,21 @@ class Vectors:
         found: list[Found] = []
         for first in range(0, len(queries), _QUERY_ROWS):
             chosen = queries[first : first + _QUERY_ROWS]
-            top = Top(len(chosen), min(k, len(self) if among is None else len(among)))
-            for positions, peaks in self.peaks(chosen, among):
-                top.add(positions, peaks)
+            top = TopK(len(chosen), min(k, len(self) if among is None else len(among)))
+            for positions, products in self.max_products(chosen, among):
+                top.add(positions, products)
             found += top.found()
         return found
 
-    def peaks(self, queries: Array, among: Sequence[int] | None = None) -> Iterator[tuple[Array, Array]]:
-        """Give positions, ascending, and for each of them (down) and each query (across) the largest inner product."""
+    def max_products(self, queries: Array, among: Sequence[int] | None = None) -> Iterator[tuple[Array, Array]]:
+        """Yield positions, ascending, and for each of them (down) and each query (across) the largest inner product."""
         columns = np.ascontiguousarray(queries, dtype=np.float32).T
-        at_most = min(max(_PRODUCTS // max(len(queries), 1), _LEAST_ROWS), _MOST_ROWS)
+        at_most = min(max(_BLOCK_PRODUCTS // max(len(queries), 1), _MIN_BLOCK_ROWS), _MAX_BLOCK_ROWS)
         held: tuple[Array, Array] | None = None
         for block in self.blocks(at_most, among):
             products = block.rows.astype(np.float32, copy=False) @ columns
             if block.starts is not None:
-                products = _peaks(products, block.starts)
+                products = _group_maxima(products, block.starts)
             if held is not None and held[0][-1] == block.positions[0]:
                 held = held[0], np.maximum(held[1], products)
                 continue
@@ -75,13 +76,13 @@ class Vectors:
         if held is not None:
             yield held
 
-    def blocks(self, at_most: int, among: Sequence[int] | None = None) -> Iterator[Block]:
-        """Give all passages, or those among these positions (ascending), with at most so many rows at a time."""
+    def blocks(self, at_most: int, among: Sequence[int] | None = None) -> Iterator[RowBlock]:
+        """Yield all passages, or those among these positions (ascending), with at most this many rows at a time."""
         positions = np.arange(len(self)) if among is None else np.asarray(among, dtype=np.int64)
         if self.starts is None:
             for first in range(0, len(positions), at_most):
                 chosen = positions[first : first + at_most]
-                yield Block(chosen, self._rows(chosen, chosen + 1), None)
+                yield RowBlock(chosen, self._rows(chosen, chosen + 1), None)
             return
         begins, ends = self.starts[positions], self.starts[positions + 1]
         total = np.cumsum(ends - begins)
@@ -91,16 +92,16 @@ class Vectors:
             last = int(np.searchsorted(total, before + at_most, side="right"))
             if last > first:
                 local = np.concatenate(([0], total[first : last - 1] - before))
-                yield Block(positions[first:last], self._rows(begins[first:last], ends[first:last]), local)
+                yield RowBlock(positions[first:last], self._rows(begins[first:last], ends[first:last]), local)
             else:
                 last = first + 1
                 for begin in range(begins[first], ends[first], at_most):
                     rows = self.rows[begin : min(begin + at_most, ends[first])]
-                    yield Block(positions[first:last], rows, np.zeros(1, dtype=np.int64))
+                    yield RowBlock(positions[first:last], rows, np.zeros(1, dtype=np.int64))
             first = last
 
     def _rows(self, begins: Array, ends: Array) -> Array:
-        """The rows of these stretches: a view where they follow one another, else a copy."""
+        """Return the rows of these stretches: a view where they follow one another, else a copy."""
         if ends[-1] - begins[0] == (ends - begins).sum():
             return self.rows[begins[0] : ends[-1]]
         lengths = ends - begins
@@ -109,7 +110,7 @@ class Vectors:
         return taken
 
 
-def kept(folder: Path) -> Vectors:
+def open_vectors(folder: Path) -> Vectors:
     """Open ``rows.npy`` and ``starts.npy`` of an index."""
     try:
         starts = np.load(folder / "starts.npy")
@@ -126,10 +127,10 @@ class RowFile:
     def __init__(self, path: Path, width: int, dtype: str = "float32") -> None:
         self._dtype, self._width, self._count = np.dtype(dtype), width, 0
         self._stream = path.open("wb+")
-        self._header()
-        self._size = self._stream.tell()
+        self._write_header()
+        self._header_size = self._stream.tell()
 
-    def _header(self) -> None:
+    def _write_header(self) -> None:
         shape = {"descr": self._dtype.str, "fortran_order": False, "shape": (self._count, self._width)}
         np.lib.format.write_array_header_1_0(self._stream, shape)  # pads, so that a larger shape has room
 
@@ -143,12 +144,12 @@ class RowFile:
 
     def __exit__(self, *_: object) -> None:
         self._stream.seek(0)
-        self._header()
-        assert self._stream.tell() == self._size  # noqa: S101 - else the first rows are overwritten
+        self._write_header()
+        assert self._stream.tell() == self._header_size  # noqa: S101 - a longer header would overwrite the first rows
         self._stream.close()
 
 
-class Top:
+class TopK:
     """The best ``k`` of each query so far; passages must come in ascending order."""
 
     def __init__(self, queries: int, k: int) -> None:
@@ -158,7 +159,7 @@ class Top:
         self._worst = np.full(queries, -np.inf, dtype=np.float32)
 
     def add(self, positions: Array, scores: Array) -> None:
-        """Take in the scores of more passages, a row for each, a column for each query."""
+        """Add the scores of more passages, a row for each, a column for each query."""
         if self._k == 0 or not len(positions):
             return
         if np.isneginf(self._worst).any():
@@ -166,7 +167,7 @@ class Top:
                 found = best(scores[:, query], self._k, positions)
                 self._merge(query, np.asarray(found.positions), np.asarray(found.scores, dtype=np.float32))
             return
-        # A later passage with the score of the worst one kept stands after it, and so is out.
+        # A later passage that scores as much as the worst one kept would stand after it, so it is out.
         rows, queries = np.nonzero(scores > self._worst)
         order = np.argsort(queries, kind="stable")
         rows, queries = rows[order], queries[order]
@@ -185,24 +186,69 @@ class Top:
             self._worst[query] = self._scores[query][-1]
 
     def found(self) -> list[Found]:
-        """Give positions and scores, best first."""
+        """Return positions and scores, best first, for each query."""
         return [Found(at.tolist(), s.tolist()) for at, s in zip(self._positions, self._scores, strict=True)]
 
 
-def _peaks(products: Array, starts: Array) -> Array:
-    """The largest of each stretch of rows, per column.
+def _group_maxima(products: Array, starts: Array) -> Array:
+    """Return the largest of each group of rows, per column.
 
-    ``np.maximum.reduceat`` is slow where columns are many: then short stretches are taken all at once, their first
-    rows, their second rows and so on, and long ones each by itself.
+    ``np.maximum.reduceat`` is slow where columns are many: then short groups are reduced all at once, their first rows,
+    their second rows and so on, and long ones each by itself.
     """
     if products.shape[1] < _FEW_COLUMNS:
         return np.asarray(np.maximum.reduceat(products, starts, axis=0))
     lengths = np.diff(starts, append=len(products))
-    if lengths.max() > _LONG:
+    if lengths.max() > _MAX_SHORT_GROUP:
         ends = starts + lengths
         return np.stack([products[a:b].max(axis=0) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)])
-    peaks = products[starts]
+    maxima = products[starts]
     for step in range(1, int(lengths.max())):
         longer = np.flatnonzero(lengths > step)
-        peaks[longer] = np.maximum(peaks[longer], products[starts[longer] + step])
-    return np.asarray(peaks)
+        maxima[longer] = np.maximum(maxima[longer], products[starts[longer] + step])
+    return np.asarray(maxima)
+
+
+# ---- nearest by cosine, decided in double precision ----
+
+
+def vector_lengths(vectors: Array) -> Doubles:
+    """Return the length of each vector; that of a zero vector is 1, so that its cosine with anything is 0."""
+    found = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    return np.where(found > 0, found, 1.0)
+
+
+def _unit(vectors: Array) -> Floats:
+    """Return the vectors at length 1, in float32."""
+    scaled: Floats = (vectors / vector_lengths(vectors)[:, None].astype(vectors.dtype)).astype(np.float32)
+    return scaled
+
+
+def nearest(train: Array, test: Array, k: int, hidden: Callable[[int], Sequence[int]]) -> Iterator[Positions]:
+    """Yield for each test vector the ``k`` training vectors of highest cosine, best first, ties by number.
+
+    The table of cosines is made a block of test rows at a time: memory does not grow with their number.
+    """
+    if train.shape[1] != test.shape[1] and len(train) and len(test):
+        raise BadValue(f"train vectors have {train.shape[1]} numbers, test vectors {test.shape[1]}")
+    columns = _unit(train)
+    train_lengths, test_lengths = vector_lengths(train), vector_lengths(test)
+    slack = 2.4e-7 * (test.shape[1] + 8)  # twice the worst rounding error of a float32 dot product of unit vectors
+
+    def cosines(start: int, rows: Positions, found: Positions) -> Doubles:
+        scores = np.empty(len(rows))
+        for at in range(0, len(rows), EXACT_PAIRS):
+            some, those = rows[at : at + EXACT_PAIRS] + start, found[at : at + EXACT_PAIRS]
+            products = test[some].astype(np.float64) * train[those]
+            scores[at : at + EXACT_PAIRS] = products.sum(axis=1) / (test_lengths[some] * train_lengths[those])
+        return scores
+
+    for block in row_blocks(len(test), len(train)):
+        scores: Floats = _unit(test[block]) @ columns.T
+        yield from best_columns(
+            scores,
+            k,
+            np.full(len(scores), slack, dtype=np.float32),
+            partial(cosines, block.start),
+            [hidden(row) for row in range(block.start, block.stop)],
+        )

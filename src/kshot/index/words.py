@@ -1,17 +1,23 @@
-"""Which words of a text the BM25 engines count."""
+"""Which words of a text BM25 counts: one rule for example retrievers and search engines."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 from kshot.core.errors import BackendError, MissingExtra, UsageError
 
-_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"  # kana, Han, Hangul: scripts whose words are not set apart
+_UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"  # kana, Han, Hangul: scripts that put no space between words
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_CASED_TOKEN = re.compile(r"\w+|[^\w\s]")
 _ASCII = {code: chr(code).lower() if _WORD.match(chr(code)) else " " for code in range(128)}
+_LUCENE_STOPWORDS = """
+a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was
+will with
+"""
+_ENGLISH_STOPWORDS = frozenset(_LUCENE_STOPWORDS.split())
+"""Lucene's list, which the package bm25s has as well."""
 STEMS = ("none", "english")
 STOPWORDS = ("none", "english")
 
@@ -23,7 +29,7 @@ class Words:
     """
 
     def __init__(self, stem: str = "none", stopwords: str = "none") -> None:
-        """Choose what is done to the words."""
+        """Choose the language of endings and of function words."""
         if stem not in STEMS:
             raise UsageError(f"stem is {stem!r}; it must be one of {', '.join(STEMS)}")
         if stopwords not in STOPWORDS:
@@ -31,46 +37,38 @@ class Words:
         self.stem, self.stopwords = stem, stopwords
         self.fingerprint = f"words1 stem={stem} stopwords={stopwords}"
         if stem != "none":
-            _stemmer(stem)  # say now that it is missing, not after the corpus was read
+            _stemmer(stem)  # a missing package is an error now, not after the corpus was read
 
     def __call__(self, text: str) -> list[str]:
-        """The words of a text, in order."""
+        """Return the words of a text, in order."""
         found = _WORD.findall(text.lower())
         if self.stopwords != "none":
-            found = [word for word in found if word not in self._left_out]
-        return self._cut(found) if self.stem != "none" else found
+            found = [word for word in found if word not in _ENGLISH_STOPWORDS]
+        return self._stems(found) if self.stem != "none" else found
 
     def spaced(self, text: str) -> str:
-        """The words of a text with white space between them: the same words, much faster for plain ASCII."""
+        """Return the words of a text with white space between them: the same words, much faster for plain ASCII."""
         if self.stem == self.stopwords == "none" and text.isascii():
             return text.translate(_ASCII)
         return " ".join(self(text))
 
     @cached_property
-    def _left_out(self) -> frozenset[str]:
-        return frozenset(bm25s().stopwords.STOPWORDS_EN)
-
-    @cached_property
-    def _cut(self) -> Callable[[list[str]], list[str]]:
+    def _stems(self) -> Callable[[list[str]], list[str]]:
         return _stemmer(self.stem)
 
 
-def bm25s() -> Any:
-    """The package bm25s."""
-    try:
-        import bm25s as package  # type: ignore[import-untyped,unused-ignore]
-    except ImportError as exc:
-        raise MissingExtra("bm25s", "search", "BM25 search") from exc
-    return package
+def cased_tokens(text: str) -> list[str]:
+    """Return words and punctuation marks as they are written: what retrievers count in compat mode."""
+    return _CASED_TOKEN.findall(text)
 
 
 def _stemmer(language: str) -> Callable[[list[str]], list[str]]:
     try:
-        from Stemmer import Stemmer  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        from Stemmer import Stemmer
     except ImportError as exc:
         raise MissingExtra("PyStemmer", "search", f"stem={language}") from exc
     try:
-        cut: Callable[[list[str]], list[str]] = Stemmer(language).stemWords
+        stem_words: Callable[[list[str]], list[str]] = Stemmer(language).stemWords
     except KeyError as exc:
-        raise BackendError(f"PyStemmer knows no {language}") from exc
-    return cut
+        raise BackendError(f"PyStemmer has no stemmer for {language}", hint="Update PyStemmer.") from exc
+    return stem_words

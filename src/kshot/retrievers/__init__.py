@@ -1,7 +1,7 @@
 """Which examples go into the prompt: ``RandomRetriever(dataset, ice_num=3, seed=123).retrieve()``.
 
-Each retriever takes a dataset (``train`` and ``test`` rows) and gives one list of training row numbers per test row.
-They load when they are first asked for, so that naming them costs nothing.
+Each retriever takes a dataset (``train`` and ``test`` rows) and returns a list of training row numbers for each test
+row. A retriever is imported when its name is first used.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
     "select",
 ]
 
-_HOMES = {
+_MODULES = {
     "balanced": ("BalancedRetriever",),
     "base": ("Retriever",),
     "bm25": ("BM25Retriever",),
@@ -46,11 +46,11 @@ _HOMES = {
     "topk": ("TopkRetriever",),
     "votek": ("VotekRetriever",),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a retriever from its home when it is first asked for."""
-    if name not in _HOME_OF:
+    """Import a retriever from its module when it is first used."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -12,9 +12,9 @@ from kshot.retrievers.base import Retriever
 class BalancedRetriever(Retriever):
     """For each test row a seeded draw in which label counts differ by at most one, while rows of a label last.
 
-    ``label`` names the column (by default the output column); labels take turns in an order drawn anew for each row, so
-    that with fewer examples than labels none is favoured, and the examples are shown in random order unless you choose
-    another: ``nearest_first`` shows them in turn.
+    ``label`` names the column (by default the output column). Labels take turns in an order drawn anew for each row, so
+    that with fewer examples than labels none is favoured. The examples are shown in random order by default;
+    ``nearest_first`` shows them in the order of turns.
     """
 
     default_order = ("random", "random")
@@ -22,12 +22,12 @@ class BalancedRetriever(Retriever):
     def __init__(
         self,
         dataset: Any,
-        *places: Any,
+        *positional: Any,
         label: str | None = None,
         **options: Any,
     ) -> None:
         """Sort the training rows by label."""
-        super().__init__(dataset, *places, **options)
+        super().__init__(dataset, *positional, **options)
         self.label = self._label_column(label)
         self._rows_of: dict[str, list[int]] = {}
         for index, row in enumerate(self.train):
@@ -42,11 +42,11 @@ class BalancedRetriever(Retriever):
         first = self.train[0] if len(self.train) else {}
         guesses = [key for key in ("label", "answer", "target") if isinstance(first, Mapping) and key in first]
         if not guesses:
-            raise BadValue("which column holds the label is not known", hint="Name it: label='…'.")
+            raise BadValue("the column that holds the label is not known", hint="Name it: label='…'.")
         return guesses[0]
 
     def ranked(self) -> Iterator[Sequence[int]]:
-        """Let the labels take turns."""
+        """Draw rows of each label, by turns."""
         self.check_pool()
         for row in range(len(self.test)):
             hidden = set(self.excluded(row))
@@ -57,13 +57,13 @@ class BalancedRetriever(Retriever):
             drawn = {}
             for label in labels:  # one more than the quota, in case the row itself is among them
                 rows = self._rows_of[label]
-                many = draw.sample(range(len(rows)), min(len(rows), quotas[label] + len(hidden)))
-                drawn[label] = [rows[at] for at in many if rows[at] not in hidden][: quotas[label]]
+                places = draw.sample(range(len(rows)), min(len(rows), quotas[label] + len(hidden)))
+                drawn[label] = [rows[at] for at in places if rows[at] not in hidden][: quotas[label]]
             rounds = max(quotas.values(), default=0)
             yield [drawn[label][turn] for turn in range(rounds) for label in labels if turn < quotas[label]]
 
     def _quotas(self, labels: Sequence[str], hidden: set[int]) -> dict[str, int]:
-        """How many of each label: one each in turn, from those that have any left, until there are enough."""
+        """Return how many rows of each label to draw: one each by turns, while a label has any, until enough."""
         left = {label: len(self._rows_of[label]) for label in labels}
         for index in hidden:
             left[str(self.train[index][self.label])] -= 1

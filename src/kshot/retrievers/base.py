@@ -1,4 +1,4 @@
-"""What every retriever does: take a dataset, rank training rows, keep those that fit, put them in order."""
+"""The base of all retrievers: it reads the dataset, keeps the examples that fit, and puts them in order."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from operator import index as as_index
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from kshot.core.errors import BadValue
-from kshot.retrievers.pool import Text, own_rows, read_pool, text_of, twins
+from kshot.retrievers.pool import RowText, copies_of, own_rows, read_pool, text_of
 
 Order: TypeAlias = Literal["nearest_last", "nearest_first", "random"]
-SEEDS = 2**32
+SEED_COUNT = 2**32
 """Seeds are those of numpy's legacy generator: 0 to 2³² − 1."""
 
 
 class Retriever:
-    """Chooses training rows to show before each test row; ``retrieve()`` gives their numbers, a list per test row.
+    """Chooses the training rows to show before each test row; ``retrieve()`` returns their numbers.
 
-    ``ice_separator`` and ``ice_eos_token`` stand between and after the examples in a string prompt. ``exclude_self``
-    (on when ``strict``) keeps a row from being its own example; a sequence says which training row each test row is.
-    ``order`` is how the chosen ones stand. ``max_tokens`` drops whole examples, the least near first, until the rest
-    fit, by ``count(shown(row))`` each. Rows are compared by ``columns``, or by ``text(row)``.
+    A subclass implements ``ranked``. ``ice_separator`` and ``ice_eos_token`` stand between and after the examples in a
+    string prompt. ``exclude_self`` (on when ``strict``) keeps a row from being its own example; a sequence says which
+    training row each test row is. ``order`` is the order of the chosen rows in the prompt. ``max_tokens`` drops whole
+    examples, the least near first, until the others fit; an example costs ``count(shown(row))``. Rows are compared by
+    their ``columns``, or by ``text(row)``.
     """
 
     default_order: ClassVar[tuple[Order, Order]] = ("nearest_first", "nearest_first")
-    """The order when none is asked for: strict, and compat (what the originals do)."""
+    """The order where the user names none: in strict mode, and in compat mode (as the originals do)."""
 
     def __init__(
         self,
@@ -42,41 +43,42 @@ class Retriever:
         order: Order | None = None,
         max_tokens: int | None = None,
         count: Callable[[str], int] | None = None,
-        shown: Text | None = None,
+        shown: Callable[[Any], str] | None = None,
         columns: str | Iterable[str] | None = None,
-        text: Text | None = None,
+        text: Callable[[Any], str] | None = None,
     ) -> None:
         """Read the dataset and check the options."""
         self.pool = read_pool(dataset)
         self.train, self.test = self.pool.train, self.pool.test
         self.ice_separator, self.ice_eos_token = ice_separator, ice_eos_token
-        self.ice_num = whole("ice_num", ice_num)
-        self.seed = drawn_seed(seed)
+        self.ice_num = whole_number("ice_num", ice_num)
+        self.seed = checked_seed(seed)
         self.strict = strict
-        self.order: Order = self._known_order(order)
-        self.max_tokens = None if max_tokens is None else whole("max_tokens", max_tokens)
+        self.order: Order = self._checked_order(order)
+        self.max_tokens = None if max_tokens is None else whole_number("max_tokens", max_tokens)
         if max_tokens is not None and count is None:
-            raise BadValue("max_tokens is given, and nothing that counts tokens", hint="Give count=, a function.")
-        self._count, self._shown = count, shown or self._everything
+            hint = "Give count=, a function from a text to its number of tokens."
+            raise BadValue("max_tokens needs a function that counts tokens", hint=hint)
+        self._count, self._shown = count, shown or self._question_and_answer
         self._columns, self._text, self._exclude = columns, text, exclude_self
         self._costs: dict[int, int] = {}
 
     def retrieve(self) -> list[list[int]]:
-        """The numbers of the training rows to show, in order, for each test row."""
+        """Return for each test row the numbers of the training rows to show, in order."""
         return [list(chosen) for chosen in self.chosen]
 
     @cached_property
     def chosen(self) -> tuple[tuple[int, ...], ...]:
-        """What ``retrieve`` gives, worked out once."""
-        return tuple(self._arranged(self._fitting(ranked), row) for row, ranked in enumerate(self.ranked()))
+        """What ``retrieve`` returns, computed once."""
+        return tuple(self._ordered(self._fitting(ranked), row) for row, ranked in enumerate(self.ranked()))
 
     def ranked(self) -> Iterable[Sequence[int]]:
-        """For each test row, in turn, the chosen training rows, nearest first."""
+        """Yield for each test row, in turn, the chosen training rows, nearest first."""
         raise NotImplementedError
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a run should record of this choice, as plain JSON values."""
+        """What a run records of this choice, as plain JSON values."""
         return {
             "retriever": type(self).__name__,
             "ice_num": self.ice_num,
@@ -105,18 +107,18 @@ class Retriever:
         return self.strict if self._exclude is None else bool(self._exclude)
 
     def excluded(self, row: int) -> Sequence[int]:
-        """The training rows that must not be shown to a test row."""
+        """Return the training rows that must not be shown to a test row."""
         own = self.own[row]
         return () if own is None else (own,)
 
     def check_pool(self) -> None:
-        """Refuse to draw more examples than there are."""
-        have = len(self.train)
+        """Refuse to choose more examples than there are."""
+        size = len(self.train)
         left_out = max((len(self.excluded(row)) for row in range(len(self.test))), default=0)
-        if self.ice_num > have - left_out:
+        if self.ice_num > size - left_out:
             less = f", and {left_out} of them must not be shown to a test row: the row itself" if left_out else ""
             raise BadValue(
-                f"ice_num is {self.ice_num}; the training set has {have} rows{less}",
+                f"ice_num is {self.ice_num}; the training set has {size} rows{less}",
                 where=type(self).__name__,
                 hint="Ask for fewer examples.",
             )
@@ -124,18 +126,18 @@ class Retriever:
     # ---- order and budget ----
 
     @cached_property
-    def compared(self) -> Text:
-        """How a row reads when rows are compared."""
+    def compared(self) -> RowText:
+        """The text by which a row is compared with others."""
         return text_of(self.pool, self._columns, self._text)
 
-    def _known_order(self, order: Order | None) -> Order:
+    def _checked_order(self, order: Order | None) -> Order:
         if order is None:
             return self.default_order[0 if self.strict else 1]
         if order not in get_args(Order):
             raise BadValue(f"order is {order!r}; it must be one of {', '.join(get_args(Order))}")
         return order
 
-    def _arranged(self, ranked: Sequence[int], row: int) -> tuple[int, ...]:
+    def _ordered(self, ranked: Sequence[int], row: int) -> tuple[int, ...]:
         match self.order:
             case "nearest_first":
                 return tuple(ranked)
@@ -147,11 +149,11 @@ class Retriever:
                 return tuple(shuffled)
 
     def generator(self, row: int, purpose: str) -> random.Random:
-        """A generator that belongs to one test row, so that no row's draw depends on another's."""
+        """Return a random generator for one test row, so that no row's draw depends on another's."""
         return random.Random(f"{self.seed}/{row}/{purpose}")  # noqa: S311 - a reproducible draw, not a secret
 
     def _fitting(self, ranked: Sequence[int]) -> Sequence[int]:
-        """The nearest ones that fit the budget together."""
+        """Return the nearest rows that fit into ``max_tokens`` together."""
         if self.max_tokens is None:
             return ranked
         spent = 0
@@ -166,7 +168,8 @@ class Retriever:
             self._costs[index] = self._count(self._shown(self.train[index]) + self.ice_separator)
         return self._costs[index]
 
-    def _everything(self, row: Any) -> str:
+    def _question_and_answer(self, row: Any) -> str:
+        """Return what an example shows unless the caller says otherwise: all declared columns, or the whole row."""
         if not isinstance(row, Mapping):
             return str(row)
         output = self.pool.output_column
@@ -174,16 +177,16 @@ class Retriever:
         return " ".join(str(row[name]) for name in (names if self.pool.input_columns else row))
 
 
-class Comparing(Retriever):
-    """A retriever that compares what rows say: it would find the test row first, wherever a copy of it stands.
+class ComparingRetriever(Retriever):
+    """A retriever that compares the texts of rows. It would find every copy of the test row first.
 
-    So training rows that say the same in every column are hidden as well as the row itself.
+    So training rows that are equal in every column are hidden, as the row itself is.
     """
 
     default_order = ("nearest_last", "nearest_first")
 
     def excluded(self, row: int) -> Sequence[int]:
-        """The training rows that must not be shown to a test row: itself and its copies."""
+        """Return the training rows that must not be shown to a test row: itself and its copies."""
         return self._hidden[row]
 
     @cached_property
@@ -191,12 +194,12 @@ class Comparing(Retriever):
         own: list[tuple[int, ...]] = [() if index is None else (index,) for index in self.own]
         if not self.excludes or isinstance(self._exclude, Sequence):
             return own
-        copies = twins(self.train, self.test, self.compared)
+        copies = copies_of(self.test, self.train, self.compared)
         return [tuple({*mine, *others}) for mine, others in zip(own, copies, strict=True)]
 
 
-def whole(name: str, value: Any) -> int:
-    """A whole number of 0 or more, or an error that names it."""
+def whole_number(name: str, value: Any) -> int:
+    """Return a whole number of 0 or more; any other value is an error that names the option."""
     try:
         number = as_index(value)
     except TypeError:
@@ -206,11 +209,11 @@ def whole(name: str, value: Any) -> int:
     return number
 
 
-def drawn_seed(seed: int | None) -> int:
-    """The seed itself, or a fresh one where none is given (to be recorded, so that the run can be repeated)."""
+def checked_seed(seed: int | None) -> int:
+    """Return the seed, or a new one where none is given; runs record it, so that they can be repeated."""
     if seed is None:
-        return secrets.randbelow(SEEDS)
-    number = whole("seed", seed)
-    if number >= SEEDS:
-        raise BadValue(f"seed is {seed}; it must be below {SEEDS}")
+        return secrets.randbelow(SEED_COUNT)
+    number = whole_number("seed", seed)
+    if number >= SEED_COUNT:
+        raise BadValue(f"seed is {seed}; it must be below {SEED_COUNT}")
     return number

@@ -1,4 +1,4 @@
-"""Near the test row and unlike each other: maximal marginal relevance, and a determinantal point process."""
+"""Examples near the test row and unlike each other: maximal marginal relevance, determinantal point process."""
 
 from __future__ import annotations
 
@@ -8,58 +8,61 @@ from typing import Any
 import numpy as np
 
 from kshot.core.errors import BadValue
-from kshot.retrievers.base import whole
-from kshot.retrievers.ranking import DIGITS, Doubles
-from kshot.retrievers.topk import Embedding, lengths
+from kshot.index.arrays import Doubles
+from kshot.index.ranking import DIGITS
+from kshot.index.vectors import vector_lengths
+from kshot.retrievers.base import whole_number
+from kshot.retrievers.topk import EmbeddingRetriever
 
-CANDIDATES = 100
+_MIN_CANDIDATES, _CANDIDATES_PER_EXAMPLE = 100, 10
 
 
-class Diverse(Embedding):
-    """A choice among the ``candidate_num`` nearest training rows; ``rank`` orders the chosen by nearness."""
+class DiverseRetriever(EmbeddingRetriever):
+    """A choice among the ``candidate_num`` nearest training rows, nearest first."""
 
-    def __init__(self, dataset: Any, *places: Any, candidate_num: int | None = None, **options: Any) -> None:
+    def __init__(self, dataset: Any, *positional: Any, candidate_num: int | None = None, **options: Any) -> None:
         """Take the options of ``TopkRetriever`` and how many candidates there are (100, or 10 for each example)."""
-        super().__init__(dataset, *places, **options)
-        wanted = max(CANDIDATES, 10 * self.ice_num) if candidate_num is None else whole("candidate_num", candidate_num)
+        super().__init__(dataset, *positional, **options)
+        default = max(_MIN_CANDIDATES, _CANDIDATES_PER_EXAMPLE * self.ice_num)
+        wanted = default if candidate_num is None else whole_number("candidate_num", candidate_num)
         self.candidate_num = max(wanted, self.ice_num)
 
     def ranked(self) -> Iterator[Sequence[int]]:
         """Choose among each row's candidates."""
         train, test = self.vectors
-        train_lengths, test_lengths = lengths(train), lengths(test)
+        train_lengths, test_lengths = vector_lengths(train), vector_lengths(test)
         for row, near in enumerate(self.neighbours(self.candidate_num)):
             candidates = train[near].astype(np.float64) / train_lengths[near][:, None]
             relevance = candidates @ (test[row].astype(np.float64) / test_lengths[row])
-            chosen = sorted(self.choose(relevance, candidates @ candidates.T))  # candidates stand nearest first
+            chosen = sorted(self.choose(relevance, candidates @ candidates.T))  # candidates are sorted, nearest first
             yield near[np.asarray(chosen, dtype=np.intp)].tolist()
 
     def choose(self, relevance: Doubles, alike: Doubles) -> Sequence[int]:
-        """Which candidates, given their cosines with the test row and with each other."""
+        """Choose candidates, given their cosines with the test row and with each other."""
         raise NotImplementedError
 
 
-class MMRRetriever(Diverse):
-    """One after the other the candidate with the highest ``(1 - λ) · near - λ · like``.
+class MMRRetriever(DiverseRetriever):
+    """The candidate with the highest ``(1 - λ) · near - λ · like``, one after the other.
 
     ``near`` is its cosine with the test row, ``like`` the highest cosine with one already chosen, λ the ``diversity``:
-    0 gives the nearest, 1 looks at nearness only for the first.
+    0 gives the nearest, 1 uses nearness for the first one only.
     """
 
-    def __init__(self, dataset: Any, *places: Any, diversity: float = 0.5, **options: Any) -> None:
+    def __init__(self, dataset: Any, *positional: Any, diversity: float = 0.5, **options: Any) -> None:
         """Take the options of ``TopkRetriever``, the number of candidates and the weight of diversity."""
-        super().__init__(dataset, *places, **options)
+        super().__init__(dataset, *positional, **options)
         if not 0 <= diversity <= 1:
             raise BadValue(f"diversity is {diversity}; it must be from 0 to 1")
         self.diversity = diversity
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a run should record of this choice, as plain JSON values."""
+        """What a run records of this choice, as plain JSON values."""
         return {**super().facts, "candidate_num": self.candidate_num, "diversity": self.diversity}
 
     def choose(self, relevance: Doubles, alike: Doubles) -> Sequence[int]:
-        """Take the best, then what adds most."""
+        """Choose the nearest, then by gain."""
         if not self.ice_num:
             return []
         chosen = [int(np.argmax(np.round(relevance, DIGITS)))]
@@ -72,38 +75,38 @@ class MMRRetriever(Diverse):
         return chosen
 
 
-class DPPRetriever(Diverse):
-    """The candidates of the greatest determinant, found greedily.
+class DPPRetriever(DiverseRetriever):
+    """The candidates with the greatest determinant, found greedily.
 
     The kernel is ``q_i · s_ij · q_j`` with likeness ``s = (1 + cosine) / 2`` and quality
     ``q = exp((r - max r) / (2 · scale_factor))`` of the relevance ``r = (1 + cosine with the test row) / 2``: a small
-    ``scale_factor`` asks for near ones, a large one for different ones.
+    ``scale_factor`` prefers near ones, a large one different ones.
     """
 
-    def __init__(self, dataset: Any, *places: Any, scale_factor: float = 0.1, **options: Any) -> None:
+    def __init__(self, dataset: Any, *positional: Any, scale_factor: float = 0.1, **options: Any) -> None:
         """Take the options of ``TopkRetriever``, the number of candidates and the scale of relevance."""
-        super().__init__(dataset, *places, **options)
+        super().__init__(dataset, *positional, **options)
         if not scale_factor > 0:
             raise BadValue(f"scale_factor is {scale_factor}; it must be above 0")
         self.scale_factor = scale_factor
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a run should record of this choice, as plain JSON values."""
+        """What a run records of this choice, as plain JSON values."""
         return {**super().facts, "candidate_num": self.candidate_num, "scale_factor": self.scale_factor}
 
     def choose(self, relevance: Doubles, alike: Doubles) -> Sequence[int]:
-        """Build the kernel and take from it greedily."""
+        """Build the kernel and choose from it greedily."""
         near = (relevance - relevance.max(initial=-1.0)) / 2
         quality = np.exp(near / (2 * self.scale_factor))
         return greedy_map(quality[:, None] * (1 + alike) / 2 * quality[None, :], self.ice_num)
 
 
 def greedy_map(kernel: Doubles, k: int) -> list[int]:
-    """One after the other the item that multiplies the determinant most (Chen, Zhang and Zhou, 2018).
+    """Choose one item after the other, each time the one that multiplies the determinant most (Chen et al., 2018).
 
-    ``gain`` holds that factor for every item: the squared diagonal of a Cholesky factor grown by one row a step. When
-    nothing adds to the determinant any more, the first items left fill the places.
+    ``gain`` holds that factor for every item: the squared diagonal of a Cholesky factor that grows by one row each
+    step. When no item multiplies the determinant any more, the first items left are chosen.
     """
     size = len(kernel)
     rows = np.zeros((k, size))

@@ -33,7 +33,7 @@ RETRIEVERS = Registry(
         Entry(
             "bm25",
             "kshot.retrievers.bm25:BM25Retriever",
-            "the training rows that share the most telling words with the row",
+            "the training rows with the highest BM25 score for the words of the row",
         ),
         Entry(
             "topk", "kshot.retrievers.topk:TopkRetriever", "the training rows whose embeddings are nearest to the row's"
@@ -51,7 +51,7 @@ RETRIEVERS = Registry(
         Entry(
             "votek",
             "kshot.retrievers.votek:VotekRetriever",
-            "training rows that many others are near to, spread out; the same for every row",
+            "training rows that are near to many others, spread out; the same for every row",
         ),
         Entry(
             "window",
@@ -69,9 +69,9 @@ RETRIEVERS = Registry(
 
 
 def select(retriever: Retriever) -> Callable[[int], list[int]]:
-    """Return the retriever as a function: the number of a test row → the training rows to show before it.
+    """Return the retriever as a function from the number of a test row to the training rows to show before it.
 
-    The whole choice is computed at the first call, so the order of calls changes nothing.
+    The first call computes the choice for all rows, so the order of calls changes nothing.
     """
 
     def selector(row: int) -> list[int]:
@@ -96,7 +96,7 @@ def retriever_class(spec: Spec) -> type[Retriever]:
 
 
 def make(text: str, dataset: Any, ice_num: int = 1, seed: int | None = 43, **options: Any) -> Retriever:
-    """Make a retriever by spec; ``fixk`` without a list takes the first ``ice_num`` training rows."""
+    """Make the retriever that a spec names; ``fixk`` without a list takes the first ``ice_num`` training rows."""
     spec = parse_spec(text)
     kind = retriever_class(spec)
     known = options_of(kind, positional=1)

@@ -1,4 +1,4 @@
-"""The rows a retriever works on: training and test rows, which row is which, and what their texts are."""
+"""The rows that a retriever works on: training and test rows, which of them are the same, and their texts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import BadValue
 
-Text: TypeAlias = Callable[[Any], str]
+RowText: TypeAlias = Callable[[Any], str]
+"""Gives the text of a row."""
 
-ANSWERS = frozenset(
+_ANSWER_COLUMNS = frozenset(
     (
         "answer",
         "answers",
@@ -25,12 +26,12 @@ ANSWERS = frozenset(
         "targets",
     )
 )
-"""Columns taken for the answer where the dataset does not say which one it is."""
+"""Columns that are taken for the answer where the dataset does not name it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Training and test rows, and the columns that hold questions and answers, where the dataset says so."""
+    """Training and test rows, and the columns of questions and answers, where the dataset declares them."""
 
     train: Sequence[Any]
     test: Sequence[Any]
@@ -38,21 +39,22 @@ class Pool:
     output_column: str | None = None
 
     def questions(self) -> tuple[str, ...]:
-        """The columns that make up a question: as declared, else all that are not known to hold an answer."""
+        """Return the columns of a question: as declared, else all that are not known to hold an answer."""
         if self.input_columns:
             return self.input_columns
         rows = self.train if len(self.train) else self.test
         row = rows[0] if len(rows) else {}
         if not isinstance(row, Mapping):
             return ()
-        answers = ANSWERS if self.output_column is None else {self.output_column}
+        answers = _ANSWER_COLUMNS if self.output_column is None else {self.output_column}
         return tuple(str(name) for name in row if str(name).lower() not in answers)
 
 
 def read_pool(dataset: Any) -> Pool:
-    """Find the rows of a dataset: keys or attributes ``train`` and ``test``, those of what it wraps, or rows alone.
+    """Find the rows of a dataset: keys or attributes ``train`` and ``test``, of it or its ``dataset``, or rows alone.
 
-    One sequence of rows is both train and test.
+    One sequence of rows is both train and test. A dataset may be an object of any class (a dict, a config's reader, one
+    of the library datasets), so its parts can only be found by looking for them.
     """
     train, test = _part(dataset, "train"), _part(dataset, "test")
     wrapped = _part(dataset, "dataset")
@@ -65,7 +67,7 @@ def read_pool(dataset: Any) -> Pool:
     for name, rows in (("train", train), ("test", test)):
         if isinstance(rows, (str, Mapping)) or not (rows is None or hasattr(rows, "__getitem__")):
             raise BadValue(
-                f"a retriever wants a dataset with train and test rows; its {name} rows are {type(rows).__name__}",
+                f"a retriever needs a dataset with train and test rows; its {name} rows are {type(rows).__name__}",
                 hint="Give an object or a dict with 'train' and 'test', or one list of rows.",
             )
     reader = _part(dataset, "reader")
@@ -82,8 +84,8 @@ def _part(source: Any, name: str) -> Any:
     return getattr(source, name, None)
 
 
-def text_of(pool: Pool, columns: str | Iterable[str] | None, text: Text | None) -> Text:
-    """How a row reads when rows are compared: your own ``text``, else these columns joined by a space."""
+def text_of(pool: Pool, columns: str | Iterable[str] | None, text: RowText | None) -> RowText:
+    """Return the function that gives the text of a row: the user's own, or the columns joined by a space."""
     if text is not None:
         return text
     names = pool.questions() if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
@@ -93,8 +95,8 @@ def text_of(pool: Pool, columns: str | Iterable[str] | None, text: Text | None) 
             return str(row)
         missing = [name for name in names if name not in row]
         if missing:
-            have = ", ".join(map(str, row))
-            raise BadValue(f"examples are compared by the column {missing[0]!r}; a row has: {have}")
+            present = ", ".join(map(str, row))
+            raise BadValue(f"examples are compared by the column {missing[0]!r}; a row has: {present}")
         return " ".join(str(row[name]) for name in names)
 
     if not names and any(isinstance(rows[0], Mapping) for rows in (pool.train, pool.test) if len(rows)):
@@ -103,12 +105,12 @@ def text_of(pool: Pool, columns: str | Iterable[str] | None, text: Text | None) 
 
 
 def own_rows(train: Sequence[Any], test: Sequence[Any]) -> list[int | None]:
-    """For each test row the training row that it is.
+    """Return for each test row the number of the training row that it is, or None.
 
-    Two splits with equal rows throughout are the same rows, number by number; else a test row is a training row only
+    Two splits whose rows are all equal are the same rows, number by number; else a test row is a training row only
     where both lists hold the very same object (a slice, a shuffle, repeated rows).
     """
-    if train is test or (len(train) == len(test) and all(same(a, b) for a, b in zip(train, test, strict=True))):
+    if train is test or (len(train) == len(test) and all(_equal(a, b) for a, b in zip(train, test, strict=True))):
         return list(range(len(test)))
     if not isinstance(train, (list, tuple)) or not isinstance(test, (list, tuple)):
         return [None] * len(test)  # rows made on access have no lasting identity
@@ -116,8 +118,8 @@ def own_rows(train: Sequence[Any], test: Sequence[Any]) -> list[int | None]:
     return [held.get(id(row)) for row in test]
 
 
-def twins(train: Sequence[Any], test: Sequence[Any], text: Text) -> list[tuple[int, ...]]:
-    """For each test row the training rows that say the same in every column both have."""
+def copies_of(test: Sequence[Any], train: Sequence[Any], text: RowText) -> list[tuple[int, ...]]:
+    """Return for each test row the training rows that are equal in every column both have."""
     wanted = {text(row) for row in test}
     groups: dict[str, list[int]] = {}
     for index, row in enumerate(train):
@@ -126,17 +128,17 @@ def twins(train: Sequence[Any], test: Sequence[Any], text: Text) -> list[tuple[i
             groups.setdefault(key, []).append(index)
     if not groups:
         return [()] * len(test)
-    return [tuple(i for i in groups.get(text(row), ()) if _says_the_same(train[i], row)) for row in test]
+    return [tuple(i for i in groups.get(text(row), ()) if _equal_rows(train[i], row)) for row in test]
 
 
-def _says_the_same(left: Any, right: Any) -> bool:
+def _equal_rows(left: Any, right: Any) -> bool:
     if not isinstance(left, Mapping) or not isinstance(right, Mapping):
-        return same(left, right)
-    return all(same(left[name], right[name]) for name in left if name in right)
+        return _equal(left, right)
+    return all(_equal(left[name], right[name]) for name in left if name in right)
 
 
-def same(left: Any, right: Any) -> bool:
-    """Whether two values are equal; arrays, which have no single answer, by how they print."""
+def _equal(left: Any, right: Any) -> bool:
+    """Whether two values are equal; arrays, whose comparison gives no single answer, by how they print."""
     if left is right:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Retrievers that do not look at what the rows say: none, named ones, a draw, a window."""
+"""Retrievers that do not read the rows: no examples, named rows, a random draw, a window."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kshot.retrievers.base import Retriever
 
 
 class ZeroRetriever(Retriever):
-    """No examples; a template may hold some of its own."""
+    """No examples; a template may contain some of its own."""
 
     def __init__(self, dataset: Any, ice_eos_token: str = "", ice_separator: str = "", **options: Any) -> None:
         """Take the dataset; ``ice_num`` is always 0."""
         super().__init__(dataset, ice_separator, ice_eos_token, **{**options, "ice_num": 0})
 
     def ranked(self) -> Iterator[Sequence[int]]:
-        """Nothing for every test row."""
+        """Choose nothing for every test row."""
         return (() for _ in range(len(self.test)))
 
 
@@ -37,7 +37,7 @@ class FixKRetriever(Retriever):
         ice_num: int = 1,
         **options: Any,
     ) -> None:
-        """Check that every id is a training row; ``ice_num`` is accepted, and the list decides."""
+        """Check that every id is a training row; ``ice_num`` is accepted, but the list decides."""
         super().__init__(dataset, ice_separator, ice_eos_token, ice_num, **options)
         self.fix_id_list = tuple(self._checked(each) for each in fix_id_list)
         self.ice_num = len(self.fix_id_list)
@@ -57,7 +57,7 @@ class FixKRetriever(Retriever):
         return number
 
     def ranked(self) -> Iterator[Sequence[int]]:
-        """The list, without the row itself."""
+        """Give the list, without the row itself."""
         for row in range(len(self.test)):
             hidden = self.excluded(row)
             yield tuple(index for index in self.fix_id_list if index not in hidden)
@@ -66,12 +66,13 @@ class FixKRetriever(Retriever):
 class RandomRetriever(Retriever):
     """For each test row an independent draw without replacement, the same for the same ``seed``.
 
-    Row after row, ``RandomState(seed).choice(n, ice_num, replace=False)``: numpy's legacy stream, of its own. Where a
-    row is itself a training row (strict), the draw is from the n - 1 others: numbers from its own on move up by one.
+    Each row takes ``choice(n, ice_num, replace=False)`` from one ``RandomState(seed)``: numpy's legacy stream, and a
+    generator of its own. Where a row is itself a training row (strict), the draw is from the n - 1 others: numbers from
+    its own on move up by one.
     """
 
     def ranked(self) -> Iterator[Sequence[int]]:
-        """One draw per row, in order."""
+        """Draw once for each row, in order."""
         import numpy as np
 
         self.check_pool()
@@ -108,7 +109,7 @@ class SlidingWindowRetriever(Retriever):
         self.around = around
 
     def ranked(self) -> Iterator[Sequence[int]]:
-        """Walk away from the row until there are enough."""
+        """Take rows by their distance until there are enough."""
         self.check_pool()
         size = len(self.train)
         for row, own in enumerate(self.own):
@@ -122,7 +123,7 @@ class SlidingWindowRetriever(Retriever):
             yield tuple(found)
 
     def _places(self, at: int, size: int) -> Iterator[int]:
-        """Row numbers by distance from a place; the place itself comes last, as the farthest of the ring."""
+        """Yield row numbers by distance from a place; the place itself comes last, as the farthest on the ring."""
         for step in range(1, size + 1):
             yield (at - step) % size
             if self.around:

@@ -1,4 +1,4 @@
-"""Examples that stand for many: votes of nearest neighbours, the same choice for every test row."""
+"""Examples that represent many rows: votes of nearest neighbours, the same choice for every test row."""
 
 from __future__ import annotations
 
@@ -8,53 +8,56 @@ from typing import Any
 import numpy as np
 
 from kshot.core.errors import BadValue
-from kshot.retrievers.base import whole
-from kshot.retrievers.ranking import Ints
-from kshot.retrievers.topk import Embedding, nearest
+from kshot.index.arrays import Positions
+from kshot.index.vectors import nearest
+from kshot.retrievers.base import whole_number
+from kshot.retrievers.topk import EmbeddingRetriever
 
 
-class VotekRetriever(Embedding):
-    """Training rows that are near neighbours of many others, each choice counting less where one was made (Su, 2022).
+class VotekRetriever(EmbeddingRetriever):
+    """Training rows that are near neighbours of many others, spread out (Su, 2022).
 
     Every training row votes for its ``votek_k`` nearest. The vote of a row is worth ``discount ** -c`` once ``c`` of
-    those it votes for are chosen, and nothing once it is chosen itself; the row of the greatest worth is chosen next,
-    the lower number on a tie. A test row that is itself chosen (strict) is shown the next one instead.
+    those it votes for are chosen, and nothing once it is chosen itself; the row with the most votes is chosen next, the
+    lower number on a tie. A test row that is itself chosen (strict) is shown the next one instead.
     """
 
-    def __init__(self, dataset: Any, *places: Any, votek_k: int = 3, discount: float = 10.0, **options: Any) -> None:
-        """Take the options of ``TopkRetriever``, the neighbours each row votes for and the discount."""
-        super().__init__(dataset, *places, **options)
-        self.votek_k, self.discount = whole("votek_k", votek_k), discount
+    def __init__(
+        self, dataset: Any, *positional: Any, votek_k: int = 3, discount: float = 10.0, **options: Any
+    ) -> None:
+        """Take the options of ``TopkRetriever``, the number of votes of each row, and the discount."""
+        super().__init__(dataset, *positional, **options)
+        self.votek_k, self.discount = whole_number("votek_k", votek_k), discount
         if not discount >= 1:
             raise BadValue(f"discount is {discount}; it must be 1 or more")
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a run should record of this choice, as plain JSON values."""
+        """What a run records of this choice, as plain JSON values."""
         return {**super().facts, "votek_k": self.votek_k, "discount": self.discount}
 
     def ranked(self) -> Iterator[Sequence[int]]:
-        """The chosen, without the row itself."""
+        """Give the chosen rows, without the row itself."""
         self.check_pool()
         hidden = [set(self.excluded(row)) for row in range(len(self.test))]
-        most = self.ice_num + max((len(each) for each in hidden), default=0)
-        chosen = self._elected(min(most, len(self.train)))
+        wanted = self.ice_num + max((len(each) for each in hidden), default=0)
+        chosen = self._elected(min(wanted, len(self.train)))
         for each in hidden:
             yield [index for index in chosen if index not in each][: self.ice_num]
 
-    def _elected(self, many: int) -> list[int]:
+    def _elected(self, count: int) -> list[int]:
         train = self.vectors[0]
         known = min(self.votek_k, max(len(train) - 1, 0))
         edges = list(nearest(train, train, known, lambda row: (row,)))
-        return elect(np.asarray(edges, dtype=np.intp).reshape(len(train), known), many, self.discount)
+        return elect(np.asarray(edges, dtype=np.intp).reshape(len(train), known), count, self.discount)
 
 
-def elect(edges: Ints, many: int, discount: float) -> list[int]:
-    """The rows that win when row v votes for ``edges[v]``, one after the other."""
+def elect(edges: Positions, count: int, discount: float) -> list[int]:
+    """Return the rows that win, one after the other, when row v votes for ``edges[v]``."""
     size = len(edges)
     won = np.zeros(size, dtype=bool)
     chosen: list[int] = []
-    for _ in range(many):
+    for _ in range(count):
         worth = np.where(won, 0.0, discount ** -won[edges].sum(axis=1).astype(np.float64))
         votes = np.bincount(edges.ravel(), np.repeat(worth, edges.shape[1]), minlength=size).astype(np.float64)
         votes[won] = -1.0

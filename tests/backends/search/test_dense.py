@@ -1,4 +1,4 @@
-"""Dense search agrees with cosines computed by hand, and bears odd texts."""
+"""Dense search agrees with cosines computed by hand, and takes odd texts."""
 
 import shutil
 
@@ -12,6 +12,7 @@ from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, MissingExtra, UsageError
 from kshot.core.records import Search
 from kshot.index import encoders
+from kshot.index.model_folders import find_model
 from kshot.index.store import Store
 from tests import tiny_encoders
 from tests.tiny_models import ask_all
@@ -88,14 +89,14 @@ def test_short_texts_agree_with_minilm(tmp_path):
     texts, queries = ["A man is eating food.", "The cat sleeps.", "Stocks fell today."], ["a person has lunch"]
     from sentence_transformers import SentenceTransformer
 
-    model = SentenceTransformer(str(encoders.located("minilm", "a test")), device="cpu")
+    model = SentenceTransformer(str(find_model("minilm", "a test")), device="cpu")
     rows = model.encode([*texts, *queries], normalize_embeddings=True)
     ((positions, scores),) = Dense().open(corpus(texts), Store(tmp_path)).search(queries, 3, None)
     assert list(positions) == np.argsort(-(rows[:3] @ rows[3])).tolist()
     assert np.allclose(scores, np.sort(rows[:3] @ rows[3])[::-1], atol=1e-5)
 
 
-def test_blank_texts_are_like_nothing(folder, tmp_path):
+def test_blank_texts_have_cosine_0(folder, tmp_path):
     index = Dense(str(folder)).open(corpus(), Store(tmp_path))
     blank, filled = index.search(["", "cat"], 99, None)
     assert list(blank.positions) == list(range(len(TEXTS)))
@@ -134,15 +135,17 @@ def test_windows_reach_the_end_of_a_long_passage(folder, tmp_path):
 
 
 def test_a_passage_of_many_windows_is_encoded_a_few_at_a_time(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(encoders, "BATCHES", 2)  # as few texts at a time as a passage of many megabytes would have
+    monkeypatch.setattr(
+        encoders, "BATCHES_AT_ONCE", 2
+    )  # as few texts at a time as a passage of many megabytes would have
     long = "snow " * 20_000 + "z" * 5_000
-    told = []
-    store = Store(tmp_path, lambda _, done, total: told.append((done, total)))
+    reports = []
+    store = Store(tmp_path, lambda _, done, total: reports.append((done, total)))
     index = Dense(str(folder), batch_size=128, stride=22).open(corpus([long, "cat"]), store)
     ((positions, scores),) = index.search([" ".join(["snow"] * 22)], 1, None)
     assert (list(positions), scores[0]) == ([0], pytest.approx(1, abs=1e-5))
-    assert [done for done, _ in told] == [256, 512, 768, told[-1][1]]
-    assert told[-1][1] == 1 + -(-20_001 // 22)
+    assert [done for done, _ in reports] == [256, 512, 768, reports[-1][1]]
+    assert reports[-1][1] == 1 + -(-20_001 // 22)
 
 
 def test_prompts_are_the_models_or_yours(folder, tmp_path):
@@ -159,15 +162,15 @@ def test_prompts_are_the_models_or_yours(folder, tmp_path):
 
 
 def test_the_model_is_loaded_only_when_needed(folder, tmp_path, monkeypatch):
-    told = []
-    store = Store(tmp_path, lambda *args: told.append(args))
+    reports = []
+    store = Store(tmp_path, lambda *args: reports.append(args))
     Dense(str(folder)).open(corpus(), store)
-    assert told[-1][0] == f"dense:{folder}: encoding"
-    assert told[-1][1] == told[-1][2] > len(TEXTS)
-    told.clear()
-    monkeypatch.setattr(encoders, "loaded", lambda *args: pytest.fail("loaded"))
+    assert reports[-1][0] == f"dense:{folder}: encoding"
+    assert reports[-1][1] == reports[-1][2] > len(TEXTS)
+    reports.clear()
+    monkeypatch.setattr(encoders, "load_model", lambda *args: pytest.fail("loaded"))
     Dense(str(folder)).open(corpus(), store)
-    assert not told
+    assert not reports
 
 
 def test_what_changes_a_vector_changes_the_fingerprint_and_the_files(folder, tmp_path):
@@ -213,12 +216,12 @@ def test_no_passages_and_one(folder, tmp_path):
         ({"device": "abacus"}, "no device 'abacus'"),
     ],
 )
-def test_settings_that_cannot_be(folder, tmp_path, options, message):
+def test_impossible_settings(folder, tmp_path, options, message):
     with pytest.raises(UsageError, match=message):
         Dense(str(folder), **options).open(corpus(), Store(tmp_path))
 
 
-def test_models_that_cannot_be(folder, tmp_path, monkeypatch):
+def test_models_that_cannot_be_used(folder, tmp_path, monkeypatch):
     with pytest.raises(BackendError, match="there is no such folder"):
         Dense(str(tmp_path / "nowhere" / "at" / "all"))
     with pytest.raises(BackendError, match="could not be fetched from the Hugging Face hub"):

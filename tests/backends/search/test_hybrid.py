@@ -1,4 +1,4 @@
-"""Fusion: brute force, the law that fewer hits are the first of more, weights, and what a part leaves out."""
+"""Fusion: brute force, fewer hits are the first of more, weights, and passages that a part leaves out."""
 
 import math
 
@@ -11,16 +11,17 @@ from kshot.backends.search import hybrid as module
 from kshot.backends.search.bm25 import Bm25
 from kshot.backends.search.fts5 import Fts5
 from kshot.backends.search.hybrid import FUSIONS, Hybrid
-from kshot.backends.search.search_engine import Engine, Found
+from kshot.backends.search.search_engine import IndexSearchEngine
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import UsageError
+from kshot.index.ranking import Found
 from kshot.index.store import Store
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 7.0])
 
 
-class Given(Engine):
-    """Scores by position; with a floor, what is at the floor is not given."""
+class Given(IndexSearchEngine):
+    """Scores by position; with a floor, passages at the floor are not found."""
 
     def __init__(self, scores, floor=None, name="given"):
         self.scores, self.floor, self.name = scores, floor, name
@@ -82,7 +83,7 @@ def test_brute_force_and_prefixes(data, fusion, many, depth):
     among = data.draw(st.none() | st.lists(st.sampled_from(range(many)), unique=True, min_size=1).map(sorted))
     engine = Hybrid(parts, fusion=fusion, weights=weights)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "DEPTH", depth)
+        patch.setattr(module, "MIN_CANDIDATES", depth)
         most = min(depth, many if among is None else len(among))
         expected = brute(fusion, parts, weights, many, most, among, depth)
         whole = searched(engine, many, most, among)
@@ -96,7 +97,7 @@ def test_brute_force_and_prefixes(data, fusion, many, depth):
             assert part == Found(whole.positions[:k], whole.scores[:k])
 
 
-def test_with_real_engines_results_do_not_depend_on_k(tmp_path):
+def test_with_real_search_engines_results_do_not_depend_on_k(tmp_path):
     rng = np.random.default_rng(0)
     weights = 1 / np.arange(1, 301)
     texts = [" ".join(f"w{w}" for w in rng.choice(300, 12, p=weights / weights.sum())) for _ in range(2500)]
@@ -111,7 +112,7 @@ def test_with_real_engines_results_do_not_depend_on_k(tmp_path):
         assert set(whole[1].positions) == {i for i, text in enumerate(texts) if "w250" in text.split()}
 
 
-def test_what_the_fusions_are():
+def test_what_each_fusion_computes():
     near, far = Given([1.0, 0.0, 0.5]), Given([0.0, 10.0, 0.0], floor=0.0)
     assert searched(Hybrid([near, far], fusion="minmax"), 3, 3) == ([0, 1, 2], [1.0, 1.0, 0.5])
     assert searched(Hybrid([near, far], fusion="minmax", weights=[1, 2]), 3, 3) == ([1, 0, 2], [2.0, 1.0, 0.5])
@@ -122,7 +123,7 @@ def test_what_the_fusions_are():
     assert z.scores == pytest.approx([math.sqrt(1.5), 0, -math.sqrt(1.5)])
 
 
-def test_a_part_that_finds_nothing_or_says_nothing_counts_nothing():
+def test_a_part_that_finds_nothing_or_scores_all_alike_changes_nothing():
     flat, silent, real = Given([2.0] * 3), Given([0.0] * 3, floor=0.0), Given([1.0, 3.0, 2.0])
     alone = searched(Hybrid([real]), 3, 3)
     assert searched(Hybrid([flat, silent, real]), 3, 3) == alone
@@ -139,7 +140,7 @@ def test_parts_are_asked_for_a_thousand_or_more():
 
 
 def test_many_queries_are_asked_in_batches(monkeypatch):
-    monkeypatch.setattr(module, "BATCH", 2)
+    monkeypatch.setattr(module, "_QUERIES_AT_ONCE", 2)
     part = Given([1.0, 2.0])
     index = Hybrid([part]).open(corpus_of(2), Store())
     assert len(index.search(["q"] * 5, 1, None)) == 5
@@ -161,5 +162,5 @@ def test_names_and_fingerprints():
 def test_impossible_settings(options):
     with pytest.raises(UsageError):
         Hybrid([Given([1.0])], **options)
-    with pytest.raises(UsageError, match="needs engines"):
+    with pytest.raises(UsageError, match="needs search engines"):
         Hybrid([])

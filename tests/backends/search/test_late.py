@@ -1,5 +1,6 @@
 """Late interaction agrees with MaxSim written out, for ColBERT models and for plain encoders."""
 
+import importlib.util
 import string
 
 import numpy as np
@@ -12,6 +13,7 @@ from kshot.backends.search.late import Late
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, MissingExtra, UsageError
 from kshot.index import encoders
+from kshot.index.model_folders import model_kind
 from kshot.index.store import Store
 from tests import tiny_encoders
 
@@ -132,10 +134,10 @@ def test_a_long_passage_has_the_tokens_of_all_its_windows(kind, tmp_path, reques
     # The end of the passage is far beyond the model's 24 tokens; its last window must be among what was compared.
     from kshot.index.windows import tokenised, windows
 
-    coder = late._States(encoders.sentence_encoder(folder, None), 4, None, None)
+    coder = late._HiddenStateCoder(encoders.sentence_encoder(folder, None), 4, None, None)
     if kind == "colbert":
-        coder = late._Trained(encoders.ColBERT(folder, None), 4)
-    size = 24 - coder.beside
+        coder = late._ColBERTCoder(encoders.ColBERT(folder, None), 4)
+    size = 24 - coder.extra_tokens
     ((_, tokens),) = tokenised(coder.tokenizer, [LONG])
     pieces = [LONG[one.begin : one.end] for one in windows(LONG, tokens, size, size - size // 4)]
     assert len(pieces) > 2
@@ -155,7 +157,7 @@ def test_blank_texts_score_nothing_and_filters_hold(kind, tmp_path, request, mon
     scores = dict(zip(filled.positions, filled.scores, strict=True))
     assert scores[1] == scores[3] == 0.0
     assert scores[4] != 0.0
-    monkeypatch.setattr(late, "_QUERY_ROWS", 3)  # a group for each query
+    monkeypatch.setattr(late, "_MAX_GROUP_TOKENS", 3)  # a group for each query
     among = index.search(["", "cat dog"], 2, [1, 2, 5])
     assert list(among[0].positions) == [1, 2]
     best = sorted([1, 2, 5], key=lambda at: -scores[at])[:2]
@@ -163,12 +165,12 @@ def test_blank_texts_score_nothing_and_filters_hold(kind, tmp_path, request, mon
     assert np.allclose(among[1].scores, [scores[at] for at in best], atol=1e-5)
 
 
-def test_the_weights_are_not_in_the_files_and_the_model_waits(plain, tmp_path, monkeypatch):
-    told = []
-    store = Store(tmp_path, lambda *args: told.append(args))
+def test_idf_is_not_in_the_files_and_the_model_is_loaded_late(plain, tmp_path, monkeypatch):
+    reports = []
+    store = Store(tmp_path, lambda *args: reports.append(args))
     Late(str(plain)).open(corpus(TEXTS), store)
-    assert told[-1] == (f"late:{plain}: encoding", len(TEXTS), len(TEXTS))
-    monkeypatch.setattr(encoders, "loaded", lambda *args: pytest.fail("loaded"))
+    assert reports[-1] == (f"late:{plain}: encoding", len(TEXTS), len(TEXTS))
+    monkeypatch.setattr(encoders, "load_model", lambda *args: pytest.fail("loaded"))
     unweighted = Late(str(plain), idf=False)
     unweighted.open(corpus(TEXTS), store)
     assert unweighted.name == f"late:{plain},idf=False"
@@ -176,7 +178,7 @@ def test_the_weights_are_not_in_the_files_and_the_model_waits(plain, tmp_path, m
     assert len(list(tmp_path.glob("late-*"))) == 1
 
 
-def test_what_cannot_be(plain, colbert, tmp_path, monkeypatch):
+def test_impossible_settings_and_models(plain, colbert, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="is a ColBERT model: it has its own weights"):
         Late(str(colbert), idf=True)
     with pytest.raises(UsageError, match="precision is 'int8'"):
@@ -186,7 +188,7 @@ def test_what_cannot_be(plain, colbert, tmp_path, monkeypatch):
     with pytest.raises(BackendError, match="is a cross-encoder, not a sentence encoder or late-interaction model"):
         Late(str(tiny_encoders.cross_encoder(tmp_path / "cross")))
     monkeypatch.setattr(encoders, "version", lambda _: "5.3.0")
-    real = encoders.importlib.util.find_spec
+    real = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pylate" else real(name))
     with pytest.raises(MissingExtra, match=r"kshot\[late\]"):
         Late(str(colbert))
@@ -202,6 +204,6 @@ def test_what_cannot_be(plain, colbert, tmp_path, monkeypatch):
     ],
 )
 def test_a_colbert_model_is_known_by_its_settings(tmp_path, file, text):
-    assert encoders.kind_of(tmp_path) == "sentence encoder"
+    assert model_kind(tmp_path) == "sentence encoder"
     (tmp_path / file).write_text(text)
-    assert encoders.kind_of(tmp_path) == "late-interaction model"
+    assert model_kind(tmp_path) == "late-interaction model"

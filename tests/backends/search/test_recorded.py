@@ -1,4 +1,4 @@
-"""Recorded runs: both shapes, every way in which a file can be wrong, and runs written for other tools."""
+"""Recorded runs: both formats, every way in which a file can be wrong, and runs written for other tools."""
 
 import io
 import itertools
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshot.backends.search.recorded import Recorded, is_recorded_run, write_trec
+from kshot.backends.search.recorded import RecordedSearchEngine, is_recorded_run, write_trec
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, DataError, UsageError
 from kshot.core.records import Failed, Hit, Ranking, Search
@@ -23,7 +23,7 @@ BOOK_B = (("book", "b"),)
 
 
 def answers(spec, *requests, corpus=CORPUS):
-    backend = Recorded(spec).over(corpus, Store())
+    backend = RecordedSearchEngine(spec).over(corpus, Store())
     return [response for _, response in backend.serve(iter(requests))]
 
 
@@ -50,28 +50,32 @@ def test_json_numbers_count_within_the_filter(tmp_path):
     assert ids(empty) == []
     assert ids(everything) == ["p2", "p0"]
     assert ids(one) == ["p2"]
-    assert Recorded(path).over(CORPUS, Store()).missing == 1
+    assert RecordedSearchEngine(path).over(CORPUS, Store()).missing == 1
 
 
 def test_a_system_is_chosen(tmp_path):
     path = as_json(tmp_path / "runs.json", [[0], [1]], other={"runs": [[5], [4]]}, notes={"by": "me"})
-    with pytest.raises(UsageError, match=r"it holds 2 systems\. Add one: #mine, #other"):
-        Recorded(path)
+    with pytest.raises(UsageError, match=r"the file holds 2 systems\. Add one of: #mine, #other"):
+        RecordedSearchEngine(path)
     assert [ids(found) for found in answers(f"{path}#other", Search("?", 5, (), "q1"))] == [["p5"]]
     with pytest.raises(UsageError, match=r"no system 'best'\. It has: mine, other"):
-        Recorded(f"{path}#best")
-    assert Recorded(f"{path}#mine").fingerprint != Recorded(f"{path}#other").fingerprint
+        RecordedSearchEngine(f"{path}#best")
+    assert RecordedSearchEngine(f"{path}#mine").fingerprint != RecordedSearchEngine(f"{path}#other").fingerprint
     odd = tmp_path / "a#b.json"
     as_json(odd, [[0], [1]])
-    assert Recorded(str(odd)).name == f"replay:{odd}"
+    assert RecordedSearchEngine(str(odd)).name == f"replay:{odd}"
 
 
 def test_the_fingerprint_is_of_the_content(tmp_path):
     path = as_json(tmp_path / "runs.json", [[0], [1]])
     copy = as_json(tmp_path / "copy.json", [[0], [1]])
     changed = as_json(tmp_path / "changed.json", [[0], [2]])
-    assert Recorded(path).fingerprint == Recorded(copy).fingerprint != Recorded(changed).fingerprint
-    assert CORPUS.digest in Recorded(path).over(CORPUS, Store()).fingerprint
+    assert (
+        RecordedSearchEngine(path).fingerprint
+        == RecordedSearchEngine(copy).fingerprint
+        != RecordedSearchEngine(changed).fingerprint
+    )
+    assert CORPUS.digest in RecordedSearchEngine(path).over(CORPUS, Store()).fingerprint
 
 
 def test_trec_lines_are_ordered_as_trec_eval_orders_them(tmp_path):
@@ -79,7 +83,7 @@ def test_trec_lines_are_ordered_as_trec_eval_orders_them(tmp_path):
     path.write_text(
         "q1 Q0 p3 1 0.5 tag\nq1 Q0 p4 2 0.5 tag\n\nq1\tQ0\tp1\t9\t7e-1\ttag\nq1 Q0 p0 4 -3\r\nzz Q0 none 1 1 t\n"
     )
-    backend = Recorded(path).over(CORPUS, Store())
+    backend = RecordedSearchEngine(path).over(CORPUS, Store())
     (_, one), (_, filtered), (_, none) = backend.serve(
         iter([Search("?", 9, (), "q1"), Search("?", 9, BOOK_B, "q1"), Search("?", 9, (), "q2")])
     )
@@ -88,7 +92,7 @@ def test_trec_lines_are_ordered_as_trec_eval_orders_them(tmp_path):
     assert ids(none) == []
     assert backend.missing == 1
     with pytest.raises(UsageError, match="holds one system"):
-        Recorded(f"{path}#mine")
+        RecordedSearchEngine(f"{path}#mine")
     with pytest.raises(DataError, match=r"run\.txt:6: there is no passage 'none'"):
         answers(path, Search("?", 9, (), "zz"))
 
@@ -102,16 +106,16 @@ def test_trec_lines_are_ordered_as_trec_eval_orders_them(tmp_path):
         ('{"mine": {"runs": [[0], ["1"]]}}', "question 2: this is not a list of passage numbers"),
         ('{"mine": {"runs": [[0], [true]]}}', "question 2: this is not a list of passage numbers"),
         ('{"mine": {"runs": [[0], 1]}}', "question 2: this is not a list of passage numbers"),
-        ('{"mine": {"runs": [[0], [1, 1]]}}', "question 2: a passage stands in it twice"),
+        ('{"mine": {"runs": [[0], [1, 1]]}}', "question 2: the list names a passage twice"),
         ('{"mine": {"runs": 3}}', "'runs' is not a list"),
-        ('{"mine": {}}', "this is no recorded run"),
-        ('{"mine": {"runs": [[0], [1]}}', "begins as JSON, and is no JSON object"),
-        ("[1, 2]", "begins as JSON, and is no JSON object"),
-        ("", "the run is empty"),
-        ("q1 Q0 p1 1", r"run:1: this is no line of a TREC run: 'q1 Q0 p1 1'"),
+        ('{"mine": {}}', "this is not a recorded run"),
+        ('{"mine": {"runs": [[0], [1]}}', "begins as JSON but is not a JSON object"),
+        ("[1, 2]", "begins as JSON but is not a JSON object"),
+        ("", "the recorded run is empty"),
+        ("q1 Q0 p1 1", r"run:1: this is not a line of a TREC run: 'q1 Q0 p1 1'"),
         ("q1 Q0 p1 1 1 t\nq1 Q0 p2 2 high t", r"run:2: the score 'high' is not a number"),
         ("q1 Q0 p1 1 nan t", r"run:1: the score 'nan' is not a number"),
-        ("q1 Q0 p1 1 1 t\nq2 Q0 p1 1 1 t\nq1 Q0 p1 2 0 t", r"run:3: topic q1 has the passage 'p1' already in line 1"),
+        ("q1 Q0 p1 1 1 t\nq2 Q0 p1 1 1 t\nq1 Q0 p1 2 0 t", r"run:3: topic q1 already has the passage 'p1' in line 1"),
         ("q1 Q0 p1 1 1 t\nq2 Q0 p77 1 1 t", r"run:2: there is no passage 'p77'"),
         ("other Q0 p1 1 1 t", r"none of its topics is a question here: one is 'other', while a question here is 'q1'"),
     ],
@@ -124,13 +128,13 @@ def test_files_that_are_wrong(tmp_path, text, message):
 
 
 def test_files_that_cannot_be_read_and_uses_that_cannot_be(tmp_path):
-    with pytest.raises(BackendError, match="the run cannot be read: No such file"):
-        Recorded(tmp_path / "none")
-    with pytest.raises(BackendError, match="the run cannot be read: Is a directory"):
-        Recorded(tmp_path)
+    with pytest.raises(BackendError, match="the recorded run cannot be read: No such file"):
+        RecordedSearchEngine(tmp_path / "none")
+    with pytest.raises(BackendError, match="the recorded run cannot be read: Is a directory"):
+        RecordedSearchEngine(tmp_path)
     path = as_json(tmp_path / "runs.json", [[0], [1]])
-    with pytest.raises(BackendError, match="cannot be part of another engine"):
-        Recorded(path).open(CORPUS, Store())
+    with pytest.raises(BackendError, match="cannot be part of another search engine"):
+        RecordedSearchEngine(path).open(CORPUS, Store())
     (failed,) = answers(path, Search("?", 9, (), "q3"))
     assert isinstance(failed, Failed)
 

@@ -6,10 +6,11 @@ import pytest
 pytest.importorskip("sentence_transformers", reason="needs kshot[dense]")
 
 from kshot.backends.search.rerank import Rerank
-from kshot.backends.search.search_engine import Engine, Found
+from kshot.backends.search.search_engine import IndexSearchEngine
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, UsageError
 from kshot.index import encoders
+from kshot.index.ranking import Found
 from kshot.index.store import Store
 from tests import tiny_encoders
 
@@ -25,7 +26,7 @@ LONG = "a dog runs in the rain and the old king eats fish " * 4 + "star moon"
 LENGTH = 32
 
 
-class Backwards(Engine):
+class Backwards(IndexSearchEngine):
     """Finds the last passage first; the score is its position."""
 
     name = fingerprint = "backwards"
@@ -60,7 +61,7 @@ def directly(folder, query, text):
         return float(model(**tokenizer(query, text, return_tensors="pt")).logits[0, 0])
 
 
-def test_the_first_are_read_again_and_the_others_follow(folder, tmp_path):
+def test_the_first_are_reranked_and_the_others_follow(folder, tmp_path):
     inner = Backwards()
     engine = Rerank(str(folder), inner, depth=3, batch_size=2)
     query = "what cat sleeps"
@@ -90,7 +91,7 @@ def test_a_long_passage_has_the_score_of_its_best_window(folder, tmp_path):
 
     query = "star moon"
     (found,) = opened(Rerank(str(folder), Backwards(), batch_size=3), [LONG, "cat"], tmp_path).search([query], 2, None)
-    tokenizer = encoders.loaded(folder, _cross_encoder(), "cpu").tokenizer
+    tokenizer = encoders.load_model(folder, _cross_encoder(), "cpu").tokenizer
     ((_, tokens),) = tokenised(tokenizer, [LONG])
     room = LENGTH - 3 - 2
     pieces = [LONG[one.begin : one.end] for one in windows(LONG, tokens, room, (room + 1) // 2)]
@@ -117,19 +118,19 @@ def test_odd_texts_and_long_queries(folder, tmp_path):
     assert np.allclose(cut.scores, whole.scores, atol=1e-5)
 
 
-def test_the_model_waits_for_the_first_query(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(encoders, "loaded", lambda *args: (_ for _ in ()).throw(KeyError("loaded")))
+def test_the_model_is_loaded_for_the_first_query(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(encoders, "load_model", lambda *args: (_ for _ in ()).throw(KeyError("loaded")))
     index = opened(Rerank(str(folder), Backwards()), TEXTS, tmp_path)
     with pytest.raises(KeyError, match="loaded"):
         index.search(["cat"], 1, None)
 
 
-def test_what_cannot_be(folder, tmp_path):
+def test_impossible_settings_and_models(folder, tmp_path):
     with pytest.raises(UsageError, match="depth is 0"):
         Rerank(str(folder), Backwards(), depth=0)
     with pytest.raises(BackendError, match="is a sentence encoder, not a cross-encoder"):
         Rerank(str(tiny_encoders.sentence_encoder(tmp_path / "plain")), Backwards())
     three = Rerank(str(tiny_encoders.cross_encoder(tmp_path / "three", labels=3)), Backwards())
-    with pytest.raises(BackendError, match="gives 3 scores a pair"):
+    with pytest.raises(BackendError, match="gives 3 scores for a pair"):
         opened(three, TEXTS, tmp_path / "store").search(["cat"], 1, None)
     assert Rerank(str(folder), Backwards()).fingerprint != Rerank(str(folder), Backwards(), depth=9).fingerprint

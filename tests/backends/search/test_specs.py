@@ -1,4 +1,4 @@
-"""What users write to name an engine, and what they are told when it cannot be one."""
+"""Specs of search engines: names, options, hybrids, plug-ins, and errors."""
 
 import sys
 from types import ModuleType
@@ -9,21 +9,25 @@ from kshot.backends.search.bm25 import Bm25
 from kshot.backends.search.bm25_disk import Bm25Disk
 from kshot.backends.search.fts5 import Fts5
 from kshot.backends.search.hybrid import Hybrid
-from kshot.backends.search.recorded import Recorded
-from kshot.backends.search.search_engine import Engine
-from kshot.backends.search.specs import ENGINES, engine_of, is_engine
-from kshot.core.errors import UsageError
+from kshot.backends.search.recorded import RecordedSearchEngine
+from kshot.backends.search.search_engine import IndexSearchEngine
+from kshot.backends.search.specs import SEARCH_ENGINES, make_search_engine, search_engine_kind
+from kshot.core.corpus import Corpus, Passage
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.registry import Entry
+from kshot.index.ranking import Found
+from kshot.index.store import Store
 
 
-class Fake(Engine):
-    """Keeps what it was made with, so that specs can be tested without models."""
+class Fake(IndexSearchEngine):
+    """Keeps its arguments, so that specs can be tested without models."""
 
     kind = ""
 
     def __init__(
         self,
         model: str = "standard",
-        *args: Engine,
+        *args: IndexSearchEngine,
         window: int | None = None,
         query_prompt: str | None = None,
         scale: float = 1.0,
@@ -47,7 +51,7 @@ def _fakes(monkeypatch):
 
 
 def shape(engine):
-    """An engine as nested tuples."""
+    """Return a search engine as nested tuples."""
     if isinstance(engine, Hybrid):
         parts = zip(engine.parts, engine.weights, strict=True)
         return (engine.fusion, *(shape(part) if weight == 1 else (weight, shape(part)) for part, weight in parts))
@@ -91,30 +95,31 @@ def shape(engine):
     ],
 )
 def test_specs(spec, expected):
-    assert shape(engine_of(spec)) == expected
+    assert shape(make_search_engine(spec)) == expected
 
 
 def test_options():
-    made = engine_of("bm25,k1=0.9,b=0.4,method=atire,stopwords=english")
+    made = make_search_engine("bm25,k1=0.9,b=0.4,method=atire,stopwords=english")
     assert isinstance(made, Bm25)
-    assert (made.k1, made.b, made.method, made.words.stopwords) == (0.9, 0.4, "atire", "english")
-    assert isinstance(engine_of("bm25:disk,stopwords=english"), Bm25Disk)
-    dense = engine_of("dense,window=64,query_prompt=query: ,scale=2,fast=yes")
+    formula = made.formula
+    assert (formula.k1, formula.b, formula.method, made.words.stopwords) == (0.9, 0.4, "atire", "english")
+    assert isinstance(make_search_engine("bm25:disk,stopwords=english"), Bm25Disk)
+    dense = make_search_engine("dense,window=64,query_prompt=query: ,scale=2,fast=yes")
     assert dense.options == dict(window=64, query_prompt="query: ", scale=2.0, fast=True, device=None)
-    assert engine_of("dense,window=none").options["window"] is None
-    part = engine_of("hybrid:dense,window=7,weight=2,fast=no+bm25").parts[0]
+    assert make_search_engine("dense,window=none").options["window"] is None
+    part = make_search_engine("hybrid:dense,window=7,weight=2,fast=no+bm25").parts[0]
     assert part.options == dict(window=7, query_prompt=None, scale=1.0, fast=False, device=None)
-    reranked = engine_of("rerank:m,window=9@bm25,k1=2")
+    reranked = make_search_engine("rerank:m,window=9@bm25,k1=2")
     assert reranked.options["window"] == 9
-    assert reranked.parts[0].k1 == 2
+    assert reranked.parts[0].formula.k1 == 2
 
 
-def test_shared_options_go_to_those_who_know_them():
+def test_shared_options_go_to_the_parts_that_know_them():
     shared = {"device": "cuda", "window": None, "dtype": "half"}
-    made = engine_of("hybrid:bm25+dense+late,device=cpu", shared)
+    made = make_search_engine("hybrid:bm25+dense+late,device=cpu", shared)
     assert [part.options["device"] for part in made.parts[1:]] == ["cuda", "cpu"]
-    assert engine_of("rerank:m@dense", shared).parts[0].options["device"] == "cuda"
-    assert isinstance(engine_of("fts5", shared), Fts5)
+    assert make_search_engine("rerank:m@dense", shared).parts[0].options["device"] == "cuda"
+    assert isinstance(make_search_engine("fts5", shared), Fts5)
 
 
 @pytest.mark.parametrize(
@@ -143,29 +148,119 @@ def test_shared_options_go_to_those_who_know_them():
         ("hybrid:bm25,weight=big+dense", "the weight of 'bm25' is 'big'; it must be a number"),
         ("hybrid:bm25,weight=-1+dense", "they must be 0 or more"),
         ("hybrid+bm25", "Write hybrid:bm25"),
-        ("rerank:m", "it needs a model and an engine. Write rerank:MODEL@ENGINE"),
-        ("rerank@bm25", "it needs a model and an engine"),
-        ("rerank:m@none", "it needs a model and an engine"),
+        ("rerank:m", "it needs a model and a search engine. Write rerank:MODEL@SEARCH_ENGINE"),
+        ("rerank@bm25", "it needs a model and a search engine"),
+        ("rerank:m@none", "it needs a model and a search engine"),
         ("rerank:m,depht=3@bm25", "there is no option 'depht'. It knows: window"),
         ("replay", "it needs a file"),
     ],
 )
-def test_what_cannot_be(spec, message):
+def test_wrong_specs(spec, message):
     with pytest.raises(UsageError, match=message):
-        engine_of(spec)
+        make_search_engine(spec)
 
 
 def test_recorded_runs(tmp_path):
     path = tmp_path / "runs.json"
     path.write_text('{"a": {"runs": []}, "b": {"runs": []}}')
-    assert isinstance(engine_of(f"replay:{path}#b"), Recorded)
+    assert isinstance(make_search_engine(f"replay:{path}#b"), RecordedSearchEngine)
 
 
-def test_the_table():
-    for kind, entry in ENGINES.items():
-        assert is_engine(kind) == kind
-        assert entry.spec.startswith(kind)
+def test_the_registry():
+    for entry in SEARCH_ENGINES.entries():
+        assert search_engine_kind(entry.name) == entry.name
+        assert entry.written.startswith(entry.name)
         assert entry.text
         assert "\n" not in entry.text
-    assert is_engine("hf:model") is None
-    assert is_engine("bm25s") is None
+    assert search_engine_kind("hf:model") is None
+    assert search_engine_kind("bm25s") is None
+    with pytest.raises(UsageError, match=r"two search-engines are called 'bm25': kshot\.\S+:Bm25 \(kshot\) and x:Y"):
+        SEARCH_ENGINES.add(Entry("bm25", "x:Y", origin="mine 1.0"))
+
+
+# ---- plug-ins ----
+
+
+class Backwards(IndexSearchEngine):
+    """Finds the last passages first."""
+
+    def __init__(self, argument: str = "", *, step: int = 1, device: str | None = None) -> None:
+        self.argument, self.step, self.device = argument, step, device
+        self.name = self.fingerprint = f"backwards {step}"
+
+    def open(self, corpus, store):
+        self.size = len(corpus)
+        return self
+
+    def search(self, queries, k, among):
+        places = sorted(range(self.size) if among is None else among, reverse=True)[:: self.step][:k]
+        return [Found(places, [float(place) for place in places]) for _ in queries]
+
+
+class Bare:
+    """Has what a search engine needs, and nothing more."""
+
+    name = fingerprint = "bare"
+
+    def over(self, corpus, store):
+        raise NotImplementedError
+
+
+class LanguageModelOnly:
+    name = fingerprint = "generates"
+    answers = ()
+
+    def serve(self, queue):
+        yield from ()
+
+
+@pytest.fixture
+def plug_ins(monkeypatch):
+    monkeypatch.setattr(SEARCH_ENGINES, "_entries", dict(SEARCH_ENGINES._entries))
+    for name, kind in (("backwards", Backwards), ("bare", Bare), ("generates", LanguageModelOnly), ("none", Nothing)):
+        SEARCH_ENGINES.add(Entry(name, f"{__name__}:{kind.__name__}", origin="mine 1.0"))
+
+
+class Nothing:
+    pass
+
+
+@pytest.mark.usefixtures("plug_ins")
+def test_a_search_engine_of_a_package_takes_an_argument_and_options():
+    assert search_engine_kind("backwards,step=2") == "backwards"
+    made = make_search_engine("backwards:x/y,step=2", {"device": "cpu", "dtype": "half"})
+    assert (made.argument, made.step, made.device) == ("x/y", 2, "cpu")
+    with pytest.raises(
+        UsageError, match=r"backwards,stop=2: there is no option 'stop'. It knows: argument, step, device"
+    ):
+        make_search_engine("backwards,stop=2")
+    with pytest.raises(UsageError, match="the option 'step' is 'far'; it must be a whole number"):
+        make_search_engine("backwards,step=far")
+
+
+@pytest.mark.usefixtures("plug_ins")
+def test_a_hybrid_of_a_package_s_search_engine(tmp_path):
+    made = make_search_engine("hybrid:minmax:backwards:a+b,step=2,weight=3+fts5")
+    assert [type(part) for part in made.parts] == [Backwards, Fts5]
+    assert (made.parts[0].argument, made.parts[0].step, made.weights) == ("a+b", 2, (3.0, 1.0))
+    corpus = Corpus(Passage(str(at), text) for at, text in enumerate(["red fox", "dog", "red", "cat"]))
+    (found,) = made.open(corpus, Store(tmp_path)).search(["dog"], 4, None)
+    assert list(found.positions) == [3, 1]  # the first part finds 3 and 1, the second 1
+    assert shape(make_search_engine("rerank:m@backwards").parts[0]) == "Backwards"
+
+
+@pytest.mark.usefixtures("plug_ins")
+def test_a_search_engine_of_a_package_may_leave_out_what_has_a_default():
+    made = make_search_engine("bare")
+    assert made.name == "bare"
+    made.close()
+    with pytest.raises(UsageError, match=r"bare: it cannot be part of another search engine.*kshot\.IndexSearchEngine"):
+        make_search_engine("hybrid:bm25+bare")
+
+
+@pytest.mark.usefixtures("plug_ins")
+def test_a_plug_in_that_is_no_search_engine():
+    with pytest.raises(UsageError, match="generates: it is not a search engine"):
+        make_search_engine("generates")
+    with pytest.raises(BackendError, match="none: this is neither a language model nor a search engine"):
+        make_search_engine("none")

@@ -1,4 +1,4 @@
-"""SQLite's full-text search, from the standard library: right for small corpora, and for published FTS5 results."""
+"""SQLite's full-text search, from the standard library: for small corpora, and to reproduce published FTS5 results."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from kshot.backends.search.search_engine import Found, Index, IndexSearchEngine
+from kshot.backends.search.search_engine import Index, IndexSearchEngine
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, RunError
 from kshot.core.protocols import IndexStore
+from kshot.index.ranking import Found
 from kshot.index.store import damaged
 
-FILE = "passages.sqlite"
+_FILE = "passages.sqlite"
 WORDS_AT_ONCE = 500
-"""FTS5's parser takes quadratic time; scores are sums over the words, so longer queries are put in parts."""
-MOST = 2**53
-"""More rows than there can be: what LIMIT says when all are wanted."""
+"""FTS5's parser takes quadratic time; scores are sums over the words, so longer queries are searched in parts."""
+_NO_LIMIT = 2**53
+"""More rows than there can be: the LIMIT where all are wanted."""
+_PROGRESS_PASSAGES = 1000
 
 # ``+rowid`` keeps SQLite from running the whole query once for each allowed row.
 _ALL = "SELECT rowid, -rank FROM passages WHERE passages MATCH ? ORDER BY rank, rowid LIMIT ?"
@@ -31,8 +33,8 @@ _SOME = (
 class Fts5(IndexSearchEngine):
     """FTS5's BM25 (k1 = 1.2, b = 0.75) over ``unicode61`` tokens.
 
-    Of a query, double quotes are removed, each word between white space is put in quotes, and they are joined by OR.
-    The statistics are those of the whole corpus, whatever part of it is searched.
+    Double quotes are removed from a query; each word between white space is quoted, and the words are joined by OR. The
+    statistics are those of the whole corpus, whichever part of it is searched.
     """
 
     name = "fts5"
@@ -56,7 +58,7 @@ class Fts5(IndexSearchEngine):
 
         def build(folder: Path) -> None:
             try:
-                _write(folder / FILE, corpus, store)
+                _write(folder / _FILE, corpus, store)
             except sqlite3.Error as exc:
                 raise RunError(f"no index can be written: {exc}", where=str(folder), hint="Set KSHOT_CACHE.") from exc
 
@@ -66,7 +68,7 @@ class Fts5(IndexSearchEngine):
 
 def _write(path: Path, corpus: Corpus, store: IndexStore) -> None:
     with closing(sqlite3.connect(path)) as file:
-        file.execute("PRAGMA journal_mode = OFF")  # the store throws an unfinished file away
+        file.execute("PRAGMA journal_mode = OFF")  # the store removes an unfinished file
         file.execute("PRAGMA synchronous = OFF")
         file.execute("CREATE VIRTUAL TABLE passages USING fts5(text, content='', tokenize='unicode61')")
         file.executemany("INSERT INTO passages (rowid, text) VALUES (?, ?)", _rows(corpus, store))
@@ -76,14 +78,14 @@ def _write(path: Path, corpus: Corpus, store: IndexStore) -> None:
 
 def _rows(corpus: Corpus, store: IndexStore) -> Iterator[tuple[int, str]]:
     for position, passage in enumerate(corpus.passages):
-        if position % 1000 == 0:
+        if position % _PROGRESS_PASSAGES == 0:
             store.progress("fts5 index", position, len(corpus))
         yield position, _clean(passage.text)
     store.progress("fts5 index", len(corpus), len(corpus))
 
 
 def _clean(text: str) -> str:
-    """Neither NUL nor half of a surrogate pair can be given to SQLite; both part words."""
+    """Replace NUL and lone surrogates, which SQLite does not take; both separate words."""
     return text.replace("\0", " ").encode("utf-8", "replace").decode()
 
 
@@ -91,8 +93,8 @@ class _Fts5Index:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._allowed: Sequence[int] | None = None
-        # immutable: many may read it, also from a file system that cannot be written
-        path = str((folder / FILE).absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+        # immutable: many processes may read it, also on a file system that cannot be written
+        path = str((folder / _FILE).absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
         self._file = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True, check_same_thread=False)
         try:
             self._file.execute("PRAGMA temp_store = MEMORY")
@@ -102,7 +104,7 @@ class _Fts5Index:
             raise damaged(folder, exc) from exc
 
     def search(self, queries: Sequence[str], k: int, among: Sequence[int] | None) -> list[Found]:
-        """Ask query by query."""
+        """Search query by query."""
         try:
             if among is not None and among is not self._allowed:
                 self._file.execute("DELETE FROM allowed")
@@ -126,6 +128,6 @@ class _Fts5Index:
         total: dict[int, float] = {}
         for start in range(0, len(words), WORDS_AT_ONCE):
             part = " OR ".join(words[start : start + WORDS_AT_ONCE])
-            for position, score in self._file.execute(statement, (part, MOST)):
+            for position, score in self._file.execute(statement, (part, _NO_LIMIT)):
                 total[position] = total.get(position, 0.0) + score
         return sorted(total.items(), key=lambda row: (-row[1], row[0]))

@@ -1,4 +1,4 @@
-"""Late interaction: each token of a query finds its like among a passage's tokens (``late:MODEL``)."""
+"""Late interaction: each token of a query is compared with each token of a passage (``late:MODEL``)."""
 
 from __future__ import annotations
 
@@ -8,41 +8,44 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from kshot.backends.search.search_engine import Found, IndexSearchEngine, shown
+from kshot.backends.search.search_engine import IndexSearchEngine, changed_options
 from kshot.backends.texts import replace_surrogates
 from kshot.core.corpus import Corpus
 from kshot.core.errors import UsageError
 from kshot.core.protocols import IndexStore
 from kshot.index import encoders
-from kshot.index.vectors import Array, RowFile, Top, kept
-from kshot.index.windows import cut
+from kshot.index.arrays import Array
+from kshot.index.model_folders import MINILM, find_model, model_digest, require_kind
+from kshot.index.ranking import Found
+from kshot.index.vectors import RowFile, TopK, open_vectors
+from kshot.index.windows import check_window_options, cut, window_room, window_stride
 
 Precision = Literal["float16", "float32"]
 
 _FORMAT = 1
 _PURPOSE = "searching by token vectors"
-_QUERY_ROWS = 2048
+_MAX_GROUP_TOKENS = 2048
 
 
 class Late(IndexSearchEngine):
     """MaxSim, exact: Σ over the query's tokens of the largest cosine with a token of the passage.
 
-    A ColBERT model (as PyLate, Stanford's code or sentence-transformers save it) chooses the tokens itself. Of any
-    other sentence encoder it is the last hidden states of the text's own tokens, on both sides: special tokens and
-    prompts stand for no word. ``idf`` weighs each token of the query by ln(1 + (N − n + ½) / (n + ½)), where n of the N
-    passages hold it. ColBERT models have learnt their weights, and take none; others were never taught that "the" finds
-    nothing, so they are weighed unless told otherwise (chosen on the handbook: hybrid AC_MRR@10 +0.019, 95 %: 0.005 to
-    0.037, over its 84 passages; 0.618 → 0.635 over chunks of 500 tokens).
+    A ColBERT model (as PyLate, Stanford's code or sentence-transformers save it) chooses the tokens itself. Any other
+    sentence encoder gives the last hidden states of the text's own tokens, on both sides: special tokens and prompts
+    stand for no word. ``idf`` multiplies each token of the query by ln(1 + (N − n + ½) / (n + ½)), where n of the N
+    passages hold it. ColBERT models have learnt such weights, and take none. Other models have not learnt that "the"
+    distinguishes nothing, so ``idf`` is on for them by default (chosen on the handbook: hybrid AC_MRR@10 +0.019, 95 %:
+    0.005 to 0.037, over its 84 passages; 0.618 → 0.635 over chunks of 500 tokens).
 
     A passage longer than a window is cut into windows, and the tokens of all of them are its tokens; ``window`` and
-    ``stride`` are as for Dense, but windows overlap by a quarter only: each token is found by itself, so the overlap
-    has but to give those at a border some of the words around them. ``precision`` is that of the vectors on disk: half
+    ``stride`` are as for Dense, but windows overlap by a quarter only: tokens are compared one by one, so the overlap
+    only has to give those at a border some of the words around them. ``precision`` is that of the vectors on disk: half
     precision halves the files and moves a cosine by less than 0.001. A text without a word scores 0.
     """
 
     def __init__(
         self,
-        model: str = encoders.MINILM,
+        model: str = MINILM,
         *,
         window: int | None = None,
         stride: int | None = None,
@@ -53,15 +56,17 @@ class Late(IndexSearchEngine):
         batch_size: int = 32,
         device: str | None = None,
     ) -> None:
-        encoders.checked(window, stride, batch_size)
+        check_window_options(window, stride, batch_size)
         if precision not in get_args(Precision):
             raise UsageError(f"precision is {precision!r}", hint="Use float16 or float32.")
-        folder = encoders.located(model, _PURPOSE)
-        kind = encoders.expect(folder, model, "sentence encoder", "late-interaction model")
+        folder = find_model(model, _PURPOSE)
+        kind = require_kind(folder, model, "sentence encoder", "late-interaction model")
         colbert = kind == "late-interaction model"
         if colbert and (idf or query_prompt is not None or passage_prompt is not None):
-            raise UsageError(f"{model} is a ColBERT model: it has its own weights and prompts", hint="Leave them out.")
-        self.name = f"late:{model}" + shown(
+            raise UsageError(
+                f"{model} is a ColBERT model: it has its own weights and prompts", hint="Leave idf and prompts out."
+            )
+        self.name = f"late:{model}" + changed_options(
             window=(window, None),
             stride=(stride, None),
             idf=(idf, None),
@@ -69,18 +74,18 @@ class Late(IndexSearchEngine):
             passage_prompt=(passage_prompt, None),
             precision=(precision, "float16"),
         )
-        if model.lower() == encoders.MINILM:
-            window = window or encoders.MINILM_LENGTH
+        if model.lower() == MINILM:
+            window = window or encoders.MINILM_WINDOW
         self._coder = (
-            _Trained(encoders.ColBERT(folder, device), batch_size)
+            _ColBERTCoder(encoders.ColBERT(folder, device), batch_size)
             if colbert
-            else _States(encoders.sentence_encoder(folder, device), batch_size, query_prompt, passage_prompt)
+            else _HiddenStateCoder(encoders.sentence_encoder(folder, device), batch_size, query_prompt, passage_prompt)
         )
         self._model, self._batch_size = model, batch_size
         self._idf = not colbert if idf is None else idf
         self._key: dict[str, Any] = {
             "format": _FORMAT,
-            "model": encoders.digest(folder),
+            "model": model_digest(folder),
             "window": window,
             "stride": stride,
             "prompt": passage_prompt,
@@ -90,19 +95,19 @@ class Late(IndexSearchEngine):
         self.fingerprint = f"late {settings} query_prompt={query_prompt!r} idf={self._idf}"
 
     def open(self, corpus: Corpus, store: IndexStore, /) -> _LateIndex:
-        """Encode the corpus, or find it encoded; the model is loaded only for that and for the first query."""
+        """Encode the corpus, or open its vectors; the model is loaded only to encode, and for the first query."""
         key = self._key | {"corpus": corpus.digest}
         folder = store.built("late", key, lambda fresh: self._build(corpus, store, fresh))
         return _LateIndex(self._coder, folder, idf=self._idf)
 
     def _build(self, corpus: Corpus, store: IndexStore, folder: Path) -> None:
         coder, texts = self._coder, [replace_surrogates(passage.text) for passage in corpus]
-        size = encoders.room(self._key["window"], coder.longest, coder.beside, self._model)
-        stride = encoders.stride_of(self._key["stride"], size, size - size // 4)
+        size = window_room(self._key["window"], coder.max_tokens, coder.extra_tokens, self._model)
+        stride = window_stride(self._key["stride"], size, size - size // 4)
         found = cut(coder.tokenizer, texts, size, stride)
         lengths = np.zeros(len(texts), dtype=np.int64)
         with RowFile(folder / "rows.npy", coder.passages(["a"])[0].shape[1], self._key["precision"]) as file:
-            for part, pieces in found.batches(texts, encoders.BATCHES * self._batch_size):
+            for part, pieces in found.batches(texts, encoders.BATCHES_AT_ONCE * self._batch_size):
                 groups = [
                     rows if tokens and len(rows) else np.zeros((1, rows.shape[1]), dtype=np.float32)
                     for rows, tokens in zip(coder.passages(pieces), found.tokens[part], strict=True)
@@ -115,26 +120,26 @@ class Late(IndexSearchEngine):
         np.save(folder / "frequencies.npy", found.frequencies)
 
 
-class _Coded(NamedTuple):
-    """The vectors of a query's tokens, and which tokens they are of (None: a trained model's, not to be weighed)."""
+class _EncodedQuery(NamedTuple):
+    """The vectors of a query's tokens, and the ids of these tokens (None: of a ColBERT model, so without idf)."""
 
     rows: Array
     ids: Array | None
 
 
-class _Trained:
-    """A ColBERT model's vectors."""
+class _ColBERTCoder:
+    """The vectors of a ColBERT model."""
 
     def __init__(self, encoder: encoders.ColBERT, batch_size: int) -> None:
         self._encoder, self._batch_size = encoder, batch_size
 
     @property
-    def longest(self) -> int:
-        return self._encoder.longest
+    def max_tokens(self) -> int:
+        return self._encoder.max_tokens
 
     @property
-    def beside(self) -> int:
-        return self._encoder.beside
+    def extra_tokens(self) -> int:
+        return self._encoder.extra_tokens
 
     @property
     def tokenizer(self) -> Any:
@@ -143,12 +148,14 @@ class _Trained:
     def passages(self, texts: Sequence[str]) -> list[Array]:
         return self._encoder.token_vectors(texts, "passage", self._batch_size)
 
-    def queries(self, texts: Sequence[str]) -> list[_Coded]:
+    def queries(self, texts: Sequence[str]) -> list[_EncodedQuery]:
         found = self._encoder.token_vectors(texts, "query", self._batch_size)
-        return [_Coded(rows if text.strip() else rows[:0], None) for text, rows in zip(texts, found, strict=True)]
+        return [
+            _EncodedQuery(rows if text.strip() else rows[:0], None) for text, rows in zip(texts, found, strict=True)
+        ]
 
 
-class _States:
+class _HiddenStateCoder:
     """The last hidden states of a sentence encoder."""
 
     def __init__(
@@ -158,12 +165,12 @@ class _States:
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
 
     @property
-    def longest(self) -> int:
-        return self._encoder.longest
+    def max_tokens(self) -> int:
+        return self._encoder.max_tokens
 
     @property
-    def beside(self) -> int:
-        return self._encoder.beside(self._encoder.prompt("passage", self._passage_prompt))
+    def extra_tokens(self) -> int:
+        return self._encoder.extra_tokens(self._encoder.prompt("passage", self._passage_prompt))
 
     @property
     def tokenizer(self) -> Any:
@@ -173,17 +180,17 @@ class _States:
         prompt = self._encoder.prompt("passage", self._passage_prompt)
         return [rows for _, rows in self._encoder.token_vectors(texts, prompt, self._batch_size)]
 
-    def queries(self, texts: Sequence[str]) -> list[_Coded]:
+    def queries(self, texts: Sequence[str]) -> list[_EncodedQuery]:
         prompt = self._encoder.prompt("query", self._query_prompt)
-        return [_Coded(rows, ids) for ids, rows in self._encoder.token_vectors(texts, prompt, self._batch_size)]
+        return [_EncodedQuery(rows, ids) for ids, rows in self._encoder.token_vectors(texts, prompt, self._batch_size)]
 
 
 class _LateIndex:
-    """Token vectors on disk, and the model that encodes queries."""
+    """The vectors of tokens on disk, and the model that encodes queries."""
 
-    def __init__(self, coder: _Trained | _States, folder: Path, *, idf: bool) -> None:
+    def __init__(self, coder: _ColBERTCoder | _HiddenStateCoder, folder: Path, *, idf: bool) -> None:
         self._coder = coder
-        self._vectors = kept(folder)
+        self._vectors = open_vectors(folder)
         frequencies = np.load(folder / "frequencies.npy")
         count = len(self._vectors)
         self._idf = np.log1p((count - frequencies + 0.5) / (frequencies + 0.5)).astype(np.float32) if idf else None
@@ -195,26 +202,26 @@ class _LateIndex:
             rows = np.concatenate([one.rows for one in group])
             weights = np.concatenate([self._weights(one) for one in group])
             starts = np.cumsum([0, *(len(one.rows) for one in group)])[:-1]
-            top = Top(len(group), min(k, count))
-            for positions, peaks in self._vectors.peaks(rows, among):
-                top.add(positions, np.add.reduceat(peaks * weights, starts, axis=1))
+            top = TopK(len(group), min(k, count))
+            for positions, products in self._vectors.max_products(rows, among):
+                top.add(positions, np.add.reduceat(products * weights, starts, axis=1))
             found += top.found()
         return found
 
-    def _weights(self, query: _Coded) -> Array:
+    def _weights(self, query: _EncodedQuery) -> Array:
         if self._idf is None or query.ids is None:
             return np.ones(len(query.rows), dtype=np.float32)
         weights: Array = self._idf[query.ids]
         return weights
 
 
-def _grouped(queries: Sequence[_Coded]) -> Iterator[list[_Coded]]:
-    """Queries with a bounded number of tokens together; one without any gets a token that is like nothing."""
-    group: list[_Coded] = []
+def _grouped(queries: Sequence[_EncodedQuery]) -> Iterator[list[_EncodedQuery]]:
+    """Yield groups of queries with a bounded number of tokens; a query without any gets the zero vector."""
+    group: list[_EncodedQuery] = []
     for query in queries:
         width = query.rows.shape[1]
-        one = query if len(query.rows) else _Coded(np.zeros((1, width), dtype=np.float32), None)
-        if group and sum(len(other.rows) for other in group) + len(one.rows) > _QUERY_ROWS:
+        one = query if len(query.rows) else _EncodedQuery(np.zeros((1, width), dtype=np.float32), None)
+        if group and sum(len(other.rows) for other in group) + len(one.rows) > _MAX_GROUP_TOKENS:
             yield group
             group = []
         group.append(one)

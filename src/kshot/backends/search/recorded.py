@@ -1,4 +1,4 @@
-"""Runs that others recorded, as an engine: TREC run files, and JSON with lists of passage numbers."""
+"""Recorded runs as a search engine: TREC run files, and JSON with lists of passage numbers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kshot.core.errors import BackendError, DataError, UsageError
 from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Failed, Hit, Ranking, Request, Response, Search
 
-_TREC = re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+(\s+\S+)?\s*", re.IGNORECASE)
-TREC_FIELDS = (5, 6)
+_TREC_LINE = re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+(\s+\S+)?\s*", re.IGNORECASE)
+_TREC_FIELDS = (5, 6)
 
 
-class RecordedEngine(IndexSearchEngine):
+class RecordedSearchEngine(IndexSearchEngine):
     """Rankings from a file, named ``FILE`` or ``FILE#SYSTEM``.
 
     JSON: ``{SYSTEM: {"runs": [[passage numbers, best first], …]}}``, one list a question in the order of
@@ -40,34 +40,34 @@ class RecordedEngine(IndexSearchEngine):
         if self._trec:
             if system:
                 raise UsageError(f"a TREC run file holds one system, so {system!r} cannot be chosen", where=str(path))
-            self.runs: Mapping[str, Sequence[_Line]] = _trec_lines(raw, path)
+            self.runs: Mapping[str, Sequence[_TrecLine]] = _trec_lines(raw, path)
         else:
             self.system, self.lists = _system(raw, path, system)
             self.fingerprint += f" {self.system}"
 
-    def open(self, corpus: Corpus, store: IndexStore) -> Index:  # noqa: ARG002 - the contract's arguments
-        """Refuse: a recording knows questions by their id, not by their words."""
+    def open(self, corpus: Corpus, store: IndexStore) -> Index:  # noqa: ARG002 - the base class has these arguments
+        """Refuse: a recording has rankings by the ids of questions, not by their words."""
         raise BackendError(
-            "a recorded run answers the questions it was recorded for, and cannot be part of another engine",
+            "a recorded run has rankings only for its own questions, and cannot be part of another search engine",
             where=self.name,
         )
 
     def over(self, corpus: Corpus, store: IndexStore) -> Backend:  # noqa: ARG002 - nothing is built
-        """Give the backend that looks rankings up; ``missing`` counts the questions that have none."""
-        return _Trec(self, corpus) if self._trec else _Lists(self, corpus)
+        """Return the backend that looks rankings up; ``missing`` counts the questions that have none."""
+        return _TrecBackend(self, corpus) if self._trec else _ListBackend(self, corpus)
 
 
 def is_recorded_run(spec: str | Path) -> bool:
-    """Tell whether ``replay:SPEC`` names such a file rather than a journal or recorded prompts."""
+    """Whether ``replay:SPEC`` names such a file rather than a journal or recorded prompts."""
     path, _ = _split(str(spec))
     try:
         with path.open("rb") as file:
             first = next((line for line in file if line.strip()), b"")
             if not first.lstrip().startswith(b"{"):
-                return bool(_TREC.fullmatch(first))
+                return bool(_TREC_LINE.fullmatch(first))
             body = _json_object(first)
-            rest = file.readline() if body else file.read()  # whole lines of JSON are a journal's
-            body = _json_object(first + rest)
+            more = file.readline() if body else file.read()  # a journal has one JSON object on each line
+            body = _json_object(first + more)
     except OSError:
         return False
     return bool(body) and all(isinstance(entry, dict) and "runs" in entry for entry in (body or {}).values())
@@ -76,14 +76,16 @@ def is_recorded_run(spec: str | Path) -> bool:
 # ---- reading ----
 
 
-class _Line(NamedTuple):
+class _TrecLine(NamedTuple):
+    """One line of a TREC run; ``number`` is its own number in the file."""
+
     score: float
     passage: str
     number: int
 
 
 def _split(spec: str) -> tuple[Path, str]:
-    """File and system; a ``#`` that is part of an existing file's name belongs to it."""
+    """Return the file and the system; a ``#`` in the name of an existing file belongs to the name."""
     whole = Path(spec).expanduser()
     if "#" in spec and not whole.exists():
         path, _, system = spec.rpartition("#")
@@ -95,11 +97,11 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as exc:
-        raise BackendError(f"the run cannot be read: {exc.strerror or exc}", where=str(path)) from exc
+        raise BackendError(f"the recorded run cannot be read: {exc.strerror or exc}", where=str(path)) from exc
 
 
 def _json_object(raw: bytes) -> dict[str, Any] | None:
-    """The JSON object that the bytes are, if they are one."""
+    """Return the JSON object in the bytes: empty if they only begin as JSON, None if they do not."""
     if not raw.lstrip().startswith((b"{", b"[")):
         return None
     try:
@@ -112,16 +114,17 @@ def _json_object(raw: bytes) -> dict[str, Any] | None:
 def _system(raw: bytes, path: Path, system: str) -> tuple[str, list[list[int]]]:
     body = _json_object(raw)
     if not body:
-        raise DataError("it begins as JSON, and is no JSON object with systems in it", where=str(path))
+        raise DataError(
+            "the file begins as JSON but is not a JSON object of systems", where=str(path), hint=_JSON_SHAPE
+        )
     known = [name for name, entry in body.items() if isinstance(entry, dict) and "runs" in entry]
     if not known:
-        raise DataError(
-            "this is no recorded run", where=str(path), hint='It needs {"SYSTEM": {"runs": [[…], …]}}, or TREC lines.'
-        )
+        raise DataError("this is not a recorded run", where=str(path), hint=_JSON_SHAPE)
     if not system and len(known) > 1:
-        raise UsageError(f"it holds {len(known)} systems", where=str(path), hint=f"Add one: #{', #'.join(known)}.")
+        hint = f"Add one of: #{', #'.join(known)}."
+        raise UsageError(f"the file holds {len(known)} systems", where=str(path), hint=hint)
     if system and system not in known:
-        raise UsageError(f"it holds no system {system!r}", where=str(path), hint=f"It has: {', '.join(known)}.")
+        raise UsageError(f"the file holds no system {system!r}", where=str(path), hint=f"It has: {', '.join(known)}.")
     name = system or known[0]
     lists = body[name]["runs"]
     if not isinstance(lists, list):
@@ -130,113 +133,114 @@ def _system(raw: bytes, path: Path, system: str) -> tuple[str, list[list[int]]]:
         if not isinstance(numbers, list) or any(type(n) is not int or n < 0 for n in numbers):
             raise DataError("this is not a list of passage numbers", where=f"{path}#{name}, question {row}")
         if len(set(numbers)) < len(numbers):
-            raise DataError("a passage stands in it twice", where=f"{path}#{name}, question {row}")
+            raise DataError("the list names a passage twice", where=f"{path}#{name}, question {row}")
     return name, lists
 
 
-def _trec_lines(raw: bytes, path: Path) -> dict[str, list[_Line]]:
-    runs: dict[str, dict[str, _Line]] = {}
+def _trec_lines(raw: bytes, path: Path) -> dict[str, list[_TrecLine]]:
+    runs: dict[str, dict[str, _TrecLine]] = {}
     for number, line in enumerate(raw.decode("utf-8", "surrogateescape").split("\n"), start=1):
         parts = line.split()
         if not parts:
             continue
         where = f"{path}:{number}"
-        if len(parts) not in TREC_FIELDS:
-            raise DataError(f"this is no line of a TREC run: {line[:60]!r}", where=where, hint=_SHAPE)
+        if len(parts) not in _TREC_FIELDS:
+            raise DataError(f"this is not a line of a TREC run: {line[:60]!r}", where=where, hint=_TREC_SHAPE)
         topic, _, passage, _, score = parts[:5]
         try:
             value = float(score)
         except ValueError:
             value = math.nan
         if math.isnan(value):
-            raise DataError(f"the score {score!r} is not a number", where=where, hint=_SHAPE)
+            raise DataError(f"the score {score!r} is not a number", where=where, hint=_TREC_SHAPE)
         run = runs.setdefault(topic, {})
         if passage in run:
             raise DataError(
-                f"topic {topic} has the passage {passage!r} already in line {run[passage].number}", where=where
+                f"topic {topic} already has the passage {passage!r} in line {run[passage].number}", where=where
             )
-        run[passage] = _Line(value, passage, number)
+        run[passage] = _TrecLine(value, passage, number)
     if not runs:
-        raise DataError("the run is empty", where=str(path), hint=_SHAPE)
+        raise DataError("the recorded run is empty", where=str(path), hint=_TREC_SHAPE)
     return {topic: sorted(run.values(), key=_trec_order, reverse=True) for topic, run in runs.items()}
 
 
-_SHAPE = "A line is: topic Q0 passage rank score tag."
+_JSON_SHAPE = 'It needs {"SYSTEM": {"runs": [[…], …]}}, or TREC lines.'
+_TREC_SHAPE = "A line is: topic Q0 passage rank score tag."
 
 
-def _trec_order(line: _Line) -> tuple[float, bytes]:
+def _trec_order(line: _TrecLine) -> tuple[float, bytes]:
     return line.score, line.passage.encode("utf-8", "surrogateescape")
 
 
 # ---- answering ----
 
 
-class _Looking(ABC):
-    """What both kinds of recording have in common."""
+class _RecordedBackend(ABC):
+    """What the backends of both kinds of recording share."""
 
     answers = (Search,)
     missing = 0
-    """How many of the corpus's questions the run has no ranking for."""
+    """How many questions of the corpus have no ranking in the run."""
 
-    def __init__(self, engine: RecordedEngine, corpus: Corpus) -> None:
-        self.name = engine.name
-        self.fingerprint = corpus_fingerprint(engine.fingerprint, corpus)
-        self._path, self._corpus = engine.path, corpus
+    def __init__(self, recorded: RecordedSearchEngine, corpus: Corpus) -> None:
+        self.name = recorded.name
+        self.fingerprint = corpus_fingerprint(recorded.fingerprint, corpus)
+        self._path, self._corpus = recorded.path, corpus
 
-    def serve(self, waiting: RequestQueue) -> Iterator[tuple[Request, Response]]:
-        for request in waiting:
-            assert isinstance(request, Search)  # noqa: S101 - the engine asks only what ``answers`` lists
+    def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
+        for request in queue:
+            assert isinstance(request, Search)  # noqa: S101 - the engine sends only what ``answers`` lists
             yield request, self._answer(request)
 
     @abstractmethod
     def _answer(self, request: Search) -> Response: ...
 
 
-class _Lists(_Looking):
-    def __init__(self, engine: RecordedEngine, corpus: Corpus) -> None:
-        super().__init__(engine, corpus)
-        self._where = f"{engine.path}#{engine.system}"
-        if len(engine.lists) != len(corpus.topics):
+class _ListBackend(_RecordedBackend):
+    def __init__(self, recorded: RecordedSearchEngine, corpus: Corpus) -> None:
+        super().__init__(recorded, corpus)
+        self._where = f"{recorded.path}#{recorded.system}"
+        if len(recorded.lists) != len(corpus.topics):
             raise DataError(
-                f"it has {len(engine.lists)} lists, and there are {len(corpus.topics)} questions",
+                f"it has {len(recorded.lists)} lists, and there are {len(corpus.topics)} questions",
                 where=self._where,
-                hint="A list belongs to each question, in their order.",
+                hint="It needs one list for each question, in the order of the questions.",
             )
-        self.missing = sum(not numbers for numbers in engine.lists)
-        self._lists = {topic: (row, engine.lists[row]) for row, topic in enumerate(corpus.topics)}
+        self.missing = sum(not numbers for numbers in recorded.lists)
+        self._lists = {topic: (row, recorded.lists[row]) for row, topic in enumerate(corpus.topics)}
 
     def _answer(self, request: Search) -> Response:
         if request.topic not in self._lists:
             return Failed("not_recorded", f"{self._where} holds no ranking for question {request.topic!r}")
         row, numbers = self._lists[request.topic]
         among = self._corpus.among(request.where)
-        many = len(self._corpus) if among is None else len(among)
+        searched = len(self._corpus) if among is None else len(among)
         hits = []
         for rank, number in enumerate(numbers[: request.k], start=1):
-            if number >= many:
+            if number >= searched:
                 raise DataError(
-                    f"it names passage {number}, and there are {many} to search",
+                    f"it names passage {number}, and there are {searched} to search",
                     where=f"{self._where}, question {row + 1} ({request.topic})",
-                    hint="The passages must be cut as they were for this run.",
+                    hint="Cut the documents into the same passages as for this run.",
                 )
             at = number if among is None else among[number]
             hits.append(Hit(self._corpus.passages[at].id, 1 / rank))
         return Ranking(tuple(hits))
 
 
-class _Trec(_Looking):
-    def __init__(self, engine: RecordedEngine, corpus: Corpus) -> None:
-        super().__init__(engine, corpus)
-        self._runs = engine.runs
-        topics = [topic for topic in corpus.topics if topic in engine.runs]
+class _TrecBackend(_RecordedBackend):
+    def __init__(self, recorded: RecordedSearchEngine, corpus: Corpus) -> None:
+        super().__init__(recorded, corpus)
+        self._runs = recorded.runs
+        topics = [topic for topic in corpus.topics if topic in recorded.runs]
         if corpus.topics and not topics:
-            example = f"{next(iter(engine.runs))!r}, while a question here is {corpus.topics[0]!r}"
-            raise DataError(f"none of its topics is a question here: one is {example}", where=str(engine.path))
+            example = f"{next(iter(recorded.runs))!r}, while a question here is {corpus.topics[0]!r}"
+            raise DataError(f"none of its topics is a question here: one is {example}", where=str(recorded.path))
         self.missing = len(corpus.topics) - len(topics)
         for topic in topics:
-            for _, passage, line in engine.runs[topic]:
+            for _, passage, line in recorded.runs[topic]:
                 if passage not in corpus:
-                    raise DataError(f"there is no passage {passage!r}", where=f"{engine.path}:{line}")
+                    raise DataError(f"there is no passage {passage!r}", where=f"{recorded.path}:{line}")
 
     def _answer(self, request: Search) -> Response:
         among = self._corpus.among(request.where)
@@ -256,8 +260,8 @@ class _Trec(_Looking):
 def write_trec(file: str | Path | IO[str], topic: str, ranking: Ranking, tag: str = "kshot") -> None:
     """Add one question's ranking to a TREC run: to an open file, or to the end of the file at a path.
 
-    Scores are written as float32, which is what trec_eval reads, and each is below the one before it: whoever sorts
-    them sees this order.
+    Scores are written as float32, which is what trec_eval reads, and each is below the one before it: a program that
+    sorts by score gets the same order.
     """
     import numpy as np
 

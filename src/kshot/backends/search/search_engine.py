@@ -5,23 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError
 from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Hit, Ranking, Request, Response, Search
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-
-class Found(NamedTuple):
-    """Positions in the corpus, best first (equal scores: lower position first), with their scores."""
-
-    positions: Sequence[int]
-    scores: Sequence[float]
+if TYPE_CHECKING:  # it brings numpy along, which naming a search engine does not need
+    from kshot.index.ranking import Found
 
 
 class Index(Protocol):
@@ -33,60 +25,64 @@ class Index(Protocol):
 
 
 class IndexSearchEngine(ABC):
-    """What ``-m fts5`` names. ``fingerprint`` covers every setting that changes a ranking, not the corpus."""
+    """The base class of search engines, built in or your own: ``open`` makes an index, which searches.
+
+    ``name`` stands in tables and files. ``fingerprint`` covers every setting that changes a ranking, not the corpus.
+    """
 
     name: str
     fingerprint: str
     floor: float | None = None
     """The score of a passage that ``search`` leaves out though ``k`` had room for it; ``None``: it leaves out none."""
     batch: int = 256
-    """How many queries are searched for before the first of them is answered: what a crash can cost."""
+    """How many queries are searched before the first of them is answered: a crash loses at most these."""
 
     @abstractmethod
     def open(self, corpus: Corpus, store: IndexStore, /) -> Index:
         """Make the corpus searchable, from the store's files if they are there already."""
 
     def over(self, corpus: Corpus, store: IndexStore) -> Backend:
-        """Give the backend that searches this corpus; it opens the index when it is first asked."""
+        """Return the backend that searches this corpus; it opens the index when it is first asked."""
         return _CorpusSearch(self, corpus, store)
 
-    def close(self) -> None:
-        """Give memory back; most hold none beyond their index."""
+    def close(self) -> None:  # noqa: B027 - a search engine may override it, and need not
+        """Give memory back; most search engines hold none beyond their index."""
 
 
-def shown(**options: tuple[Any, Any]) -> str:
-    """The options that differ from their defaults, as a spec has them: part of an engine's name."""
+def changed_options(**options: tuple[Any, Any]) -> str:
+    """Write the options whose value (first) differs from the default (second) as a spec has them."""
     return "".join(f",{name}={value}" for name, (value, default) in options.items() if value != default)
 
 
 def corpus_fingerprint(fingerprint: str, corpus: Corpus) -> str:
-    """The fingerprint of an engine at work on a corpus."""
+    """Return the fingerprint of a search engine together with the corpus that it searches."""
     return f"{fingerprint} over {corpus.digest}"
 
 
 class _CorpusSearch:
-    """An engine at work on one corpus."""
+    """A search engine over one corpus, as a backend."""
 
     answers = (Search,)
 
-    def __init__(self, engine: IndexSearchEngine, corpus: Corpus, store: IndexStore) -> None:
-        self.name = engine.name
-        self.fingerprint = corpus_fingerprint(engine.fingerprint, corpus)
-        self._engine, self._corpus, self._store, self._batch = engine, corpus, store, engine.batch
+    def __init__(self, search_engine: IndexSearchEngine, corpus: Corpus, store: IndexStore) -> None:
+        self.name = search_engine.name
+        self.fingerprint = corpus_fingerprint(search_engine.fingerprint, corpus)
+        self._search_engine, self._corpus, self._store = search_engine, corpus, store
 
     @cached_property
     def _index(self) -> Index:
-        return self._engine.open(self._corpus, self._store)
+        return self._search_engine.open(self._corpus, self._store)
 
     def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
+        batch = self._search_engine.batch
         while taken := queue.take():
             groups: dict[tuple[object, ...], list[Search]] = {}
             for request in taken:
-                assert isinstance(request, Search)  # noqa: S101 - the engine asks only what ``answers`` lists
+                assert isinstance(request, Search)  # noqa: S101 - the engine sends only what ``answers`` lists
                 groups.setdefault((request.k, request.where), []).append(request)
             for requests in groups.values():
-                for start in range(0, len(requests), self._batch):
-                    yield from self._answer(requests[start : start + self._batch])
+                for start in range(0, len(requests), batch):
+                    yield from self._answer(requests[start : start + batch])
 
     def _answer(self, requests: Sequence[Search]) -> Iterator[tuple[Request, Response]]:
         first, passages = requests[0], self._corpus.passages
@@ -106,24 +102,3 @@ class _CorpusSearch:
                 raise BackendError(f"it gave position {wrong!r}, which it was not to search", where=self.name)
             pairs = zip(positions, scores, strict=True)
             yield request, Ranking(tuple(Hit(passages[at].id, float(score)) for at, score in pairs))
-
-
-def best(scores: npt.NDArray[Any], k: int, positions: npt.NDArray[np.intp] | None = None) -> Found:
-    """Pick the ``k`` highest of an array of scores, exactly: equal ones in the order of their positions.
-
-    ``positions`` (ascending) says where the scores belong; by default the first score is the first passage's.
-    """
-    import numpy as np
-
-    if k <= 0:
-        return Found((), ())
-    if len(scores) > k:
-        border = np.partition(scores, len(scores) - k)[len(scores) - k]
-        above = np.flatnonzero(scores > border)
-        kept = np.concatenate((above, np.flatnonzero(scores == border)[: k - len(above)]))
-        kept.sort()
-    else:
-        kept = np.arange(len(scores))
-    kept = kept[np.argsort(-scores[kept], kind="stable")]
-    where = kept if positions is None else positions[kept]
-    return Found(where.tolist(), scores[kept].tolist())

@@ -1,11 +1,13 @@
 """From what a user writes, such as ``hybrid:bm25+dense``, to the search engine.
 
-    ENGINE  = fts5 | bm25[:disk][OPTIONS] | dense[:MODEL][OPTIONS] | late[:MODEL][OPTIONS]
-            | hybrid[:FUSION][:PART+PART…] | rerank:MODEL[OPTIONS]@ENGINE | replay:FILE[#SYSTEM] | NAME[OPTIONS]
-    OPTIONS = ,NAME=VALUE …
+    SEARCH_ENGINE = fts5 | bm25[:disk][OPTIONS] | dense[:MODEL][OPTIONS] | late[:MODEL][OPTIONS]
+                  | hybrid[:FUSION][:PART+PART…] | rerank:MODEL[OPTIONS]@SEARCH_ENGINE | replay:FILE[#SYSTEM]
+                  | NAME[:ARGUMENT][OPTIONS]
+    PART          = SEARCH_ENGINE[,weight=NUMBER]
+    OPTIONS       = ,NAME=VALUE …
 
-The name of a MODEL may contain any of these marks: ``+`` and ``@`` separate only before the name of an engine, and
-``,`` only before NAME=.
+The name of a MODEL may contain any of these marks: ``+`` and ``@`` separate only before the name of a search engine,
+and ``,`` only before NAME=.
 """
 
 from __future__ import annotations
@@ -14,15 +16,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from kshot.backends.search.hybrid import FUSIONS, Hybrid
+from kshot.backends.adapters import as_model
 from kshot.backends.search.search_engine import IndexSearchEngine
 from kshot.core.errors import UsageError
 from kshot.core.protocols import SearchEngine
 from kshot.core.registry import Entry, Registry, Spec, construct, finite_number, split_options
 
-Options: TypeAlias = Mapping[str, Any]
+SharedOptions: TypeAlias = Mapping[str, Any]
+"""Options for every part that knows them, such as ``device``; those in the spec of a part override them."""
 DEFAULT_HYBRID = "zscore:bm25,stem=english+dense+late"
-"""Its encoder knows English, so its BM25 stems English words; chosen on the handbook (docs/passages.md)."""
+"""Its encoder was trained on English, so its BM25 stems English words; chosen on the handbook (docs/passages.md)."""
 
 SEARCH_ENGINES = Registry(
     "search-engines",
@@ -34,36 +37,36 @@ SEARCH_ENGINES = Registry(
         Entry(
             "bm25",
             "kshot.backends.search.bm25:Bm25",
-            "BM25 in mapped memory (bm25s), or on disk (tantivy; it takes stem and stopwords) (extra: search)",
+            "BM25 in mapped memory, or on disk (tantivy; it takes stem and stopwords) (extra: search)",
             "bm25[:disk][,k1=…,b=…,method=…,stem=english,stopwords=english]",
         ),
         Entry(
             "dense",
             "kshot.backends.search.dense:Dense",
-            "one vector a passage or window, by an encoder (extra: dense)",
+            "one vector for each passage or window, by an encoder (extra: dense)",
             "dense[:MODEL][,OPTIONS]",
         ),
         Entry(
             "late",
             "kshot.backends.search.late:Late",
-            "a vector a token, compared one by one (MaxSim) (extra: dense)",
+            "one vector for each token, compared one by one (MaxSim) (extra: dense)",
             "late[:MODEL][,OPTIONS]",
         ),
         Entry(
             "hybrid",
             "kshot.backends.search.hybrid:Hybrid",
-            "the scores of several search engines added; alone it is bm25,stem=english+dense+late (extras: search, dense)",
-            "hybrid[:zscore|rrf|minmax][:ENGINE[,weight=…]+ENGINE…]",
+            "the sum of several search engines' scores; default: bm25,stem=english+dense+late (extras: search, dense)",
+            "hybrid[:zscore|rrf|minmax][:SEARCH_ENGINE[,weight=…]+SEARCH_ENGINE…]",
         ),
         Entry(
             "rerank",
             "kshot.backends.search.rerank:Rerank",
-            "the best of another search engine, read again by a model (extra: dense)",
-            "rerank:MODEL[,OPTIONS]@ENGINE",
+            "the best passages of another search engine, reranked by a cross-encoder (extra: dense)",
+            "rerank:MODEL[,OPTIONS]@SEARCH_ENGINE",
         ),
         Entry(
             "replay",
-            "kshot.backends.search.recorded:RecordedEngine",
+            "kshot.backends.search.recorded:RecordedSearchEngine",
             "recorded runs: TREC, or JSON with lists of passage numbers",
             "replay:FILE[#SYSTEM]",
         ),
@@ -71,20 +74,17 @@ SEARCH_ENGINES = Registry(
 )
 
 
-def search_engine(text: str, options: Options | None = None) -> SearchEngine:
-    """Make the search engine that a spec names.
-
-    ``options`` are for any part that knows them (such as ``device``); those in the spec go before them.
-    """
-    kind = engine_kind(text)
+def make_search_engine(text: str, options: SharedOptions | None = None) -> SearchEngine:
+    """Make the search engine that a spec names."""
+    kind = search_engine_kind(text)
     if kind is None:
         known = ", ".join(entry.written for entry in SEARCH_ENGINES.entries())
         raise UsageError(f"there is no search engine {text!r}", hint=f"Write one of: {known}.")
     return _READERS.get(kind, _plain)(kind, text[len(kind) :], options or {})
 
 
-def engine_kind(text: str) -> str | None:
-    """Return the kind of search engine that a spec names, or nothing if it names none."""
+def search_engine_kind(text: str) -> str | None:
+    """Return the kind of search engine that a spec names, or None if it names none."""
     kind = re.split("[:,@+]", text, maxsplit=1)[0]
     return kind if SEARCH_ENGINES.find(kind) is not None else None
 
@@ -92,7 +92,7 @@ def engine_kind(text: str) -> str | None:
 # ---- parts of a spec ----
 
 
-def _before_engine(mark: str) -> re.Pattern[str]:
+def _before_search_engine(mark: str) -> re.Pattern[str]:
     """Match this mark where the name of a search engine follows."""
     names = "|".join(re.escape(entry.name) for entry in SEARCH_ENGINES.entries())
     return re.compile(rf"{re.escape(mark)}(?=(?:{names})(?:[:,@+]|$))")
@@ -111,23 +111,26 @@ def _parsed(kind: str, rest: str) -> Spec:
     return Spec(f"{kind}{rest}", kind, text[1:], options)
 
 
-def _plain(kind: str, rest: str, options: Options) -> SearchEngine:
-    """``NAME[:MODEL][,name=value…]``."""
+def _plain(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
+    """Make ``NAME[:ARGUMENT][,name=value…]``: a search engine that is built in, or one of an installed package."""
     spec = _parsed(kind, rest)
-    made: SearchEngine = construct(
-        SEARCH_ENGINES.get(kind).load(), spec, *([spec.argument] if spec.argument else []), **options
-    )
+    argument = [spec.argument] if spec.argument else []
+    made = as_model(construct(SEARCH_ENGINES.get(kind).load(), spec, *argument, **options), spec.text)
+    if not isinstance(made, SearchEngine):
+        raise UsageError(
+            "it is not a search engine", where=spec.text, hint="A search engine has name, fingerprint and over."
+        )
     return made
 
 
-def _fts5(kind: str, rest: str, options: Options) -> SearchEngine:
+def _fts5(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
     spec = _parsed(kind, rest)
     if spec.argument:
         raise UsageError(f"nothing can follow its name: {spec.argument!r}", where=spec.text)
     return _plain(kind, rest, options)
 
 
-def _bm25(kind: str, rest: str, options: Options) -> SearchEngine:
+def _bm25(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
     from kshot.backends.search.bm25 import Bm25
     from kshot.backends.search.bm25_disk import Bm25Disk
 
@@ -137,18 +140,20 @@ def _bm25(kind: str, rest: str, options: Options) -> SearchEngine:
     return construct(Bm25Disk if spec.argument else Bm25, spec, **options)
 
 
-def _rerank(kind: str, rest: str, options: Options) -> SearchEngine:
+def _rerank(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
     from kshot.backends.search.rerank import Rerank
 
-    head, *tail = _before_engine("@").split(rest, maxsplit=1)
+    head, *tail = _before_search_engine("@").split(rest, maxsplit=1)
     spec = _parsed(kind, head)
     if not spec.argument or not tail:
         where = f"{kind}{rest}"
-        raise UsageError("it needs a model and a search engine", where=where, hint="Write rerank:MODEL@ENGINE.")
-    return construct(Rerank, spec, spec.argument, _indexed(tail[0], options), **options)
+        raise UsageError("it needs a model and a search engine", where=where, hint="Write rerank:MODEL@SEARCH_ENGINE.")
+    return construct(Rerank, spec, spec.argument, _part(tail[0], options), **options)
 
 
-def _hybrid(kind: str, rest: str, options: Options) -> SearchEngine:
+def _hybrid(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
+    from kshot.backends.search.hybrid import FUSIONS, Hybrid
+
     where = f"{kind}{rest}"
     if rest and not rest.startswith(":"):
         raise UsageError(f"{rest!r} cannot be understood", where=where, hint="Write hybrid:bm25+dense.")
@@ -156,9 +161,9 @@ def _hybrid(kind: str, rest: str, options: Options) -> SearchEngine:
     if fusion not in FUSIONS:
         fusion, parts = "zscore", rest[1:]
     parts = parts or DEFAULT_HYBRID.partition(":")[2]
-    engines, weights = [], []
-    for part in _before_engine("+").split(parts):
-        if engine_kind(part) == "hybrid":
+    search_engines, weights = [], []
+    for part in _before_search_engine("+").split(parts):
+        if search_engine_kind(part) == "hybrid":
             raise UsageError("a hybrid cannot be part of a hybrid", where=where)
         text, given = split_options(part)
         weight = given.pop("weight", "1")
@@ -166,16 +171,16 @@ def _hybrid(kind: str, rest: str, options: Options) -> SearchEngine:
             weights.append(finite_number(weight))
         except ValueError:
             raise UsageError(f"the weight of {text!r} is {weight!r}; it must be a number", where=where) from None
-        engines.append(_indexed(text + "".join(f",{name}={value}" for name, value in given.items()), options))
-    made = Hybrid(engines, fusion=fusion, weights=weights)
+        search_engines.append(_part(text + "".join(f",{name}={value}" for name, value in given.items()), options))
+    made = Hybrid(search_engines, fusion=fusion, weights=weights)
     if not rest:
-        made.name = "hybrid"  # tables call it as it was written; its fingerprint names the parts
+        made.name = "hybrid"  # tables show it as it was written; its fingerprint names the parts
     return made
 
 
-def _indexed(text: str, options: Options) -> IndexSearchEngine:
+def _part(text: str, options: SharedOptions) -> IndexSearchEngine:
     """Make a search engine that can be part of another one."""
-    made = search_engine(text, options)
+    made = make_search_engine(text, options)
     if not isinstance(made, IndexSearchEngine):
         raise UsageError(
             "it cannot be part of another search engine", where=text, hint="It must subclass kshot.IndexSearchEngine."
@@ -183,7 +188,7 @@ def _indexed(text: str, options: Options) -> IndexSearchEngine:
     return made
 
 
-def _replay(kind: str, rest: str, options: Options) -> SearchEngine:
+def _replay(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
     if not rest.startswith(":") or rest == ":":
         raise UsageError("it needs a file", where=f"{kind}{rest}", hint="Write replay:FILE or replay:FILE#SYSTEM.")
     del options  # a recording has none
@@ -191,11 +196,11 @@ def _replay(kind: str, rest: str, options: Options) -> SearchEngine:
     return made
 
 
-_READERS: dict[str, Callable[[str, str, Options], SearchEngine]] = {
+_READERS: dict[str, Callable[[str, str, SharedOptions], SearchEngine]] = {
     "fts5": _fts5,
     "bm25": _bm25,
     "hybrid": _hybrid,
     "rerank": _rerank,
     "replay": _replay,
 }
-"""Those whose specs are not ``NAME[:MODEL][,name=value…]``."""
+"""How specs are read that are not ``NAME[:ARGUMENT][,name=value…]``."""

@@ -1,0 +1,237 @@
+"""BM25: how much each word of each text weighs, and which texts weigh most for a query.
+
+Example retrievers and search engines use the same weights. ``Bm25Index`` keeps them in files that are mapped into
+memory, as the package bm25s lays them out and with bm25s's scores to the last digit; ``bm25_batch`` searches for many
+queries at once, and decides in double precision.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kshot.core.errors import BadValue
+from kshot.index.arrays import Array, Doubles, Ints, Positions
+from kshot.index.postings import Postings, WordCounts, by_word
+from kshot.index.ranking import Found, best
+from kshot.index.store import damaged
+
+Bm25Method: TypeAlias = Literal["lucene", "robertson", "atire", "bm25l", "bm25+", "okapi"]
+
+_DELTA = 0.5
+"""What ``bm25l`` and ``bm25+`` add to a word's share."""
+_CHUNK_ENTRIES = 1 << 20
+_LONG_QUERY_WORDS = 1000
+_FORMAT_VERSION = "0.3.16"
+"""The version of bm25s whose files these are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25Formula:
+    """The weight of a word in a text: ``idf · share``.
+
+    ``lucene``: ``idf = ln(1 + (N - df + ½) / (df + ½))`` and ``share = tf / (tf + k1 · norm)``, with ``norm = 1 - b +
+    b · length / average``. ``robertson``: ``idf = ln((N - df + ½) / (df + ½))``, at least 0, and the same share.
+    ``okapi``, as the package rank_bm25 has it: robertson's idf, but a negative one becomes a quarter of the mean, and
+    shares are ``k1 + 1`` times as large. ``atire``, ``bm25l`` and ``bm25+`` are those of the package bm25s; the last
+    two give every text a constant that depends on the query alone, which is left out.
+    """
+
+    method: Bm25Method = "lucene"
+    k1: float = 1.5
+    b: float = 0.75
+
+    def __post_init__(self) -> None:
+        """Refuse impossible constants."""
+        if not (math.isfinite(self.k1) and self.k1 >= 0 and 0 <= self.b <= 1):
+            raise BadValue(f"k1 is {self.k1} and b is {self.b}; k1 must be 0 or more, and b from 0 to 1")
+
+    def idf(self, frequencies: Ints, texts: int) -> Doubles:
+        """Return the idf of words that stand in so many texts each, of this many in all."""
+        if not len(frequencies):
+            return np.zeros(0)
+        each, inverse = np.unique(frequencies, return_inverse=True)
+        odds = (texts - each + 0.5) / (each + 0.5)
+        match self.method:
+            case "lucene":
+                inner = 1 + odds
+            case "robertson":
+                inner = np.maximum(odds, 1)
+            case "atire":
+                inner = texts / each
+            case "bm25l":
+                inner = (texts + 1) / (each + 0.5)
+            case "bm25+":
+                inner = (texts + 1) / each
+            case "okapi":
+                inner = odds
+        # math.log and not np.log, whose last bit depends on the machine
+        idf: Doubles = np.asarray([math.log(value) for value in inner.tolist()])[inverse]
+        return np.where(idf < 0, 0.25 * idf.mean(), idf) if self.method == "okapi" else idf
+
+    def share(self, tf: Array, norm: Array) -> Array:
+        """Return what a word counts that stands ``tf`` times in a text of this relative length.
+
+        The order of operations is bm25s's, which decides the last bit where ``tf`` is float32.
+        """
+        match self.method:
+            case "lucene" | "robertson":
+                return tf / (self.k1 * norm + tf)
+            case "atire" | "okapi":
+                return (tf * (self.k1 + 1)) / (tf + self.k1 * norm)
+            case "bm25l":
+                scaled = tf / norm
+                return ((self.k1 + 1) * (scaled + _DELTA)) / (self.k1 + scaled + _DELTA)
+            case "bm25+":
+                return ((self.k1 + 1) * tf) / (self.k1 * norm + tf) + _DELTA
+
+    def constants(self, idf: Doubles) -> Doubles | None:
+        """Return what each word gives to a text of average length that does not hold it, if the method gives any."""
+        match self.method:
+            case "bm25l":
+                return idf * (((self.k1 + 1) * _DELTA) / (self.k1 + _DELTA))
+            case "bm25+":
+                return idf * _DELTA
+        return None
+
+    def weights(self, counts: WordCounts, precision: npt.DTypeLike) -> Array:
+        """Return the weight of each entry of the counts; frequencies and idf are in this precision."""
+        exact = self.idf(counts.document_frequencies, len(counts.lengths))
+        idf, constants = exact.astype(precision), self.constants(exact)
+        constants = None if constants is None else constants.astype(precision)
+        norm = (1 - self.b) + self.b * counts.lengths / (counts.average_length or 1.0)
+        found = np.empty(len(counts.counts), dtype=precision)
+        for start in range(0, len(found), _CHUNK_ENTRIES):
+            part = slice(start, start + _CHUNK_ENTRIES)
+            words = counts.words[part]
+            weights = idf[words] * self.share(counts.counts[part].astype(precision), norm[counts.texts[part]])
+            found[part] = weights if constants is None else weights - constants[words]
+        return found
+
+
+class Bm25Index:
+    """Weights by word, searched with an array of scores that is cleared where it was written.
+
+    That way a query costs as much as the texts that hold its words, not as much as the corpus. A text with score 0 is
+    not found.
+    """
+
+    def __init__(self, vocabulary: dict[str, int], postings: Postings, size: int) -> None:
+        """Take the words with their numbers, the entries of each, and the number of texts."""
+        self.vocabulary, self._postings, self._size = vocabulary, postings, size
+        self._starts: list[int] = postings.starts.tolist()
+        if len(self._starts) != len(vocabulary) + 1 or self._starts[-1] != len(postings.weights):
+            raise ValueError("its files do not fit together")
+
+    @cached_property
+    def _scores(self) -> Array:
+        return np.zeros(self._size, dtype=self._postings.weights.dtype)
+
+    def search(self, queries: Sequence[Sequence[str]], k: int, among: Sequence[int] | None = None) -> list[Found]:
+        """Return the ``k`` best texts for each query (a list of words), among these positions (ascending) or all."""
+        allowed = None if among is None else np.asarray(among, dtype=np.intp)
+        number = self.vocabulary.get
+        return [self._one([at for word in query if (at := number(word)) is not None], k, allowed) for query in queries]
+
+    def _one(self, query: Sequence[int], k: int, allowed: Positions | None) -> Found:
+        if not query:
+            return Found((), ())
+        (all_texts, all_weights, _), scores, touched = self._postings, self._scores, []
+        # a word twice counts twice; the words of a very long query are counted first, which rounds differently
+        times = Counter(query).items() if len(query) > _LONG_QUERY_WORDS else ((word, 1) for word in query)
+        for word, count in times:
+            span = slice(self._starts[word], self._starts[word + 1])
+            texts, weights = all_texts[span], all_weights[span]
+            scores[texts] += weights if count == 1 else weights * count  # each text stands there once
+            touched.append(texts)
+        entries = sum(map(len, touched))
+        if allowed is not None:
+            found = _positive(scores[allowed], k, allowed)
+        elif entries < self._size // 4:
+            found = _positive(*_shortlist(scores, touched, k))
+        else:
+            found = _positive(scores, k, None)
+        if entries > self._size // 8:
+            scores.fill(0)
+        else:
+            for texts in touched:
+                scores[texts] = 0
+        return found
+
+
+def _shortlist(scores: Array, touched: Sequence[Array], k: int) -> tuple[Array, int, Array]:
+    """Return the scores and positions of few texts among which the best ``k`` are.
+
+    With n words a text is touched up to n times, so the best n · k entries hold the best k texts.
+    """
+    texts = np.concatenate(touched) if len(touched) > 1 else touched[0]
+    entries = len(touched) * k
+    if len(texts) > entries:
+        values = scores[texts]
+        texts = texts[values >= np.partition(values, len(values) - entries)[len(values) - entries]]
+    texts = np.unique(texts)
+    return scores[texts], k, texts
+
+
+def _positive(scores: Array, k: int, positions: Array | None) -> Found:
+    """Return the best, without those that hold no word of the query."""
+    found = best(scores, k, positions)
+    if found.scores and found.scores[-1] <= 0:
+        count = next(at for at, score in enumerate(found.scores) if score <= 0)
+        return Found(found.positions[:count], found.scores[:count])
+    return found
+
+
+# ---- files, as the package bm25s writes and reads them ----
+
+_VOCABULARY, _PARAMETERS, _CONSTANTS = "vocab.index.json", "params.index.json", "nonoccurrence_array.index.npy"
+_ARRAYS = ("indices.csc.index.npy", "data.csc.index.npy", "indptr.csc.index.npy")
+
+
+def save_bm25(folder: Path, counts: WordCounts, formula: Bm25Formula) -> None:
+    """Write the weights of these texts into a folder; texts without any word leave it empty."""
+    if not counts.vocabulary:
+        return
+    postings = by_word(counts, formula.weights(counts, np.float32))
+    for name, values in zip(_ARRAYS, postings, strict=True):
+        np.save(folder / name, values)
+    constants = formula.constants(formula.idf(counts.document_frequencies, len(counts.lengths)))
+    if constants is not None:
+        np.save(folder / _CONSTANTS, constants.astype(np.float32))
+    (folder / _VOCABULARY).write_text(json.dumps(counts.vocabulary, ensure_ascii=False), encoding="utf-8")
+    parameters = {
+        "k1": formula.k1,
+        "b": formula.b,
+        "delta": _DELTA,
+        "method": formula.method,
+        "idf_method": formula.method,
+        "dtype": "float32",
+        "int_dtype": "int32",
+        "num_docs": len(counts.lengths),
+        "version": _FORMAT_VERSION,
+        "backend": "numpy",
+    }
+    (folder / _PARAMETERS).write_text(json.dumps(parameters, indent=4), encoding="utf-8")
+
+
+def load_bm25(folder: Path, size: int) -> Bm25Index:
+    """Open the index of so many texts that a folder holds."""
+    if not (folder / _PARAMETERS).exists():  # no text had a word
+        empty = Postings(np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(1, np.int64))
+        return Bm25Index({}, empty, size)
+    try:
+        vocabulary = json.loads((folder / _VOCABULARY).read_text("utf-8"))
+        # plain views of the mapped files: a slice of an np.memmap costs several times as much
+        arrays = [np.asarray(np.load(folder / name, mmap_mode="r")) for name in _ARRAYS]
+        return Bm25Index(vocabulary, Postings(*arrays), size)
+    except (OSError, ValueError, TypeError, EOFError) as exc:
+        raise damaged(folder, exc) from exc

