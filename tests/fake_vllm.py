@@ -1,6 +1,6 @@
-"""A stand-in for vLLM where it cannot run: its calls and outputs, its prefix cache and its limits, over a torch model.
+"""A stand-in for vLLM: its calls and outputs, its prefix cache and its limits, over a torch model.
 
-Written after vLLM 0.32. tests/real_vllm/test_vllm.py asks the real one the same questions.
+It follows vLLM 0.32. tests/real_vllm/test_vllm.py asks the real one the same questions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BLOCK = 16
 
 
 class VLLMClientError(Exception):
-    """What vLLM raises for a request that it does not take."""
+    """What vLLM raises for a request that it does not accept."""
 
 
 @dataclass
@@ -39,20 +39,20 @@ class SamplingParams:
         if self.temperature > 2:
             raise VLLMClientError("temperature must be in [0, 2]")
         if "" in self.stop or (self.stop and not self.detokenize) or len(self.logprob_token_ids or ()) > 128:
-            raise VLLMClientError("not taken")
+            raise VLLMClientError("not accepted")
         if self.skip_reading_prefix_cache is None:
             self.skip_reading_prefix_cache = self.prompt_logprobs is not None
 
 
-def _chances(row):
+def _logprobs(row):
     return {token: SimpleNamespace(logprob=value) for token, value in enumerate(row.log_softmax(-1).tolist())}
 
 
 class LLM:
-    """Reads one sequence after the other; ``calls`` holds, per call of generate, (length, tokens from the cache)."""
+    """Runs one sequence after the other; ``calls`` has, for each call of generate, (length, tokens from the cache)."""
 
     short_rows = False
-    """How rows of cached tokens look: filled with nonsense (model runner V1), or left out (V2)."""
+    """Rows of cached tokens have invalid values (False, model runner V1), or are left out (True, V2)."""
 
     def __init__(self, model: str, *, dtype: str, revision: str | None, trust_remote_code: bool, **options: Any):
         import torch
@@ -69,13 +69,13 @@ class LLM:
             raise TypeError(f"EngineArgs.__init__() got an unexpected keyword argument {unknown[0]!r}")
         if options.get("gpu_memory_utilization", 0) > 1:
             raise RuntimeError("no memory")
-        print("noise of a library")  # noqa: T201
+        print("noise of a library")  # noqa: T201 - the test looks for it on stdout
         os.write(1, b"noise from C++")
         self.torch, self.options, self.calls = torch, options, []
         self.model = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype)).eval()
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(model)
         self.limit = options.get("max_model_len", self.model.config.max_position_embeddings)
-        self.held: set[tuple[int, ...]] = set()
+        self.cached_blocks: set[tuple[int, ...]] = set()
         self.stopped = False
         self.llm_engine = SimpleNamespace(
             vllm_config=SimpleNamespace(
@@ -87,7 +87,7 @@ class LLM:
 
     def generate(self, prompts, sampling, *, use_tqdm):
         assert not use_tqdm
-        outputs = [self._one(prompt["prompt_token_ids"], one) for prompt, one in zip(prompts, sampling, strict=True)]
+        outputs = [self._run(prompt["prompt_token_ids"], one) for prompt, one in zip(prompts, sampling, strict=True)]
         self.calls.append(
             [(len(p["prompt_token_ids"]), o.num_cached_tokens) for p, o in zip(prompts, outputs, strict=True)]
         )
@@ -97,47 +97,47 @@ class LLM:
         with self.torch.inference_mode():
             return self.model(self.torch.tensor([tokens])).logits[0].float()
 
-    def _one(self, tokens, asked):
+    def _run(self, tokens, params):
         if not 0 < len(tokens) < self.limit:
             raise ValueError(f"The decoder prompt has {len(tokens)} tokens")
-        cached = self._cached(tokens, asked)
+        cached = self._cached_tokens(tokens, params)
         logits = self._logits(tokens)
         rows = None
-        if asked.prompt_logprobs is not None:
-            own = [{token: _chances(logits[at])[token]} for at, token in enumerate(tokens[1:])]
-            nonsense = [] if self.short_rows else [{-1: SimpleNamespace(logprob=7.0)}] * cached
-            rows = [None, *nonsense, *own[cached:]]
-        after = _chances(logits[-1])
-        wanted = {token: after[token] for token in asked.logprob_token_ids or ()}
-        told, reason, finish = self._write(tokens, asked)
-        text = SimpleNamespace(token_ids=told, logprobs=[wanted], finish_reason=finish, stop_reason=reason)
+        if params.prompt_logprobs is not None:
+            own = [{token: _logprobs(logits[at])[token]} for at, token in enumerate(tokens[1:])]
+            invalid = [] if self.short_rows else [{-1: SimpleNamespace(logprob=7.0)}] * cached
+            rows = [None, *invalid, *own[cached:]]
+        after = _logprobs(logits[-1])
+        wanted = {token: after[token] for token in params.logprob_token_ids or ()}
+        new, stop_reason, finish_reason = self._write(tokens, params)
+        text = SimpleNamespace(token_ids=new, logprobs=[wanted], finish_reason=finish_reason, stop_reason=stop_reason)
         return SimpleNamespace(outputs=[text], prompt_logprobs=rows, num_cached_tokens=cached)
 
-    def _cached(self, tokens, asked):
+    def _cached_tokens(self, tokens, params):
         blocks = [tuple(tokens[:end]) for end in range(BLOCK, len(tokens), BLOCK)]
         count = 0
-        if self.options["enable_prefix_caching"] and not asked.skip_reading_prefix_cache:
-            while count < len(blocks) and blocks[count] in self.held:
+        if self.options["enable_prefix_caching"] and not params.skip_reading_prefix_cache:
+            while count < len(blocks) and blocks[count] in self.cached_blocks:
                 count += 1
-        self.held.update(tuple(tokens[:end]) for end in range(BLOCK, len(tokens) + 1, BLOCK))
+        self.cached_blocks.update(tuple(tokens[:end]) for end in range(BLOCK, len(tokens) + 1, BLOCK))
         return count * BLOCK
 
-    def _write(self, tokens, asked):
-        told: list[int] = []
-        while len(told) < asked.max_tokens:
-            told.append(int(self._logits([*tokens, *told])[-1].argmax()))
-            text = self.tokenizer.decode(told, skip_special_tokens=True)
-            if told[-1] == self.tokenizer.eos_token_id:
-                return told, None, "stop"
-            if told[-1] in asked.stop_token_ids:
-                return told, told[-1], "stop"
-            if found := next((string for string in asked.stop if string in text), None):
-                return told, found, "stop"
-        return told, None, "length"
+    def _write(self, tokens, params):
+        new: list[int] = []
+        while len(new) < params.max_tokens:
+            new.append(int(self._logits([*tokens, *new])[-1].argmax()))
+            text = self.tokenizer.decode(new, skip_special_tokens=True)
+            if new[-1] == self.tokenizer.eos_token_id:
+                return new, None, "stop"
+            if new[-1] in params.stop_token_ids:
+                return new, new[-1], "stop"
+            if found := next((string for string in params.stop if string in text), None):
+                return new, found, "stop"
+        return new, None, "length"
 
 
 def install(monkeypatch) -> None:
-    """Make ``import vllm`` find this, for one test or one fixture."""
+    """Make ``import vllm`` find this module, for one test or one fixture."""
     module: Any = ModuleType("vllm")
     module.__spec__ = importlib.machinery.ModuleSpec("vllm", None)
     module.LLM, module.SamplingParams = LLM, SamplingParams

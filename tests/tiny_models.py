@@ -1,4 +1,4 @@
-"""Tiny random models, saved as real model folders, and a queue to ask them through."""
+"""Tiny random models, saved as real model folders, and a queue of requests for them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def build(
     seed: int = 0,
     head_dim: int = 12,
 ) -> Path:
-    """Save a two-layer model with 512 positions and about 400 tokens; ``bos``: its tokenizer puts <s> in front.
+    """Save a two-layer model with 512 positions and about 400 tokens.
 
-    ``head_dim`` is a Llama's; vLLM wants 32 or more.
+    ``bos``: its tokenizer puts <s> in front. ``head_dim`` is for Llamas; vLLM needs 32 or more.
     """
     import torch
     import transformers
@@ -71,7 +71,7 @@ def build(
 
 
 def tokenizer_of(*, bos: bool) -> Any:
-    """A byte-level BPE tokenizer trained on the spot, the same every time."""
+    """Train a byte-level BPE tokenizer, the same every time."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -95,14 +95,14 @@ def tokenizer_of(*, bos: bool) -> Any:
     )
 
 
-def copied(folder: Path, to: Path) -> Path:
-    """A copy of a model folder, to spoil."""
-    shutil.copytree(folder, to)
-    return to
+def copied(folder: Path, target: Path) -> Path:
+    """Copy a model folder, so that a test can damage it."""
+    shutil.copytree(folder, target)
+    return target
 
 
 class Queue:
-    """A list as a RequestQueue; what is given later waits for the second helping."""
+    """A list as a RequestQueue; requests given as ``later`` join when the first ones are taken."""
 
     def __init__(self, requests: Iterable[Request], later: Iterable[Request] = ()) -> None:
         self.requests, self.later = list(requests), list(later)
@@ -120,7 +120,7 @@ class Queue:
 
 
 def ask_all(backend: Any, requests: Iterable[Request]) -> list[Response]:
-    """Every request's response, in the order asked."""
+    """Return the response of every request, in the order of the requests."""
     asked = list(requests)
     found = dict(backend.serve(Queue(asked)))
     assert len(found) == len(set(asked))

@@ -20,12 +20,12 @@ from tests.tiny_models import ask_all
 
 NAMES = [task for tasks in TASKS.values() for task in tasks]
 LENGTHS = (10, 20, 40, 80, 120)
-SEED = 515_151  # of no training, table or card
+SEED = 515_151  # neither training nor the card uses it
 CARD = FOLDER / "CARD.md"
 
 
 def mixed():
-    """Sixty prompts: every task ten times, lengths and variants in turn."""
+    """Make sixty prompts: every task ten times, lengths and variants in turn."""
     texts = []
     for index, (task, _) in enumerate(product(NAMES, range(10))):
         records = generate(group_of(task), LENGTHS[index % len(LENGTHS)], 1, SEED + index)
@@ -55,7 +55,7 @@ def test_logits_and_greedy_text_are_those_of_transformers(model, other):
     for text, response in zip(texts, written, strict=True):
         ids = tokenizer(text, return_tensors="pt").input_ids
         assert ids[0].tolist() == model._tokenizer.encode(text).ids
-        ours, _, _ = model._start([ids[0].tolist()], np.arange(ids.shape[1])[None])
+        ours, _, _ = model._run_from_start([ids[0].tolist()], np.arange(ids.shape[1])[None])
         with torch.no_grad():
             theirs = llama(ids).logits[0].numpy()
             new = llama.generate(ids, max_new_tokens=6, do_sample=False)[0, ids.shape[1] :]
@@ -69,7 +69,7 @@ def test_padding_and_cache_change_no_logit(model, other):
     torch, llama, tokenizer = other
     rows = [tokenizer(text).input_ids for text in mixed()[:5]]
     lengths = np.array([[len(row)] for row in rows])
-    _, past, mask = model._start(rows, lengths - 1)
+    _, past, mask = model._run_from_start(rows, lengths - 1)
     new = np.array([[5], [70], [71], [300], [9]])
     mask = np.concatenate([mask, np.ones_like(new)], axis=1)
     logits, _ = model._run(new, lengths, mask, past, np.zeros_like(new))
@@ -79,7 +79,7 @@ def test_padding_and_cache_change_no_logit(model, other):
         assert np.abs(ours - theirs).max() < 1e-3
 
 
-def test_evaluations_by_both_backends_agree(tmp_path):
+def test_evaluations_with_onnxruntime_and_transformers_agree(tmp_path):
     pytest.importorskip("transformers")
     options = {"length": (10, 50), "variant": ("sep|small|bare", "nosep|same|math_rule"), "samples": 4, "seed": SEED}
     ours, theirs = (kshot.evaluate(name, "lookup", **options) for name in ("embedded", "hf:embedded"))
@@ -125,7 +125,7 @@ def test_accuracy_on_records_never_trained_on(tasks, variant, least):
 
 
 def card_table(variant):
-    """Task → length → accuracy, and the seed and number of records of the run that the card shows."""
+    """Return task → length → accuracy, and the seed and number of records of the run that the card shows."""
     text = CARD.read_text(encoding="utf-8")
     made = text.split("<!-- table:")[1].split("<!-- end of table -->")[0]
     command = next(line for line in made.splitlines() if line.strip().startswith("kshot run"))
@@ -143,10 +143,10 @@ def test_the_card_agrees_with_a_new_run(variant, task, length):
     assert set(table) == set(NAMES)
     found = kshot.evaluate("embedded", f"lookup:{task}", length=length, variant=variant, samples=samples, seed=seed)
     row = next(row for row in found.results if row["metric"] == "Accuracy")
-    told, low = map(float, re.fullmatch(r"([\d.]+) \(([\d.]+)\)", table[task][length]).groups())
+    value, low = map(float, re.fullmatch(r"([\d.]+) \(([\d.]+)\)", table[task][length]).groups())
     assert row["n"] == samples
-    # another processor may round one record to the other side
-    assert told == pytest.approx(row["value"], abs=100 / samples + 0.05)
+    # On another processor, rounding may change one record.
+    assert value == pytest.approx(row["value"], abs=100 / samples + 0.05)
     assert low == pytest.approx(row["ci95"][0], abs=100 / samples + 0.3)
 
 
@@ -163,7 +163,7 @@ def header():
     return json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
 
 
-def test_all_that_is_shipped_is_five_megabytes_at_most():
+def test_the_shipped_files_have_five_megabytes_at_most():
     files = [path for path in FOLDER.iterdir() if path.is_file() and path.suffix != ".py"]
     names = {path.name for path in files}
     assert {"CARD.md", "config.json", "model.onnx", "model.safetensors", "tokenizer.json"} <= names

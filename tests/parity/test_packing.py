@@ -26,7 +26,7 @@ def backend(request, tmp_path_factory):
 
 
 def questions(seed: int) -> list[Loglik]:
-    """Random tries: duplicates, prompts that are prefixes of others, none, one token, long ones, many options."""
+    """Make random tries: duplicates, prompts that begin other prompts, empty, short and long ones, many options."""
     rng = random.Random(seed)
     stems = ["", "".join(rng.choices(PIECES, k=rng.choice([3, 40, 120])))]
     made = []
@@ -39,7 +39,7 @@ def questions(seed: int) -> list[Loglik]:
 
 @torch.no_grad()
 def unshared(backend, prompt: str, text: str, count: int) -> float:
-    ids = list(backend._tokens.encode(prompt + text))
+    ids = list(backend._tokenizer.encode(prompt + text))
     table = backend._model(torch.tensor([ids]), use_cache=False).logits[0].float().log_softmax(-1)
     return sum(table[at - 1, ids[at]].item() for at in range(len(ids) - count, len(ids)))
 
@@ -60,8 +60,8 @@ def test_greedy_texts_equal_those_of_generate(backend):
     stem = "".join(PIECES) * 3
     requests = [Generate(Prompt(stem + text), max_tokens=3 + 4 * at) for at, text in enumerate(PIECES[:6])]
     for request, response in zip(requests, ask_all(backend, requests), strict=True):
-        ids = torch.tensor([backend._tokens.read(request.prompt)])
-        told = backend._model.generate(
+        ids = torch.tensor([backend._tokenizer.encode_prompt(request.prompt)])
+        new = backend._model.generate(
             ids,
             attention_mask=torch.ones_like(ids),
             max_new_tokens=request.max_tokens,
@@ -69,4 +69,4 @@ def test_greedy_texts_equal_those_of_generate(backend):
             pad_token_id=0,
             eos_token_id=1,
         )[0, ids.shape[1] :]
-        assert response.text == backend._tokens.tokenizer.decode(told, skip_special_tokens=True)
+        assert response.text == backend._tokenizer.tokenizer.decode(new, skip_special_tokens=True)

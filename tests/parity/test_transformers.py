@@ -1,4 +1,4 @@
-"""The batched backend against one unpadded forward at a time, written here from the definition."""
+"""Batched ``hf:`` models against one unpadded forward pass at a time, written here from the definition."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ PROMPTS = [
 
 
 class Reference:
-    """The same model by hand."""
+    """The same model, run one sequence at a time."""
 
     def __init__(self, folder: Path, *, bos: bool) -> None:
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        self.lead = [self.tokenizer.bos_token_id] if bos else []
+        self.leading_ids = [self.tokenizer.bos_token_id] if bos else []
 
     @torch.no_grad()
     def loglik(self, context: str, continuation: str) -> tuple[float, int]:
-        ids = self.lead + self.tokenizer.encode(context + continuation, add_special_tokens=False)
-        # Bytes tell where each token ends, independent of any offset mapping.
+        ids = self.leading_ids + self.tokenizer.encode(context + continuation, add_special_tokens=False)
+        # Counting bytes finds where each token ends, without an offset mapping.
         edge = len(context.encode())
         reached, start = 0, len(ids)
         for index, token in enumerate(ids):
-            if index >= len(self.lead):
+            if index >= len(self.leading_ids):
                 reached += len(self.tokenizer.convert_ids_to_tokens(token))
             if reached > edge:
                 start = index
@@ -71,7 +71,7 @@ class Reference:
 
     @torch.no_grad()
     def greedy(self, prompt: str, count: int) -> tuple[str, int, str]:
-        ids = self.lead + self.tokenizer.encode(prompt, add_special_tokens=False)
+        ids = self.leading_ids + self.tokenizer.encode(prompt, add_special_tokens=False)
         first = len(ids)
         for _ in range(count):
             best = int(self.model(torch.tensor([ids])).logits[0, -1].argmax())
@@ -137,12 +137,14 @@ def test_penalties_equal_those_of_transformers(model):
     settings_ = {"repetition_penalty": 1.7, "no_repeat_ngram_size": 2}
     requests = [Generate(Prompt(text), max_tokens=24, **settings_) for text in PROMPTS]
     for request, response in zip(requests, ask_all(backend, requests), strict=True):
-        ids = torch.tensor([reference.lead + reference.tokenizer.encode(request.prompt.text, add_special_tokens=False)])
-        told = reference.model.generate(
+        ids = torch.tensor(
+            [reference.leading_ids + reference.tokenizer.encode(request.prompt.text, add_special_tokens=False)]
+        )
+        new = reference.model.generate(
             ids, attention_mask=torch.ones_like(ids), max_new_tokens=24, do_sample=False, pad_token_id=0, **settings_
         )[0, ids.shape[1] :]
         assert isinstance(response, Generated)
-        assert response.text == reference.tokenizer.decode(told, skip_special_tokens=True)
+        assert response.text == reference.tokenizer.decode(new, skip_special_tokens=True)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

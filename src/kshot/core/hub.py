@@ -1,4 +1,4 @@
-"""Finding and opening Hugging Face models: folders, the hub, clear errors, content hashes."""
+"""Find, check, open and hash Hugging Face models, in folders and on the hub."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def find_model_folder(path: str) -> Path | None:
         _check_folder(folder)
         return folder
     if folder.is_file():
-        raise BackendError("is a file, not a model folder", where=path, hint="Give the folder that holds config.json.")
+        raise BackendError("it is a file, not a model folder", where=path, hint="Give the folder with config.json.")
     if not _HUB_ID.fullmatch(path):
         raise BackendError(
             "there is no such folder", where=path, hint="Give a folder with a saved model, or a hub name."
@@ -92,24 +92,24 @@ def _check_folder(folder: Path) -> None:
     where = str(folder)
     if not (folder / "config.json").is_file():
         adapter = (folder / "adapter_config.json").is_file()
-        what = "holds an adapter, not a whole model" if adapter else "is not a model folder: it has no config.json"
+        what = "it is an adapter, not a whole model" if adapter else "it is not a model folder: it has no config.json"
         hint = "Merge the adapter into its base model first." if adapter else "Save a model there with save_pretrained."
         raise BackendError(what, where=where, hint=hint)
     if not any(any(folder.glob(pattern)) for pattern in _VOCABULARY_FILES):
         hint = "Copy tokenizer.json and tokenizer_config.json of the model it was trained from into the folder."
-        raise BackendError("has no tokenizer", where=where, hint=hint)
+        raise BackendError("it has no tokenizer", where=where, hint=hint)
     weights = weight_files(folder)
     if not weights:
-        raise BackendError("has no weights", where=where, hint="Download the *.safetensors files into the folder too.")
+        raise BackendError("it has no weights", where=where, hint="Download the *.safetensors files too.")
     for index in folder.glob("*.index.json"):
         shards = set(json.loads(index.read_text("utf-8")).get("weight_map", {}).values())
         if missing := sorted(name for name in shards if not (folder / name).is_file()):
-            what = f"lacks {len(missing)} of {len(shards)} weight files: {missing[0]}"
+            what = f"it lacks {len(missing)} of {len(shards)} weight files: {missing[0]}"
             raise BackendError(what, where=where, hint="Download the missing files.")
     for file in weights:
         if file.suffix == ".safetensors" and not _is_complete(file):
             hint = "Download it again (an interrupted download or a Git LFS pointer looks like this)."
-            raise BackendError("is damaged: its size and its header disagree", where=str(file), hint=hint)
+            raise BackendError("it is damaged: its size and its header disagree", where=str(file), hint=hint)
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -146,13 +146,18 @@ def open_pretrained(part: str, path: str, load: Callable[..., Any], **options: A
         raise _loading_error(part, path, error) from error
 
 
-def _loading_error(part: str, path: str, error: Exception) -> BackendError:
+def quote_error(error: Exception) -> str:
+    """Return the message of an error on one line, cut to a readable length."""
     message = " ".join(str(error).split()) or type(error).__name__
+    return message if len(message) <= _MAX_QUOTED_CHARACTERS else f"{message[:_MAX_QUOTED_CHARACTERS]}…"
+
+
+def _loading_error(part: str, path: str, error: Exception) -> BackendError:
     # transformers raises a plain ValueError for code that it may not run: only its message tells this case apart.
-    if isinstance(error, ValueError) and "trust_remote_code" in message:
+    if isinstance(error, ValueError) and "trust_remote_code" in str(error):
         what = f"its {part} needs code that comes with the model"
         return BackendError(what, where=path, hint="Allow it with trust_remote_code if you trust its authors.")
-    quoted = message if len(message) <= _MAX_QUOTED_CHARACTERS else f"{message[:_MAX_QUOTED_CHARACTERS]}…"
+    quoted = quote_error(error)
     if isinstance(error, ImportError):
         return BackendError(f"its {part} needs another package: {quoted}", where=path, hint="Install that package.")
     if not Path(path).expanduser().is_dir():
@@ -170,7 +175,7 @@ def choose_device(device: str | None, torch: Any) -> Any:
     except RuntimeError:
         raise UsageError(f"there is no device {device!r}", hint="Use cpu, cuda or cuda:N.") from None
     if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise UsageError(f"device {device!r} asked for; {torch.cuda.device_count()} found", hint="Use cpu.")
+        raise UsageError(f"there is no device {device!r}: {torch.cuda.device_count()} GPUs were found", hint="Use cpu.")
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""The embedded model's contract: what it writes, weighs and refuses, whatever it is batched with."""
+"""The contract of the embedded model: what it writes, scores and refuses, in any batch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kshot.backends import open_backend
+from kshot.backends import open_model
 from kshot.backends.embedded import FOLDER, Embedded
-from kshot.backends.embedded.choosing import next_token
+from kshot.backends.embedded.sampling import choose_token
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed, Generate, Generated, Loglik, Message, Prompt, Scored, Usage
 from kshot.lookup.generate import generate
@@ -22,7 +22,7 @@ RECORDS = [record for length in (10, 25, 40) for record in generate("unique", le
 TEXTS = prompts(RECORDS, task="UR", variant="sep|small|bare")
 TARGETS = [record["UR"] for record in RECORDS]
 ODD = ["Hello", " a", "naïve 日本 🙂", "The rule: take", "x y z\n\n"]
-# hot, because the model is sure of a blank line almost everywhere
+# A high temperature, because the model is sure of a blank line almost everywhere.
 SAMPLED = [
     Generate(Prompt(text), max_tokens=8, temperature=6.0, seed=seed, replica=replica)
     for text in (*ODD, *TEXTS[:2])
@@ -45,10 +45,10 @@ def ids_of(model, text):
     return model._tokenizer.encode(text).ids
 
 
-def table(model, ids):
+def logprob_table(model, ids):
     """Log-probabilities after every token of one sequence, run alone and without a cache."""
     size = len(ids)
-    layers, pair, heads, width = model._cache
+    layers, pair, heads, width = model._cache_shape
     inputs = {
         "tokens": np.array([ids]),
         "position_ids": np.arange(size)[None],
@@ -64,14 +64,14 @@ def table(model, ids):
 # ---- what it is ----
 
 
-def test_what_it_says_of_itself(model):
+def test_name_answers_and_tokens(model):
     assert model.name == "embedded"
     assert model.answers == (Generate, Loglik)
     assert model.count_tokens(" a b | a:") == 5
     assert model.count_tokens("") == 0
-    assert isinstance(open_backend("embedded", {"batch_size": 2}), Embedded)
-    with pytest.raises(UsageError, match="one embedded model"):
-        open_backend("embedded:other")
+    assert isinstance(open_model("embedded", {"batch_size": 2}), Embedded)
+    with pytest.raises(UsageError, match="there is no model 'embedded:other'"):
+        open_model("embedded:other")
 
 
 def test_it_and_its_fingerprint_need_no_torch(model):
@@ -116,7 +116,7 @@ def test_requests_that_arrive_later_are_served_too(model):
 
 
 @pytest.mark.parametrize("kind", [Generate, lambda prompt: Loglik(prompt, (" a",))])
-def test_messages_are_refused_with_the_way_out(model, kind):
+def test_messages_are_refused_with_a_hint(model, kind):
     with pytest.raises(BackendError, match=r"chat template.*--model-type base"):
         ask_all(model, [kind(Prompt(messages=(Message("user", "Hi"),)))])
 
@@ -130,12 +130,12 @@ def test_greedy_text_is_the_likeliest_token_again_and_again(model):
         ids = ids_of(model, request.prompt.text)
         start = len(ids)
         for _ in range(5):
-            ids.append(int(table(model, ids)[-1].argmax()))
+            ids.append(int(logprob_table(model, ids)[-1].argmax()))
         assert written(response) == model._tokenizer.decode(ids[start:])
         assert (response.stop_reason, response.usage) == ("length", Usage(start, 5))
 
 
-def test_it_looks_up_and_stops_at_the_newline(model):
+def test_it_answers_lookups_and_stops_at_the_newline(model):
     responses = ask_all(model, [Generate(Prompt(text), max_tokens=6, stop=("\n",)) for text in TEXTS])
     assert [written(response) for response in responses] == [f" {target}" for target in TARGETS]
     assert {response.stop_reason for response in responses} == {"stop"}
@@ -162,7 +162,7 @@ def test_max_tokens_is_kept_row_by_row(model, count):
 def test_the_end_token_ends(monkeypatch):
     own = Embedded(batch_size=3, threads=1)
     (blank,) = ids_of(own, "\n\n")
-    monkeypatch.setattr(own, "_end", blank)
+    monkeypatch.setattr(own, "_eos_id", blank)
     responses = ask_all(own, [Generate(Prompt(text), max_tokens=6) for text in TEXTS])
     assert [(r.text, r.stop_reason) for r in responses] == [(f" {target}", "stop") for target in TARGETS]
 
@@ -197,7 +197,7 @@ def test_samples_follow_the_seed_and_nothing_else(model):
 def test_temperature_flattens():
     logits = np.array([2.0, 1.0, 0.0, -1.0], np.float32)
     asked = [Generate(Prompt("x"), temperature=t, seed=seed) for t in (0.3, 1.0, 30.0) for seed in range(2000)]
-    drawn = np.array([next_token(logits, request, [0], []) for request in asked]).reshape(3, 2000)
+    drawn = np.array([choose_token(logits, request, [0], []) for request in asked]).reshape(3, 2000)
     for row, temperature in zip(drawn, (0.3, 1.0, 30.0), strict=True):
         weights = np.exp(logits / temperature)
         shares = np.bincount(row, minlength=4) / 2000
@@ -217,7 +217,7 @@ def test_top_k_and_top_p_keep_the_likeliest():
     base = Generate(Prompt("x"), temperature=1.0)
 
     def seen(**options):
-        return {next_token(logits, replace(base, seed=seed, **options), [0], []) for seed in range(300)}
+        return {choose_token(logits, replace(base, seed=seed, **options), [0], []) for seed in range(300)}
 
     assert seen() == {0, 1, 2, 3}
     assert seen(top_k=2) == {1, 3}
@@ -231,30 +231,30 @@ def test_top_k_and_top_p_keep_the_likeliest():
 
 def test_repetition_penalty_and_ngram_ban(model):
     plain = Generate(Prompt(" a b a b a b"), max_tokens=12)
-    free, punished, banned = ask_all(
+    free, penalised, banned = ask_all(
         model, [plain, replace(plain, repetition_penalty=50.0), replace(plain, no_repeat_ngram_size=2)]
     )
-    assert len({written(response) for response in (free, punished, banned)}) == 3
+    assert len({written(response) for response in (free, penalised, banned)}) == 3
     ids = ids_of(model, " a b a b a b") + ids_of(model, written(banned))
-    new = [tuple(ids[i : i + 2]) for i in range(5, len(ids) - 1)]
+    pairs = [tuple(ids[i : i + 2]) for i in range(5, len(ids) - 1)]
+    assert len(pairs) == len(set(pairs))
+    assert not set(pairs) & {tuple(ids[i : i + 2]) for i in range(5)}
+    new = ids_of(model, written(penalised))
     assert len(new) == len(set(new))
-    assert not set(new) & {tuple(ids[i : i + 2]) for i in range(5)}
-    told = ids_of(model, written(punished))
-    assert len(told) == len(set(told))
-    assert not set(told) & set(ids_of(model, " a b"))
+    assert not set(new) & set(ids_of(model, " a b"))
 
 
 def test_penalty_and_ban_by_their_definitions():
     logits = np.array([3.0, 2.5, -1.0, -2.0], np.float32)
     asked = Generate(Prompt("x"))
-    assert next_token(logits, replace(asked, repetition_penalty=1.0), [0], []) == 0
-    assert next_token(logits, replace(asked, repetition_penalty=2.0), [0], []) == 1
-    assert next_token(logits, replace(asked, repetition_penalty=2.0), [0], [1]) == 0  # 1.5 against 1.25
+    assert choose_token(logits, replace(asked, repetition_penalty=1.0), [0], []) == 0
+    assert choose_token(logits, replace(asked, repetition_penalty=2.0), [0], []) == 1
+    assert choose_token(logits, replace(asked, repetition_penalty=2.0), [0], [1]) == 0  # 1.5 against 1.25
     negative = np.array([-1.0, -1.5], np.float32)
-    assert next_token(negative, replace(asked, repetition_penalty=2.0), [0], []) == 1
-    assert next_token(logits, replace(asked, no_repeat_ngram_size=1), [0, 1], []) == 2
-    assert next_token(logits, replace(asked, no_repeat_ngram_size=3), [2, 3, 0, 2], [3]) == 1
-    assert next_token(logits, replace(asked, no_repeat_ngram_size=3), [2, 3], []) == 0
+    assert choose_token(negative, replace(asked, repetition_penalty=2.0), [0], []) == 1
+    assert choose_token(logits, replace(asked, no_repeat_ngram_size=1), [0, 1], []) == 2
+    assert choose_token(logits, replace(asked, no_repeat_ngram_size=3), [2, 3, 0, 2], [3]) == 1
+    assert choose_token(logits, replace(asked, no_repeat_ngram_size=3), [2, 3], []) == 0
 
 
 # ---- Loglik ----
@@ -275,7 +275,7 @@ PAIRS = [
 
 
 def by_hand(model, context, continuation):
-    """Count bytes, which tell where each token ends without any offsets."""
+    """Find where each token ends by counting bytes, without offsets."""
     ids = ids_of(model, context + continuation)
     reached, start = 0, len(ids)
     for index, token in enumerate(ids):
@@ -284,7 +284,7 @@ def by_hand(model, context, continuation):
             start = index
             break
     start = max(start, 1)
-    rows = table(model, ids)
+    rows = logprob_table(model, ids)
     return sum(rows[at - 1, ids[at]] for at in range(start, len(ids))), len(ids) - start
 
 
@@ -334,7 +334,7 @@ def test_the_probabilities_of_all_single_tokens_sum_to_one(model):
     assert 0.9 < total <= 1 + 1e-9
 
 
-def test_nothing_to_weigh(model):
+def test_no_continuations(model):
     assert ask_all(model, [Loglik(Prompt("x"), ())]) == [Scored(())]
 
 

@@ -1,4 +1,4 @@
-"""The Hugging Face backend's contract: what it answers, refuses, and never lets through."""
+"""The contract of ``hf:`` models: what they answer, and what they refuse."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from kshot.backends.hf.model import Transformers  # noqa: E402
-from kshot.backends.hf.sampling import noise, penalised, sampled  # noqa: E402
-from kshot.backends.hf.tokens import Tokens  # noqa: E402
+from kshot.backends.hf.sampling import apply_penalties, apply_sampling, gumbel_noise  # noqa: E402
+from kshot.backends.hf.tokens import PromptTokenizer  # noqa: E402
 from kshot.core import hub  # noqa: E402
 from kshot.core.errors import BackendError, MissingExtra, UsageError  # noqa: E402
 from kshot.core.records import (  # noqa: E402
@@ -64,7 +64,7 @@ def text_of(response) -> str:
 
 @torch.no_grad()
 def greedy_ids(backend, prompt: str, count: int) -> list[int]:
-    ids = list(backend._tokens.read(Prompt(prompt)))
+    ids = list(backend._tokenizer.encode_prompt(Prompt(prompt)))
     for _ in range(count):
         ids.append(int(backend._model(torch.tensor([ids])).logits[0, -1].argmax()))
     return ids[-count:]
@@ -78,7 +78,7 @@ def test_a_closed_model_is_gone_at_once_and_can_be_asked_again(folders):
     asked = [Loglik(Prompt("The answer"), (" is", " is B")), Generate(Prompt("The answer"), max_tokens=3)]
     before = ask_all(backend, asked)
     model = weakref.ref(backend._model)
-    gc.disable()  # memory of a GPU cannot wait for that
+    gc.disable()  # the memory of a GPU cannot wait for the garbage collector
     try:
         backend.close()
         assert model() is None
@@ -89,10 +89,11 @@ def test_a_closed_model_is_gone_at_once_and_can_be_asked_again(folders):
     backend.close()
 
 
-def test_what_it_says_of_itself(llama, chat, folders):
+def test_name_answers_and_abilities(llama, chat, folders):
     assert llama.name == f"hf:{folders['llama']}"
     assert llama.answers == (Generate, Loglik)
-    assert (llama.has_chat_template, chat.has_chat_template) == (False, True)
+    assert (llama.abilities.chat_template, chat.abilities.chat_template) == (False, True)
+    assert llama.abilities.count_tokens is not None
     assert llama.context_limit == 512
     assert chat.count_tokens("hello") == 1
     assert chat.count_tokens("") == 0
@@ -100,25 +101,25 @@ def test_what_it_says_of_itself(llama, chat, folders):
 
 
 def test_fingerprint_covers_what_changes_answers(folders, tmp_path):
-    def mark(folder, **options):
+    def fingerprint(folder, **options):
         return Transformers(str(folder), device="cpu", **options).fingerprint
 
-    base = mark(folders["bos"])
-    assert base == mark(folders["bos"], batch_size=1, padding_side="right")
-    assert base == mark(copied(folders["bos"], tmp_path / "moved"))
+    base = fingerprint(folders["bos"])
+    assert base == fingerprint(folders["bos"], batch_size=1, padding_side="right")
+    assert base == fingerprint(copied(folders["bos"], tmp_path / "moved"))
     different = {
-        mark(folders["llama"]),
-        mark(folders["gpt2"]),
-        mark(folders["bos"], dtype="bfloat16"),
-        mark(folders["bos"], add_bos=False),
-        mark(folders["bos"], chat_template="{{ messages[0].content }}"),
-        mark(build("llama", tmp_path / "seed", bos=True, chat=True, seed=1)),
+        fingerprint(folders["llama"]),
+        fingerprint(folders["gpt2"]),
+        fingerprint(folders["bos"], dtype="bfloat16"),
+        fingerprint(folders["bos"], add_bos=False),
+        fingerprint(folders["bos"], chat_template="{{ messages[0].content }}"),
+        fingerprint(build("llama", tmp_path / "seed", bos=True, chat=True, seed=1)),
     }
     for name in ("config.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja"):
         changed = copied(folders["bos"], tmp_path / f"changed-{name}")
         file = changed / name
         file.write_text(file.read_text() + " ")
-        different.add(mark(changed))
+        different.add(fingerprint(changed))
     assert len(different | {base}) == 11
 
 
@@ -168,61 +169,61 @@ def test_a_search_is_refused(llama):
 
 def test_equal_inputs_are_run_once(llama):
     letters = Loglik(Prompt("The answer is"), (" A", " B", " C", " D", " A"))
-    before = llama.work.computed
+    before = llama.token_counts.computed
     (scored,) = ask_all(llama, [letters])
-    assert llama.work.computed - before == llama.count_tokens("The answer is")
+    assert llama.token_counts.computed - before == llama.count_tokens("The answer is")
     assert scored.likelihoods[0] == scored.likelihoods[4]
     assert math.exp(sum(item.logprob for item in scored.likelihoods[:4])) < 1
 
 
 def test_a_straddling_token_belongs_to_the_continuation(llama):
-    tokens = llama._tokens
-    assert len(tokens.encode("hello")) == 1
-    (span,) = tokens.spans(Prompt("Say hel"), ("lo",))
-    assert tokens._decode(list(span.tokens[span.start :])) == " hello"
+    tokenizer = llama._tokenizer
+    assert len(tokenizer.encode("hello")) == 1
+    (span,) = tokenizer.spans(Prompt("Say hel"), ("lo",))
+    assert tokenizer._decode(list(span.tokens[span.start :])) == " hello"
     # The tokenizer's own offsets leave out a token's spaces; ours do not.
-    (span,) = tokens.spans(Prompt("Say"), (" hello",))
-    assert tokens._decode(list(span.tokens[span.start :])) == " hello"
+    (span,) = tokenizer.spans(Prompt("Say"), (" hello",))
+    assert tokenizer._decode(list(span.tokens[span.start :])) == " hello"
 
 
-def test_a_tokenizer_without_offsets_goes_by_the_common_prefix():
-    tokens = Tokens(tokenizer_of(bos=True), "x", chat_template=None, add_bos=None)
-    slow = Tokens(tokenizer_of(bos=True), "x", chat_template=None, add_bos=None)
-    slow._bare = None
+def test_a_tokenizer_without_offsets_uses_the_common_prefix():
+    fast = PromptTokenizer(tokenizer_of(bos=True), "x", chat_template=None, add_bos=None)
+    slow = PromptTokenizer(tokenizer_of(bos=True), "x", chat_template=None, add_bos=None)
+    slow._backend = None
     for context, text in [("The capital of France is", " Paris"), ("Say hel", "lo world"), ("", "hello there")]:
-        assert slow.spans(Prompt(context), (text,)) == tokens.spans(Prompt(context), (text,))
+        assert slow.spans(Prompt(context), (text,)) == fast.spans(Prompt(context), (text,))
 
 
 def test_bos_exactly_where_the_tokenizer_adds_it_and_never_eos(folders):
-    def lead(name, **options):
+    def prompt_ids(name, **options):
         backend = Transformers(str(folders[name]), device="cpu", **options)
-        return backend._tokens.read(Prompt("hello"))
+        return backend._tokenizer.encode_prompt(Prompt("hello"))
 
-    hello = lead("llama")
+    hello = prompt_ids("llama")
     assert len(hello) == 1
-    assert lead("bos") == (0, *hello)
-    assert lead("bos", add_bos=False) == hello
-    assert lead("llama", add_bos=True) == (0, *hello)
-    assert lead("bos", add_bos=True) == (0, *hello)
+    assert prompt_ids("bos") == (0, *hello)
+    assert prompt_ids("bos", add_bos=False) == hello
+    assert prompt_ids("llama", add_bos=True) == (0, *hello)
+    assert prompt_ids("bos", add_bos=True) == (0, *hello)
 
 
 def test_bos_is_not_written_twice(chat, folders):
     messages = Prompt(messages=(Message("user", "hello"),))
-    assert chat._tokens.read(messages).count(0) == 1
-    assert chat._tokens.read(Prompt("<s>hello")).count(0) == 1
+    assert chat._tokenizer.encode_prompt(messages).count(0) == 1
+    assert chat._tokenizer.encode_prompt(Prompt("<s>hello")).count(0) == 1
     forced = Transformers(str(folders["bos"]), device="cpu", add_bos=True)
-    assert forced._tokens.read(messages).count(0) == 1
+    assert forced._tokenizer.encode_prompt(messages).count(0) == 1
 
 
 def test_an_empty_prompt_scores_the_text_itself(llama, chat):
     text = "hello there"
     (plain,) = ask_all(llama, [Loglik(Prompt(), (text,))])
-    (led,) = ask_all(chat, [Loglik(Prompt(), (text,))])
+    (with_bos,) = ask_all(chat, [Loglik(Prompt(), (text,))])
     assert plain.likelihoods[0].tokens == llama.count_tokens(text) - 1
-    assert led.likelihoods[0].tokens == llama.count_tokens(text)
+    assert with_bos.likelihoods[0].tokens == llama.count_tokens(text)
 
 
-def test_what_cannot_be_scored_is_an_error(llama):
+def test_continuations_without_scorable_tokens_are_an_error(llama):
     with pytest.raises(BackendError, match="no token of the continuation can be scored"):
         ask_all(llama, [Loglik(Prompt(), ("hello",))])
     with pytest.raises(BackendError, match="empty continuation"):
@@ -230,22 +231,22 @@ def test_what_cannot_be_scored_is_an_error(llama):
     assert ask_all(llama, [Loglik(Prompt("A"), ())]) == [Scored(())]
 
 
-def test_lone_surrogates_do_not_stop_it(llama):
+def test_lone_surrogates_are_replaced(llama):
     (scored,) = ask_all(llama, [Loglik(Prompt("A\ud800"), ("\udc00B",))])
     assert scored.likelihoods[0].tokens > 0
 
 
-# ---- the context's limit ----
+# ---- the context limit ----
 
 
 def test_too_long_is_a_failure_with_its_lengths(llama):
     count = llama.count_tokens(LONG)
     assert count > 512
-    weighed, written, fine = ask_all(
+    scored, written, fine = ask_all(
         llama, [Loglik(Prompt(LONG), (" A", " B")), Generate(Prompt(LONG)), Loglik(Prompt("A"), ("B",))]
     )
     assert isinstance(fine, Scored)
-    for failed in (weighed, written):
+    for failed in (scored, written):
         assert isinstance(failed, Failed)
         assert failed.kind == "too_long"
         assert not failed.retryable
@@ -254,7 +255,7 @@ def test_too_long_is_a_failure_with_its_lengths(llama):
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
-def test_max_tokens_are_clipped_to_the_room_left(folders, name):
+def test_max_tokens_are_limited_to_the_context(folders, name):
     backend = Transformers(str(folders[name]), device="cpu", batch_size=16)
     full = "A" * 512
     assert backend.count_tokens(full) == 512
@@ -264,7 +265,7 @@ def test_max_tokens_are_clipped_to_the_room_left(folders, name):
     assert one.usage.completion_tokens == 1
     assert some.usage.completion_tokens <= 12
     assert all_.usage.completion_tokens <= 40
-    # Exactly the context's length can still be weighed.
+    # Exactly the context's length can still be scored.
     scored, failed = ask_all(backend, [Loglik(Prompt(full[:511]), ("A",)), Loglik(Prompt(full), ("A",))])
     assert isinstance(scored, Scored)
     assert isinstance(failed, Failed)
@@ -291,7 +292,7 @@ def test_stop_strings_cut_before_their_first_occurrence(llama):
         assert ask_all(llama, [request]) == [found]
 
 
-def test_a_batch_ends_when_all_its_rows_have(llama, monkeypatch):
+def test_a_batch_ends_when_all_its_rows_are_finished(llama, monkeypatch):
     steps = []
     forward = llama._model.forward
     monkeypatch.setattr(llama._model, "forward", lambda *args, **kwargs: steps.append(1) or forward(*args, **kwargs))
@@ -304,14 +305,14 @@ def test_a_batch_ends_when_all_its_rows_have(llama, monkeypatch):
 
 def test_a_special_token_may_be_a_stop(llama, monkeypatch):
     (whole,) = ask_all(llama, [Generate(Prompt("hello"), max_tokens=12)])
-    monkeypatch.setattr(llama._tokens, "_special", {"<|user|>": greedy_ids(llama, "hello", 4)[-1]})
+    monkeypatch.setattr(llama._tokenizer, "_added_vocabulary", {"<|user|>": greedy_ids(llama, "hello", 4)[-1]})
     (cut,) = ask_all(llama, [Generate(Prompt("hello"), max_tokens=12, stop=("<|user|>",))])
     assert cut.stop_reason == "stop"
     assert whole.text.startswith(cut.text)
     assert len(cut.text) < len(whole.text)
 
 
-def test_the_models_own_sampling_settings_stay_out(folders, llama, tmp_path):
+def test_the_models_own_sampling_settings_are_ignored(folders, llama, tmp_path):
     folder = copied(folders["llama"], tmp_path / "sampling")
     own = {
         "do_sample": True,
@@ -363,13 +364,13 @@ def test_samples_follow_the_models_distribution(llama):
         found = Counter(text_of(response) for response in ask_all(llama, draws))
     finally:
         llama._batch_size = backend_size
-    ids = torch.tensor([llama._tokens.read(prompt)])
+    ids = torch.tensor([llama._tokenizer.encode_prompt(prompt)])
     with torch.no_grad():
         logits = llama._model(ids).logits[0, -1].float() / 0.5
     best = logits.topk(4)
     shares: Counter[str] = Counter()
     for share, token in zip(best.values.softmax(0).tolist(), best.indices.tolist(), strict=True):
-        shares[llama._tokens.write(ids[0].tolist(), [token])] += share
+        shares[llama._tokenizer.decode_after(ids[0].tolist(), [token])] += share
     assert len(shares) > 1
     for text, share in shares.items():
         assert abs(found.pop(text, 0) / count - share) < 4 * math.sqrt(share * (1 - share) / count) + 1 / count
@@ -380,27 +381,27 @@ def test_top_p_keeps_the_smallest_set_that_reaches_it():
     scores = torch.tensor([0.5, 0.3, 0.15, 0.05]).log()
     for top_p, kept in [(0.4, {0}), (0.5, {0}), (0.6, {0, 1}), (0.9, {0, 1, 2}), (1.0, {0, 1, 2, 3}), (0.0, {0})]:
         asked = Generate(Prompt("x"), temperature=1.0, top_p=top_p)
-        shaped = sampled(scores.clone(), asked, 0)
+        shaped = apply_sampling(scores.clone(), asked, 0)
         assert {index for index, value in enumerate(shaped.tolist()) if value > -math.inf} == kept
 
 
 def test_gumbel_noise_is_gumbel():
     asked = Generate(Prompt("x"), temperature=1.0)
-    drawn = noise(asked, 0, 20000)
+    drawn = gumbel_noise(asked, 0, 20000)
     assert drawn.mean().item() == pytest.approx(0.5772, abs=0.03)
     assert drawn.var().item() == pytest.approx(math.pi**2 / 6, abs=0.08)
-    assert not torch.equal(drawn, noise(asked, 1, 20000))
+    assert not torch.equal(drawn, gumbel_noise(asked, 1, 20000))
 
 
 def test_penalties_by_hand():
     scores, seen = torch.tensor([1.0, -1.0, 2.0, 0.5]), torch.tensor([0, 1, 0, 1, 0])
     asked = Generate(Prompt("x"), repetition_penalty=2.0)
-    assert penalised(scores, seen, asked).tolist() == [0.5, -2.0, 2.0, 0.5]
+    assert apply_penalties(scores, seen, asked).tolist() == [0.5, -2.0, 2.0, 0.5]
     asked = Generate(Prompt("x"), no_repeat_ngram_size=2)
-    assert penalised(scores, seen, asked).tolist() == [1.0, -math.inf, 2.0, 0.5]
+    assert apply_penalties(scores, seen, asked).tolist() == [1.0, -math.inf, 2.0, 0.5]
     asked = Generate(Prompt("x"), no_repeat_ngram_size=1)
-    assert penalised(scores, seen, asked).tolist() == [-math.inf, -math.inf, 2.0, 0.5]
-    assert penalised(scores, seen[:1], Generate(Prompt("x"), no_repeat_ngram_size=4)).tolist() == scores.tolist()
+    assert apply_penalties(scores, seen, asked).tolist() == [-math.inf, -math.inf, 2.0, 0.5]
+    assert apply_penalties(scores, seen[:1], Generate(Prompt("x"), no_repeat_ngram_size=4)).tolist() == scores.tolist()
 
 
 def test_the_first_space_survives_sentencepiece():
@@ -410,10 +411,10 @@ def test_the_first_space_survives_sentencepiece():
     core.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
     core.decoder = tokenizers.decoders.Metaspace()
     wrapped = transformers.PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>")
-    tokens = Tokens(wrapped, "x", chat_template=None, add_bos=None)
-    assert tokens._decode([4]) == "hello"
-    assert tokens.write([3], [4, 4]) == " hello hello"
-    assert tokens.write([], [4]) == "hello"
+    tokenizer = PromptTokenizer(wrapped, "x", chat_template=None, add_bos=None)
+    assert tokenizer._decode([4]) == "hello"
+    assert tokenizer.decode_after([3], [4, 4]) == " hello hello"
+    assert tokenizer.decode_after([], [4]) == "hello"
 
 
 # ---- chat ----
@@ -421,7 +422,7 @@ def test_the_first_space_survives_sentencepiece():
 
 def test_messages_go_through_the_models_template(chat):
     prompt = Prompt(messages=(Message("system", "Be brief."), Message("user", "hello")))
-    assert chat._tokens._text(prompt) == "<s><|system|>Be brief.</s>\n<|user|>hello</s>\n<|assistant|>"
+    assert chat._tokenizer._prompt_text(prompt) == "<s><|system|>Be brief.</s>\n<|user|>hello</s>\n<|assistant|>"
     (written, scored) = ask_all(chat, [Generate(prompt, max_tokens=4), Loglik(prompt, ("hello", " world"))])
     assert isinstance(written, Generated)
     assert len(scored.likelihoods) == 2
@@ -436,8 +437,8 @@ def test_a_given_template_wins_and_system_text_is_folded(folders):
         (ignoring, "[user]Be brief.\nhello"),
     ]:
         backend = Transformers(str(folders["llama"]), device="cpu", chat_template=template)
-        assert backend.has_chat_template
-        assert backend._tokens._text(prompt) == expected
+        assert backend.abilities.chat_template
+        assert backend._tokenizer._prompt_text(prompt) == expected
 
 
 def test_no_template_and_broken_templates(llama, folders):
@@ -482,7 +483,7 @@ def test_bad_paths(tmp_path, folders):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "says"),
+    ("damage", "message"),
     [
         (lambda f: (f / "tokenizer.json").unlink(), "no tokenizer"),
         (lambda f: (f / "tokenizer.json").write_text("{}"), "tokenizer cannot be loaded"),
@@ -500,12 +501,12 @@ def test_bad_paths(tmp_path, folders):
         (lambda f: _set(f, intermediate_size=80), "weights"),
     ],
 )
-def test_spoilt_folders(folders, tmp_path, spoil, says):
-    folder = copied(folders["llama"], tmp_path / "spoilt")
-    spoil(folder)
-    with pytest.raises(BackendError, match=says) as caught:
+def test_damaged_folders(folders, tmp_path, damage, message):
+    folder = copied(folders["llama"], tmp_path / "faulty")
+    damage(folder)
+    with pytest.raises(BackendError, match=message) as caught:
         ask_all(Transformers(str(folder), device="cpu"), [Generate(Prompt("A"), max_tokens=1)])
-    assert "spoilt" in str(caught.value)
+    assert "faulty" in str(caught.value)
     assert caught.value.hint
 
 

@@ -1,4 +1,4 @@
-"""Tree-packed computing: every distinct prefix once, nothing lost on the way, and a way back where it cannot be."""
+"""Tree-packed computing: every distinct prefix is computed once, and plain batches serve where packing cannot."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from kshot.backends.hf import computer as hf_computing  # noqa: E402
-from kshot.backends.hf import continuous_batching as hf_slots  # noqa: E402
-from kshot.backends.hf import encoding as hf_encoding  # noqa: E402
-from kshot.backends.hf import packing as hf_packing  # noqa: E402
-from kshot.backends.hf import tree_batches as hf_forest  # noqa: E402
-from kshot.backends.hf.encoding import Encoded, Encoder, alike  # noqa: E402
+from kshot.backends.hf import encoding, model_runner  # noqa: E402
+from kshot.backends.hf.continuous_batching import SlotBatch  # noqa: E402
+from kshot.backends.hf.encoding import EncodedText, IncrementalEncoder, common_text_length  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
-from kshot.backends.hf.row_length import Pace  # noqa: E402
-from kshot.backends.hf.trie import Item, Seen, common, grown  # noqa: E402
+from kshot.backends.hf.packing import PackedModel  # noqa: E402
+from kshot.backends.hf.row_length import RowLengthTuner  # noqa: E402
+from kshot.backends.hf.tree_batches import make_tree_batch, plan_tree_batches  # noqa: E402
+from kshot.backends.hf.trie import (  # noqa: E402
+    NodeCounter,
+    TokenCounts,
+    TokenSequence,
+    build_trie,
+    common_prefix_length,
+)
 from kshot.core.errors import BackendError, UsageError  # noqa: E402
 from kshot.core.records import Generate, Generated, Loglik, Prompt  # noqa: E402
 from tests.shapes import shaped  # noqa: E402
@@ -41,7 +46,9 @@ def asked(stem: str = STEM) -> list[Loglik]:
 
 
 def prefixes(backend, requests) -> int:
-    sequences = [span.tokens[:-1] for one in requests for span in backend._tokens.spans(one.prompt, one.continuations)]
+    sequences = [
+        span.tokens[:-1] for one in requests for span in backend._tokenizer.spans(one.prompt, one.continuations)
+    ]
     return len({sequence[: at + 1] for sequence in sequences for at in range(len(sequence))})
 
 
@@ -52,7 +59,7 @@ def test_a_trie_has_every_prefix_once_and_ends_tell_ancestors():
     rng = random.Random(1)
     for _ in range(200):
         sequences = [tuple(rng.randrange(3) for _ in range(rng.randint(1, 9))) for _ in range(rng.randint(1, 12))]
-        trie = grown([Item(np.array(one, np.int32), 0) for one in sequences])
+        trie = build_trie([TokenSequence(np.array(one, np.int32), 0) for one in sequences])
         assert len(trie) == len({one[: at + 1] for one in sequences for at in range(len(one))})
         for one, nodes in zip(sequences, trie.nodes, strict=True):
             assert tuple(trie.tokens[nodes]) == one
@@ -62,24 +69,25 @@ def test_a_trie_has_every_prefix_once_and_ends_tell_ancestors():
             assert ancestors == nodes.tolist()
 
 
-def test_nodes_are_told_apart_across_tries():
+def test_equal_nodes_of_several_tries_are_counted_once():
     rng = random.Random(2)
-    seen, everything, total = Seen(), set(), 0
+    counter, everything, total = NodeCounter(), set(), 0
     for _ in range(30):
         sequences = [tuple(rng.randrange(4) for _ in range(rng.randint(1, 7))) for _ in range(9)]
         everything |= {one[: at + 1] for one in sequences for at in range(len(one))}
-        total += seen.fresh(grown([Item(np.array(one, np.int32), 0) for one in sequences]).hashes)
+        trie = build_trie([TokenSequence(np.array(one, np.int32), 0) for one in sequences])
+        total += counter.count_new(trie.hashes)
         assert total == len(everything)
 
 
-def test_held_sequences_are_found_as_far_as_they_go():
-    stem = list(range(100, 140))
-    items = [Item(np.array([*stem, number], np.int32), 40) for number in range(8)]
-    held = [np.array([*stem[:30], 7, 7], np.int32), np.array([1, 2, 3], np.int32)]
-    trie = grown(items, held)
-    assert trie.known[0].tolist() == list(range(30))
-    assert not len(trie.known[1])
-    assert [tokens.tolist() for tokens, _ in trie.trunks] == [stem]
+def test_cached_prefixes_are_found_as_far_as_they_go():
+    prefix = list(range(100, 140))
+    sequences = [TokenSequence(np.array([*prefix, number], np.int32), 40) for number in range(8)]
+    cached = [np.array([*prefix[:30], 7, 7], np.int32), np.array([1, 2, 3], np.int32)]
+    trie = build_trie(sequences, cached)
+    assert trie.cached_nodes[0].tolist() == list(range(30))
+    assert not len(trie.cached_nodes[1])
+    assert [tokens.tolist() for tokens, _ in trie.shared_prefixes] == [prefix]
 
 
 def test_common_prefixes():
@@ -89,8 +97,8 @@ def test_common_prefixes():
         count = next(
             (at for at, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
         )
-        assert common(np.array(left, np.int32), np.array(right, np.int32)) == count
-        assert alike("".join(map(str, left)), "".join(map(str, right))) == count
+        assert common_prefix_length(np.array(left, np.int32), np.array(right, np.int32)) == count
+        assert common_text_length("".join(map(str, left)), "".join(map(str, right))) == count
 
 
 # ---- computing ----
@@ -104,27 +112,37 @@ def test_every_prefix_is_computed_once_at_any_row_length(folder, row):
     for one, other in zip(found, expected, strict=True):
         for a, b in zip(one.likelihoods, other.likelihoods, strict=True):
             assert (a.tokens, a.logprob) == (b.tokens, pytest.approx(b.logprob, abs=1e-4))
-    work = backend.work
-    assert work.computed == work.distinct == prefixes(backend, asked())
-    assert alone.work.distinct == work.distinct < alone.work.computed < work.requested
+    counts, single = backend.token_counts, alone.token_counts
+    assert counts.computed == counts.distinct == prefixes(backend, asked())
+    assert single.distinct == counts.distinct < single.computed < counts.requested
 
 
-def test_a_prefix_is_kept_from_one_helping_to_the_next(folder):
+def test_the_user_is_told_how_many_tokens_were_computed(folder):
+    counts = TokenCounts(requested=2694, distinct=453, computed=453)
+    assert str(counts) == "computed 453 tokens instead of 2,694: shared prefixes were computed once"
+    assert str(TokenCounts(10, 10, 12)) == "computed 12 tokens; the requests have 10"
     backend = Transformers(str(folder), device="cpu")
-    helpings = [asked(), asked(STEM + "More. "), asked("Another beginning. " * 12), asked(STEM)[:2]]
-    expected = [ask_all(Transformers(str(folder), device="cpu", batch_size=1), one) for one in helpings]
-    for requests, right in zip(helpings, expected, strict=True):
+    assert backend.notes == ()
+    ask_all(backend, asked())
+    assert backend.notes == (f"{backend.name} {backend.token_counts}",)
+
+
+def test_a_prefix_is_cached_from_one_batch_to_the_next(folder):
+    backend = Transformers(str(folder), device="cpu")
+    batches = [asked(), asked(STEM + "More. "), asked("Another beginning. " * 12), asked(STEM)[:2]]
+    expected = [ask_all(Transformers(str(folder), device="cpu", batch_size=1), one) for one in batches]
+    for requests, right in zip(batches, expected, strict=True):
         for one, other in zip(ask_all(backend, requests), right, strict=True):
             for a, b in zip(one.likelihoods, other.likelihoods, strict=True):
                 assert a.logprob == pytest.approx(b.logprob, abs=1e-4)
-    stem = backend.count_tokens(STEM)
-    assert backend.work.distinct == prefixes(backend, [request for one in helpings for request in one])
-    # Of the third repetition only the stem is held; its questions are computed again.
-    assert backend.work.computed < backend.work.distinct + stem
+    shared = backend.count_tokens(STEM)
+    assert backend.token_counts.distinct == prefixes(backend, [request for one in batches for request in one])
+    # Of the last batch only the prefix is cached; its questions are computed again.
+    assert backend.token_counts.computed < backend.token_counts.distinct + shared
     assert "computed" in backend.notes[-1]
 
 
-def test_a_prompt_that_is_held_whole_is_still_answered(folder):
+def test_a_prompt_that_is_cached_whole_is_still_answered(folder):
     backend = Transformers(str(folder), device="cpu")
     ask_all(backend, asked())
     before = ask_all(Transformers(str(folder), device="cpu"), [Generate(Prompt(STEM), max_tokens=5)])
@@ -135,7 +153,7 @@ def test_out_of_memory_halves_the_row_and_goes_on(folder, monkeypatch):
     expected = ask_all(Transformers(str(folder), device="cpu", batch_size=1), asked())
     backend = Transformers(str(folder), device="cpu", row_tokens=64)
     model, sizes = backend._model, []
-    backend._computer  # noqa: B018 - the trial is not to be disturbed
+    backend._runner  # noqa: B018 - the trial must come before the patch
     forward = model.forward
 
     def tight(*args, **options):
@@ -171,19 +189,19 @@ def test_out_of_memory_while_writing_halves_the_batch(folder, monkeypatch):
     assert ask_all(backend, requests) == expected
 
 
-def test_the_pace_is_found_on_real_work():
-    pace = Pace("cpu")
+def test_the_row_length_is_found_on_real_work():
+    tuner = RowLengthTuner("cpu")
     costs = {128: 3.0, 256: 2.0, 512: 1.0}
     for _ in range(9):
-        size, trial = pace.choose(0, 100_000)
-        assert trial
-        pace.begin(0, size)
-        pace.timed(0, size, costs[size] * size)
-    assert pace.choose(0, 100_000) == (512, False)
-    assert pace.choose(1000, 100) == (256, False)
-    pace.shrink(100)
-    assert pace.choose(0, 100_000) == (100, False)
-    assert Pace("cpu", 77).choose(0, 100_000) == (77, False)
+        size, is_trial = tuner.choose(0, 100_000)
+        assert is_trial
+        tuner.start_trial(0, size)
+        tuner.end_trial(0, size, costs[size] * size)
+    assert tuner.choose(0, 100_000) == (512, False)
+    assert tuner.choose(1000, 100) == (256, False)
+    tuner.limit_to(100)
+    assert tuner.choose(0, 100_000) == (100, False)
+    assert RowLengthTuner("cpu", 77).choose(0, 100_000) == (77, False)
 
 
 def test_row_tokens_must_be_positive(folder):
@@ -194,7 +212,7 @@ def test_row_tokens_must_be_positive(folder):
 # ---- writing ----
 
 
-def test_texts_leave_and_enter_one_by_one(folder, monkeypatch):
+def test_a_finished_text_makes_room_for_the_next(folder, monkeypatch):
     backend = Transformers(str(folder), device="cpu", batch_size=3)
     requests = [
         Generate(Prompt(f"{STEM}{text}"), max_tokens=count, temperature=warm, replica=replica)
@@ -203,7 +221,7 @@ def test_texts_leave_and_enter_one_by_one(folder, monkeypatch):
         for replica in (0, 1)
     ]
     expected = [ask_all(Transformers(str(folder), device="cpu", batch_size=1), [one])[0] for one in requests[::5]]
-    backend._computer  # noqa: B018
+    backend._runner  # noqa: B018 - the trial must come before the patch
     sizes, forward = [], backend._model.forward
 
     def watched(*args, **options):
@@ -220,18 +238,18 @@ def test_texts_leave_and_enter_one_by_one(folder, monkeypatch):
     assert sum(sizes) - sizes.count(1) <= steps
 
 
-# ---- the way back ----
+# ---- plain batches instead ----
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "reason"),
     [("mistral", "over 24 tokens"), ("bloom", "ALiBi"), ("mpt", "ALiBi"), ("mamba", "state"), ("rwkv", "state")],
 )
-def test_models_that_cannot_be_packed_say_so(tmp_path, name, says):
+def test_models_that_cannot_be_packed_say_so(tmp_path, name, reason):
     backend = Transformers(str(shaped(name, tmp_path / name)), device="cpu", batch_size=4)
     ask_all(backend, asked())
-    assert any(says in note for note in backend.notes)
-    assert backend.work.computed > backend.work.distinct
+    assert any(reason in note for note in backend.notes)
+    assert backend.token_counts.computed > backend.token_counts.distinct
 
 
 def test_plain_batches_are_halved_when_memory_runs_out(tmp_path, monkeypatch):
@@ -254,15 +272,15 @@ def test_plain_batches_are_halved_when_memory_runs_out(tmp_path, monkeypatch):
             assert [a.logprob for a in one.likelihoods] == pytest.approx(
                 [b.logprob for b in other.likelihoods], abs=1e-4
             )
-    assert [size for size in sizes if size > 2] == [8, 4]  # and from then on no more than fit
+    assert [size for size in sizes if size > 2] == [8, 4]  # and later batches are no larger than fits
     monkeypatch.setattr(backend._model, "forward", lambda **_: (_ for _ in ()).throw(torch.OutOfMemoryError("none")))
     with pytest.raises(BackendError, match="out of memory"):
         ask_all(backend, [Loglik(Prompt("A new one"), (" B",))])
 
 
-def test_what_the_configuration_hides_comes_out_in_the_trial(folder, monkeypatch):
-    seen = hf_packing.Packer.seen
-    monkeypatch.setattr(hf_packing.Packer, "seen", lambda self, mask: seen(self, torch.ones_like(mask)))
+def test_the_trial_finds_what_the_configuration_does_not_say(folder, monkeypatch):
+    additive = PackedModel.additive_mask
+    monkeypatch.setattr(PackedModel, "additive_mask", lambda self, mask: additive(self, torch.ones_like(mask)))
     backend = Transformers(str(folder), device="cpu")
     ask_all(backend, asked())
     assert any("a trial differs" in note for note in backend.notes)
@@ -270,13 +288,13 @@ def test_what_the_configuration_hides_comes_out_in_the_trial(folder, monkeypatch
     def refuse(self, mask):
         raise ValueError("no such mask")
 
-    monkeypatch.setattr(hf_packing.Packer, "seen", refuse)
+    monkeypatch.setattr(PackedModel, "additive_mask", refuse)
     backend = Transformers(str(folder), device="cpu")
     ask_all(backend, asked())
     assert any("fails (ValueError: no such mask)" in note for note in backend.notes)
 
 
-# ---- small trees side by side ----
+# ---- batches of small trees ----
 
 
 def test_rows_of_one_width_give_the_same_numbers(folder, monkeypatch):
@@ -285,50 +303,50 @@ def test_rows_of_one_width_give_the_same_numbers(folder, monkeypatch):
     expected = ask_all(Transformers(str(folder), device="cpu", batch_size=1), requests)
     widths = []
 
-    def even(trie, _widest, **_):
-        found = hf_forest.planted(trie, 1024, even=True)
+    def equal_rows(trie, _max_tree_tokens, **_):
+        found = plan_tree_batches(trie, 1024, equal_width=True)
         widths.append(found.width)
         return found
 
-    monkeypatch.setattr(hf_computing, "planted", even)
+    monkeypatch.setattr(model_runner, "plan_tree_batches", equal_rows)
     for one, other in zip(ask_all(Transformers(str(folder), device="cpu"), requests), expected, strict=True):
         assert [a.logprob for a in one.likelihoods] == pytest.approx([b.logprob for b in other.likelihoods], abs=1e-4)
     assert widths
     assert widths[0] % 16 == 0
 
 
-@pytest.mark.parametrize("even", [True, False])
-def test_planting_keeps_every_path(even):
+@pytest.mark.parametrize("equal_width", [True, False])
+def test_tree_batches_keep_every_path(equal_width):
     rng = random.Random(5)
-    planted_ones = 0
+    tries_with_batches = 0
     for _ in range(100):
         stem = [9] * rng.choice([0, 0, 1])
         texts = [[*stem, *(rng.randrange(5) for _ in range(rng.randint(2, 60)))] for _ in range(rng.randint(2, 40))]
-        items = [Item(np.array(text, np.int32), max(len(text) - 3, len(stem))) for text in texts]
-        trie = hf_forest.planted(grown(items), 70, even=even)
-        planted_ones += bool(len(trie.rows))
-        for item, nodes in zip(items, trie.nodes, strict=True):
+        sequences = [TokenSequence(np.array(text, np.int32), max(len(text) - 3, len(stem))) for text in texts]
+        trie = plan_tree_batches(build_trie(sequences), 70, equal_width=equal_width)
+        tries_with_batches += bool(len(trie.row_edges))
+        for sequence, nodes in zip(sequences, trie.nodes, strict=True):
             last = int(nodes[-1])
             path = [j for j in range(last + 1) if trie.ends[j] > last]
-            assert trie.tokens[path].tolist() == item.tokens.tolist()
-            assert path[item.first :] == nodes.tolist()
-        for at in range(len(trie.rows) - 1):
-            first, last = trie.rows[at : at + 2]
-            batch = hf_forest.batch_of(trie, at, at + 1)
-            for place, column in zip(range(first, last), batch.where.tolist(), strict=True):
+            assert trie.tokens[path].tolist() == sequence.tokens.tolist()
+            assert path[sequence.first_wanted :] == nodes.tolist()
+        for at in range(len(trie.row_edges) - 1):
+            first, last = trie.row_edges[at : at + 2]
+            batch = make_tree_batch(trie, at, at + 1)
+            for place, column in zip(range(first, last), batch.flat_places.tolist(), strict=True):
                 path = [j for j in range(column + 1) if batch.ends[0, j] > column]
                 assert batch.depths[0, path].tolist() == list(range(len(path)))
                 assert batch.tokens[0, path[-1]] == trie.tokens[place]
-            width = batch.where[-1] + 1
-            assert batch.straight == (batch.ends[0, batch.where] == width).all()
-    assert planted_ones > 30
+            width = batch.flat_places[-1] + 1
+            assert batch.single_sequences == (batch.ends[0, batch.flat_places] == width).all()
+    assert tries_with_batches > 30
 
 
 def test_rows_of_one_sequence_each_need_no_mask(folder, monkeypatch):
     requests = [Loglik(Prompt(f"{'ABCDEFGHIJKLMNOPQRST'[n]}: {'hello ' * n}"), (" the answer",)) for n in range(20)]
     expected = ask_all(Transformers(str(folder), device="cpu", batch_size=1), requests)
     backend = Transformers(str(folder), device="cpu")
-    masks, forward = [], backend._computer._packer.model.forward
+    masks, forward = [], backend._runner._packed.model.forward
 
     @functools.wraps(forward)
     def watched(*args, **given):
@@ -342,16 +360,19 @@ def test_rows_of_one_sequence_each_need_no_mask(folder, monkeypatch):
     assert all(mask is None for mask in masks)
 
 
-@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("equal_width", [True, False])
 @pytest.mark.parametrize("ahead", [0, 2])
-def test_small_trees_are_computed_in_batches(folder, monkeypatch, even, ahead):
+def test_small_trees_are_computed_in_batches(folder, monkeypatch, equal_width, ahead):
     requests = [Loglik(Prompt(f"{number} {QUESTIONS[number % 5]}"), OPTIONS) for number in range(30)]
     expected = ask_all(Transformers(str(folder), device="cpu", batch_size=1), requests)
     backend = Transformers(str(folder), device="cpu")
-    packer = backend._computer._packer
-    packer.ahead = ahead
-    plant, sizes, forward = hf_forest.planted, [], backend._model.forward
-    monkeypatch.setattr(hf_computing, "planted", lambda trie, _widest, **_: plant(trie, 64, even=even))
+    backend._runner._packed.rows_ahead = ahead
+    sizes, forward = [], backend._model.forward
+
+    def batches_of_64(trie, _max_tree_tokens, **_):
+        return plan_tree_batches(trie, 64, equal_width=equal_width)
+
+    monkeypatch.setattr(model_runner, "plan_tree_batches", batches_of_64)
 
     def watched(*args, **options):
         sizes.append(len(options["input_ids"]))
@@ -362,14 +383,14 @@ def test_small_trees_are_computed_in_batches(folder, monkeypatch, even, ahead):
         for a, b in zip(one.likelihoods, other.likelihoods, strict=True):
             assert (a.tokens, a.logprob) == (b.tokens, pytest.approx(b.logprob, abs=1e-4))
     assert max(sizes) > 1
-    assert not backend._computer.under_way
+    assert not backend._runner.pending
 
 
 def test_out_of_memory_halves_the_batch_of_trees(folder, monkeypatch):
     requests = [Loglik(Prompt(f"{number} {QUESTIONS[number % 5]}"), OPTIONS) for number in range(30)]
     expected = ask_all(Transformers(str(folder), device="cpu"), requests)
     backend = Transformers(str(folder), device="cpu")
-    backend._computer  # noqa: B018 - the trial is not to be disturbed
+    backend._runner  # noqa: B018 - the trial must come before the patch
     forward = backend._model.forward
 
     def tight(*args, **options):
@@ -383,51 +404,51 @@ def test_out_of_memory_halves_the_batch_of_trees(folder, monkeypatch):
             assert a.logprob == pytest.approx(b.logprob, abs=1e-4)
 
 
-# ---- the shared text once ----
+# ---- encoding shared text once ----
 
 
 def whole_of(core):
     def whole(text):
         found = core.encode(text, add_special_tokens=False)
-        return Encoded(text, np.array(found.ids, np.int32), np.array([end for _, end in found.offsets], np.int64))
+        return EncodedText(text, np.array(found.ids, np.int32), np.array([end for _, end in found.offsets], np.int64))
 
     return whole
 
 
 def test_texts_that_begin_alike_are_encoded_as_if_alone():
     whole = whole_of(tokenizer_of(bos=False).backend_tokenizer)
-    rng, spared = random.Random(4), 0
+    rng, joined = random.Random(4), 0
     pieces = ["hello", " the answer", "\n\n", "  ", "日本", "🙂", "é", "aaaa", " 12", "…", "hel", "lo", "A. B"]
     for _ in range(400):
         left = "".join(rng.choices(pieces, k=rng.randint(40, 90)))
         known = whole(left)
         text = left[: rng.randint(0, len(left))] + "".join(rng.choices(pieces, k=rng.randint(0, 9)))
-        edge = hf_encoding._edge(known, text)
-        found = edge and hf_encoding._joined(known, text, edge, whole(text[edge[1] :]))
+        part = encoding._reusable_part(known, text)
+        found = part and encoding._join(known, text, part, whole(text[part[1] :]))
         if found:
-            spared += 1
+            joined += 1
             assert found.ids.tolist() == whole(text).ids.tolist(), text
             assert found.ends.tolist() == whole(text).ends.tolist(), text
-    assert spared > 100
+    assert joined > 100
 
 
-def test_an_encoding_that_depends_on_far_away_text_is_not_trusted():
+def test_nothing_is_reused_if_tokens_depend_on_far_away_text():
     def odd(text):
         ids = np.array([ord(letter) + len(text) % 2 * (letter == "z") for letter in text], np.int32)
-        return Encoded(text, ids, np.arange(1, len(text) + 1))
+        return EncodedText(text, ids, np.arange(1, len(text) + 1))
 
-    encoder = Encoder(lambda texts: [odd(text) for text in texts])
+    encoder = IncrementalEncoder(lambda texts: [odd(text) for text in texts])
     known = odd("a" * 200)
     texts = ["a" * 200 + "z" * count for count in range(9)]
-    for one, text in zip(encoder.extended([(known, text) for text in texts]), texts, strict=True):
+    for one, text in zip(encoder.encode([(known, text) for text in texts]), texts, strict=True):
         assert one.ids.tolist() == odd(text).ids.tolist()
-    assert not encoder._trusted
+    assert not encoder._reuse_is_safe
 
 
-def test_slots_are_given_back_at_once(folder):
+def test_the_memory_of_slots_is_free_at_once(folder):
     backend = Transformers(str(folder), device="cpu")
     ask_all(backend, [Generate(Prompt("hello"), max_tokens=3)])
-    slots = hf_slots.Slots(backend._computer._packer, 2)
+    slots = SlotBatch(backend._runner._packed, 2)
     gone = weakref.ref(slots)
     del slots
     assert gone() is None

@@ -1,4 +1,4 @@
-"""The vLLM backend where vLLM is not: options, what is asked of it, and answers equal to those of hf:."""
+"""``vllm:`` models over a stand-in for vLLM: options, what is asked of it, and answers equal to those of ``hf:``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from kshot.backends import KINDS, open_backend
+from kshot.backends import MODELS, open_model
 from kshot.backends.hf.model import Transformers
-from kshot.backends.vllm import runtime as vllm_engine
-from kshot.backends.vllm.logprobs import SHARED, logprob, plan
+from kshot.backends.vllm import runtime
+from kshot.backends.vllm.logprobs import MIN_CONTEXT_TOKENS, plan_queries, span_logprob
 from kshot.backends.vllm.model import Vllm
-from kshot.backends.vllm.runtime import engine_options
+from kshot.backends.vllm.runtime import parse_engine_options
 from kshot.core.errors import BackendError, MissingExtra, UsageError
 from kshot.core.records import Failed, Generate, Generated, Loglik, Message, Prompt, Scored, Search
 from kshot.settings import settings_from
@@ -39,7 +39,7 @@ def hf(folder):
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch):
-    for name in vllm_engine._QUIET:
+    for name in runtime._QUIET_ENVIRONMENT:
         monkeypatch.setenv(name, os.environ.get(name, ""))
         monkeypatch.delenv(name)
     fake_vllm.install(monkeypatch)
@@ -55,10 +55,10 @@ def span(tokens, start):
 
 
 def calls(backend):
-    return backend._engine._llm.calls
+    return backend._runtime._llm.calls
 
 
-def gap(asked, one, other):
+def largest_difference(asked, one, other):
     pairs = zip(ask_all(one, asked), ask_all(other, asked), strict=True)
     found = [(a, b) for left, right in pairs for a, b in zip(left.likelihoods, right.likelihoods, strict=True)]
     assert all(a.tokens == b.tokens for a, b in found)
@@ -70,14 +70,14 @@ def gap(asked, one, other):
 
 def test_engine_options_are_json_or_text():
     given = ("tensor_parallel_size=2", "gpu-memory-utilization=0.5", "kv_cache_dtype=fp8", "enforce_eager=True", "x=")
-    assert engine_options(given) == {
+    assert parse_engine_options(given) == {
         "tensor_parallel_size": 2,
         "gpu_memory_utilization": 0.5,
         "kv_cache_dtype": "fp8",
         "enforce_eager": True,
         "x": "",
     }
-    assert engine_options(('hf_overrides={"rope_theta": 1e6}', "a=b=c", "--seed=null")) == {
+    assert parse_engine_options(('hf_overrides={"rope_theta": 1e6}', "a=b=c", "--seed=null")) == {
         "hf_overrides": {"rope_theta": 1e6},
         "a": "b=c",
         "seed": None,
@@ -87,38 +87,38 @@ def test_engine_options_are_json_or_text():
 @pytest.mark.parametrize("text", ["tensor_parallel_size", "=2", "a b=2"])
 def test_an_engine_option_is_a_name_and_a_value(text):
     with pytest.raises(UsageError, match=r"NAME=VALUE"):
-        engine_options((text,))
+        parse_engine_options((text,))
 
 
-def test_an_engine_option_that_is_an_option_already_is_refused():
+def test_an_engine_option_that_another_option_sets_is_refused():
     with pytest.raises(UsageError, match="set by --dtype"):
-        engine_options(("dtype=float16",))
+        parse_engine_options(("dtype=float16",))
 
 
-def test_the_setting_reaches_the_backend_and_no_other(folder):
+def test_the_setting_reaches_vllm_models_only(folder):
     settings = settings_from({"engine_option": "max_model_len=64"})
     assert settings.identity()["engine_option"] == ["max_model_len=64"]
     options = {"engine_option": settings.engine_option, "batch_size": 4, "dtype": None}
-    opened = open_backend(f"vllm:{folder}", options)
+    opened = open_model(f"vllm:{folder}", options)
     assert isinstance(ask_all(opened, [Generate(Prompt("hello " * 80))])[0], Failed)
-    assert isinstance(open_backend(f"hf:{folder}", options), Transformers)
-    assert "vllm" in KINDS
+    assert isinstance(open_model(f"hf:{folder}", options), Transformers)
+    assert MODELS.find("vllm") is not None
 
 
-def test_without_vllm_it_says_what_to_install(folder, monkeypatch):
+def test_without_vllm_the_error_says_what_to_install(folder, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"needs the package 'vllm'.*pip install 'kshot\[vllm\]'"):
         Vllm(str(folder))
 
 
-def test_a_device_is_vllms_own_choice(folder):
+def test_vllm_chooses_its_device(folder):
     Vllm(str(folder), device="cpu")
     Vllm(str(folder), device="auto")
     with pytest.raises(UsageError, match=r"CUDA_VISIBLE_DEVICES"):
         Vllm(str(folder), device="cpu:0")
 
 
-def test_wrong_options_and_failed_starts_are_told(folder):
+def test_wrong_options_and_failed_starts_are_errors(folder):
     with pytest.raises(UsageError, match="nonsense"):
         ask_all(Vllm(str(folder), engine_option=("nonsense=1",)), [Generate(Prompt("A"))])
     with pytest.raises(BackendError, match=r"could not start \(no memory\)"):
@@ -128,12 +128,12 @@ def test_wrong_options_and_failed_starts_are_told(folder):
 # ---- identity ----
 
 
-def test_what_it_says_of_itself(vllm, hf, folder):
+def test_name_answers_and_abilities(vllm, hf, folder):
     assert vllm.name == f"vllm:{folder}"
     assert vllm.answers == (Generate, Loglik)
-    assert vllm.has_chat_template
+    assert vllm.abilities.chat_template
     assert vllm.count_tokens("hello") == 1
-    assert "_engine" not in vars(vllm), "vLLM starts with the first request"
+    assert "_runtime" not in vars(vllm), "vLLM starts with the first request"
     with pytest.raises(BackendError, match="Search"):
         ask_all(vllm, [Search("x", 1)])
 
@@ -152,16 +152,16 @@ def test_fingerprint_covers_what_changes_answers(folder, hf):
     assert len(different | {base}) == 7
 
 
-def test_it_starts_quietly_and_lets_go(vllm, capfd):
+def test_it_starts_quietly_and_stops(vllm, capfd):
     ask_all(vllm, [Generate(Prompt("A"), max_tokens=1)])
-    engine = vllm._engine._llm
+    llm = vllm._runtime._llm
     assert "noise" not in capfd.readouterr().out
-    assert engine.options["enable_prefix_caching"] is True
+    assert llm.options["enable_prefix_caching"] is True
     assert os.environ["VLLM_NO_USAGE_STATS"] == "1"
     vllm.close()
-    assert engine.stopped
+    assert llm.stopped
     ask_all(vllm, [Generate(Prompt("A"), max_tokens=1)])
-    assert not vllm._engine._llm.stopped
+    assert not vllm._runtime._llm.stopped
     vllm.close()
 
 
@@ -169,50 +169,49 @@ def test_it_starts_quietly_and_lets_go(vllm, capfd):
 
 
 def test_a_plan_reads_contexts_once():
-    long = tuple(range(100, 100 + SHARED))
-    letters = [span((*long, token), SHARED) for token in (1, 2, 3)]
-    assert [(r.tokens, list(r.following), r.since) for r in plan(letters, cached=True).values()] == [
-        (long, [1, 2, 3], None)
-    ]
-    text = [span((*long, 1, 2, 3, 4), SHARED)]
-    context, whole = plan(text, cached=True).values()
-    assert (context.tokens, list(context.following), context.since) == (long, [1], None)
-    assert (whole.tokens, list(whole.following), whole.since) == ((*long, 1, 2, 3), [4], SHARED + 1)
-    (alone,) = plan(text, cached=False).values()
-    assert (list(alone.following), alone.since) == ([4], SHARED)
-    (short,) = plan([span((7, 1, 2, 3), 1)], cached=True).values()
-    assert short.since == 1
+    long, start = tuple(range(100, 100 + MIN_CONTEXT_TOKENS)), MIN_CONTEXT_TOKENS
+    letters = [span((*long, token), start) for token in (1, 2, 3)]
+    queries = plan_queries(letters, cached=True).values()
+    assert [(query.tokens, list(query.next_tokens), query.own_from) for query in queries] == [(long, [1, 2, 3], None)]
+    text = [span((*long, 1, 2, 3, 4), start)]
+    context, whole = plan_queries(text, cached=True).values()
+    assert (context.tokens, list(context.next_tokens), context.own_from) == (long, [1], None)
+    assert (whole.tokens, list(whole.next_tokens), whole.own_from) == ((*long, 1, 2, 3), [4], start + 1)
+    (alone,) = plan_queries(text, cached=False).values()
+    assert (list(alone.next_tokens), alone.own_from) == ([4], start)
+    (short,) = plan_queries([span((7, 1, 2, 3), 1)], cached=True).values()
+    assert short.own_from == 1
 
 
-def test_a_span_is_the_sum_of_what_its_readings_found():
-    text = span((*range(100, 100 + SHARED), 1, 2, 3), SHARED)
-    readings = plan([text], cached=True)
-    for reading in readings.values():
-        reading.following = dict.fromkeys(reading.following, -1.0)
-        if reading.since is not None:
-            reading.own = dict.fromkeys(range(reading.since, len(reading.tokens)), -10.0)
-    assert logprob(text, readings) == -12.0
+def test_the_logprob_of_a_span_is_the_sum_of_what_its_queries_found():
+    text = span((*range(100, 100 + MIN_CONTEXT_TOKENS), 1, 2, 3), MIN_CONTEXT_TOKENS)
+    queries = plan_queries([text], cached=True)
+    for query in queries.values():
+        query.next_tokens = dict.fromkeys(query.next_tokens, -1.0)
+        if query.own_from is not None:
+            query.own = dict.fromkeys(range(query.own_from, len(query.tokens)), -10.0)
+    assert span_logprob(text, queries) == -12.0
 
 
 @pytest.mark.parametrize("short_rows", [False, True])
 @pytest.mark.parametrize("cache", [True, False])
-def test_texts_and_letters_are_those_of_hf(folder, hf, monkeypatch, short_rows, cache):
+def test_log_probabilities_are_those_of_hf(folder, hf, monkeypatch, short_rows, cache):
     monkeypatch.setattr(fake_vllm.LLM, "short_rows", short_rows)
     vllm = Vllm(str(folder), engine_option=(f"enable_prefix_caching={cache}",))
     texts = (" A", " B", " Paris.", " the lazy dog; the dog sleeps.", "\n\nPeople say hello", " 0 1 2 3 4 5", "x")
     contexts = ["", "The", "The capital of France is", SHOTS, SHOTS + "Question: hello? Answer:", "naïve café, 日本語"]
     asked = [Loglik(Prompt(context), texts) for context in contexts]
     asked.append(Loglik(Prompt(messages=(Message("user", "What is the capital of France?"),)), ("Paris", " is B.")))
-    assert gap(asked, hf, vllm) < 1e-4
+    assert largest_difference(asked, hf, vllm) < 1e-4
     first = calls(vllm)[0]
     assert (max(cached for _, cached in first) > 100) is cache
 
 
 @pytest.mark.parametrize("short_rows", [False, True])
-def test_what_lies_in_the_cache_already_is_asked_afresh(vllm, hf, monkeypatch, short_rows):
+def test_log_probabilities_of_cached_tokens_are_computed_again(vllm, hf, monkeypatch, short_rows):
     monkeypatch.setattr(fake_vllm.LLM, "short_rows", short_rows)
     long = " A quick brown fox jumps over the lazy dog; the dog sleeps." * 3
-    assert gap([Loglik(Prompt("Hello"), (f"{long} hello there", f"{long} the answer"))], hf, vllm) < 1e-4
+    assert largest_difference([Loglik(Prompt("Hello"), (f"{long} hello there", f"{long} the answer"))], hf, vllm) < 1e-4
     once, again = calls(vllm)
     assert len(once) == 2
     assert [cached for _, cached in again] == [0]
@@ -220,7 +219,7 @@ def test_what_lies_in_the_cache_already_is_asked_afresh(vllm, hf, monkeypatch, s
 
 def test_letters_take_one_sequence_a_prompt(vllm, hf):
     asked = [Loglik(Prompt(f"{SHOTS}{word} Answer:"), (" A", " B", " C", " D")) for word in ("hello", "Paris", "the")]
-    assert gap(asked, hf, vllm) < 1e-4
+    assert largest_difference(asked, hf, vllm) < 1e-4
     ((*_, last),) = calls(vllm)
     assert len(calls(vllm)[0]) == 3
     assert last[1] > 100
@@ -228,12 +227,12 @@ def test_letters_take_one_sequence_a_prompt(vllm, hf):
 
 def test_more_options_than_vllm_gives_at_once(vllm, hf):
     words = tuple(chr(code) for code in range(33, 127)) + tuple(f" {chr(code)}" for code in range(65, 123))
-    assert gap([Loglik(Prompt("Question:"), words)], hf, vllm) < 1e-4
+    assert largest_difference([Loglik(Prompt("Question:"), words)], hf, vllm) < 1e-4
     assert len(calls(vllm)[0]) > 1
 
 
-def test_logits_that_are_no_numbers_are_said(vllm):
-    vllm._engine._llm.model.lm_head.weight.data.fill_(math.nan)
+def test_logits_that_are_not_numbers_are_an_error(vllm):
+    vllm._runtime._llm.model.lm_head.weight.data.fill_(math.nan)
     with pytest.raises(BackendError, match="NaN"):
         ask_all(vllm, [Loglik(Prompt("A"), (" B",))])
 
@@ -254,7 +253,7 @@ def test_texts_are_those_of_hf_in_one_call(vllm, hf):
     assert len(calls(vllm)) == 1
 
 
-def test_what_is_too_long_fails_alone(vllm, hf):
+def test_a_request_that_is_too_long_fails_alone(vllm, hf):
     long = "Question: what is the answer? " * 60
     asked = [Generate(Prompt(long)), Loglik(Prompt(long), (" A",)), Generate(Prompt("A"), max_tokens=2)]
     one, other = ask_all(hf, asked), ask_all(vllm, asked)
@@ -266,26 +265,26 @@ def test_what_is_too_long_fails_alone(vllm, hf):
 
 def test_sampling_fields_are_handed_on(vllm):
     asked = Generate(Prompt("A"), max_tokens=9, temperature=0.7, top_p=0.9, top_k=5, repetition_penalty=1.2, seed=3)
-    given = vllm._sampling(asked, 10)
+    given = vllm._sampling_params(asked, 10)
     assert (given.max_tokens, given.temperature, given.top_p, given.top_k) == (9, 0.7, 0.9, 5)
     assert given.repetition_penalty == 1.2
     assert not given.detokenize
-    other = vllm._sampling(Generate(Prompt("A"), temperature=0.7, replica=1, seed=3), 510)
+    other = vllm._sampling_params(Generate(Prompt("A"), temperature=0.7, replica=1, seed=3), 510)
     assert other.max_tokens == 2
     assert 0 <= given.seed < 2**63
     assert given.seed != other.seed
-    assert vllm._sampling(Generate(Prompt("A"), seed=3, stop=("</s>", "x")), 1).stop_token_ids == [1]
-    assert vllm._sampling(Generate(Prompt("A"), seed=3), 1).seed is None
+    assert vllm._sampling_params(Generate(Prompt("A"), seed=3, stop=("</s>", "x")), 1).stop_token_ids == [1]
+    assert vllm._sampling_params(Generate(Prompt("A"), seed=3), 1).seed is None
 
 
-def test_what_vllm_cannot_do_is_said(vllm):
+def test_settings_that_vllm_does_not_take_are_errors(vllm):
     with pytest.raises(BackendError, match="no_repeat_ngram_size"):
         ask_all(vllm, [Generate(Prompt("A"), no_repeat_ngram_size=2)])
     with pytest.raises(BackendError, match=r"refused a request \(temperature"):
         ask_all(vllm, [Generate(Prompt("A"), temperature=3.0)])
 
 
-def test_a_text_that_vllm_gives_up_is_a_failure(vllm, monkeypatch):
+def test_a_text_that_vllm_aborts_is_a_failure(vllm, monkeypatch):
     monkeypatch.setattr(fake_vllm.LLM, "_write", lambda *_: ([5], None, "abort"))
     (failed,) = ask_all(vllm, [Generate(Prompt("A"))])
     assert isinstance(failed, Failed)

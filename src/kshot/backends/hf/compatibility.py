@@ -1,4 +1,4 @@
-"""Which models can be computed tree-packed, and up to what length: by their configuration, then by trying."""
+"""Which models can be tree-packed, and up to what length: by their configuration, then by a trial."""
 
 from __future__ import annotations
 
@@ -7,50 +7,55 @@ from typing import Any
 
 import numpy as np
 
-from kshot.backends.hf.packing import Packer
-from kshot.backends.hf.sampling import broken
-from kshot.backends.hf.tree_batches import planted
-from kshot.backends.hf.trie import Item, Trie, grown
-from kshot.backends.hf.trie_pass import Walk
+from kshot.backends.hf.model_errors import invalid_logits
+from kshot.backends.hf.packing import PackedModel
+from kshot.backends.hf.plain_batches import is_stateful
+from kshot.backends.hf.tree_batches import plan_tree_batches
+from kshot.backends.hf.trie import TokenSequence, Trie, build_trie
+from kshot.backends.hf.trie_pass import TriePass
 
-_NEEDS = ("attention_mask", "position_ids", "past_key_values", "use_cache")
-_PLAIN = {"full_attention", "sliding_attention", "chunked_attention"}
-_SHORT = 16
-_TRIAL = 12
-_FAULTS = (RuntimeError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError)
-_ERROR = {4: 2e-3, 2: 0.25, 1: 0.25}
-"""Mean difference of log-probabilities that is rounding, by bytes of the dtype; a wrong mask differs by about 1."""
+_REQUIRED_ARGUMENTS = ("attention_mask", "position_ids", "past_key_values", "use_cache")
+_PACKABLE_LAYERS = {"full_attention", "sliding_attention", "chunked_attention"}
+_MIN_WINDOW_TOKENS = 16
+_TRIAL_TOKENS = 12
+_TRIAL_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, IndexError, NotImplementedError)
+_ROUNDING = {4: 2e-3, 2: 0.25, 1: 0.25}
+"""By bytes of the dtype: the mean difference of log-probabilities up to which it is rounding. A wrong mask gives 1."""
 
 
-def obstacle(model: Any, takes: frozenset[str]) -> str:
-    """Why a model cannot be tree-packed, from what it says of itself; empty where nothing is known against it."""
+def packing_obstacle(model: Any, arguments: frozenset[str]) -> str:
+    """Say why a model cannot be tree-packed, from its configuration; empty if nothing there forbids it.
+
+    Configurations differ by architecture, so each setting is looked for.
+    """
     config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ())
-    if getattr(model, "_is_stateful", False) or kinds - _PLAIN:
+    layers = set(getattr(config, "layer_types", None) or ())
+    if is_stateful(model) or layers - _PACKABLE_LAYERS:
         return "it keeps a state from token to token"
     if getattr(config, "alibi", False) or config.model_type in ("bloom", "mpt"):
         return "its attention has position biases (ALiBi)"
-    if model.config._attn_implementation not in ("sdpa", "eager"):  # noqa: SLF001 - there is no other name for it
-        return f"its attention kernel ({model.config._attn_implementation}) takes no mask"  # noqa: SLF001
-    if lacking := [name for name in _NEEDS if name not in takes]:
-        return f"it takes no {lacking[0]}"
-    if (most := reach(config)) is not None and most < _SHORT:
-        return f"its attention window has {most} tokens"
+    kernel = model.config._attn_implementation  # noqa: SLF001 - transformers has no public name for it
+    if kernel not in ("sdpa", "eager"):
+        return f"its attention kernel ({kernel}) takes no mask"
+    if missing := [name for name in _REQUIRED_ARGUMENTS if name not in arguments]:
+        return f"it takes no {missing[0]}"
+    if (longest := max_packed_length(config)) is not None and longest < _MIN_WINDOW_TOKENS:
+        return f"its attention window has {longest} tokens"
     return ""
 
 
-def reach(config: Any) -> int | None:
-    """The longest sequence that a mask of ancestors is right for: up to a window all tokens are seen anyway."""
-    kinds = getattr(config, "layer_types", None)
+def max_packed_length(config: Any) -> int | None:
+    """Return the longest sequence for which a mask of ancestors is right: up to a window, all tokens are seen."""
+    layers = getattr(config, "layer_types", None)
     limits = []
     window = getattr(config, "sliding_window", None)
-    if window and ("sliding_attention" in kinds if kinds else getattr(config, "use_sliding_window", True)):
+    if window and ("sliding_attention" in layers if layers else getattr(config, "use_sliding_window", True)):
         limits.append(window)
-    if kinds and "chunked_attention" in kinds:
+    if layers and "chunked_attention" in layers:
         limits.append(config.attention_chunk_size)
     if "local" in (getattr(config, "attention_layers", None) or ()):
         limits.append(config.window_size)
-    for rope in _ropes(getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)):
+    for rope in _rope_settings(getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None)):
         # These turn by other angles once a sequence is longer than this, so lengths must not be mixed.
         if rope.get("rope_type", rope.get("type")) in ("dynamic", "longrope"):
             origin = rope.get("original_max_position_embeddings") or getattr(
@@ -60,56 +65,57 @@ def reach(config: Any) -> int | None:
     return min(limits, default=None)
 
 
-def _ropes(settings: Any) -> list[dict[str, Any]]:
-    """Rotary settings, of the model or of each kind of layer."""
+def _rope_settings(settings: Any) -> list[dict[str, Any]]:
+    """Return the rotary settings, of the model or of each type of layer."""
     if not isinstance(settings, dict):
         return []
     return [settings, *(value for value in settings.values() if isinstance(value, dict))]
 
 
-def trial(packer: Packer) -> str:
-    """Compute four short sequences both ways with the model itself; say how far apart they are, if they are.
+def trial_failure(packed: PackedModel) -> str:
+    """Compute four short sequences both ways with the model itself; say how they differ, empty if they agree.
 
-    Whatever a configuration does not tell (masks or positions ignored, caches of another kind) comes out here.
+    The trial shows what a configuration does not say: masks or positions that are ignored, caches of another kind.
     """
-    torch, model = packer.torch, packer.model
+    torch, model = packed.torch, packed.model
     size = model.get_input_embeddings().weight.shape[0]
-    stem = [(7 * number + 3) % size for number in range(_TRIAL - 4)]
-    texts = [[*stem, 5, 2, 11, 1], [*stem, 5, 9], [*stem, 4, 4, 8], [2, *stem, 6, 1, 7]]
+    prefix = [(7 * number + 3) % size for number in range(_TRIAL_TOKENS - 4)]
+    texts = [[*prefix, 5, 2, 11, 1], [*prefix, 5, 9], [*prefix, 4, 4, 8], [2, *prefix, 6, 1, 7]]
     sequences = [np.array([token % size for token in text], np.int32) for text in texts]
-    trie = grown([Item(sequence, len(stem)) for sequence in sequences])
-    # What comes last changes nothing before it, so the padding needs no mask.
-    whole = np.stack([np.resize(sequence, _TRIAL) for sequence in sequences]).astype(np.int64)
-    fine = _ERROR[min(model.dtype.itemsize, 4)]
+    trie = build_trie([TokenSequence(sequence, len(prefix)) for sequence in sequences])
+    # The padding comes last and changes nothing before it, so it needs no mask.
+    padded = np.stack([np.resize(sequence, _TRIAL_TOKENS) for sequence in sequences]).astype(np.int64)
+    tolerance = _ROUNDING[min(model.dtype.itemsize, 4)]
     with torch.inference_mode():
-        expected = model(input_ids=packer.sent(whole), use_cache=False).logits
+        expected = model(input_ids=packed.to_device(padded), use_cache=False).logits
         if not bool(expected.isfinite().all()):
-            raise broken(packer.name)
-        expected = [one[len(stem) : len(tokens)] for one, tokens in zip(expected, sequences, strict=True)]
+            raise invalid_logits(packed.name)
+        expected = [logits[len(prefix) : len(tokens)] for logits, tokens in zip(expected, sequences, strict=True)]
         try:
             # Two rows: ancestors in the cache, in the row, in both.
-            apart = _apart(packer, trie, expected, -(-len(trie) // 2))
-        except _FAULTS as error:
+            difference = _max_difference(packed, trie, expected, -(-len(trie) // 2))
+        except _TRIAL_ERRORS as error:
             return f"computing it so fails ({type(error).__name__}: {str(error).splitlines()[0][:100]})"
-        if packer.wide and apart <= fine:
+        if packed.batches_trees and difference <= tolerance:
+            batched = plan_tree_batches(trie, 4 * _TRIAL_TOKENS, equal_width=False)
             try:
-                packer.wide = _apart(packer, planted(trie, 4 * _TRIAL, even=False), expected, 4 * _TRIAL) <= fine
-            except _FAULTS:
-                packer.wide = False
-    return "" if apart <= fine else f"a trial differs from unpacked computing by {apart:.2g} on average"
+                packed.batches_trees = _max_difference(packed, batched, expected, 4 * _TRIAL_TOKENS) <= tolerance
+            except _TRIAL_ERRORS:
+                packed.batches_trees = False
+    return "" if difference <= tolerance else f"a trial differs from unpacked computing by {difference:.2g} on average"
 
 
-def _apart(packer: Packer, trie: Trie, expected: Sequence[Any], step: int) -> float:
-    """The largest mean difference of log-probabilities, over the sequences of a trie."""
-    torch = packer.torch
-    walk = Walk(packer, trie, np.unique(np.concatenate(trie.nodes)))
+def _max_difference(packed: PackedModel, trie: Trie, expected: Sequence[Any], step: int) -> float:
+    """Return the largest mean difference of log-probabilities among the sequences of a trie."""
+    torch = packed.torch
+    trie_pass = TriePass(packed, trie, np.unique(np.concatenate(trie.nodes)))
     found: dict[int, Any] = {}
-    while not walk.done:
-        row = walk.step(min(walk.place + step, len(trie)))
+    while not trie_pass.done:
+        row = trie_pass.step(min(trie_pass.place + step, len(trie)))
         found |= dict(zip(row.wanted.tolist(), row.logits, strict=True))
-    apart = []
+    differences = []
     for right, nodes in zip(expected, trie.nodes, strict=True):
         ours = torch.stack([found[place] for place in nodes.tolist()]).float().log_softmax(-1)
-        apart.append((ours - right.float().log_softmax(-1)).abs().mean())
-    # NaN is no number to compare with: where it comes up, it is to be the largest.
-    return float(torch.stack(apart).nan_to_num(nan=float("inf")).max())
+        differences.append((ours - right.float().log_softmax(-1)).abs().mean())
+    # NaN compares with nothing, so it counts as the largest difference.
+    return float(torch.stack(differences).nan_to_num(nan=float("inf")).max())

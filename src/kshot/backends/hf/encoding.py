@@ -1,4 +1,4 @@
-"""Encoding texts that begin alike: the shared text once, the rest by itself, the seam checked."""
+"""Encoding texts that begin alike: the shared beginning once, the remainder by itself, the seam checked."""
 
 from __future__ import annotations
 
@@ -9,99 +9,103 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-Ids: TypeAlias = NDArray[np.int32]
+from kshot.backends.hf.trie import IdArray
 
-_OVERLAP = 24
-"""Tokens before the end of the shared text that are encoded again, to find the seam in."""
-_AGREEING = 8
-"""Tokens after the seam that must come out the same in both: then what lies further left has no say."""
-_CHECKED = 64
-"""One in so many is encoded whole as well (and every one whose number is a power of two)."""
+_OVERLAP_TOKENS = 24
+"""Tokens before the end of the shared text that are encoded again; the seam is searched among them."""
+_MATCHING_TOKENS = 8
+"""Tokens after the seam that both encodings must have in common; then the text further left has no influence."""
+_CHECK_INTERVAL = 64
+"""One text in this many is encoded whole as well (and every one whose number is a power of two)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """A text, its tokens, and where in the text each of them ends."""
+class EncodedText:
+    """A text, its tokens, and where in the text each token ends."""
 
     text: str
-    ids: Ids
+    ids: IdArray
     ends: NDArray[np.int64]
 
 
-class Encoder:
-    """A function from text to tokens, spared what it has seen already.
+class IncrementalEncoder:
+    """Encodes texts, and reuses the tokens of a known text that begins alike.
 
-    Tokenizers decide locally: a token depends on the word it is in and on what stands next to that. So a text that
-    begins like a known one has its tokens up to some place before the difference. The seam is put where both
-    encodings have a token boundary and agree on the tokens that follow; where there is none, or should a whole encoding
-    ever differ, texts are encoded whole.
+    Tokenizers decide locally: a token depends on the word that it is in and on the characters beside that word. A text
+    that begins like a known one therefore has the same tokens up to some place before the difference. The seam goes
+    where both encodings have a token boundary and agree on the tokens after it. Where there is no such place, the text
+    is encoded whole. Should a whole encoding ever differ from a joined one, all texts are encoded whole from then on.
     """
 
-    def __init__(self, whole: Callable[[Sequence[str]], list[Encoded]]) -> None:
-        self._whole = whole
-        self._trusted = True
+    def __init__(self, encode_whole: Callable[[Sequence[str]], list[EncodedText]]) -> None:
+        self._encode_whole = encode_whole
+        self._reuse_is_safe = True
         self._count = 0
 
-    def extended(self, pairs: Sequence[tuple[Encoded, str]]) -> list[Encoded]:
-        """Encode texts, each of which may begin like a known one; all of them together, for tokenizers have threads."""
-        edges = [_edge(known, text) if self._trusted else None for known, text in pairs]
-        tails = [text[edge[1] :] for edge, (_, text) in zip(edges, pairs, strict=True) if edge]
-        rests = iter(self._whole(tails) if tails else ())
+    def encode(self, pairs: Sequence[tuple[EncodedText, str]]) -> list[EncodedText]:
+        """Encode texts, each paired with a known text that it may begin like.
+
+        Texts are handed to the tokenizer together, because it has threads.
+        """
+        cuts = [_reusable_part(known, text) if self._reuse_is_safe else None for known, text in pairs]
+        tails = [text[cut[1] :] for cut, (_, text) in zip(cuts, pairs, strict=True) if cut]
+        encoded_tails = iter(self._encode_whole(tails) if tails else ())
         found = [
-            _joined(known, text, edge, next(rests)) if edge else None
-            for edge, (known, text) in zip(edges, pairs, strict=True)
+            _join(known, text, cut, next(encoded_tails)) if cut else None
+            for cut, (known, text) in zip(cuts, pairs, strict=True)
         ]
-        checked = [at for at, one in enumerate(found) if one is None or self._due()]
-        for at, right in zip(checked, self._whole([pairs[at][1] for at in checked]) if checked else (), strict=True):
-            if (one := found[at]) is not None:
-                self._trusted &= np.array_equal(right.ids, one.ids) and np.array_equal(right.ends, one.ends)
-            found[at] = right
-        if not self._trusted and tails:
-            return self._whole([text for _, text in pairs])
-        return [one for one in found if one is not None]
+        checked = [at for at, joined in enumerate(found) if joined is None or self._check_is_due()]
+        wholes = self._encode_whole([pairs[at][1] for at in checked]) if checked else ()
+        for at, whole in zip(checked, wholes, strict=True):
+            if (joined := found[at]) is not None:
+                self._reuse_is_safe &= np.array_equal(whole.ids, joined.ids) and np.array_equal(whole.ends, joined.ends)
+            found[at] = whole
+        if not self._reuse_is_safe and tails:
+            return self._encode_whole([text for _, text in pairs])
+        return [encoded for encoded in found if encoded is not None]
 
-    def _due(self) -> bool:
+    def _check_is_due(self) -> bool:
         self._count += 1
-        return self._count % _CHECKED == 0 or self._count & (self._count - 1) == 0
+        return self._count % _CHECK_INTERVAL == 0 or self._count & (self._count - 1) == 0
 
 
-_Edge: TypeAlias = tuple[int, int]
-"""The last token that is surely the same, and the character from which the text is encoded again."""
+_ReusablePart: TypeAlias = tuple[int, int]
+"""The number of tokens that are surely the same, and the character from which the text is encoded again."""
 
 
-def _edge(known: Encoded, text: str) -> _Edge | None:
-    shared = alike(known.text, text)
-    # Tokens that end before the difference, the last of them not counted: it might have gone on.
+def _reusable_part(known: EncodedText, text: str) -> _ReusablePart | None:
+    shared = common_text_length(known.text, text)
+    # Tokens that end before the difference, without the last of them: it might have gone on.
     inside = int(known.ends.searchsorted(shared)) - 1
-    start = inside - _OVERLAP
-    if start < _OVERLAP or (known.ends[1:] < known.ends[:-1]).any():
+    start = inside - _OVERLAP_TOKENS
+    if start < _OVERLAP_TOKENS or (known.ends[1:] < known.ends[:-1]).any():
         return None
-    # The bytes of one character may be several tokens, which all end with it: the seam is behind the last.
+    # The bytes of one character may be several tokens that all end with it: the seam is behind the last of them.
     start = int(known.ends.searchsorted(known.ends[start], side="right"))
     return inside, int(known.ends[start - 1])
 
 
-def _joined(known: Encoded, text: str, edge: _Edge, rest: Encoded) -> Encoded | None:
-    inside, start = edge
-    ends = rest.ends + start
+def _join(known: EncodedText, text: str, part: _ReusablePart, tail: EncodedText) -> EncodedText | None:
+    inside, start = part
+    ends = tail.ends + start
     if (ends[1:] < ends[:-1]).any():
         return None
-    for end in ends[: _OVERLAP - _AGREEING]:
+    for end in ends[: _OVERLAP_TOKENS - _MATCHING_TOKENS]:
         at = int(ends.searchsorted(end, side="right"))
         seam = int(known.ends.searchsorted(end, side="right"))
-        if seam == 0 or known.ends[seam - 1] != end or seam + _AGREEING > inside:
+        if seam == 0 or known.ends[seam - 1] != end or seam + _MATCHING_TOKENS > inside:
             continue
-        same = (rest.ids[at : at + _AGREEING], ends[at : at + _AGREEING])
-        if np.array_equal(same[0], known.ids[seam : seam + _AGREEING]) and np.array_equal(
-            same[1], known.ends[seam : seam + _AGREEING]
+        same = (tail.ids[at : at + _MATCHING_TOKENS], ends[at : at + _MATCHING_TOKENS])
+        if np.array_equal(same[0], known.ids[seam : seam + _MATCHING_TOKENS]) and np.array_equal(
+            same[1], known.ends[seam : seam + _MATCHING_TOKENS]
         ):
-            ids = np.concatenate([known.ids[:seam], rest.ids[at:]])
-            return Encoded(text, ids, np.concatenate([known.ends[:seam], ends[at:]]))
+            ids = np.concatenate([known.ids[:seam], tail.ids[at:]])
+            return EncodedText(text, ids, np.concatenate([known.ends[:seam], ends[at:]]))
     return None
 
 
-def alike(left: str, right: str) -> int:
-    """Length of the common prefix of two texts."""
+def common_text_length(left: str, right: str) -> int:
+    """Return the length of the common prefix of two texts."""
     low, high = 0, min(len(left), len(right))
     if left[:high] == right[:high]:
         return high

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
 from kshot.backends.hf import loading
-from kshot.backends.hf.computer import Computer
-from kshot.backends.hf.plain_batches import Side
-from kshot.backends.hf.sampling import Row, finished
-from kshot.backends.hf.scoring import Question
-from kshot.backends.hf.tokens import Tokens
-from kshot.backends.hf.trie import Work
+from kshot.backends.hf.model_errors import out_of_memory
+from kshot.backends.hf.model_runner import ModelRunner
+from kshot.backends.hf.plain_batches import PaddingSide
+from kshot.backends.hf.sampling import GenerationRow, generated_response
+from kshot.backends.hf.scoring import TokenizedLoglik
+from kshot.backends.hf.tokens import PromptTokenizer
+from kshot.backends.hf.trie import TokenCounts
 from kshot.backends.texts import replace_surrogates
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
@@ -23,21 +24,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-_TOGETHER = 16
-"""Texts written together, where nothing else is said; on a GPU eight times as many, as far as its memory goes."""
-_FIRST, _WHOLE = 256, 1024
-"""Requests taken at first, and from when on all that wait are taken."""
+_CPU_BATCH_SIZE, _GPU_BATCH_SIZE = 16, 128
+"""Texts written together unless ``batch_size`` says otherwise; a GPU writes fewer where its memory is short."""
+_FIRST_CHUNK_REQUESTS = 256
+"""The size of the first chunk of requests on a GPU. Each chunk is twice as large as the one before."""
+_MAX_CHUNK_REQUESTS = 1024
+"""After a chunk of this size, all waiting requests are taken at once."""
 
 
 class Transformers:
     """A causal language model and its tokenizer, from a folder or from the Hugging Face hub.
 
-    The tokenizer opens at once; the weights when the first request comes, so a run that only re-reads stored answers
-    never loads them. ``add_bos=None`` adds BOS exactly where the tokenizer itself does.
+    The tokenizer opens at once. The weights load with the first request, so a run that only reads stored answers never
+    loads them. ``add_bos=None`` adds BOS exactly where the tokenizer itself does.
 
-    What waits together is computed as one trie, in rows of ``row_tokens`` (None: tried out), where the model allows it;
-    else in batches of ``batch_size``, padded at ``padding_side``. None of these, nor ``device``, is meant to change an
-    answer beyond rounding. With ``batch_size=1`` each request is computed by itself, so not even that.
+    Where the model allows it, waiting requests are computed together as one trie, in rows of ``row_tokens`` (None: the
+    best length is tried out). Otherwise they are computed in batches of ``batch_size``, padded at ``padding_side``.
+    None of these settings, nor ``device``, changes an answer beyond rounding. With ``batch_size=1`` each request is
+    computed by itself, and its numbers are always the same.
     """
 
     def __init__(
@@ -49,7 +53,7 @@ class Transformers:
         batch_size: int | None = None,
         chat_template: str | None = None,
         add_bos: bool | None = None,
-        padding_side: Side = "left",
+        padding_side: PaddingSide = "left",
         row_tokens: int | None = None,
         revision: str | None = None,
         trust_remote_code: bool = False,
@@ -77,12 +81,12 @@ class Transformers:
         self._device = hub.choose_device(device, self._torch)
         self._dtype = loading.choose_dtype(dtype, self._device, self._config, self._torch)
         self._row_tokens = row_tokens
-        self._batch_size = batch_size or (8 * _TOGETHER if self._device.type == "cuda" else _TOGETHER)
-        self._ends: frozenset[int] = frozenset()
-        self._tokens = Tokens(tokenizer, self.name, chat_template=chat_template, add_bos=add_bos)
+        self._batch_size = batch_size or (_GPU_BATCH_SIZE if self._device.type == "cuda" else _CPU_BATCH_SIZE)
+        self._eos_ids: frozenset[int] = frozenset()
+        self._tokenizer = PromptTokenizer(tokenizer, self.name, chat_template=chat_template, add_bos=add_bos)
 
-    def _open(self, what: str, auto: Any) -> Any:
-        return hub.open_pretrained(what, self._path, auto.from_pretrained, **self._options)
+    def _open(self, part: str, auto_class: Any) -> Any:
+        return hub.open_pretrained(part, self._path, auto_class.from_pretrained, **self._options)
 
     # ---- what it is ----
 
@@ -93,74 +97,75 @@ class Transformers:
 
     @property
     def answers(self) -> tuple[type, ...]:
-        """It writes and it weighs."""
+        """It writes texts, and gives the probabilities of texts."""
         return (Generate, Loglik)
 
     @property
     def abilities(self) -> Abilities:
-        """It can count tokens, and may bring a chat template."""
-        return Abilities(chat_template=bool(self._tokens.chat_source), count_tokens=self.count_tokens)
+        """It can count tokens, and may have a chat template."""
+        return Abilities(chat_template=bool(self._tokenizer.chat_template), count_tokens=self.count_tokens)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of weights, configuration, vocabulary, dtype, chat template and BOS; not of batch size or device."""
+        """A hash of weights, configuration, vocabulary, dtype, chat template and BOS; not of batch size or device."""
         origin = (self._path, self._folder, self._options["revision"], self._config)
-        settled = (str(self._dtype), self._tokens.chat_source, self._add_bos, self._tokens.lead)
-        return loading.model_fingerprint("hf", origin, *settled)
+        tokenizer = self._tokenizer
+        settings = (str(self._dtype), tokenizer.chat_template, self._add_bos, tokenizer.leading_ids)
+        return loading.model_fingerprint("hf", origin, *settings)
 
     @cached_property
     def context_limit(self) -> int | None:
-        """The most tokens it reads and writes together, where its configuration says."""
+        """The most tokens that it reads and writes together, if its configuration says so."""
         config = self._config.get_text_config()
-        for name in ("max_position_embeddings", "max_seq_len"):
+        for name in ("max_position_embeddings", "max_seq_len"):  # configurations differ by architecture
             if isinstance(limit := getattr(config, name, None), int) and limit > 0:
                 return limit
         return None
 
     @property
-    def work(self) -> Work:
-        """What was asked of it and what it computed, in tokens read."""
-        return self._computer.work if "_computer" in vars(self) else Work()
+    def token_counts(self) -> TokenCounts:
+        """How many tokens were requested of it, and how many it computed."""
+        return self._runner.token_counts if "_runner" in vars(self) else TokenCounts()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to tell the user of how it worked; nothing where it did not."""
-        work = self.work
-        return (*self._computer.notes, f"{self.name} {work}") if work.requested else ()
+        """What the user should know about how it worked; nothing if it did not work."""
+        counts = self.token_counts
+        return (*self._runner.notes, f"{self.name} {counts}") if counts.requested else ()
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of the text itself, BOS not counted."""
-        return len(self._tokens.encode(replace_surrogates(text)))
+        """Count the tokens of the text itself, without BOS."""
+        return len(self._tokenizer.encode(replace_surrogates(text)))
 
     def close(self) -> None:
-        """Give the memory back; what is asked after this loads the weights again."""
-        for part in ("_computer", "_model"):
+        """Give the memory back; a later request loads the weights again."""
+        for part in ("_runner", "_model"):
             vars(self).pop(part, None)
         if self._device.type == "cuda":
             self._torch.cuda.empty_cache()
 
     # ---- serving ----
 
-    def serve(self, waiting: RequestQueue, /) -> Iterator[tuple[Request, Response]]:
-        """Answer everything that waits, each request as soon as all of it is known."""
-        if "_computer" in vars(self):
-            # Left from a serving that was broken off: nobody waits for it any more.
-            self._computer.under_way.clear()
-        # A GPU is to begin soon, and works on one helping while the next, twice as large, is made and tokenised.
-        helping: int | None = _FIRST if self._device.type == "cuda" else None
+    def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response]]:
+        """Answer all waiting requests, each as soon as its answer is complete."""
+        if "_runner" in vars(self):
+            # Rows of an earlier call that was broken off: their requests do not wait any more.
+            self._runner.pending.clear()
+        # A GPU should start soon. It works on one chunk while the next, twice as large, is made and tokenised.
+        chunk_size: int | None = _FIRST_CHUNK_REQUESTS if self._device.type == "cuda" else None
         while True:
-            taken = waiting.take(helping)
-            helping = 2 * helping if helping is not None and helping < _WHOLE else None
-            if not taken:
-                if "_computer" not in vars(self) or not self._computer.under_way:
+            chunk = queue.take(chunk_size)
+            chunk_size = 2 * chunk_size if chunk_size is not None and chunk_size < _MAX_CHUNK_REQUESTS else None
+            if not chunk:
+                if "_runner" not in vars(self) or not self._runner.pending:
                     return
-                yield from self._computer.settled()
+                yield from self._runner.finish_pending()
                 continue
-            for request in taken:
+            for request in chunk:
                 if not isinstance(request, self.answers):
                     raise BackendError(f"cannot answer a {type(request).__name__}", where=self.name)
-            yield from self._weigh([request for request in taken if isinstance(request, Loglik)])
-            yield from self._write([request for request in taken if isinstance(request, Generate)])
+            yield from self._score([request for request in chunk if isinstance(request, Loglik)])
+            yield from self._generate([request for request in chunk if isinstance(request, Generate)])
 
     @cached_property
     def _model(self) -> Any:
@@ -168,50 +173,48 @@ class Transformers:
         try:
             model = loading.load_model(self._path, self._device, self._library, **options)
         except self._torch.OutOfMemoryError as error:
-            hint = "Use a smaller dtype, or a device with more memory."
-            raise BackendError(f"out of memory on {self._device}", where=self.name, hint=hint) from error
-        given = model.generation_config.eos_token_id, self._tokens.tokenizer.eos_token_id
-        lists = (item if isinstance(item, list) else [item] for item in given)
-        self._ends = frozenset(one for numbers in lists for one in numbers if one is not None)
+            raise out_of_memory(self.name, self._device) from error
+        given = model.generation_config.eos_token_id, self._tokenizer.tokenizer.eos_token_id
+        lists = (ids if isinstance(ids, list) else [ids] for ids in given)
+        self._eos_ids = frozenset(number for ids in lists for number in ids if number is not None)
         # generate() fills what a call leaves open from here: a model's own sampling settings must not get in.
         model.generation_config = self._library.GenerationConfig()
         return model
 
     @cached_property
-    def _computer(self) -> Computer:
-        model, side = self._model, self._side
-        return Computer(model, self._torch, self.name, row_tokens=self._row_tokens, side=side)
+    def _runner(self) -> ModelRunner:
+        return ModelRunner(self._model, self._torch, self.name, row_tokens=self._row_tokens, side=self._side)
 
     def _too_long(self, count: int, what: str) -> Failed:
         return Failed("too_long", f"{what} has {count} tokens; {self.name} takes {self.context_limit}")
 
-    def _weigh(self, requests: Sequence[Loglik]) -> Iterator[tuple[Request, Response]]:
-        questions: list[Question] = []
-        some = [request for request in requests if request.continuations]
+    def _score(self, requests: Sequence[Loglik]) -> Iterator[tuple[Request, Response]]:
+        fitting: list[TokenizedLoglik] = []
         yield from ((request, Scored(())) for request in requests if not request.continuations)
-        spans = self._tokens.all_spans([(request.prompt, request.continuations) for request in some])
-        for question in map(Question, some, spans):
-            if self.context_limit is not None and question.longest > self.context_limit:
-                yield question.request, self._too_long(question.longest, "the prompt with its continuation")
+        some = [request for request in requests if request.continuations]
+        spans = self._tokenizer.spans_of_all([(request.prompt, request.continuations) for request in some])
+        for tokenized in map(TokenizedLoglik, some, spans):
+            if self.context_limit is not None and tokenized.longest > self.context_limit:
+                yield tokenized.request, self._too_long(tokenized.longest, "the prompt with its continuation")
             else:
-                questions.append(question)
-        if questions:
-            yield from self._computer.score(questions, self._batch_size)
+                fitting.append(tokenized)
+        if fitting:
+            yield from self._runner.score(fitting, self._batch_size)
 
-    def _write(self, requests: Sequence[Generate]) -> Iterator[tuple[Request, Response]]:
+    def _generate(self, requests: Sequence[Generate]) -> Iterator[tuple[Request, Response]]:
         rows, limit = [], self.context_limit
         for request in requests:
-            prompt = self._tokens.read(request.prompt)
+            prompt = self._tokenizer.encode_prompt(request.prompt)
             if limit is not None and len(prompt) + 1 > limit:
                 yield request, self._too_long(len(prompt), "the prompt")
             elif request.max_tokens < 1:
                 yield request, Generated("", "length", Usage(len(prompt), 0))
             else:
-                room = request.max_tokens if limit is None else min(request.max_tokens, limit - len(prompt))
-                rows.append(Row(request, prompt, room, self._tokens.ends(request.stop)))
+                count = request.max_tokens if limit is None else min(request.max_tokens, limit - len(prompt))
+                rows.append(GenerationRow(request, prompt, count, self._tokenizer.stop_ids(request.stop)))
         if rows:
-            computer = self._computer
+            runner = self._runner  # loads the weights, and with them the EOS ids
             for row in rows:
-                row.ends |= self._ends
-            for row in computer.write(rows, self._batch_size, limit, self._tokens):
-                yield row.request, finished(row, self._tokens)
+                row.stop_ids |= self._eos_ids
+            for row in runner.generate(rows, self._batch_size, limit, self._tokenizer):
+                yield row.request, generated_response(row, self._tokenizer)

@@ -1,254 +1,263 @@
-"""Tree-packed computing: a trie of tokens goes through the model in rows of one batch, every token once.
+"""Tree-packed computing: a trie of tokens goes through the model in rows, every token once.
 
-A row is a run of the trie in its depth-first layout, without padding. The keys and values of the row's ancestors lie in
-a cache of batch 1; each token has its own position, and a mask through which it sees its ancestors only.
+A row is a run of the trie in its depth-first layout, without padding. The keys and values of the row's ancestors are in
+a cache of batch size 1. Each token has its own position, and a mask through which it sees its ancestors only.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kshot.backends.hf.row_length import Pace
-from kshot.backends.hf.tree_batches import Batch
-from kshot.backends.hf.trie import Ints, common
+from kshot.backends.hf.row_length import RowLengthTuner
+from kshot.backends.hf.tree_batches import TreeBatch
+from kshot.backends.hf.trie import IdArray, Ints, common_prefix_length
 
-States: TypeAlias = list[tuple[Any, ...]]
-"""Keys and values by layer; nothing for a layer that borrows another's."""
+KeyValues: TypeAlias = list[tuple[Any, ...]]
+"""Keys and values by layer; an empty tuple for a layer that uses those of another."""
 
-_TRUNKS = 4
-_GRAIN = 256
-"""On a GPU the length of the keys is rounded up to this: cuDNN builds a kernel for each new pair of lengths, 50 ms."""
+_MAX_CACHED_PREFIXES = 4
+_KEY_MULTIPLE = 256
+"""On a GPU the number of keys is rounded up to this: cuDNN builds a kernel for each new pair of lengths, in 50 ms."""
 
 
-def layer_type() -> Any:
-    """The class of a cache layer that is written in place; made when transformers is there to inherit from."""
+def packed_layer_class() -> Any:
+    """Return the class of a cache layer that is written in place; its base class needs transformers."""
     from transformers.cache_utils import DynamicLayer
 
-    class PackedLayer(DynamicLayer):  # type: ignore[misc]
-        """Keys and values in buffers with room to spare: nothing is copied when a row is added or taken away."""
+    class PackedLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
+        """Keys and values in buffers with room to spare: adding or removing a row copies nothing else."""
 
         used = 0
-        grain = 1
+        key_multiple = 1
 
         def update(self, key_states: Any, value_states: Any, *_args: Any, **_options: Any) -> tuple[Any, Any]:
-            """Write behind what is there, and return all of it."""
+            """Append keys and values, and return all of them."""
             first, self.used = self.used, self.used + key_states.shape[-2]
             if not self.is_initialized:
                 self.lazy_initialization(key_states, value_states)
-                self.keys, self.values = (_room(states, states, 0, self.used) for states in (key_states, value_states))
+                self.keys, self.values = (_buffer(states, 0, self.used) for states in (key_states, value_states))
             elif self.keys.shape[-2] < self.used:
-                self.keys, self.values = (_room(held, held, first, self.used) for held in (self.keys, self.values))
+                self.keys, self.values = (_buffer(states, first, self.used) for states in (self.keys, self.values))
             self.keys[..., first : self.used, :] = key_states
             self.values[..., first : self.used, :] = value_states
-            stop = -(-self.used // self.grain) * self.grain
+            stop = -(-self.used // self.key_multiple) * self.key_multiple
             return self.keys[..., :stop, :], self.values[..., :stop, :]
 
         def get_seq_length(self, *_args: Any) -> int:
-            """Tokens in it."""
+            """Return the number of tokens in it."""
             return self.used
 
         def keep(self, start: int, moved: Any) -> None:
             """Keep the first ``start`` tokens, and behind them those at the places ``moved`` (a slice or a tensor)."""
             if moved is not None:
-                for held in (self.keys, self.values):
-                    tail = held[..., moved, :].clone()
-                    held[..., start : start + tail.shape[-2], :] = tail
+                for states in (self.keys, self.values):
+                    tail = states[..., moved, :].clone()
+                    states[..., start : start + tail.shape[-2], :] = tail
                 start += tail.shape[-2]
             self.used = start
 
     return PackedLayer
 
 
-def _room(like: Any, held: Any, used: int, needed: int) -> Any:
-    """A buffer for ``needed`` tokens and a quarter more, the first ``used`` of them copied; no NaN in the rest."""
-    wider = like.new_zeros((*like.shape[:-2], -(-(needed + needed // 4) // _GRAIN) * _GRAIN, like.shape[-1]))
-    wider[..., :used, :] = held[..., :used, :]
-    return wider
+def _buffer(states: Any, used: int, needed: int) -> Any:
+    """Return a buffer for ``needed`` tokens and a quarter more: the first ``used`` are copied, the others are zero."""
+    length = -(-(needed + needed // 4) // _KEY_MULTIPLE) * _KEY_MULTIPLE
+    buffer = states.new_zeros((*states.shape[:-2], length, states.shape[-1]))
+    buffer[..., :used, :] = states[..., :used, :]
+    return buffer
 
 
 @dataclass(slots=True)
-class Trunk:
+class CachedPrefix:
     """A prefix that came up often, and its keys and values by layer."""
 
-    tokens: NDArray[np.int32]
-    states: States
+    tokens: IdArray
+    states: KeyValues
 
 
-class Packer:
-    """A model that computes tries: its cache, the prefixes it holds on to, and the pace it has found."""
+class PackedModel:
+    """A model that computes tries: its cache, the prefixes that it keeps, and the row length that suits it."""
 
-    def __init__(self, model: Any, torch: Any, name: str, *, pace: Pace, takes: frozenset[str]) -> None:
+    def __init__(
+        self, model: Any, torch: Any, name: str, *, row_length: RowLengthTuner, arguments: frozenset[str]
+    ) -> None:
+        """Take a loaded model; ``arguments`` are those that its ``forward`` accepts."""
         from transformers.cache_utils import Cache
 
-        self.model, self.torch, self.name, self.pace = model, torch, name, pace
+        self.model, self.torch, self.name, self.row_length = model, torch, name, row_length
         self.device = model.device
-        self.cuda = self.device.type == "cuda"
+        self.is_cuda = self.device.type == "cuda"
         config = model.config.get_text_config()
-        make = layer_type()
-        self.layers = [make() for _ in range(config.num_hidden_layers)]
-        self.grain = _GRAIN if self.cuda else 1
+        layer_class = packed_layer_class()
+        self.layers = [layer_class() for _ in range(config.num_hidden_layers)]
+        self._key_multiple = _KEY_MULTIPLE if self.is_cuda else 1
         for layer in self.layers:
-            layer.grain = self.grain
-        self.cache = Cache(layers=self.layers)
-        self.keeps = "logits_to_keep" in takes
+            layer.key_multiple = self._key_multiple
+        self._cache = Cache(layers=self.layers)
+        self._selects_logits = "logits_to_keep" in arguments
         # Logits are wide: at most this many rows of them at a time.
-        self.most_wanted = max((1 << (29 if self.cuda else 25)) // config.vocab_size, 16)
-        # Batches of trees need the layer that makes the logits; and a trial of them.
-        self.head = model.get_output_embeddings()
-        self.wide = self.head is not None
-        # Rows that may be under way while earlier ones are read.
-        self.ahead = 2 if self.cuda else 0
-        self.trunks: list[Trunk] = []
-        self._clocks: list[tuple[int, int, Any, Any]] = []
+        self.max_wanted = max((1 << (29 if self.is_cuda else 25)) // config.vocab_size, 16)
+        # Tree batches need a hook on the layer that makes the logits. The trial may still turn them off.
+        self._output_layer = model.get_output_embeddings()
+        self.batches_trees = self._output_layer is not None
+        # Rows that may be computed while the results of earlier ones are read.
+        self.rows_ahead = 2 if self.is_cuda else 0
+        self.prefixes: list[CachedPrefix] = []
+        self._timings: list[tuple[int, int, Any, Any]] = []
         self.computed = 0
 
-    def held(self) -> list[NDArray[np.int32]]:
-        """The prefixes whose keys and values are at hand."""
-        return [trunk.tokens for trunk in self.trunks]
+    def cached_tokens(self) -> list[IdArray]:
+        """Return the tokens of the cached prefixes."""
+        return [prefix.tokens for prefix in self.prefixes]
 
-    def sent(self, numbers: Ints) -> Any:
-        """Numbers on their way to the device; nobody waits for them."""
+    def to_device(self, numbers: Ints) -> Any:
+        """Send numbers to the device, without waiting for the transfer."""
         tensor = self.torch.from_numpy(numbers)
-        return tensor.pin_memory().to(self.device, non_blocking=True) if self.cuda else tensor.to(self.device)
+        return tensor.pin_memory().to(self.device, non_blocking=True) if self.is_cuda else tensor.to(self.device)
 
-    def forward(self, tokens: Ints, depths: Ints, first: int, ends: Ints, wanted: Ints, *, odd: bool = False) -> Any:
-        """Logits at the ``wanted`` places of a row that begins at ``first``; ``ends`` cover the cache and the row.
+    def compute_row(
+        self, tokens: Ints, depths: Ints, first: int, ends: Ints, wanted: Ints, *, one_off: bool = False
+    ) -> Any:
+        """Return the logits at the ``wanted`` places of a row that begins at the place ``first``.
 
-        ``odd``: no second row of this length is expected.
+        ``ends`` are those of the cached tokens and of the row. ``one_off``: no other row of this length is expected.
         """
         torch, count, keys = self.torch, len(tokens), len(ends)
-        # Keys beyond the last are seen by none. One transfer for all of it.
-        unused = np.zeros(-keys % self.grain, np.int64)
-        packed = self.sent(np.concatenate([tokens, depths, ends - first, unused, wanted - first]))
+        # No token attends to the keys beyond the last. One transfer for everything.
+        unused = np.zeros(-keys % self._key_multiple, np.int64)
+        packed = self.to_device(np.concatenate([tokens, depths, ends - first, unused, wanted - first]))
         ids, positions, until, places = packed.split([count, count, keys + len(unused), len(wanted)])
         own = torch.arange(count, device=self.device)[:, None]
         mask = (own < until) & (torch.arange(count - keys, count + len(unused), device=self.device) <= own)
-        options = {"logits_to_keep": places if len(wanted) else places.new_zeros(1)} if self.keeps else {}
-        with torch.inference_mode(), self.kernels(odd=odd):
+        options = {"logits_to_keep": places if len(wanted) else places.new_zeros(1)} if self._selects_logits else {}
+        with torch.inference_mode(), self.attention_kernels(one_off=one_off):
             logits = self.model(
                 input_ids=ids[None],
                 position_ids=positions[None],
-                attention_mask=self.seen(mask)[None, None],
-                past_key_values=self.cache,
+                attention_mask=self.additive_mask(mask)[None, None],
+                past_key_values=self._cache,
                 use_cache=True,
                 **options,
             ).logits[0]
         self.computed += count
-        return logits[: len(wanted)] if self.keeps else logits[places]
+        return logits[: len(wanted)] if self._selects_logits else logits[places]
 
-    def batch(self, batch: Batch, wanted: Ints, *, odd: bool = False) -> Any:
-        """Logits at the ``wanted`` places of a batch of trees, counted row by row."""
+    def compute_batch(self, batch: TreeBatch, wanted: Ints, *, one_off: bool = False) -> Any:
+        """Return the logits at the ``wanted`` places of a tree batch, which are indices into the flattened batch."""
         torch, shape = self.torch, batch.tokens.shape
         count = batch.tokens.size
-        packed = self.sent(np.concatenate([batch.tokens, batch.depths, batch.ends, wanted], axis=None))
+        packed = self.to_device(np.concatenate([batch.tokens, batch.depths, batch.ends, wanted], axis=None))
         ids, positions, until, places = packed.split([count, count, count, len(wanted)])
         inputs = {"input_ids": ids.view(shape)}
-        if not batch.straight:  # else what comes last, the padding, changes nothing before it
+        if not batch.single_sequences:  # otherwise the padding comes last, and changes nothing before it
             own = torch.arange(shape[1], device=self.device)
             mask = (own[:, None] < until.view(shape)[:, None]) & (own <= own[:, None])
-            inputs |= {"position_ids": positions.view(shape), "attention_mask": self.seen(mask)[:, None]}
+            inputs |= {"position_ids": positions.view(shape), "attention_mask": self.additive_mask(mask)[:, None]}
 
-        def narrowed(_module: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
-            # Models can keep the same columns of all rows only, and logits are wide.
+        def select_wanted(_module: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+            # A model can only keep the same columns of all rows, and logits are wide.
             return given[0].flatten(0, 1)[places][None], *given[1:]
 
-        hook = self.head.register_forward_pre_hook(narrowed)
+        hook = self._output_layer.register_forward_pre_hook(select_wanted)
         try:
-            with torch.inference_mode(), self.kernels(odd=odd):
+            with torch.inference_mode(), self.attention_kernels(one_off=one_off):
                 logits = self.model(**inputs, use_cache=False).logits[0]
         finally:
             hook.remove()
         self.computed += count
         return logits
 
-    def kernels(self, *, odd: bool) -> Any:
-        """For a row whose lengths will not come again: attention kernels that need no building."""
-        if not (odd and self.cuda):
+    def attention_kernels(self, *, one_off: bool) -> AbstractContextManager[Any]:
+        """For a row whose lengths will not come again, choose attention kernels that need not be built."""
+        if not (one_off and self.is_cuda):
             return nullcontext()
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
-        return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH])
+        ready = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+        chosen: AbstractContextManager[Any] = sdpa_kernel(ready)
+        return chosen
 
-    def seen(self, mask: Any) -> Any:
-        """The mask as numbers to add: every attention takes those, and a boolean one is turned into them per layer."""
+    def additive_mask(self, mask: Any) -> Any:
+        """Return a mask as numbers to add: every attention takes these, and each layer would convert a boolean one."""
         zeros = self.torch.zeros(mask.shape, dtype=self.model.dtype, device=self.device)
         return zeros.masked_fill(~mask, self.torch.finfo(self.model.dtype).min)
 
-    def most_texts(self, size: int, longest: int) -> int:
-        """How many texts of this length can be written together: half of a GPU's free memory may hold their states."""
-        if not self.cuda:
+    def max_texts(self, size: int, longest: int) -> int:
+        """Return how many texts of this length can be written together: they may use half of a GPU's free memory."""
+        if not self.is_cuda:
             return size
-        held = [layer.keys[..., :1, :] for layer in self.layers if layer.is_initialized]
-        token = 2 * sum(each.numel() * each.element_size() for each in held) or 1
+        keys = [layer.keys[..., :1, :] for layer in self.layers if layer.is_initialized]
+        token_bytes = 2 * sum(each.numel() * each.element_size() for each in keys) or 1
         cuda = self.torch.cuda
         unused = cuda.memory_reserved(self.device) - cuda.memory_allocated(self.device)
         free: int = cuda.mem_get_info(self.device)[0] + unused
-        return max(min(size, free // (2 * token * longest)), 1)
+        return max(min(size, free // (2 * token_bytes * longest)), 1)
 
     @contextmanager
-    def clock(self, held: int, size: int) -> Iterator[None]:
-        """Time a row for the pace; on a GPU what it took is known later, and nobody waits for it."""
-        self.pace.begin(held, size)
-        if not self.cuda:
-            # The CPU may be shared with others, whose share must not count.
+    def time_row(self, cached: int, length: int) -> Iterator[None]:
+        """Time a row for the tuner. On a GPU, the time is read later, so that nothing waits for it."""
+        self.row_length.start_trial(cached, length)
+        if not self.is_cuda:
+            # Other processes may share the CPU; their time must not count.
             began = time.process_time()
             yield
-            self.pace.timed(held, size, time.process_time() - began)
+            self.row_length.end_trial(cached, length, time.process_time() - began)
             return
-        began, ended = (self.torch.cuda.Event(enable_timing=True) for _ in "ab")
+        began, ended = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         began.record()
         yield
         ended.record()
-        self._clocks.append((held, size, began, ended))
+        self._timings.append((cached, length, began, ended))
 
-    def read_clocks(self) -> None:
-        """Tell the pace what has become known."""
-        for clock in [clock for clock in self._clocks if clock[3].query()]:
-            held, size, began, ended = clock
-            self.pace.timed(held, size, began.elapsed_time(ended) / 1000)
-            self._clocks.remove(clock)
+    def record_timings(self) -> None:
+        """Report the timed rows that are finished to the tuner."""
+        for timing in [timing for timing in self._timings if timing[3].query()]:
+            cached, length, began, ended = timing
+            self.row_length.end_trial(cached, length, began.elapsed_time(ended) / 1000)
+            self._timings.remove(timing)
 
-    def keep(self, kept: Ints) -> None:
-        """Drop from the cache all but these places, in this order."""
-        straight = int((kept == np.arange(len(kept))).sum())
+    # ---- the cache ----
+
+    def keep_places(self, kept: Ints) -> None:
+        """Drop everything from the cache but these places, in this order."""
+        unmoved = int((kept == np.arange(len(kept))).sum())
         moved: Any = None
-        if straight < len(kept):
-            tail = kept[straight:]
-            run = tail[-1] - tail[0] + 1 == len(tail)
-            moved = slice(int(tail[0]), int(tail[-1]) + 1) if run else self.sent(tail)
+        if unmoved < len(kept):
+            tail = kept[unmoved:]
+            is_run = tail[-1] - tail[0] + 1 == len(tail)
+            moved = slice(int(tail[0]), int(tail[-1]) + 1) if is_run else self.to_device(tail)
         with self.torch.inference_mode():
             for layer in self.layers:
                 if layer.is_initialized:
-                    layer.keep(straight, moved)
+                    layer.keep(unmoved, moved)
 
-    def copy(self, places: Ints) -> States:
-        """Keys and values of some places of the cache, by layer."""
-        index = self.sent(places)
+    def copy_states(self, places: Ints) -> KeyValues:
+        """Copy the keys and values of some places of the cache."""
+        index = self.to_device(places)
         with self.torch.inference_mode():
             return [
-                tuple(held.index_select(-2, index) for held in (layer.keys, layer.values)) if layer.used else ()
+                tuple(states.index_select(-2, index) for states in (layer.keys, layer.values)) if layer.used else ()
                 for layer in self.layers
             ]
 
-    def load(self, states: States, start: int, stop: int) -> None:
-        """Append a stretch of a trunk to the cache."""
+    def append_states(self, states: KeyValues, start: int, stop: int) -> None:
+        """Append tokens ``start`` to ``stop`` of a cached prefix to the cache."""
         with self.torch.inference_mode():
             for layer, pair in zip(self.layers, states, strict=True):
                 if pair:
-                    layer.update(*(held[..., start:stop, :] for held in pair))
+                    layer.update(*(each[..., start:stop, :] for each in pair))
 
-    def save(self, tokens: NDArray[np.int32], places: Ints) -> None:
-        """Hold on to a prefix, in place of the one unused for longest, and of those it contains."""
-        self.trunks = [trunk for trunk in self.trunks if common(trunk.tokens, tokens) < len(trunk.tokens)]
-        self.trunks = [*self.trunks[1 - _TRUNKS :], Trunk(tokens.copy(), self.copy(places))]
+    def cache_prefix(self, tokens: IdArray, places: Ints) -> None:
+        """Keep a prefix for later, in place of the oldest one and of those that it contains."""
+        others = [old for old in self.prefixes if common_prefix_length(old.tokens, tokens) < len(old.tokens)]
+        self.prefixes = [*others[1 - _MAX_CACHED_PREFIXES :], CachedPrefix(tokens.copy(), self.copy_states(places))]
 
-    def clear(self) -> None:
+    def clear_cache(self) -> None:
         """Empty the cache; the buffers stay."""
-        self.keep(np.zeros(0, np.int64))
+        self.keep_places(np.zeros(0, np.int64))

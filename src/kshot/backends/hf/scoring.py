@@ -1,4 +1,4 @@
-"""Log-probabilities of continuations, tree-packed: what requests have in common is computed once."""
+"""Tree-packed log-probabilities of continuations: what requests have in common is computed once."""
 
 from __future__ import annotations
 
@@ -10,111 +10,116 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kshot.backends.hf.packing import Packer
-from kshot.backends.hf.sampling import broken
-from kshot.backends.hf.tokens import Span
-from kshot.backends.hf.trie import Ints, Trie
-from kshot.backends.hf.trie_pass import Row, Walk
+from kshot.backends.hf.model_errors import invalid_logits
+from kshot.backends.hf.packing import PackedModel
+from kshot.backends.hf.tokens import TokenSpan
+from kshot.backends.hf.trie import Ints, TokenSequence, Trie
+from kshot.backends.hf.trie_pass import ComputedRow, TriePass
 from kshot.core.records import Likelihood, Loglik, Scored
 
-_BLOCK = 1 << 26
-"""Logits turned to float32 at a time."""
+_MAX_FLOAT32_LOGITS = 1 << 26
+"""Logits that are converted to float32 at a time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A Loglik request and the spans of its continuations."""
+class TokenizedLoglik:
+    """A Loglik request and the token spans of its continuations."""
 
     request: Loglik
-    spans: Sequence[Span]
+    spans: Sequence[TokenSpan]
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest continuation with its prompt."""
+        """The number of tokens of the longest continuation with its prompt."""
         return max(len(span.ids) for span in self.spans)
 
+    @property
+    def sequences(self) -> list[TokenSequence]:
+        """What the model must read: a span's last token is predicted and never read."""
+        return [TokenSequence(span.ids[:-1], span.start - 1) for span in self.spans]
 
-class _Sums:
-    """The wanted log-probabilities of a trie: where each is read off, and what they add up to."""
 
-    def __init__(self, questions: Sequence[Question], trie: Trie, name: str) -> None:
-        self._name, self._questions = name, questions
-        targets = [span.ids[span.start :] for question in questions for span in question.spans]
+class _TrieLogprobs:
+    """The wanted log-probabilities of a trie: where each is read, and the sums of each request."""
+
+    def __init__(self, requests: Sequence[TokenizedLoglik], trie: Trie, name: str) -> None:
+        self._name, self._requests = name, requests
+        targets = [span.ids[span.start :] for request in requests for span in request.spans]
         places = np.concatenate(trie.nodes)
-        self._edges = np.cumsum([0, *map(len, targets)])
+        self._span_edges = np.cumsum([0, *map(len, targets)])
         self._order = np.argsort(places, kind="stable")
         self._places = places[self._order]
         self._targets = np.concatenate(targets).astype(np.int64)[self._order]
         self._values = np.zeros(len(places))
         self.wanted = np.unique(places)
         last = [int(nodes[-1]) for nodes in trie.nodes]
-        counts = np.cumsum([0, *(len(question.spans) for question in questions)])
-        self._final = [max(last[a:b]) for a, b in pairwise(counts)]
-        self._first = counts
-        self._queue = sorted(range(len(questions)), key=lambda index: self._final[index], reverse=True)
+        self._request_edges = np.cumsum([0, *(len(request.spans) for request in requests)])
+        self._last_place = [max(last[a:b]) for a, b in pairwise(self._request_edges)]
+        self._unfinished = sorted(range(len(requests)), key=lambda index: self._last_place[index], reverse=True)
 
-    def looked_up(self, row: Row) -> tuple[slice, Ints, Ints]:
-        """Which of the log-probabilities a row gives: row of the logits, and token."""
+    def of_row(self, row: ComputedRow) -> tuple[slice, Ints, Ints]:
+        """Return which log-probabilities a row gives, and for each the row of the logits and the token."""
         some = slice(*map(int, np.searchsorted(self._places, [row.first, row.last])))
         return some, np.searchsorted(row.wanted, self._places[some]), self._targets[some]
 
-    def put(self, some: slice, values: Any, before: int) -> Iterator[tuple[Loglik, Scored]]:
-        """Take in a row's log-probabilities; give every question that is whole with them, the longest first."""
+    def add(self, some: slice, values: Any, before: int) -> Iterator[tuple[Loglik, Scored]]:
+        """Take the log-probabilities of a row; give every request that they complete, the longest first."""
         if not np.isfinite(values).all():
-            raise broken(self._name)
+            raise invalid_logits(self._name)
         self._values[self._order[some]] = values
-        ready = []
-        while self._queue and self._final[self._queue[-1]] < before:
-            ready.append(self._queue.pop())
-        for index in sorted(ready, key=lambda index: -self._questions[index].longest):
-            yield self._questions[index].request, self._whole(index)
+        complete = []
+        while self._unfinished and self._last_place[self._unfinished[-1]] < before:
+            complete.append(self._unfinished.pop())
+        for index in sorted(complete, key=lambda index: -self._requests[index].longest):
+            yield self._requests[index].request, self._scored(index)
 
-    def _whole(self, index: int) -> Scored:
-        spans = range(self._first[index], self._first[index + 1])
-        parts = [self._values[self._edges[one] : self._edges[one + 1]] for one in spans]
+    def _scored(self, index: int) -> Scored:
+        spans = range(self._request_edges[index], self._request_edges[index + 1])
+        parts = [self._values[self._span_edges[span] : self._span_edges[span + 1]] for span in spans]
         return Scored(tuple(Likelihood(float(part.sum()), len(part)) for part in parts))
 
 
-def scored(
-    packer: Packer, trie: Trie, questions: Sequence[Question], under_way: UnderWay
+def score_trie(
+    model: PackedModel, trie: Trie, requests: Sequence[TokenizedLoglik], pending: PendingRows
 ) -> Iterator[tuple[Loglik, Scored]]:
-    """Answer the questions of a trie, each as soon as it is known; the last rows stay ``under_way``.
+    """Answer the requests of a trie, each as soon as it is complete; the last rows stay ``pending``.
 
-    A GPU works on the next rows while the numbers of earlier ones are journalled.
+    A GPU works on the next rows while the results of earlier ones are journalled.
     """
-    sums = _Sums(questions, trie, packer.name)
-    walk = Walk(packer, trie, sums.wanted)
-    while not walk.done:
-        row = walk.step()
-        some, rows, tokens = sums.looked_up(row)
-        under_way.append((sums, some, _Later(packer, picked(packer, row.logits, rows, tokens)), row.last))
-        while len(under_way) > packer.ahead:
-            yield from settled(under_way)
+    logprobs = _TrieLogprobs(requests, trie, model.name)
+    trie_pass = TriePass(model, trie, logprobs.wanted)
+    while not trie_pass.done:
+        row = trie_pass.step()
+        some, rows, tokens = logprobs.of_row(row)
+        transfer = _HostTransfer(model, gather_logprobs(model, row.logits, rows, tokens))
+        pending.append((logprobs, some, transfer, row.last))
+        while len(pending) > model.rows_ahead:
+            yield from finish_first(pending)
 
 
-def settled(under_way: UnderWay) -> Iterator[tuple[Loglik, Scored]]:
-    """Wait for the first row that is under way."""
-    sums, some, values, last = under_way.popleft()
-    yield from sums.put(some, values.read(), last)
+def finish_first(pending: PendingRows) -> Iterator[tuple[Loglik, Scored]]:
+    """Wait for the first pending row, and answer the requests that it completes."""
+    logprobs, some, transfer, last = pending.popleft()
+    yield from logprobs.add(some, transfer.read(), last)
 
 
-def picked(packer: Packer, logits: Any, rows: Ints, tokens: Ints) -> Any:
-    """Take log softmax(logits)[row, token], in float32, without a float32 copy of all the logits."""
-    torch = packer.torch
-    index = packer.sent(np.stack([rows, tokens]))
+def gather_logprobs(model: PackedModel, logits: Any, rows: Ints, tokens: Ints) -> Any:
+    """Return log softmax(logits)[row, token] in float32, without a float32 copy of all logits."""
+    torch = model.torch
+    index = model.to_device(np.stack([rows, tokens]))
     with torch.inference_mode():
-        parts = logits.split(max(_BLOCK // max(logits.shape[-1], 1), 1))
+        parts = logits.split(max(_MAX_FLOAT32_LOGITS // max(logits.shape[-1], 1), 1))
         totals = torch.cat([part.float().logsumexp(dim=-1) for part in parts])
         return logits[index[0], index[1]].float() - totals[index[0]]
 
 
-class _Later:
-    """Numbers on their way to the host: asked for now, read when the next row is under way."""
+class _HostTransfer:
+    """Numbers on their way to the host: the copy starts now, and ``read`` waits for it."""
 
-    def __init__(self, packer: Packer, values: Any) -> None:
+    def __init__(self, model: PackedModel, values: Any) -> None:
         self._values, self._event = values, None
-        if packer.cuda:
-            torch = packer.torch
+        if model.is_cuda:
+            torch = model.torch
             self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
             self._values.copy_(values, non_blocking=True)
             self._event = torch.cuda.Event()
@@ -126,5 +131,5 @@ class _Later:
         return self._values.numpy()
 
 
-UnderWay: TypeAlias = deque[tuple[_Sums, slice, _Later, int]]
-"""Rows that were asked for and not yet read."""
+PendingRows: TypeAlias = deque[tuple[_TrieLogprobs, slice, _HostTransfer, int]]
+"""Rows that are being computed, or whose results are not read yet."""

@@ -1,4 +1,4 @@
-"""Between text and tokens for a Hugging Face tokenizer: BOS, chat, the span of a continuation, and back."""
+"""From text to tokens and back with a Hugging Face tokenizer: BOS, chat templates, the tokens of a continuation."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kshot.backends.hf.encoding import Encoded, Encoder, Ids, alike
-from kshot.backends.hf.trie import common
+from kshot.backends.hf.encoding import EncodedText, IncrementalEncoder, common_text_length
+from kshot.backends.hf.trie import IdArray, common_prefix_length
 from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
 from kshot.core.records import Message, Prompt
@@ -18,19 +18,19 @@ from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, fold_system,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Words, runs of spaces, a line end and characters of several bytes: what two encoders would disagree on first.
-_TRIAL = "A trial,  of\nthings: naïve 日本 🙂"
-# Tokens before the new text that are decoded along with it, so that its first space survives sentencepiece.
-_ANCHOR = 8
-# Characters that are encoded again rather than looked for.
-_LITTLE = 400
+_TRIAL_TEXT = "A trial,  of\nthings: naïve 日本 🙂"
+"""Words, runs of spaces, a line end and characters of several bytes: two encoders would disagree on these first."""
+_CONTEXT_TOKENS = 8
+"""Tokens before the new text that are decoded along with it: without them sentencepiece drops its first space."""
+_CHEAP_CHARACTERS = 400
+"""Encoding this many characters again costs less than looking for a better known text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Span:
-    """A whole sequence, and where the tokens begin whose probability is asked."""
+class TokenSpan:
+    """A whole sequence, and the index of the first token whose probability is wanted."""
 
-    ids: Ids
+    ids: IdArray
     start: int
 
     @property
@@ -39,145 +39,155 @@ class Span:
         return tuple(self.ids.tolist())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Span) and (self.tokens, self.start) == (other.tokens, other.start)
+        return isinstance(other, TokenSpan) and (self.tokens, self.start) == (other.tokens, other.start)
 
     def __hash__(self) -> int:
         return hash((self.tokens, self.start))
 
 
-class Tokens:
-    """A tokenizer with its BOS and chat template settled."""
+class PromptTokenizer:
+    """A Hugging Face tokenizer together with the BOS setting and the chat template that are in force.
+
+    ``leading_ids`` are the tokens that go before every text.
+    """
 
     def __init__(self, tokenizer: Any, name: str, *, chat_template: str | None, add_bos: bool | None) -> None:
         self.tokenizer, self.name = tokenizer, name
-        self.forced = add_bos is True
-        self.lead = self._lead(add_bos=add_bos)
-        self.chat_source = tokenizer.chat_template if chat_template is None else chat_template
+        self._bos_forced = add_bos is True
+        self.leading_ids = self._find_leading_ids(add_bos=add_bos)
+        self.chat_template = tokenizer.chat_template if chat_template is None else chat_template
         self._render = self._renderer(chat_template)
-        self._bare = self._bare_encoder()
-        self._special = tokenizer.get_added_vocab()
-        self._encoder = Encoder(self._whole)
-        self._last = Encoded("", np.zeros(0, np.int32), np.zeros(0, np.int64))
+        self._backend = self._fast_backend()
+        self._added_vocabulary = tokenizer.get_added_vocab()
+        self._encoder = IncrementalEncoder(self._encode_batch)
+        self._last_prompt = EncodedText("", np.zeros(0, np.int32), np.zeros(0, np.int64))
 
     # ---- to tokens ----
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Encode a text and nothing else."""
-        if self._bare is not None:
-            return tuple(self._bare.encode(text, add_special_tokens=False).ids)
+        """Encode a text, and add nothing to it."""
+        if self._backend is not None:
+            return tuple(self._backend.encode(text, add_special_tokens=False).ids)
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
-    def _whole(self, texts: Sequence[str]) -> list[Encoded]:
-        found = self._bare.encode_batch(list(texts), add_special_tokens=False)
-        # From the flat ids and ends numpy makes arrays at once; from pairs it would go through every one of them.
+    def _encode_batch(self, texts: Sequence[str]) -> list[EncodedText]:
+        found = self._backend.encode_batch(list(texts), add_special_tokens=False)
+        # numpy converts flat ids and ends in one step; it would go through pairs one by one.
         return [
-            Encoded(text, np.array(one.ids, np.int32), np.fromiter((end for _, end in one.offsets), np.int64, len(one)))
-            for text, one in zip(texts, found, strict=True)
+            EncodedText(
+                text,
+                np.array(encoding.ids, np.int32),
+                np.fromiter((end for _, end in encoding.offsets), np.int64, len(encoding)),
+            )
+            for text, encoding in zip(texts, found, strict=True)
         ]
 
-    def _prompts(self, texts: Sequence[str]) -> list[Encoded]:
-        """Encode prompts; what they have in common with those before them is not encoded again."""
-        if self._bare is None:
-            return [Encoded(text, np.array(self.encode(text), np.int32), np.zeros(0, np.int64)) for text in texts]
-        found: list[Encoded] = []
+    def _encode_prompts(self, texts: Sequence[str]) -> list[EncodedText]:
+        """Encode prompts. What they have in common with earlier prompts is not encoded again."""
+        if self._backend is None:
+            return [EncodedText(text, np.array(self.encode(text), np.int32), np.zeros(0, np.int64)) for text in texts]
+        found: list[EncodedText] = []
         while len(found) < len(texts):
-            # As long as a prompt has no more in common with the one before it, the one before them all will do.
-            known, stop = self._last, len(found) + 1
-            while stop < len(texts) and _as_well(known.text, texts[stop - 1], texts[stop]):
+            # The last known text serves for all following prompts that share no more with each other than with it.
+            known, stop = self._last_prompt, len(found) + 1
+            while stop < len(texts) and _shares_as_much(known.text, texts[stop - 1], texts[stop]):
                 stop += 1
-            found += self._encoder.extended([(known, text) for text in texts[len(found) : stop]])
-            self._last = found[-1]
+            found += self._encoder.encode([(known, text) for text in texts[len(found) : stop]])
+            self._last_prompt = found[-1]
         return found
 
-    def read(self, prompt: Prompt) -> tuple[int, ...]:
-        """Encode what a model is to continue, BOS included; an empty prompt is BOS alone, where there is one."""
-        tokens = self._led(self._prompts([self._text(prompt)])[0].ids, chat=bool(prompt.messages))
+    def encode_prompt(self, prompt: Prompt) -> tuple[int, ...]:
+        """Encode a prompt to continue, with BOS. An empty prompt is BOS alone, if the tokenizer has one."""
+        encoded = self._encode_prompts([self._prompt_text(prompt)])[0]
+        tokens = self._with_leading_ids(encoded.ids, chat=bool(prompt.messages))
         if len(tokens):
             return tuple(tokens.tolist())
         if self.tokenizer.bos_token_id is None:
             raise BackendError("the prompt is empty and the tokenizer has no BOS token to begin with", where=self.name)
         return (self.tokenizer.bos_token_id,)
 
-    def spans(self, prompt: Prompt, continuations: Sequence[str]) -> list[Span]:
-        """One span per continuation."""
-        return self.all_spans([(prompt, continuations)])[0]
+    def spans(self, prompt: Prompt, continuations: Sequence[str]) -> list[TokenSpan]:
+        """Return one span for each continuation of a prompt."""
+        return self.spans_of_all([(prompt, continuations)])[0]
 
-    def all_spans(self, asked: Sequence[tuple[Prompt, Sequence[str]]]) -> list[list[Span]]:
-        """One span per continuation of each prompt. A token that straddles the boundary belongs to the continuation."""
-        contexts = self._prompts([self._text(prompt) for prompt, _ in asked])
+    def spans_of_all(self, requests: Sequence[tuple[Prompt, Sequence[str]]]) -> list[list[TokenSpan]]:
+        """Return the spans of many prompts. A token across the boundary belongs to the continuation."""
+        contexts = self._encode_prompts([self._prompt_text(prompt) for prompt, _ in requests])
         pairs = [
             (context, replace_surrogates(text))
-            for context, (_, texts) in zip(contexts, asked, strict=True)
+            for context, (_, texts) in zip(contexts, requests, strict=True)
             for text in texts
         ]
         if not all(text for _, text in pairs):
             raise BackendError("an empty continuation has no probability", where=self.name)
-        wholes = iter(zip(pairs, self._wholes(pairs), strict=True))
+        wholes = iter(zip(pairs, self._encode_continuations(pairs), strict=True))
         return [
             [self._span(*pair, whole, chat=bool(prompt.messages)) for pair, whole in islice(wholes, len(texts))]
-            for prompt, texts in asked
+            for prompt, texts in requests
         ]
 
-    def _span(self, context: Encoded, continuation: str, whole: tuple[Ids, int], *, chat: bool) -> Span:
+    def _span(self, context: EncodedText, continuation: str, whole: tuple[IdArray, int], *, chat: bool) -> TokenSpan:
         body, start = whole
-        tokens = self._led(body, chat=chat)
-        # The very first token of a sequence is given, not predicted: it cannot be scored.
+        tokens = self._with_leading_ids(body, chat=chat)
+        # The first token of a sequence is given, not predicted: it has no probability.
         start = max(start + len(tokens) - len(body), 1)
         if start >= len(tokens):
-            short = f"{continuation[:60]!r} after {context.text[-60:]!r}"
+            quoted = f"{continuation[:60]!r} after {context.text[-60:]!r}"
             hint = "Give a prompt, or a BOS token to begin with (add_bos)."
-            raise BackendError(f"no token of the continuation can be scored: {short}", where=self.name, hint=hint)
-        return Span(tokens, start)
+            raise BackendError(f"no token of the continuation can be scored: {quoted}", where=self.name, hint=hint)
+        return TokenSpan(tokens, start)
 
-    def _wholes(self, pairs: Sequence[tuple[Encoded, str]]) -> list[tuple[Ids, int]]:
-        """Tokens of each whole, and the index of the first that reaches into the continuation."""
-        if self._bare is None:
+    def _encode_continuations(self, pairs: Sequence[tuple[EncodedText, str]]) -> list[tuple[IdArray, int]]:
+        """Return the tokens of each context with its continuation, and the index of the continuation's first token."""
+        if self._backend is None:
             ids = [np.array(self.encode(context.text + text), np.int32) for context, text in pairs]
-            known = [context for context, _ in pairs]
-            return [(one, common(one, c.ids) if c.text else 0) for one, c in zip(ids, known, strict=True)]
-        found = self._encoder.extended([(context, context.text + text) for context, text in pairs])
+            return [
+                (whole, common_prefix_length(whole, context.ids) if context.text else 0)
+                for whole, (context, _) in zip(ids, pairs, strict=True)
+            ]
+        found = self._encoder.encode([(context, context.text + text) for context, text in pairs])
         starts = [
-            int(np.append(one.ends > len(context.text), True).argmax()) if context.text else 0
-            for one, (context, _) in zip(found, pairs, strict=True)
+            int(np.append(whole.ends > len(context.text), True).argmax()) if context.text else 0
+            for whole, (context, _) in zip(found, pairs, strict=True)
         ]
-        return [(one.ids, start) for one, start in zip(found, starts, strict=True)]
+        return [(whole.ids, start) for whole, start in zip(found, starts, strict=True)]
 
-    def _led(self, tokens: Ids, *, chat: bool) -> Ids:
-        """Put BOS in front, once: a chat template writes its own, so there only if it was asked for by name."""
-        if (chat and not self.forced) or tuple(tokens[: len(self.lead)].tolist()) == self.lead:
+    def _with_leading_ids(self, tokens: IdArray, *, chat: bool) -> IdArray:
+        """Put BOS in front, once. A chat template writes its own, so a chat gets BOS only with ``add_bos=True``."""
+        if (chat and not self._bos_forced) or tuple(tokens[: len(self.leading_ids)].tolist()) == self.leading_ids:
             return tokens
-        return np.concatenate([np.array(self.lead, np.int32), tokens])
+        return np.concatenate([np.array(self.leading_ids, np.int32), tokens])
 
-    def _lead(self, *, add_bos: bool | None) -> tuple[int, ...]:
-        """Learn what the tokenizer puts before a text of itself (what it puts after, EOS or SEP, is left off)."""
+    def _find_leading_ids(self, *, add_bos: bool | None) -> tuple[int, ...]:
+        """Find what the tokenizer itself puts before a text (what it puts behind, EOS or SEP, is left off)."""
         if add_bos is False:
             return ()
-        plain = list(self.tokenizer.encode(_TRIAL, add_special_tokens=False))
-        full = list(self.tokenizer.encode(_TRIAL, add_special_tokens=True))
+        plain = list(self.tokenizer.encode(_TRIAL_TEXT, add_special_tokens=False))
+        full = list(self.tokenizer.encode(_TRIAL_TEXT, add_special_tokens=True))
         extra = len(full) - len(plain)
-        lead = next((tuple(full[:n]) for n in range(extra + 1) if full[n : n + len(plain)] == plain), ())
-        if lead or add_bos is None:
-            return lead
+        leading = next((tuple(full[:n]) for n in range(extra + 1) if full[n : n + len(plain)] == plain), ())
+        if leading or add_bos is None:
+            return leading
         if self.tokenizer.bos_token_id is None:
             raise BackendError("the tokenizer has no BOS token to add", where=self.name, hint="Leave add_bos out.")
         return (self.tokenizer.bos_token_id,)
 
-    def _bare_encoder(self) -> Any:
-        """Take a fast tokenizer's core, its post-processor off: BOS is settled, and some trim the offsets."""
-        if not getattr(self.tokenizer, "is_fast", False):
+    def _fast_backend(self) -> Any:
+        """Return a fast tokenizer's core without its post-processor: BOS is added here, and some trim the offsets."""
+        if not getattr(self.tokenizer, "is_fast", False):  # tokenizers of remote code may lack it
             return None
         from tokenizers.processors import TemplateProcessing
 
-        bare = self.tokenizer.backend_tokenizer
-        bare.no_truncation()
-        bare.no_padding()
-        bare.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
-        same = bare.encode(_TRIAL, add_special_tokens=False).ids
-        return bare if same == list(self.tokenizer.encode(_TRIAL, add_special_tokens=False)) else None
+        backend = self.tokenizer.backend_tokenizer
+        backend.no_truncation()
+        backend.no_padding()
+        backend.post_processor = TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
+        ids = backend.encode(_TRIAL_TEXT, add_special_tokens=False).ids
+        return backend if ids == list(self.tokenizer.encode(_TRIAL_TEXT, add_special_tokens=False)) else None
 
     # ---- chat ----
 
-    def _text(self, prompt: Prompt) -> str:
+    def _prompt_text(self, prompt: Prompt) -> str:
         if not prompt.messages:
             return replace_surrogates(prompt.text)
         if self._render is None:
@@ -188,7 +198,8 @@ class Tokens:
             )
         messages = [Message(message.role, replace_surrogates(message.content)) for message in prompt.messages]
         render = self._render
-        return render(fold_system(messages, lambda some: render(some, True)), True)  # noqa: FBT003
+        shown = fold_system(messages, lambda some: render(some, add_generation_prompt=True))
+        return render(shown, add_generation_prompt=True)
 
     def _renderer(self, given: str | None) -> Renderer | None:
         if given is not None:
@@ -196,7 +207,7 @@ class Tokens:
         if not self.tokenizer.chat_template:
             return None
 
-        def own(messages: Sequence[Message], add_generation_prompt: bool) -> str:  # noqa: FBT001
+        def render_own(messages: Sequence[Message], *, add_generation_prompt: bool) -> str:
             try:
                 return str(
                     self.tokenizer.apply_chat_template(
@@ -206,25 +217,25 @@ class Tokens:
             except TEMPLATE_FAULTS as error:
                 raise template_fault(error) from None
 
-        return own
+        return render_own
 
     # ---- and back ----
 
-    def write(self, before: Sequence[int], new: Sequence[int]) -> str:
-        """Decode what new tokens add after others, its leading space kept, special tokens left out."""
-        anchor = list(before[-_ANCHOR:])
-        head, whole = self._decode(anchor), self._decode([*anchor, *new])
+    def decode_after(self, before: Sequence[int], new: Sequence[int]) -> str:
+        """Return the text that new tokens add after others: with its leading space, without special tokens."""
+        context = list(before[-_CONTEXT_TOKENS:])
+        head, whole = self._decode(context), self._decode([*context, *new])
         return whole[len(head) :] if whole.startswith(head) else self._decode(list(new))
 
     def _decode(self, tokens: list[int]) -> str:
         return str(self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
-    def ends(self, stop: Sequence[str]) -> frozenset[int]:
-        """Stop strings that are special tokens, which decoding leaves out: these stop by their number."""
-        return frozenset(self._special[text] for text in stop if text in self._special)
+    def stop_ids(self, stop: Sequence[str]) -> frozenset[int]:
+        """Return the ids of stop strings that are special tokens: decoding leaves these out, so they stop by id."""
+        return frozenset(self._added_vocabulary[text] for text in stop if text in self._added_vocabulary)
 
 
-def _as_well(known: str, before: str, text: str) -> bool:
-    """Whether a text has about as much in common with a known one as with the one before it."""
-    shared = alike(before, text)
-    return shared < _LITTLE or alike(known, text) >= shared - _LITTLE
+def _shares_as_much(known: str, previous: str, text: str) -> bool:
+    """Whether a text has about as much in common with a known text as with the previous one."""
+    shared = common_text_length(previous, text)
+    return shared < _CHEAP_CHARACTERS or common_text_length(known, text) >= shared - _CHEAP_CHARACTERS

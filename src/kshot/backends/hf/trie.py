@@ -1,7 +1,8 @@
-"""Token sequences as one trie, laid out depth first: every distinct prefix stands there once.
+"""Token sequences as one trie, laid out depth first: every distinct prefix is in it once.
 
-The layout needs three numbers a token: its id, its depth (which is its position), and ``end``, the place where its
-subtree ends. Token j is an ancestor of token i exactly where ``j <= i < end[j]``, so a mask is one comparison.
+The layout has three numbers for each token: its id, its depth (which is its position), and ``end``, the place where
+its subtree ends. A place is an index into the layout. Token j is an ancestor of token i exactly when
+``j <= i < end[j]``, so an attention mask takes one comparison.
 """
 
 from __future__ import annotations
@@ -10,130 +11,144 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints: TypeAlias = NDArray[np.int64]
+IdArray: TypeAlias = NDArray[np.int32]
+"""Token ids."""
 
-_SHARE = 4
-"""A prefix under which a quarter of all sequences hang is likely to come again."""
-_LEAST = 16
-"""Prefixes shorter than this are computed again rather than kept."""
-_TABLE = 1 << 22
-"""Distinct tokens are told apart exactly up to this many (8 bytes each)."""
+_SHARING_DIVISOR = 4
+"""A prefix that a quarter of all sequences begin with is likely to come again."""
+_MIN_PREFIX_TOKENS = 16
+"""Shorter prefixes are computed again rather than cached."""
+_SAME_PREFIX_SHARE = 0.9
+"""Two prefixes that have this share of their tokens in common count as one."""
+_MAX_COUNTED_NODES = 1 << 22
+"""Distinct tokens are counted exactly up to this many (8 bytes each)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """A sequence to read, and the depth from which its predictions are wanted."""
+class TokenSequence:
+    """A sequence to run, and the depth from which its predictions are wanted."""
 
-    tokens: NDArray[np.int32]
-    first: int
+    tokens: IdArray
+    first_wanted: int
 
 
 @dataclass(slots=True)
 class Trie:
     """Sequences laid out depth first.
 
-    ``nodes[i]`` are the places that item i wants, first to last; ``trunks`` the prefixes that many share, each with the
-    place of its last token; ``known[k]`` the places of the k-th held sequence. Small trees may be set apart at the end,
-    as rows of batches (``hf_forest``): ``rows`` are their edges, ``stem`` the length of what all sequences begin with.
+    ``nodes[i]`` are the places that sequence i wants, first to last. ``shared_prefixes`` are those that many sequences
+    begin with, each with the place of its last token. ``cached_nodes[k]`` are the places of the k-th cached prefix.
+    ``plan_tree_batches`` moves small trees to the end, as rows of batches: ``row_edges`` are where these rows begin
+    and end, ``width`` is their common width (0: each has its own), ``common_length`` is the number of tokens that all
+    sequences begin with.
     """
 
     tokens: Ints
     depths: Ints
     ends: Ints
     nodes: list[Ints]
-    trunks: list[tuple[NDArray[np.int32], int]]
-    known: list[Ints]
+    shared_prefixes: list[tuple[IdArray, int]]
+    cached_nodes: list[Ints]
     hashes: NDArray[np.uint64]
-    rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    row_edges: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     width: int = 0
-    stem: int = 0
+    common_length: int = 0
 
     def __len__(self) -> int:
         return len(self.tokens)
 
 
-def common(left: NDArray[np.int32], right: NDArray[np.int32]) -> int:
-    """Length of the common prefix of two sequences."""
+def common_prefix_length(left: IdArray, right: IdArray) -> int:
+    """Return the length of the common prefix of two sequences."""
     size = min(len(left), len(right))
     unequal = left[:size] != right[:size]
     place = int(unequal.argmax()) if size else 0
     return place if size and unequal[place] else size
 
 
-def grown(items: Sequence[Item], held: Sequence[NDArray[np.int32]] = ()) -> Trie:
-    """Lay the sequences out; ``known[k]`` are the places of the sequence ``held[k]``, as far as it is in the trie."""
-    keys = [item.tokens.tobytes() for item in items]
-    order = sorted(range(len(items)), key=keys.__getitem__)
-    ordered = [items[index].tokens for index in order]
-    shared = [0, *(common(left, right) for left, right in pairwise(ordered))]
-    seek = _sought([keys[index] for index in order], ordered, held)
+def is_near_duplicate(prefix: IdArray, others: Iterable[IdArray]) -> bool:
+    """Whether one of the other prefixes begins with nearly all tokens of this one."""
+    return any(common_prefix_length(prefix, other) >= len(prefix) * _SAME_PREFIX_SHARE for other in others)
+
+
+def build_trie(sequences: Sequence[TokenSequence], cached: Sequence[IdArray] = ()) -> Trie:
+    """Lay the sequences out, and find the places of the ``cached`` prefixes as far as they are in the trie."""
+    keys = [sequence.tokens.tobytes() for sequence in sequences]
+    order = sorted(range(len(sequences)), key=keys.__getitem__)
+    ordered = [sequences[index].tokens for index in order]
+    shared = [0, *(common_prefix_length(left, right) for left, right in pairwise(ordered))]
+    cached_at = _find_cached([keys[index] for index in order], ordered, cached)
     width = max(map(len, ordered), default=0)
     path = np.zeros(width, np.int64)
     sums = np.zeros(width + 1, np.uint64)
     powers = _powers(width)
     pieces, depths, hashes = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)], [np.zeros(0, np.uint64)]
     ends = np.zeros(sum(map(len, ordered)) - sum(shared), np.int64)
-    nodes: list[Ints] = [np.zeros(0, np.int64)] * len(items)
-    known: list[Ints] = [np.zeros(0, np.int64)] * len(held)
-    shares, trunks = _trunks(ordered, shared), []
-    place, before = 0, 0
+    nodes: list[Ints] = [np.zeros(0, np.int64)] * len(sequences)
+    cached_nodes: list[Ints] = [np.zeros(0, np.int64)] * len(cached)
+    prefix_lengths, shared_prefixes = _shared_prefixes(ordered, shared), []
+    place, previous = 0, 0
     for at, (index, tokens, depth) in enumerate(zip(order, ordered, shared, strict=True)):
-        ends[path[depth:before]] = place
+        ends[path[depth:previous]] = place
         added = tokens[depth:]
         path[depth : len(tokens)] = np.arange(place, place + len(added))
-        # A node's hash is a running sum over its path, so that the same path has the same hash in any trie.
-        sums[depth + 1 : len(tokens) + 1] = sums[depth] + (_mixed(added) * powers[depth : len(tokens)]).cumsum(
+        # A node's hash is a running sum over its path, so the same path has the same hash in any trie.
+        sums[depth + 1 : len(tokens) + 1] = sums[depth] + (_hash_tokens(added) * powers[depth : len(tokens)]).cumsum(
             dtype=np.uint64
         )
         pieces.append(added)
         depths.append(np.arange(depth, len(tokens)))
         hashes.append(sums[depth + 1 : len(tokens) + 1].copy())
-        nodes[index] = path[items[index].first : len(tokens)].copy()
-        for which, count in seek.get(at, ()):
-            known[which] = path[:count].copy()
-        if count := shares.get(at):
-            trunks.append((tokens[:count], int(path[count - 1])))
-        place, before = place + len(added), len(tokens)
-    ends[path[:before]] = place
+        nodes[index] = path[sequences[index].first_wanted : len(tokens)].copy()
+        for which, count in cached_at.get(at, ()):
+            cached_nodes[which] = path[:count].copy()
+        if count := prefix_lengths.get(at, 0):
+            shared_prefixes.append((tokens[:count], int(path[count - 1])))
+        place, previous = place + len(added), len(tokens)
+    ends[path[:previous]] = place
     ids = np.concatenate(pieces).astype(np.int64)
-    return Trie(ids, np.concatenate(depths), ends, nodes, trunks, known, np.concatenate(hashes))
+    return Trie(ids, np.concatenate(depths), ends, nodes, shared_prefixes, cached_nodes, np.concatenate(hashes))
 
 
-def _sought(keys: list[bytes], ordered: Sequence[Any], held: Sequence[NDArray[np.int32]]) -> dict[int, list[Any]]:
-    """Where among the sorted sequences each held one lives on longest: place → (which, how far)."""
-    found: dict[int, list[Any]] = {}
-    for which, tokens in enumerate(held):
+def _find_cached(
+    keys: Sequence[bytes], ordered: Sequence[IdArray], cached: Sequence[IdArray]
+) -> dict[int, list[tuple[int, int]]]:
+    """Find the sorted sequence that has most of each cached prefix: its index → (which prefix, how many tokens)."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for which, tokens in enumerate(cached):
         at = bisect_left(keys, tokens.tobytes())
-        near = [(common(tokens, ordered[one]), one) for one in (at - 1, at) if 0 <= one < len(ordered)]
-        count, one = max(near, default=(0, 0))
-        if count >= _LEAST:
-            found.setdefault(one, []).append((which, count))
+        neighbours = [
+            (common_prefix_length(tokens, ordered[index]), index) for index in (at - 1, at) if 0 <= index < len(ordered)
+        ]
+        count, index = max(neighbours, default=(0, 0))
+        if count >= _MIN_PREFIX_TOKENS:
+            found.setdefault(index, []).append((which, count))
     return found
 
 
-def _trunks(ordered: Sequence[Any], shared: Sequence[int]) -> dict[int, int]:
-    """The deepest prefixes under which a good share of the sequences hang: a sequence that has it → its length.
+def _shared_prefixes(ordered: Sequence[IdArray], shared: Sequence[int]) -> dict[int, int]:
+    """Find the longest prefixes that many sequences begin with: the index of a sequence that has one → its length.
 
-    ``min(shared[at + 1 : at + count])`` is what ``count`` neighbours have in common.
+    ``min(shared[at + 1 : at + count])`` is the length of what ``count`` neighbours have in common.
     """
-    count = max(len(ordered) // _SHARE, 2)
+    count = max(len(ordered) // _SHARING_DIVISOR, 2)
     found: dict[int, int] = {}
     for at in range(0, len(ordered) - count + 1, max(count // 2, 1)):
         length = min(shared[at + 1 : at + count])
-        if length < _LEAST:
+        if length < _MIN_PREFIX_TOKENS:
             continue
-        near = [common(ordered[at][:length], ordered[other][:size]) for other, size in found.items()]
-        if all(same < length * 0.9 for same in near):
+        if not is_near_duplicate(ordered[at][:length], (ordered[other][:size] for other, size in found.items())):
             found[at] = length
     return found
 
 
-def _mixed(tokens: NDArray[np.int32]) -> NDArray[np.uint64]:
+def _hash_tokens(tokens: IdArray) -> NDArray[np.uint64]:
     """Spread token ids over 64 bits (splitmix64)."""
     mixed = (tokens.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(30)
@@ -146,27 +161,35 @@ def _powers(count: int) -> NDArray[np.uint64]:
 
 
 @dataclass(slots=True)
-class Work:
-    """Tokens: asked for (each request on its own), distinct (the trie of the whole run), and put through the model."""
+class TokenCounts:
+    """Tokens of a run.
+
+    ``requested``: every request read by itself. ``distinct``: the nodes of the trie of the whole run. ``computed``:
+    what went through the model.
+    """
 
     requested: int = 0
     distinct: int = 0
     computed: int = 0
 
     def __str__(self) -> str:
-        return f"computed {self.computed:,} tokens of {self.requested:,} asked (trie: {self.distinct:,})"
+        if self.computed < self.requested:
+            return (
+                f"computed {self.computed:,} tokens instead of {self.requested:,}: shared prefixes were computed once"
+            )
+        return f"computed {self.computed:,} tokens; the requests have {self.requested:,}"
 
 
-class Seen:
-    """Which nodes of the run's trie came before, so that a later helping does not count them again."""
+class NodeCounter:
+    """Counts the distinct nodes of a run's tries: a node that comes again in a later trie is not counted again."""
 
     def __init__(self) -> None:
         self._hashes: NDArray[np.uint64] = np.zeros(0, np.uint64)
 
-    def fresh(self, hashes: Iterable[int] | NDArray[np.uint64]) -> int:
-        """How many of these nodes are new; past a bound on memory all of those not in the table are."""
-        given = np.unique(np.asarray(hashes, np.uint64))
+    def count_new(self, hashes: NDArray[np.uint64]) -> int:
+        """Return how many of these nodes are new. Once the table is full, nodes outside of it always count as new."""
+        given = np.unique(hashes)
         new = given[~np.isin(given, self._hashes, assume_unique=True)]
-        if len(self._hashes) < _TABLE:
+        if len(self._hashes) < _MAX_COUNTED_NODES:
             self._hashes = np.concatenate([self._hashes, new])
         return len(new)

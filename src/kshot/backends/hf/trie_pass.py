@@ -1,4 +1,4 @@
-"""A walk over a trie, row by row: what is computed next, and which of its ancestors the cache must hold for it."""
+"""One pass over a trie, row by row: what is computed next, and which of its ancestors the cache must hold."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from kshot.backends.hf.packing import Packer, States
-from kshot.backends.hf.tree_batches import batch_of, most_rows
-from kshot.backends.hf.trie import Ints, Trie, common
-from kshot.core.errors import BackendError
+from kshot.backends.hf.model_errors import out_of_memory
+from kshot.backends.hf.packing import KeyValues, PackedModel
+from kshot.backends.hf.tree_batches import make_tree_batch, max_rows
+from kshot.backends.hf.trie import Ints, Trie, is_near_duplicate
+
+_LEFTOVER_FACTOR = 1.25
+"""On a GPU, the last batch may be larger by this factor, so that no few rows are left over."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ComputedRow:
     """A run of the trie that has been computed: its places, and the logits at the wanted ones among them."""
 
     first: int
@@ -24,21 +27,21 @@ class Row:
     logits: Any
 
 
-class Walk:
-    """One pass over a trie: each ``step`` computes the next row, its ancestors being in the cache."""
+class TriePass:
+    """One pass over a trie: each ``step`` computes the next row, after its ancestors are in the cache."""
 
-    def __init__(self, packer: Packer, trie: Trie, wanted: Ints) -> None:
-        self._packer, self._trie, self._wanted = packer, trie, wanted
-        self._places = np.zeros(0, np.int64)
+    def __init__(self, model: PackedModel, trie: Trie, wanted: Ints) -> None:
+        self._model, self._trie, self._wanted = model, trie, wanted
+        self._cached_places = np.zeros(0, np.int64)
         self._place = 0
-        # The packer may hold on to others while this walk is under way; it speaks of these.
-        self._trunks = list(packer.trunks)
-        packer.clear()
-        self._known = self._stretches()
-        # Batches compute the common beginning for themselves.
-        self._rows = trie.rows.tolist()
-        if self._rows and self._rows[0] == trie.stem:
-            self._place = trie.stem
+        # The model may replace its prefixes during this pass; the trie refers to those of now.
+        self._prefixes = list(model.prefixes)
+        model.clear_cache()
+        self._cached_runs = self._find_cached_runs()
+        # Tree batches compute the common beginning themselves.
+        self._row_edges = trie.row_edges.tolist()
+        if self._row_edges and self._row_edges[0] == trie.common_length:
+            self._place = trie.common_length
 
     @property
     def done(self) -> bool:
@@ -47,15 +50,15 @@ class Walk:
 
     @property
     def place(self) -> int:
-        """Where the next row begins."""
+        """The place where the next row begins."""
         return self._place
 
-    def _stretches(self) -> dict[int, tuple[int, int, int]]:
-        """Where a run of known places begins → which trunk, and from which depth to which."""
+    def _find_cached_runs(self) -> dict[int, tuple[int, int, int]]:
+        """Find the runs of places that are cached: their first place → which prefix, from which depth to which."""
         taken = np.zeros(len(self._trie), bool)
         found: dict[int, tuple[int, int, int]] = {}
-        for which, whole in enumerate(self._trie.known):
-            # Keys and values are held, logits are not: from the first place where those are wanted it is computed.
+        for which, whole in enumerate(self._trie.cached_nodes):
+            # Keys and values are cached, logits are not: a path is used up to the first place with wanted logits.
             path = whole[: int(np.append(np.isin(whole, self._wanted), True).argmax())]
             fresh = ~taken[path]
             taken[path] = True
@@ -65,89 +68,89 @@ class Walk:
                     found[int(path[run[0]])] = (which, int(run[0]), int(run[-1]) + 1)
         return found
 
-    def ancestors(self, place: int) -> Ints:
-        """Where in the cache the path to a place lies, itself included; it must be of the last row."""
-        held = self._places
-        return np.flatnonzero((held <= place) & (self._trie.ends[held] > place))
+    def _path_to(self, place: int) -> Ints:
+        """Return where in the cache the path to a place of the last row is, the place included."""
+        cached = self._cached_places
+        return np.flatnonzero((cached <= place) & (self._trie.ends[cached] > place))
 
-    def copy(self, place: int) -> States:
-        """Keys and values of the path to a place of the last row."""
-        return self._packer.copy(self.ancestors(place))
+    def copy_states(self, place: int) -> KeyValues:
+        """Copy the keys and values of the path to a place of the last row."""
+        return self._model.copy_states(self._path_to(place))
 
-    def step(self, before: int | None = None) -> Row:
-        """Compute the next row, or batch; a row ends before the place ``before``."""
-        if self._rows and self._place >= self._rows[0]:
-            return self._batch()
-        self._settle()
+    def step(self, before: int | None = None) -> ComputedRow:
+        """Compute the next row or tree batch; a row ends before the place ``before``."""
+        if self._row_edges and self._place >= self._row_edges[0]:
+            return self._compute_batch()
+        self._update_cache()
         first, limit = self._place, len(self._trie) if before is None else before
-        limit = min([limit, *self._rows[:1], *(place for place in self._known if place > first)])
-        packer, lo = self._packer, int(np.searchsorted(self._wanted, first))
-        if lo + packer.most_wanted < len(self._wanted):
-            limit = min(limit, int(self._wanted[lo + packer.most_wanted]))
-        packer.read_clocks()
+        limit = min([limit, *self._row_edges[:1], *(place for place in self._cached_runs if place > first)])
+        model, first_wanted = self._model, int(np.searchsorted(self._wanted, first))
+        if first_wanted + model.max_wanted < len(self._wanted):
+            limit = min(limit, int(self._wanted[first_wanted + model.max_wanted]))
+        model.record_timings()
         while True:
-            size, trial = packer.pace.choose(len(self._places), limit - first)
-            last = min(first + size, limit)
+            length, is_trial = model.row_length.choose(len(self._cached_places), limit - first)
+            last = min(first + length, limit)
             try:
-                return self._compute(first, last, full=last - first == size, trial=trial)
-            except packer.torch.OutOfMemoryError as error:
-                packer.keep(np.arange(len(self._places)))
-                self._shrink(last - first, last - first, error)
+                return self._compute_row(first, last, full=last - first == length, is_trial=is_trial)
+            except model.torch.OutOfMemoryError as error:
+                model.keep_places(np.arange(len(self._cached_places)))
+                self._halve(last - first, last - first, error)
 
-    def _compute(self, first: int, last: int, *, full: bool, trial: bool) -> Row:
-        packer, trie, held = self._packer, self._trie, len(self._places)
-        places = np.concatenate([self._places, np.arange(first, last)])
+    def _compute_row(self, first: int, last: int, *, full: bool, is_trial: bool) -> ComputedRow:
+        model, trie, cached = self._model, self._trie, len(self._cached_places)
+        places = np.concatenate([self._cached_places, np.arange(first, last)])
         wanted = self._wanted[slice(*np.searchsorted(self._wanted, [first, last]))]
-        with packer.clock(held, last - first) if full and trial else nullcontext():
-            logits = packer.forward(
-                trie.tokens[first:last], trie.depths[first:last], first, trie.ends[places], wanted, odd=not full
+        with model.time_row(cached, last - first) if full and is_trial else nullcontext():
+            logits = model.compute_row(
+                trie.tokens[first:last], trie.depths[first:last], first, trie.ends[places], wanted, one_off=not full
             )
-        self._places, self._place = places, last
-        for tokens, place in trie.trunks:
-            if first <= place < last and all(common(tokens, one) < len(tokens) * 0.9 for one in packer.held()):
-                packer.save(tokens, self.ancestors(place))
-        return Row(first, last, wanted, logits)
+        self._cached_places, self._place = places, last
+        for tokens, place in trie.shared_prefixes:
+            if first <= place < last and not is_near_duplicate(tokens, model.cached_tokens()):
+                model.cache_prefix(tokens, self._path_to(place))
+        return ComputedRow(first, last, wanted, logits)
 
-    def _batch(self) -> Row:
+    def _compute_batch(self) -> ComputedRow:
         """Compute small trees, as the rows of a batch."""
-        packer, trie = self._packer, self._trie
-        at = int(np.searchsorted(trie.rows, self._place))
+        model, trie = self._model, self._trie
+        at = int(np.searchsorted(trie.row_edges, self._place))
         while True:
-            tokens = packer.pace.wide
-            count = most_rows(trie, at, tokens, self._wanted, packer.most_wanted)
-            left = len(trie.rows) - 1 - at
-            if packer.cuda and count < left:
-                # Of few sizes, for the kernels' sake; but a few rows that would be left over come along.
-                count = left if left <= count * 1.25 else 1 << (count.bit_length() - 1)
-            first, last = int(trie.rows[at]), int(trie.rows[at + count])
+            tokens = model.row_length.batch_tokens
+            count = max_rows(trie, at, tokens, self._wanted, model.max_wanted)
+            left = len(trie.row_edges) - 1 - at
+            if model.is_cuda and count < left:
+                # Batches come in few sizes, because each size needs its kernels.
+                count = left if left <= count * _LEFTOVER_FACTOR else 1 << (count.bit_length() - 1)
+            first, last = int(trie.row_edges[at]), int(trie.row_edges[at + count])
             wanted = self._wanted[slice(*np.searchsorted(self._wanted, [first, last]))]
-            batch = batch_of(trie, at, at + count)
+            batch = make_tree_batch(trie, at, at + count)
             try:
-                logits = packer.batch(batch, batch.where[wanted - first], odd=count == left)
-            except packer.torch.OutOfMemoryError as error:
-                self._shrink(count, batch.tokens.size, error)
+                logits = model.compute_batch(batch, batch.flat_places[wanted - first], one_off=count == left)
+            except model.torch.OutOfMemoryError as error:
+                self._halve(count, batch.tokens.size, error)
                 continue
             self._place = last
-            return Row(first, last, wanted, logits)
+            return ComputedRow(first, last, wanted, logits)
 
-    def _settle(self) -> None:
-        """Drop what is no ancestor of what comes next, and append what is known of it."""
-        kept = np.flatnonzero(self._trie.ends[self._places] > self._place)
-        if len(kept) < len(self._places):
-            self._packer.keep(kept)
-            self._places = self._places[kept]
-        while (stretch := self._known.pop(self._place, None)) is not None:
-            which, start, stop = stretch
-            self._packer.load(self._trunks[which].states, start, stop)
-            self._places = np.concatenate([self._places, np.arange(self._place, self._place + stop - start)])
+    def _update_cache(self) -> None:
+        """Drop the places that are no ancestors of the next one, and append those that come from a cached prefix."""
+        kept = np.flatnonzero(self._trie.ends[self._cached_places] > self._place)
+        if len(kept) < len(self._cached_places):
+            self._model.keep_places(kept)
+            self._cached_places = self._cached_places[kept]
+        while (run := self._cached_runs.pop(self._place, None)) is not None:
+            which, start, stop = run
+            self._model.append_states(self._prefixes[which].states, start, stop)
+            added = np.arange(self._place, self._place + stop - start)
+            self._cached_places = np.concatenate([self._cached_places, added])
             self._place += stop - start
 
-    def _shrink(self, parts: int, tokens: int, error: Exception) -> None:
-        """After out of memory: again, with half the tokens, where that many parts can be halved."""
-        packer = self._packer
+    def _halve(self, parts: int, tokens: int, error: Exception) -> None:
+        """After out of memory, allow half the tokens from now on; a single part cannot be halved."""
+        model = self._model
         if parts <= 1:
-            hint = "Use a smaller dtype, or a device with more memory."
-            raise BackendError(f"out of memory on {packer.device}", where=packer.name, hint=hint) from error
-        packer.pace.shrink(tokens // 2)
-        if packer.cuda:
-            packer.torch.cuda.empty_cache()
+            raise out_of_memory(model.name, model.device) from error
+        model.row_length.limit_to(tokens // 2)
+        if model.is_cuda:
+            model.torch.cuda.empty_cache()

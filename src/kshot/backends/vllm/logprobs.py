@@ -1,75 +1,76 @@
-"""How log-probabilities are got from vLLM: which sequences it reads, and what each of them is asked.
+"""How log-probabilities come from vLLM: which sequences it reads, and what it is asked about each of them.
 
-vLLM tells the probabilities of given tokens after a sequence (cheap, and the sequence may come from its prefix cache),
-and those of a sequence's own tokens (prompt logprobs: only for what does not come from the cache). So a continuation of
-one token needs its context alone, which all such continuations share; a longer one has its context read first, which is
-then in the cache, so that prompt logprobs are computed for little more than its own tokens.
+vLLM gives the probabilities of given tokens after a sequence (cheap, and the sequence may come from its prefix cache),
+and those of a sequence's own tokens (prompt logprobs: only for tokens that do not come from the cache). So a
+continuation of one token needs its context alone, which all such continuations share. For a longer continuation, the
+context is read first. It is then in the cache, so that prompt logprobs are computed for little more than the
+continuation's own tokens.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kshot.backends.hf.tokens import Span
+    from kshot.backends.hf.tokens import TokenSpan
 
-Ids = tuple[int, ...]
+TokenIds: TypeAlias = tuple[int, ...]
 
-SHARED = 32
-"""Contexts from this many tokens on are read on their own first; what is shorter hardly fills a block of the cache."""
+MIN_CONTEXT_TOKENS = 32
+"""Contexts from this many tokens on are read by themselves first; shorter ones hardly fill a block of the cache."""
 
 
 @dataclass(slots=True)
-class Reading:
-    """One sequence to read, and what is wanted of it; then what was found.
+class LogprobQuery:
+    """One sequence to read, the log-probabilities that are wanted of it, and those that were found.
 
-    ``following`` are the tokens that may come next; ``since`` is the first place among its own tokens whose probability
-    is wanted, None if none is.
+    ``next_tokens`` are the tokens that may come next, with their log-probabilities (NaN until found). ``own_from`` is
+    the index of the first of its own tokens whose log-probability is wanted, None if none is; ``own`` has those found.
     """
 
-    tokens: Ids
-    following: dict[int, float] = field(default_factory=dict)
-    since: int | None = None
+    tokens: TokenIds
+    next_tokens: dict[int, float] = field(default_factory=dict)
+    own_from: int | None = None
     own: dict[int, float] = field(default_factory=dict)
 
-    def want(self, place: int) -> None:
-        """Want the probabilities of its own tokens from this place on."""
-        self.since = place if self.since is None else min(place, self.since)
+    def want_own(self, index: int) -> None:
+        """Ask for the log-probabilities of its own tokens from this index on."""
+        self.own_from = index if self.own_from is None else min(index, self.own_from)
 
 
-def plan(spans: Iterable[Span], *, cached: bool) -> dict[Ids, Reading]:
-    """Give the readings that answer all spans, those with a common beginning next to each other, the shortest first."""
-    readings: dict[Ids, Reading] = {}
+def plan_queries(spans: Iterable[TokenSpan], *, cached: bool) -> dict[TokenIds, LogprobQuery]:
+    """Return the queries that answer all spans, in order: sequences that begin alike are neighbours, shortest first."""
+    queries: dict[TokenIds, LogprobQuery] = {}
     for span in spans:
         tokens, first = span.tokens, span.start
         last = len(tokens) - 1
-        if cached and SHARED <= first < last:
-            _ask(readings, tokens[:first], tokens[first])
+        if cached and MIN_CONTEXT_TOKENS <= first < last:
+            _query(queries, tokens[:first], tokens[first])
             first += 1
-        whole = _ask(readings, tokens[:last], tokens[last])
+        whole = _query(queries, tokens[:last], tokens[last])
         if first < last:
-            whole.want(first)
-    return {tokens: readings[tokens] for tokens in sorted(readings)}
+            whole.want_own(first)
+    return {tokens: queries[tokens] for tokens in sorted(queries)}
 
 
-def _ask(readings: dict[Ids, Reading], tokens: Ids, following: int) -> Reading:
-    reading = readings.setdefault(tokens, Reading(tokens))
-    reading.following[following] = math.nan
-    return reading
+def _query(queries: dict[TokenIds, LogprobQuery], tokens: TokenIds, next_token: int) -> LogprobQuery:
+    query = queries.setdefault(tokens, LogprobQuery(tokens))
+    query.next_tokens[next_token] = math.nan
+    return query
 
 
-def logprob(span: Span, readings: Mapping[Ids, Reading]) -> float:
-    """Σ log p(token | those before it) over the span, from what its readings found."""
+def span_logprob(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> float:
+    """Sum log p(token | those before it) over the span, from what its queries found."""
     tokens, last = span.tokens, len(span.tokens) - 1
-    whole, context = readings[tokens[:last]], readings.get(tokens[: span.start])
-    found = [whole.following[tokens[last]]]
-    for place in range(span.start, last):
-        if place == span.start and context is not None and tokens[place] in context.following:
-            found.append(context.following[tokens[place]])
+    whole, context = queries[tokens[:last]], queries.get(tokens[: span.start])
+    found = [whole.next_tokens[tokens[last]]]
+    for index in range(span.start, last):
+        if index == span.start and context is not None and tokens[index] in context.next_tokens:
+            found.append(context.next_tokens[tokens[index]])
         else:
-            found.append(whole.own[place])
+            found.append(whole.own[index])
     return math.fsum(found)

@@ -1,10 +1,11 @@
-"""vLLM itself: started quietly in this process, with the user's engine options, and asked in tokens."""
+"""vLLM itself: started quietly in this process with the user's engine options, and asked in tokens."""
 
 from __future__ import annotations
 
 import gc
 import importlib.util
 import json
+import math
 import os
 import sys
 import warnings
@@ -12,22 +13,23 @@ import weakref
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any
 
-from kshot.backends.hf.sampling import broken
+from kshot.backends.hf.model_errors import invalid_logits
 from kshot.core.errors import BackendError, MissingExtra, UsageError
+from kshot.core.hub import quote_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kshot.backends.vllm.logprobs import Ids, Reading
+    from kshot.backends.vllm.logprobs import LogprobQuery, TokenIds
 
-_QUIET = {
+_QUIET_ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",
     "VLLM_NO_USAGE_STATS": "1",
     # A scheduler in this process sees all requests before it begins: batches, and roundings, are the same each time.
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
 }
-_SETTLED = {
+_SET_ELSEWHERE = {
     "model": "the model's spec",
     "tokenizer": "the model's own tokenizer",
     "dtype": "--dtype",
@@ -38,131 +40,132 @@ _SETTLED = {
     "logprobs_mode": "kshot itself",
     "skip_tokenizer_init": "kshot itself",
 }
-_MOST_FOLLOWING = 128
+"""Engine options that cannot be given, and what sets them."""
+_MAX_NEXT_TOKENS = 128
 """vLLM gives the probabilities of at most this many tokens after one sequence (its MAX_LOGPROB_TOKEN_IDS)."""
+_PYTHON_WORDS = {"True": True, "False": False, "None": None}
+"""Users write these three in Python's spelling as often as in JSON's."""
 
-_QUOTED = 300
 
-
-def engine_options(given: Sequence[str]) -> dict[str, Any]:
-    """Read ``NAME=VALUE`` texts; a value is JSON where it can be read as such, else a text."""
+def parse_engine_options(given: Sequence[str]) -> dict[str, Any]:
+    """Read ``NAME=VALUE`` texts. A value is read as JSON if possible, and is a text otherwise."""
     found: dict[str, Any] = {}
     for text in given:
         name, sign, value = text.partition("=")
         name = name.strip().removeprefix("--").replace("-", "_")
         if not sign or not name.isidentifier():
             raise UsageError(f"--engine-option is {text!r}", hint="Write NAME=VALUE, such as tensor_parallel_size=2.")
-        if name in _SETTLED:
-            raise UsageError(f"the engine option {name} is set by {_SETTLED[name]}")
+        if name in _SET_ELSEWHERE:
+            raise UsageError(f"the engine option {name} is set by {_SET_ELSEWHERE[name]}")
         try:
             found[name] = json.loads(value)
         except ValueError:
-            # Python's spelling of the three words is as likely as JSON's.
-            found[name] = {"True": True, "False": False, "None": None}.get(value, value)
+            found[name] = _PYTHON_WORDS.get(value, value)
     return found
 
 
-def prepare() -> None:
-    """Refuse to go on where there is no vLLM, and ask for quiet; importing it takes long, and is left for later."""
+def prepare_environment() -> None:
+    """Check that vLLM is installed, and make it quiet. It takes long to import, so that happens later."""
     if importlib.util.find_spec("vllm") is None:
         raise MissingExtra("vllm", "vllm", "running a model with vLLM")
-    for variable, value in _QUIET.items():
+    for variable, value in _QUIET_ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
 
 
-class Engine:
+class VllmRuntime:
     """A started vLLM: its limits, and its answers to sequences of tokens."""
 
     def __init__(self, path: str, name: str, **options: Any) -> None:
-        with _quiet():
-            vllm = _imported(name)
-            self._llm = _started(vllm, path, name, {"use_tqdm_on_load": False, "disable_log_stats": True, **options})
+        """Start vLLM; ``name`` is the model's name in error messages."""
+        with _stdout_to_stderr():
+            vllm = _import_vllm(name)
+            self._llm = _start(vllm, path, name, {"use_tqdm_on_load": False, "disable_log_stats": True, **options})
         self._name, self._params = name, vllm.SamplingParams
-        # A request that vLLM does not take: an error of its own, a ValueError in some places and versions.
-        self._refusals = (ValueError, getattr(vllm.exceptions, "VLLMClientError", ValueError))
+        # The error for a request that vLLM does not accept: one of its own, or a ValueError, depending on the version.
+        self._request_errors = (ValueError, getattr(vllm.exceptions, "VLLMClientError", ValueError))
         config = self._llm.llm_engine.vllm_config
-        self.limit: int = config.model_config.max_model_len
-        self.cached = bool(config.cache_config.enable_prefix_caching)
+        self.max_length: int = config.model_config.max_model_len
+        self.caches_prefixes = bool(config.cache_config.enable_prefix_caching)
         self.stop = weakref.finalize(self, _stop, self._llm)
 
-    def sampling(self, **fields: Any) -> Any:
-        """Make a SamplingParams; what vLLM does not take is an error that says so."""
+    def sampling_params(self, **fields: Any) -> Any:
+        """Return vLLM's SamplingParams. Values that vLLM does not accept are an error."""
         try:
             return self._params(**fields)
-        except self._refusals as error:
+        except self._request_errors as error:
             raise self._refused(error) from error
 
-    def run(self, prompts: Sequence[Ids], sampling: Sequence[Any]) -> list[Any]:
-        """Ask everything in one call; outputs come back in the order asked."""
-        asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+    def run(self, prompts: Sequence[TokenIds], sampling: Sequence[Any]) -> list[Any]:
+        """Run everything in one call; the outputs come back in the same order."""
+        requests = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
         try:
-            return list(self._llm.generate(asked, list(sampling), use_tqdm=False)) if asked else []
-        except self._refusals as error:
+            return list(self._llm.generate(requests, list(sampling), use_tqdm=False)) if requests else []
+        except self._request_errors as error:
             raise self._refused(error) from error
 
     def _refused(self, error: Exception) -> BackendError:
-        return BackendError(f"vLLM refused a request ({_said(error)})", where=self._name)
+        return BackendError(f"vLLM refused a request ({quote_error(error)})", where=self._name)
 
-    # ---- readings ----
+    # ---- log-probabilities ----
 
-    def asking(self, reading: Reading, *, fresh: bool = False) -> list[Any]:
-        """What to ask for a reading: one SamplingParams, more if many tokens may follow; ``fresh``: past the cache."""
-        following = list(reading.following)
-        parts = [following[at : at + _MOST_FOLLOWING] for at in range(0, len(following), _MOST_FOLLOWING)]
+    def query_params(self, query: LogprobQuery, *, skip_cache: bool = False) -> list[Any]:
+        """Return the SamplingParams for a query: one, or more if many tokens may come next."""
+        tokens = list(query.next_tokens)
+        parts = [tokens[at : at + _MAX_NEXT_TOKENS] for at in range(0, len(tokens), _MAX_NEXT_TOKENS)]
         return [
-            self.sampling(
+            self.sampling_params(
                 max_tokens=1,
                 temperature=0.0,
                 detokenize=False,
                 flat_logprobs=True,
                 logprob_token_ids=part,
-                # 0 more than the prompt's own tokens. With it vLLM by default reads everything anew; what is needed
-                # here are the last tokens only, and ``noted`` sees to it that these were not in the cache.
-                prompt_logprobs=0 if reading.since is not None and index == 0 else None,
-                skip_reading_prefix_cache=fresh,
+                # 0: no tokens beside the prompt's own. By default vLLM then reads the whole prompt anew. Only the last
+                # tokens are needed here, and ``record`` checks that these did not come from the cache.
+                prompt_logprobs=0 if query.own_from is not None and index == 0 else None,
+                skip_reading_prefix_cache=skip_cache,
             )
             for index, part in enumerate(parts)
         ]
 
-    def noted(self, reading: Reading, outputs: Sequence[Any]) -> bool:
-        """Note what was found in a reading; False if some of it lay in the prefix cache, so must be asked afresh."""
+    def record(self, query: LogprobQuery, outputs: Sequence[Any]) -> bool:
+        """Store what was found. False: some tokens came from the prefix cache, so the query must skip the cache."""
         for output in outputs:
             after = output.outputs[0].logprobs[0]
-            for token in reading.following.keys() & after.keys():
-                reading.following[token] = after[token].logprob
-        if any(value != value for value in reading.following.values()):  # noqa: PLR0124 - NaN
-            raise broken(self._name)
-        if reading.since is None:
+            for token in query.next_tokens.keys() & after.keys():
+                query.next_tokens[token] = after[token].logprob
+        if any(math.isnan(value) for value in query.next_tokens.values()):
+            raise invalid_logits(self._name)
+        if query.own_from is None:
             return True
-        size, rows = len(reading.tokens), outputs[0].prompt_logprobs
+        size, rows = len(query.tokens), outputs[0].prompt_logprobs
         # The row of a token is computed at the place before it. Rows from the cache are missing at the front of the
-        # list, or stand there unfilled, after the kind of vLLM's model runner: count from the end.
-        if (outputs[0].num_cached_tokens or 0) >= reading.since or len(rows) - 1 < size - reading.since:
+        # list, or they are there without values, depending on vLLM's model runner: count from the end.
+        if (outputs[0].num_cached_tokens or 0) >= query.own_from or len(rows) - 1 < size - query.own_from:
             return False
-        for place in range(reading.since, size):
-            reading.own[place] = rows[place - size][reading.tokens[place]].logprob
+        for index in range(query.own_from, size):
+            query.own[index] = rows[index - size][query.tokens[index]].logprob
         return True
 
 
-def _imported(name: str) -> Any:
+def _import_vllm(name: str) -> Any:
     try:
         import vllm
     except ModuleNotFoundError as error:
         raise MissingExtra("vllm", "vllm", "running a model with vLLM") from error
     except ImportError as error:
-        what = f"vLLM cannot be imported ({_said(error)})"
+        what = f"vLLM cannot be imported ({quote_error(error)})"
         raise BackendError(what, where=name, hint="Install it anew, in an environment of its own.") from error
     return vllm
 
 
-def _started(vllm: Any, path: str, name: str, options: dict[str, Any]) -> Any:
+def _start(vllm: Any, path: str, name: str, options: dict[str, Any]) -> Any:
     try:
         return vllm.LLM(path, **options)
     except TypeError as error:
-        raise UsageError(f"vLLM does not take these engine options ({_said(error)})") from error
-    except Exception as error:  # a GPU that is full, a model it does not know, an option of a wrong kind: all differ
+        raise UsageError(f"vLLM does not take these engine options ({quote_error(error)})") from error
+    except Exception as error:  # a full GPU, an unknown model, a wrong option: vLLM raises many types
         hint = "VLLM_LOGGING_LEVEL=INFO shows what it did; --engine-option NAME=VALUE sets it up."
-        raise BackendError(f"vLLM could not start ({_said(error)})", where=name, hint=hint) from error
+        raise BackendError(f"vLLM could not start ({quote_error(error)})", where=name, hint=hint) from error
 
 
 def _stop(llm: Any) -> None:
@@ -174,10 +177,10 @@ def _stop(llm: Any) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _stdout_to_stderr() -> Iterator[None]:
     """Send what libraries print while they start, some of it from C++, to stderr: stdout is for results."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    saved = os.dup(1)
     os.dup2(2, 1)
     try:
         with warnings.catch_warnings(), redirect_stdout(sys.stderr):
@@ -185,10 +188,5 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
-def _said(error: Exception) -> str:
-    said = " ".join(str(error).split()) or type(error).__name__
-    return said if len(said) <= _QUOTED else f"{said[:_QUOTED]}…"
+        os.dup2(saved, 1)
+        os.close(saved)
