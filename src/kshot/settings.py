@@ -20,7 +20,7 @@ SERVER_OPTIONS = ("base_url", "max_concurrency", "rpm", "tpm", "timeout", "patie
 RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation", "first_token", "auto")
 
 
-LOOKUP, GENERATION, MODEL = "token lookup (-d lookup)", "generation", "the model"
+LOOKUP, GENERATION, MODEL = "token lookup (-d lookup)", "generation", "model"
 PASSAGES = "passage search (-d handbook, passages, fastbook, beir, trec)"
 SERVERS = "servers (openai:, anthropic:)"
 

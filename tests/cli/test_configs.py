@@ -162,4 +162,4 @@ def test_an_unknown_retriever_says_where_the_known_are_listed(capsys):
     done = kshot(capsys, "run", "-d", "capitals.py:Cities", "-k", "1", "--retriever", "best", "--out", "run")
     assert (done.code, "there is no retriever 'best'. See kshot list retrievers" in done.err) == (2, True)
     done = kshot(capsys, "run", "--retriever", "bm25")
-    assert "--retriever is for a dataset, and none is named" in done.err
+    assert "--retriever needs a dataset, and none is named" in done.err

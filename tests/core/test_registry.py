@@ -231,8 +231,8 @@ def test_objects_of_a_file_can_be_unpickled_in_another_process(tmp_path):
     ("text", "message"),
     [
         ("class Thing(:\n", r"broken.py:1: this is not Python"),
-        ("x = 1\ny = x / 0\n", r"broken.py:2: the file fails: ZeroDivisionError"),
-        ("import sys\nsys.exit(3)\n", r"broken.py:2: the file fails: SystemExit: 3"),
+        ("x = 1\ny = x / 0\n", r"broken.py:2: the file cannot be imported: ZeroDivisionError"),
+        ("import sys\nsys.exit(3)\n", r"broken.py:2: the file cannot be imported: SystemExit: 3"),
     ],
 )
 def test_files_that_fail_are_named_with_their_line(tmp_path, text, message):

@@ -151,7 +151,7 @@ def test_names(here, capsys):
     Path("bad.py").write_text("def (:\n")
     run(capsys, "bad.py:Mine", match=r"bad\.py:1: this is not Python")
     Path("bad.py").write_text("x = 1\nimport nothing_like_this\n")
-    run(capsys, "bad.py:Mine", match=r"bad\.py:2: the file fails: ModuleNotFoundError")
+    run(capsys, "bad.py:Mine", match=r"bad\.py:2: the file cannot be imported: ModuleNotFoundError")
 
 
 def test_models(here, capsys, tiny_llama):
@@ -206,7 +206,7 @@ OPTIONS = {
     "unknown ranking": (["run", "-m", "x", "-d", "y", "--ranking-type", "best"], "invalid choice: 'best'"),
     "top-p": (["run", "-m", "x", "-d", "y", "--top-p", "1.5"], "--top-p is 1.5"),
     "pass@0": (["run", "-m", "x", "-d", "y", "--pass-at-k", "0"], "--pass-at-k must be 1 or more"),
-    "no run to score": (["score", "nowhere"], "nowhere: this is no run folder"),
+    "no run to score": (["score", "nowhere"], "nowhere: this is not a run folder"),
 }
 
 
@@ -291,7 +291,7 @@ def test_a_full_disk_keeps_what_was_answered(here, capsys, monkeypatch):
     monkeypatch.setattr(os, "write", filling)
     command = ["run", "-m", "echo.py:Echo", "-d", "capitals.py:Cities", "--out", "run"]
     refused(
-        capsys, *command, match=r"journal\.jsonl: the journal cannot be used: No space left on device. Free some space"
+        capsys, *command, match=r"journal\.jsonl: the journal cannot be read or written: No space left on device. Free some space"
     )
     monkeypatch.undo()
     monkeypatch.chdir(here)

@@ -112,13 +112,13 @@ def test_a_full_disk_is_a_clear_error():
         pytest.skip("this system has no /dev/full")
     journal = Journal(Path("/dev/full"))
     with pytest.raises(
-        RunError, match=r"/dev/full: the journal cannot be used: No space left on device\. Free some space"
+        RunError, match=r"/dev/full: the journal cannot be read or written: No space left on device\. Free some space"
     ):
         journal.put("00" * 16, "asked", Generated("x"))
 
 
 def test_an_unreadable_place_is_a_clear_error(tmp_path):
-    with pytest.raises(RunError, match="the journal cannot be used"):
+    with pytest.raises(RunError, match="the journal cannot be read or written"):
         Journal(tmp_path)
 
 

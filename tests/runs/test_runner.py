@@ -114,7 +114,7 @@ def test_errors_of_methods_and_metrics_name_the_sample():
 
     with pytest.raises(DataError, match="dataset digits, sample 0: it cannot be asked: ValueError"):
         kshot.evaluate(says("x"), digits())
-    with pytest.raises(DataError, match="dataset digits, sample 0: Odd fails: ZeroDivisionError"):
+    with pytest.raises(DataError, match="dataset digits, sample 0: Odd failed: ZeroDivisionError"):
         kshot.evaluate(says("1"), digits(metrics=(Odd(),)))
     with pytest.raises(DataError, match="sample 0: it cannot be asked: KeyError"):
         kshot.preview(digits(template=lambda sample, shots: Prompt(sample.fields["nothing"])))
@@ -180,7 +180,7 @@ def test_a_changed_model_in_the_same_folder_is_refused(tmp_path):
     first, second = says("1"), says("1")
     second.fingerprint = "fake, retrained"
     kshot.evaluate(first, digits(), out=tmp_path / "run")
-    with pytest.raises(RunError, match="fake is not what it was when this run began"):
+    with pytest.raises(RunError, match="fake has changed since this run began"):
         kshot.evaluate(second, digits(), out=tmp_path / "run")
 
 

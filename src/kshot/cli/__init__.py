@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Nothing heavy is imported before it is needed."""
+"""The command line parses, calls and prints. It imports heavy packages only when it needs them."""
 
 from kshot.cli.main import main
 

@@ -1,4 +1,4 @@
-"""The argument parser, made from ``Settings`` so that no option is written twice."""
+"""The argument parser. It is made from ``Settings``, so that each option is written once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kshot.core.errors import UsageError
 from kshot.settings import Settings, flag, settings_from
 
 _EXAMPLES = """examples:
-  kshot run                                              (a starter suite, no model needed)
+  kshot run                                              (a starter suite on the built-in model)
   kshot run -d lookup:UR,UL --length 10,20,40 --variant 'sep|small|bare'
   kshot run -m hf:path/to/model -d arc:ARC-Easy --dataset-path data/arc -k 5
   kshot run -m hf:path/to/model -d my_dataset.py:MyDataset --limit 100 --out runs/first
-  kshot run -d handbook -m fts5 -m hybrid                (search engines on passages)
+  kshot run -d handbook -m fts5 -m hybrid                (compare search engines)
   kshot run -m openai:NAME --base-url http://localhost:8000/v1 --model-type chat -d my_dataset.py:MyDataset
   kshot preview -d my_dataset.py:MyDataset -k 2
   kshot score runs/first
@@ -38,7 +38,7 @@ _METAVARS = {int: "N", float: "X", str: "TEXT"}
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a wrong call as every other error is reported."""
+    """A parser that reports wrong arguments in the same way as every other error."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"See {self.prog} --help.")
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_preview(commands)
 
-    shown = commands.add_parser("list", help=f"show what can be named: {', '.join(KINDS)}")
+    shown = commands.add_parser("list", help=f"list what you can name, and where it comes from: {', '.join(KINDS)}")
     shown.add_argument("what", choices=tuple(KINDS), metavar="KIND", help=", ".join(KINDS))
     shown.add_argument("--json", action="store_true", help="print JSON")
 
@@ -79,10 +79,10 @@ def _add_run(commands: Any) -> None:
     run = commands.add_parser(
         "run",
         help="evaluate models on datasets",
-        description="Evaluate models on datasets. Without -d: a starter suite of token lookup tasks.",
+        description="Evaluate models on datasets. Without -d, run a starter suite of token lookup and passage search.",
     )
     run.add_argument(
-        "config", nargs="*", metavar="CONFIG.py", help="config files, as AISBench and OpenCompass have them"
+        "config", nargs="*", metavar="CONFIG.py", help="config files of AISBench or OpenCompass, or in their form"
     )
     _add_datasets(run)
     run.add_argument(
@@ -91,16 +91,15 @@ def _add_run(commands: Any) -> None:
         action="append",
         metavar="MODEL",
         help="embedded, hf:PATH_OR_ID, vllm:PATH_OR_ID, openai:MODEL, anthropic:MODEL, replay:FILE, file.py:Class, "
-        "or a search engine (repeatable; default: embedded)",
+        "or a search engine; options may follow, as in hf:PATH,dtype=float16 (kshot list models, "
+        "kshot list search-engines; repeatable; default: embedded, or fts5 for passages)",
     )
     run.add_argument(
         "--out",
         metavar="DIR",
         help="run folder (default: one under runs/, named after the command, so that the same command continues it)",
     )
-    run.add_argument(
-        "--reuse", metavar="RUN", help="take over the answers of another run wherever the request is the same"
-    )
+    run.add_argument("--reuse", metavar="RUN", help="reuse the answers of another run wherever the request is the same")
     run.add_argument("--json", action="store_true", help="print the results as JSON")
     _add_settings(run)
 
@@ -108,14 +107,16 @@ def _add_run(commands: Any) -> None:
 def _add_preview(commands: Any) -> None:
     look = commands.add_parser(
         "preview",
-        help="print the exact prompts, no model needed",
-        description="Print the exact prompts and continuations; no model is needed.",
+        help="print the exact prompts, without a model",
+        description="Print the exact prompts and continuations. This needs no model.",
     )
-    look.add_argument("config", nargs="*", metavar="CONFIG.py", help="config files to look at")
-    look.add_argument("--diff", metavar="OTHER.py", help="show what changes against this config or dataset")
+    look.add_argument("config", nargs="*", metavar="CONFIG.py", help="config files to preview")
+    look.add_argument(
+        "--diff", metavar="OTHER.py", help="show how the prompts differ from those of this config or dataset"
+    )
     _add_datasets(look)
     look.add_argument("-m", "--model", action="append", metavar="MODEL", help=argparse.SUPPRESS)
-    look.add_argument("--json", action="store_true", help="print one JSON object per sample")
+    look.add_argument("--json", action="store_true", help="print one JSON object for each sample")
     _add_settings(look)
 
 
@@ -125,10 +126,10 @@ def _add_lookup(commands: Any) -> None:
     make = actions.add_parser("generate", help="write JSONL files under the published names")
     make.add_argument("--group", choices=("unique", "nonunique"), required=True)
     make.add_argument(
-        "--length", type=_list_of(int), nargs="+", required=True, metavar="L", help="such as 10 20 or 10,20"
+        "--length", type=_list_of(int), nargs="+", required=True, metavar="L", help="lengths, such as 10 20 or 10,20"
     )
-    make.add_argument("--samples", type=int, default=1500, metavar="N", help="records per file (default: 1500)")
-    make.add_argument("--seed", type=int, default=2025, metavar="S", help="(default: 2025)")
+    make.add_argument("--samples", type=int, default=1500, metavar="N", help="records in each file (default: 1500)")
+    make.add_argument("--seed", type=int, default=2025, metavar="S", help="seed of the records (default: 2025)")
     make.add_argument("--out", default=".", metavar="DIR", help="folder to write GROUP/FILE to (default: here)")
     make.add_argument("--hard", action="store_true", help="the query occurs only in the first half")
     make.add_argument("--divisor", type=int, default=5, metavar="D", help="at most length/D occurrences (default: 5)")
@@ -136,14 +137,16 @@ def _add_lookup(commands: Any) -> None:
 
 
 def _add_passages(commands: Any) -> None:
-    passages = commands.add_parser("passages", help="look at a passage benchmark, and export its runs")
+    passages = commands.add_parser("passages", help="inspect a passage benchmark, and export its runs")
     actions = passages.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
     check = actions.add_parser("check", help="read a question file and print its data card")
     check.add_argument("file", metavar="FILE", help="question file, folder or URL (or: handbook)")
     check.add_argument("--json", action="store_true", help="print JSON")
-    best = actions.add_parser("ceiling", help="the best score the passages allow, and what none of them contains")
-    best.add_argument("--all", action="store_true", help="list every component that no passage contains, whole")
-    one = actions.add_parser("question", help="all there is to one question, and the passages that answer it")
+    best = actions.add_parser(
+        "ceiling", help="print the best score that the passages allow, and what none of them contains"
+    )
+    best.add_argument("--all", action="store_true", help="list every component that no passage contains, in full")
+    one = actions.add_parser("question", help="print one question in full, and the passages that answer it")
     one.add_argument("number", metavar="CHAPTER.NUMBER", help="such as 4.20")
     cut = actions.add_parser("chunks", help="print the passages")
     for action in (best, one, cut):
@@ -163,7 +166,8 @@ def _add_datasets(command: argparse.ArgumentParser) -> None:
         "--dataset",
         action="append",
         metavar="DATASET",
-        help="lookup, NAME, NAME:subset,…, NAME:[category] or file.py:Class (repeatable)",
+        help="lookup, handbook, NAME, NAME:subset,…, NAME:[category] or file.py:Class; options may follow, "
+        "as in NAME,num_shots=2 (kshot list datasets; repeatable)",
     )
 
 
@@ -200,12 +204,12 @@ def _list_of(kind: Any) -> Any:
 
 
 def settings_of(parsed: argparse.Namespace) -> Settings:
-    """The settings that were given on the command line."""
+    """Return the settings that the command line gives."""
     return settings_from(options_of(parsed))
 
 
 def options_of(parsed: argparse.Namespace) -> dict[str, Any]:
-    """The options that were given, by name; a stop text may be written with escapes such as a backslash and n."""
+    """Return the given options by name. A stop text may contain escapes, such as a backslash and an n."""
     from kshot.prompts.strings import decode_escapes
 
     given = {item.name: getattr(parsed, item.name, None) for item in fields(Settings)}

@@ -1,4 +1,4 @@
-"""A previewed sample as text or JSON."""
+"""Show a previewed sample as text or JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def as_text(shown: Preview) -> str:
-    """Print the prompt as it is, and what is asked of it."""
+    """Return the exact prompt, and what is requested."""
     lines = [f"── {shown.task} · {shown.id} " + "─" * max(0, 60 - len(shown.task) - len(shown.id))]
     for request in shown.requests:
         lines.append(_prompt_text(_prompt(request)))
@@ -31,7 +31,7 @@ def as_text(shown: Preview) -> str:
 
 
 def as_json(shown: Preview) -> str:
-    """Print one object: task, id, requests."""
+    """Return one JSON object: task, id, requests."""
     return json.dumps(
         {"task": shown.task, "id": shown.id, "requests": [_plain(r) for r in shown.requests]}, ensure_ascii=False
     )

@@ -1,4 +1,4 @@
-"""A progress bar on stderr while samples are asked."""
+"""A progress bar on stderr during a run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from kshot.core.records import Outcome, Sample
 
 
-_COUNTS = 50
-"""Columns that the bar, the counts and the time take."""
+_BAR_COLUMNS = 50
+"""The terminal columns that the bar, the counts and the time take."""
 
 
 class Progress:
-    """Shows a bar per task on a terminal; elsewhere only the notes."""
+    """Shows a bar for each task on a terminal, and only the notes elsewhere."""
 
     def __init__(self) -> None:
         self._bar: Bar | None = None
@@ -35,7 +35,7 @@ class Progress:
             show = self._show
 
             class Counting(NewBar):
-                """Looks up the count when it is drawn: telling it of every sample costs as much as a sample."""
+                """Reads the count when it is drawn: an update after every sample would cost as much as a sample."""
 
                 def get_renderables(self) -> Iterable[RenderableType]:
                     show()
@@ -66,7 +66,7 @@ class Progress:
     def begin(self, task: str, model: str, total: int | None) -> None:
         """Start the bar of a task."""
         self._show()
-        self._task = None  # what is drawn from here on is not the last one's
+        self._task = None  # until the next bar exists, updates must not go to the last one
         self._done = self._failed = 0
         if self._bar is not None:
             from rich.markup import escape
@@ -84,19 +84,19 @@ class Progress:
             self._bar.update(self._task, completed=self._done, failed=failed)
 
     def _fitting(self, text: str) -> str:
-        """A label that leaves room for the bar and the counts."""
-        room = max((self._bar.console.width if self._bar else 80) - _COUNTS, 20)
+        """Shorten a label so that the bar and the counts have room."""
+        room = max((self._bar.console.width if self._bar else 80) - _BAR_COLUMNS, 20)
         return text if len(text) <= room else text[: room - 1] + "…"
 
     def note(self, text: str) -> None:
-        """Say something the user should know."""
+        """Show a note to the user."""
         if self._bar is not None:
             self._bar.console.print(f"note: {text}", markup=False, highlight=False)
         else:
             print(f"kshot: {text}", file=sys.stderr)
 
     def step(self, label: str, done: int, total: int) -> None:
-        """Show how far an index is."""
+        """Show the progress of an index."""
         if self._bar is None:
             return
         if label not in self._steps:

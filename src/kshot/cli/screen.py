@@ -1,4 +1,4 @@
-"""The terminal, as tables are printed to it."""
+"""The terminal that tables are printed to."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from rich.console import Console
 
 
 class Screen(Console):
-    """A console for which the reader of a pipe may go: that ends the printing, and is no fault of anyone's."""
+    """A console that stops printing when the reader of a pipe closes it, which is not an error."""
 
     def on_broken_pipe(self) -> None:
-        """Leave it to whoever runs the command."""
+        """Raise the error; the command handles it."""
         raise BrokenPipeError

@@ -1,1 +1,1 @@
-"""What everything speaks of: records, errors, tasks, protocols, the engine, the registry."""
+"""What every part of kshot shares: records, errors, tasks, protocols, the engine, the registry."""

@@ -12,12 +12,12 @@ from kshot.core.errors import DataError, UsageError
 
 Where = tuple[tuple[str, str], ...]
 
-_BLOCK = 512
+_BLOCK_PASSAGES = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of text that can be found. Filters look at ``fields``; ``tokens`` is its length (0: not counted)."""
+    """A piece of text that a search can find. Filters compare ``fields``; ``tokens`` is its length (0: not counted)."""
 
     id: str
     text: str
@@ -26,9 +26,9 @@ class Passage:
 
 
 class Chunk(NamedTuple):
-    """A piece of a text, without white space at its ends.
+    """A piece of a text, without white space at both ends.
 
-    ``start`` is its position in the text (``None``: the text does not hold it letter by letter), ``tokens`` its length
+    ``start`` is its position in the text (``None``: the text does not contain it verbatim), ``tokens`` its length
     by the chunker's tokenizer, ``section`` the headings above it.
     """
 
@@ -41,11 +41,11 @@ class Chunk(NamedTuple):
 class Corpus:
     """Passages in a fixed order, by position and by id.
 
-    ``topics`` are the ids of the questions, in the order of their file: recorded runs are looked up by them.
+    ``topics`` are the ids of the questions, in the order of their file: recorded runs are found by them.
     """
 
     def __init__(self, passages: Iterable[Passage], *, topics: Iterable[str] = ()) -> None:
-        """Take the passages; two with one id are an error."""
+        """Take the passages; two passages with the same id are an error."""
         self.passages = tuple(passages)
         self.topics = tuple(topics)
         self._positions = {passage.id: position for position, passage in enumerate(self.passages)}
@@ -71,7 +71,7 @@ class Corpus:
         return self._positions[passage_id]
 
     def among(self, where: Where) -> tuple[int, ...] | None:
-        """Return the ascending positions of passages whose fields have these values; ``None`` without a condition."""
+        """Return the positions of passages whose fields have these values, ascending; ``None`` without conditions."""
         if not where:
             return None
         if where not in self._among:
@@ -87,16 +87,16 @@ class Corpus:
 
     @cached_property
     def digest(self) -> str:
-        """Content address: ids, texts and fields, in order."""
+        """The hash of the content: ids, texts and fields, in order."""
         state = hashlib.blake2b(digest_size=16)
-        for first in range(0, len(self.passages), _BLOCK):  # a million passages: few calls, no small pieces
-            block = "".join(map(_written, self.passages[first : first + _BLOCK]))
+        for first in range(0, len(self.passages), _BLOCK_PASSAGES):  # a hash of large blocks is faster
+            block = "".join(map(_written, self.passages[first : first + _BLOCK_PASSAGES]))
             state.update(block.encode("utf-8", "surrogatepass"))
         return state.hexdigest()
 
 
 def _written(passage: Passage) -> str:
-    """Write all of a passage, with the length of each part, so that no two passages are written alike."""
+    """Write a passage with the length of each part, so that two different passages are never written alike."""
     parts = [part for pair in sorted(passage.fields.items()) for part in pair]
     lengths = " ".join(map(str, (len(passage.id), len(passage.text), *map(len, parts))))
     return f"{lengths}\n{passage.id}{passage.text}{''.join(parts)}"

@@ -1,4 +1,4 @@
-"""The engine drives methods: a bounded window of live samples, equal requests asked once, answers kept before use.
+"""The engine drives methods. It bounds the live samples, asks equal requests once, and stores answers before use.
 
 It is one loop in one thread. A backend pulls from its queue and yields answers in any order. The engine stores each
 answer and resumes the methods that wait for it; what they ask next joins the queue that the backend still pulls from.
@@ -21,13 +21,13 @@ from kshot.core.validation import checked_response, responses_of
 T = TypeVar("T")
 
 WINDOW_SAMPLES = 1024
-"""Samples being asked at one time; this bounds memory, whatever the size of the dataset."""
+"""Samples that are live at one time; this bounds memory, whatever the size of the dataset."""
 
 BACKLOG_WINDOWS = 16
-"""Finished samples may wait for a slower one before them, up to this many windows."""
+"""Finished samples may wait for a slower sample before them, up to this many windows."""
 
 _GC_THRESHOLD_OBJECTS = 20_000
-"""Objects made between two runs of the garbage collector."""
+"""New objects between two runs of the garbage collector."""
 
 
 class Memo(Protocol):
@@ -43,7 +43,7 @@ class Memo(Protocol):
 
 
 class MemoryMemo:
-    """A memo for runs without a folder. Failures are not kept: they are asked again."""
+    """A memo for runs without a folder. It does not store failures: they are asked again."""
 
     def __init__(self) -> None:
         self._held: dict[str, Response] = {}
@@ -52,7 +52,7 @@ class MemoryMemo:
         """Return the stored response."""
         return self._held.get(key)
 
-    def put(self, key: str, asked: str, response: Response) -> None:  # noqa: ARG002 - the journal needs it
+    def put(self, key: str, asked: str, response: Response) -> None:  # noqa: ARG002 - only the journal needs ``asked``
         """Store a response for as long as the process lives."""
         if not isinstance(response, Failed):
             self._held[key] = response
@@ -71,7 +71,7 @@ class _LiveSample(Generic[T]):
 
 
 class _Queue:
-    """Requests that wait for one backend; ``refill`` starts more samples until the queue holds what is to be taken."""
+    """Requests that wait for one backend; ``refill`` starts more samples until the queue holds enough requests."""
 
     def __init__(self, refill: Callable[[Callable[[], bool]], None]) -> None:
         self._waiting: deque[Request] = deque()
@@ -139,7 +139,7 @@ class _Engine(Generic[T]):
             yield outcome
 
     def _admit(self, enough: Callable[[], bool]) -> None:
-        """Start samples within the window until there are enough: no request waits while other prompts are rendered."""
+        """Start samples within the window until there are enough, so that requests do not wait for other prompts."""
         while (
             not self._exhausted
             and not enough()
@@ -170,7 +170,7 @@ class _Engine(Generic[T]):
             step = _hand_over
 
     def _ask(self, job: _LiveSample[T], requests: Sequence[Request]) -> bool:
-        """Look the requests up or queue them; return whether any is still open."""
+        """Look each request up in the memo, or queue it; return whether any is still open."""
         job.pending = [None] * len(requests)
         job.missing = 0
         for slot, request in enumerate(requests):
@@ -254,19 +254,19 @@ def drive(
     *,
     window: int = WINDOW_SAMPLES,
 ) -> Iterator[Outcome[T]]:
-    """Drive every job's method to its end; outcomes come in the order of the jobs, as soon as they can."""
+    """Drive the method of every job to its end; yield the outcomes in the order of the jobs, as early as possible."""
     with _rare_collections():
         yield from _Engine(jobs, backends, memo, window).run()
 
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Run the garbage collector rarely: scanning everything that was there before again and again takes 15 % of a run."""
+    """Run the garbage collector rarely: repeated scans of older objects would take 15 % of a run."""
     before = gc.get_threshold()
     if not 0 < before[0] < _GC_THRESHOLD_OBJECTS or not gc.isenabled():  # the user has set it
         yield
         return
-    frozen = gc.get_freeze_count() > _GC_THRESHOLD_OBJECTS  # by the user: Python itself freezes only a few
+    frozen = gc.get_freeze_count() > _GC_THRESHOLD_OBJECTS  # the user froze objects: Python itself freezes only a few
     if not frozen:
         gc.freeze()
     gc.set_threshold(_GC_THRESHOLD_OBJECTS, *before[1:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class KshotError(Exception):
-    """Something the user can mend. ``str()`` gives the one message that the command line shows."""
+    """An error that the user can mend. ``str()`` gives the message that the command line shows."""
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         """State what is wrong, where it is (file, dataset, row), and what to do about it."""
@@ -22,7 +22,7 @@ class UsageError(KshotError):
 
 
 class BadValue(UsageError, ValueError):  # noqa: N818 - config files know it as AISBenchValueError
-    """A value outside what is possible, such as the id of a training row that does not exist."""
+    """A value that is not possible, such as the id of a training row that does not exist."""
 
 
 class DataError(KshotError):
@@ -30,15 +30,15 @@ class DataError(KshotError):
 
 
 class BackendError(KshotError):
-    """A model or index that cannot be opened, or cannot answer what is asked."""
+    """A model or index that cannot be opened, or cannot answer a request."""
 
 
 class RunError(KshotError):
     """A run folder that cannot be written, read or continued."""
 
 
-class MissingExtra(KshotError):  # noqa: N818 - names the thing that is missing
-    """A package from one of kshot's extras is needed and not installed."""
+class MissingExtra(KshotError):  # noqa: N818 - it names what is missing
+    """A package of one of kshot's extras that is needed and not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         """Name the package, what it is for, and the command that installs it."""

@@ -1,21 +1,21 @@
-"""A map from content addresses to file offsets that stays small: flat arrays instead of Python objects."""
+"""A map from content addresses to file offsets. It uses flat arrays instead of Python objects, and stays small."""
 
 from __future__ import annotations
 
 from array import array
 
-_FULL = 2 / 3
-"""The share of used slots at which the table doubles."""
+_MAX_LOAD = 2 / 3
+"""The table doubles when more than this share of its slots is used."""
 
 
 class Offsets:
-    """Open addressing over two arrays: 24 to 48 bytes an entry, where a dict takes above 100.
+    """A hash table with open addressing over two arrays: 24 to 48 bytes per entry; a dict takes more than 100.
 
-    Keys are 64-bit digests, so they spread by themselves; a slot whose value is 0 is free.
+    Keys are 64-bit digests, so they are spread evenly. A slot whose value is 0 is free.
     """
 
     def __init__(self, room: int = 1024) -> None:
-        """Start with room for a power of two of slots."""
+        """Start with ``room`` slots, a power of two."""
         self._mask = room - 1
         self._keys = array("Q", bytes(8 * room))
         self._values = array("Q", bytes(8 * room))
@@ -38,7 +38,7 @@ class Offsets:
             self._used += 1
             self._keys[slot] = key
         self._values[slot] = offset + 1
-        if self._used > _FULL * (self._mask + 1):
+        if self._used > _MAX_LOAD * (self._mask + 1):
             self._grow()
 
     def _slot(self, key: int) -> int:
@@ -60,5 +60,5 @@ class Offsets:
 
 
 def address(digest: str) -> int:
-    """The 64 bits of a hexadecimal digest that an index keeps."""
+    """Return the 64 bits of a hexadecimal digest that an index keeps."""
     return int(digest[:16], 16)

@@ -1,4 +1,4 @@
-"""Plug-ins that users keep in files of their own: ``path/to/file.py:Name``."""
+"""Plug-ins in files of the user: ``path/to/file.py:Name``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any
 
 from kshot.core.errors import DataError
 
-
 _LOADED: dict[str, bytes] = {}
 """The digest of each file that was imported, by module name."""
 
@@ -26,9 +25,10 @@ def module_name(path: Path) -> str:
 
 
 def load_plugin_file(path: Path) -> ModuleType:
-    """Import a file as a module of its own, once per process; a file that was edited since is imported again.
+    """Import a file as a module of its own, once in a process; a file that was edited since is imported again.
 
-    The file's folder joins the end of ``sys.path``: its neighbours can be imported, and never shadow anything.
+    The folder of the file goes to the end of ``sys.path``: the file can import its neighbours, and they never hide
+    other modules.
     """
     if not path.is_file():
         raise DataError("there is no such file", where=str(path))
@@ -62,7 +62,7 @@ def _fault(path: Path, exc: BaseException) -> DataError:
         return DataError(f"this is not Python: {exc.msg}", where=f"{path}:{exc.lineno}")
     frames = [f for f in traceback.extract_tb(exc.__traceback__) if Path(f.filename).resolve() == path.resolve()]
     line = f":{frames[-1].lineno}" if frames else ""
-    return DataError(f"the file fails: {type(exc).__name__}: {exc}", where=f"{path}{line}")
+    return DataError(f"the file cannot be imported: {type(exc).__name__}: {exc}", where=f"{path}{line}")
 
 
 def objects_of(module: ModuleType) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""What one part of kshot asks of another, with types: models, queues, sources, metrics, retrievers, chunkers, watchers.
+"""The protocols between the parts of kshot: models, queues, sources, metrics, retrievers, chunkers, watchers.
 
-A class need not inherit from these protocols. Plug-ins may leave members out that have an obvious default:
-``backends.adapters`` supplies those of models. ``Source`` and ``Watcher`` are inherited for their defaults.
+A class need not inherit from these protocols. A plug-in may leave out members that have an obvious default:
+``backends.adapters`` supplies those of models. Classes inherit from ``Source`` and ``Watcher`` to get their defaults.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kshot.core.records import Outcome, Request, RequestGenerator, Response, Res
 if TYPE_CHECKING:  # a Task names its metrics by the protocol below
     from kshot.core.task import Task, TaskResult
 
-SettingsT = TypeVar("SettingsT", contravariant=True)
+SettingsT = TypeVar("SettingsT", contravariant=True)  # noqa: PLC0105 - signatures read better without a suffix
 
 # ---- models ----
 
@@ -35,7 +35,7 @@ class RequestQueue(Protocol):
 
 
 class Backend(Protocol):
-    """What the engine drives: it takes requests from a queue and yields each with its response, in any order."""
+    """What the engine drives. It takes requests from a queue and yields each with its response, in any order."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class Backend(Protocol):
 
     @property
     def answers(self) -> tuple[type, ...]:
-        """The types of request that it can serve."""
+        """The types of request that it can answer."""
         ...
 
     def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response]]:
@@ -59,16 +59,21 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What a language model can do beyond answering requests; the defaults say that it cannot."""
+    """What a language model can do beyond answering requests. By default it can do nothing more."""
 
     chat_template: bool = False
-    """Whether it brings a chat template of its own."""
+    """Whether the model has a chat template of its own."""
     count_tokens: Callable[[str], int] | None = None
-    """The length of a text in its tokens."""
+    """Returns the length of a text in the model's tokens."""
     best_ranking: Callable[[bool], str] | None = None
-    """The best ranking type that it offers, asked with whether prompts are chats; None: it serves every type."""
+    """Returns the best ranking type that the model offers; its argument says whether prompts are chats.
+
+    None: the model offers every ranking type.
+    """
     recording: Path | None = None
-    """The file of recorded answers that it replays."""
+    """The file of recorded answers that the model replays."""
+    server: bool = False
+    """Whether the model is behind a server: a run then shows how many tokens it used."""
 
 
 @runtime_checkable
@@ -82,34 +87,34 @@ class LanguageModel(Backend, Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What the user should know about how it worked; read after each run."""
+        """Notes for the user on how it worked; they are read after each run."""
         ...
 
     def close(self) -> None:
-        """Give its memory and connections back; the code that opened it calls this."""
+        """Release memory and connections; the code that opened the model calls this."""
         ...
 
 
 ProgressCallback: TypeAlias = Callable[[str, int, int], None]
-"""Is told how far a long piece of work has come: its label, how many are done, how many there are."""
+"""Receives the progress of long work: its label, the number of steps done, the number of all steps."""
 
 
 class IndexStore(Protocol):
-    """Keeps index files between runs, under a name made of everything that they depend on."""
+    """Stores index files between runs, under a name made of everything that they depend on."""
 
     @property
     def progress(self) -> ProgressCallback:
-        """Is told how far an index has come."""
+        """Receives the progress of an index."""
         ...
 
     def built(self, kind: str, key: Mapping[str, Any], build: Callable[[Path], None], /) -> Path:
-        """Return the folder of an index, built now unless it is there already."""
+        """Return the folder of an index; build the index first if it is not there."""
         ...
 
 
 @runtime_checkable
 class SearchEngine(Protocol):
-    """A search engine, as ``-m bm25`` names one: settings from which an index over any corpus is made."""
+    """A search engine, as ``-m bm25`` names one. From its settings it can make an index over any corpus."""
 
     @property
     def name(self) -> str:
@@ -122,22 +127,22 @@ class SearchEngine(Protocol):
         ...
 
     def over(self, corpus: Corpus, store: IndexStore, /) -> Backend:
-        """Return the backend that searches this corpus; it opens the index when it is first asked."""
+        """Return the backend that searches this corpus; the backend opens the index at its first request."""
         ...
 
     def close(self) -> None:
-        """Give its memory back; the code that opened it calls this."""
+        """Release memory; the code that opened the search engine calls this."""
         ...
 
 
 Model: TypeAlias = LanguageModel | SearchEngine
-"""Whatever ``-m`` can name."""
+"""Everything that ``-m`` can name."""
 
 # ---- what is evaluated ----
 
 
 class Source(Protocol[SettingsT]):
-    """What a user named to be evaluated; every front end implements this and compiles to Tasks."""
+    """What a user names to be evaluated. Every front end implements this, and compiles it to Tasks."""
 
     @property
     def label(self) -> str:
@@ -151,38 +156,38 @@ class Source(Protocol[SettingsT]):
         ...
 
     def previews(self, settings: SettingsT, /) -> Iterator[Task[Any]]:
-        """Compile to Tasks whose prompts are looked at and never scored."""
+        """Compile to Tasks that are previewed and never scored."""
         return self.tasks(settings)
 
-    def totals(self, results: Sequence[TaskResult], /) -> Iterator[ResultRow]:  # noqa: ARG002 - for those who override
-        """Give figures over several tasks."""
+    def totals(self, results: Sequence[TaskResult], /) -> Iterator[ResultRow]:  # noqa: ARG002 - for classes that override it
+        """Return figures over several tasks."""
         return iter(())
 
-    def searches(self, settings: SettingsT, /) -> bool:  # noqa: ARG002 - for those who override
-        """Say whether it is put to search engines rather than to language models."""
+    def searches(self, settings: SettingsT, /) -> bool:  # noqa: ARG002 - for classes that override it
+        """Return whether search engines are evaluated on it, rather than language models."""
         return False
 
     @property
     def has_corpus(self) -> bool:
-        """Whether its tasks have passages that a search engine can find."""
+        """Whether its tasks have passages for a search engine."""
         return False
 
     @property
     def models(self) -> Sequence[str]:
-        """The models that it brings along, for a user who names none, as ``-m`` would name them."""
+        """The specs of the models to evaluate if the user names none."""
         return ()
 
     @property
     def judges(self) -> Sequence[str]:
-        """The judges that it brings along, for a user who names none, as ``--judge`` would name them."""
+        """The specs of the judges to use if the user names none."""
         return ()
 
 
 @runtime_checkable
 class Scorer(Protocol):
-    """What a metric is: it scores one answer against one reference, and sums up many.
+    """A metric: it scores one answer against one reference, and sums up many scores.
 
-    ``score`` gives a value for each name; ``reduce`` turns the values of one name into the reported figure, so the
+    ``score`` returns a value for each name. ``reduce`` turns the values of one name into the reported figure, so the
     figure of a single sample is ``reduce(name, [value])``.
     """
 
@@ -193,22 +198,22 @@ class Scorer(Protocol):
 
     @property
     def details(self) -> tuple[str, ...]:
-        """Those of its names that break another one down; systems are not compared by them."""
+        """The names that only break another name down; systems are not compared by them."""
         ...
 
     @property
     def token_budgeted(self) -> tuple[str, ...]:
-        """Those of its names that spend a token budget, so that passages of different sizes compare fairly."""
+        """The names that have a token budget, so that passages of different sizes compare fairly."""
         ...
 
     @property
     def grouped(self) -> bool:
-        """Whether it wants all repeats of a sample at once, as a tuple."""
+        """Whether ``score`` takes all repeats of a sample at once, as a tuple."""
         ...
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The ends of its scale, which no interval leaves."""
+        """The ends of the scale; intervals are cut there."""
         ...
 
     @property
@@ -217,7 +222,7 @@ class Scorer(Protocol):
         ...
 
     def score(self, sample: Sample, answer: Any, /) -> Mapping[str, Value] | RequestGenerator:
-        """Score one answer; a metric that asks a model returns a generator of requests."""
+        """Score one answer. A metric that asks a model returns a generator of requests."""
         ...
 
     def reduce(self, name: str, values: Sequence[Value], /) -> float:
@@ -230,11 +235,11 @@ class ExampleRetriever(Protocol):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a run records of this choice, as plain JSON values."""
+        """What a run records about the choice, as plain JSON values."""
         ...
 
     def retrieve(self) -> list[list[int]]:
-        """For each test row the numbers of the training rows to show, in order."""
+        """Return, for each test row, the numbers of the training rows to show, in order."""
         ...
 
 
@@ -247,24 +252,24 @@ class TextChunker(Protocol):
         ...
 
 
-# ---- who watches ----
+# ---- watching a run ----
 
 
 class Watcher(Protocol):
-    """Shows progress: it is told of every task before the task starts, and of every sample that is answered."""
+    """Shows the progress of a run. The run calls it before every task and after every sample."""
 
-    def begin(self, task: str, model: str, total: int | None, /) -> None:
-        """A task starts."""
+    def begin(self, task: str, model: str, total: int | None, /) -> None:  # noqa: ARG002 - for classes that override it
+        """Note that a task starts."""
         return
 
-    def answered(self, outcome: Outcome[Sample], /) -> None:
-        """A sample is answered, or has failed."""
+    def answered(self, outcome: Outcome[Sample], /) -> None:  # noqa: ARG002 - for classes that override it
+        """Note that a sample is answered, or has failed."""
         return
 
-    def note(self, text: str, /) -> None:
-        """The user should know this."""
+    def note(self, text: str, /) -> None:  # noqa: ARG002 - for classes that override it
+        """Show a note to the user."""
         return
 
-    def step(self, label: str, done: int, total: int, /) -> None:
-        """Work that comes before a task, such as building an index, has come this far."""
+    def step(self, label: str, done: int, total: int, /) -> None:  # noqa: ARG002 - for classes that override it
+        """Show the progress of work that comes before a task, such as building an index."""
         return

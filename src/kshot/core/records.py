@@ -49,20 +49,20 @@ def plain(messages: Sequence[Message]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is shown: text, or messages for a chat model (then ``text`` is their plain reading)."""
+    """What a model reads: text, or messages for a chat model (then ``text`` is the conversation as plain text)."""
 
     text: str = ""
     messages: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
-        """Fill in the plain reading of a conversation."""
+        """Fill in the plain text of a conversation."""
         if self.messages and not self.text:
             object.__setattr__(self, "text", plain(self.messages))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One answer to weigh: its text after a prompt, and perhaps after a baseline prompt to compare with."""
+    """One answer whose likelihood is computed after a prompt, and after a baseline prompt if there is one."""
 
     prompt: Prompt
     text: str
@@ -71,13 +71,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """A conversation to be held: the prompt up to the first question, then the user's later turns."""
+    """A conversation with a model: the prompt up to the first question, then the user's later turns."""
 
     prompt: Prompt
     turns: tuple[str, ...] = ()
 
 
-# ---- What counts as right: a sum type, one case per kind of truth ----
+# ---- What counts as right: one class for each kind of reference ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """Any other reference value, for a metric that knows what to do with it."""
+    """Any other reference value, for a metric that can use it."""
 
     value: Any
 
@@ -123,7 +123,7 @@ UNANSWERED = -1
 
 
 def reference(target: Target) -> Any:
-    """Return the reference that a metric compares with: an index, a list of texts, or what the dataset gave."""
+    """Return the reference that a metric compares with: an index, a list of texts, or a value of the dataset."""
     match target:
         case Option(index):
             return index
@@ -139,7 +139,7 @@ def reference(target: Target) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One item of a dataset, before any prompt is written for it; ``position`` is its row's number."""
+    """One item of a dataset, before it becomes a prompt; ``position`` is the number of its row."""
 
     id: str
     fields: Mapping[str, Any]
@@ -149,14 +149,15 @@ class Sample:
     position: int = 0
 
 
-# ---- Requests: what a method may ask ----
+# ---- Requests ----
 
 
 @dataclass(frozen=True, slots=True)
 class Generate:
     """Continue the prompt. Equal requests are asked once; repeats differ by ``replica``.
 
-    ``seed`` matters only when ``temperature`` is above 0; ``None`` fields are left to the model.
+    ``seed`` matters only if ``temperature`` is above 0. Fields that are ``None`` are left to the model. ``role`` says
+    which model answers: the evaluated one (``model``), ``judge`` or ``rewriter``.
     """
 
     prompt: Prompt
@@ -174,9 +175,9 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class Loglik:
-    """Log-probability of each continuation after the prompt (an empty prompt: of the text itself).
+    """Compute the log-probability of each continuation after the prompt (an empty prompt: of the text itself).
 
-    ``listed``: each is one token, and a bound will do for one that is not among the likeliest.
+    ``listed``: each continuation is one token, and a bound is enough for one that is not among the likeliest.
     """
 
     prompt: Prompt
@@ -187,9 +188,9 @@ class Loglik:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The ``k`` best passages for the query, among those that match ``where``.
+    """Find the ``k`` best passages for the query, among those that match ``where``.
 
-    ``topic`` is the question's id: recorded runs are kept by it.
+    ``topic`` is the question's id: recorded runs are found by it.
     """
 
     query: str
@@ -202,7 +203,7 @@ class Search:
 Request: TypeAlias = Generate | Loglik | Search
 
 
-# ---- Responses: what comes back ----
+# ---- Responses ----
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """Text that a model wrote, its stop reason (``stop``, ``length``), and the reasoning that was kept apart."""
+    """Text that a model wrote, its stop reason (``stop``, ``length``), and its reasoning, kept apart."""
 
     text: str
     stop_reason: str = "stop"
@@ -225,7 +226,7 @@ class Generated:
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """Summed natural log-probability of one continuation, over this many tokens of its own."""
+    """The summed natural log-probability of one continuation, and the number of its tokens."""
 
     logprob: float
     tokens: int
@@ -233,7 +234,7 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One likelihood per continuation, in the order asked."""
+    """One likelihood for each continuation, in the order of the request."""
 
     likelihoods: tuple[Likelihood, ...]
     usage: Usage | None = None
@@ -241,7 +242,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One passage found."""
+    """One passage that was found."""
 
     id: str
     score: float
@@ -257,7 +258,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """No answer: counted, shown, and asked again on the next run; never scored as 0."""
+    """No answer. A failure is counted, shown, and asked again in the next run; it is never scored as 0."""
 
     kind: str
     message: str
@@ -282,7 +283,7 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """What became of one sample: its answer (or ``Failed``), and every request with its response."""
+    """The outcome of one sample: its answer (or ``Failed``), and every request with its response."""
 
     item: T
     answer: Any
@@ -297,10 +298,10 @@ class Outcome(Generic[T]):
 # ---- Methods: generators of requests ----
 
 RequestGenerator: TypeAlias = Generator[Sequence[Request], Sequence[Any], Any]
-"""What a method returns: it yields requests, is sent their responses, and returns the answer."""
+"""What a method returns: a generator that yields requests, receives their responses, and returns the answer."""
 
 
-class AskFailed(Exception):  # noqa: N818 - it carries a Failed, and reads as one
+class AskFailed(Exception):  # noqa: N818 - it carries a Failed, and is named after it
     """Raised inside a method at the ``yield`` whose request got no answer; a method may catch it."""
 
     def __init__(self, failed: Failed) -> None:
@@ -355,13 +356,13 @@ _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def digest(request: Request) -> str:
-    """Content address of a request, independent of the model that answers it."""
+    """Return the hash of a request; it does not depend on the model that answers."""
     body = _encoded(request_body(request))
     return hashlib.blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def key(fingerprint: str, asked: str) -> str:
-    """Content address of a response: the digest of the request together with the model's fingerprint."""
+    """Return the key of a response: the hash of the request's digest and the model's fingerprint."""
     return hashlib.blake2b(f"{fingerprint}\0{asked}".encode(), digest_size=16).hexdigest()
 
 

@@ -1,8 +1,8 @@
-"""One registry for everything that can be plugged in: datasets, retrievers, models, metrics and so on.
+"""One registry for each kind of plug-in: datasets, retrievers, models, metrics and so on.
 
-A spec names a thing of one kind: by its name (``bm25``), by a file (``mine.py:Class``), or by the name that an installed
-package gives it (entry points ``kshot.retrievers`` and so on). Options follow: ``bm25,k1=1.2,b=0.5``. Between names a
-comma separates; a piece that contains ``=`` belongs to the name before it.
+A spec names a plug-in by its name (``bm25``) or by a file (``mine.py:Class``). Installed packages add names by entry
+points (``kshot.retrievers`` and so on). Options follow the name: ``bm25,k1=1.2,b=0.5``. A piece that contains ``=``
+belongs to the name before it; other commas separate names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OPTION = re.compile(r"(.*),\s*([A-Za-z_]\w*)\s*=([^,]*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that can be named; ``target`` is ``module:attribute`` and is imported when it is used."""
+    """One plug-in that has a name; ``target`` is ``module:attribute`` and is imported when it is used."""
 
     name: str
     target: str
@@ -39,11 +39,11 @@ class Entry:
 
     @property
     def written(self) -> str:
-        """How a spec of it is written."""
+        """How a user writes a spec of it."""
         return self.usage or self.name
 
     def load(self) -> Any:
-        """Import it."""
+        """Import the target."""
         module, _, attribute = self.target.partition(":")
         try:
             found = importlib.import_module(module)
@@ -63,7 +63,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A spec taken apart: ``NAME[:ARGUMENT][,option=value…]`` or ``file.py[:ARGUMENT][,option=value…]``."""
+    """The parts of a spec: ``NAME[:ARGUMENT][,option=value…]`` or ``file.py[:ARGUMENT][,option=value…]``."""
 
     text: str
     name: str
@@ -73,12 +73,12 @@ class Spec:
 
     @property
     def option_text(self) -> str:
-        """The options as they are written behind a name."""
+        """The options as they are written after a name."""
         return "".join(f",{name}={value}" for name, value in self.options.items())
 
 
 def parse_spec(text: str) -> Spec:
-    """Take a spec apart. Only ``,NAME=VALUE`` at its end are options: a path may contain any other comma."""
+    """Split a spec into its parts. Only ``,NAME=VALUE`` at its end is an option: a path may contain other commas."""
     head, options = split_options(text)
     if found := _FILE.match(head):
         return Spec(text, "", found[2] or "", options, Path(found[1]).expanduser())
@@ -87,7 +87,7 @@ def parse_spec(text: str) -> Spec:
 
 
 def split_options(text: str) -> tuple[str, dict[str, str]]:
-    """Take the trailing ``,NAME=VALUE`` from a text; a name given twice is an error."""
+    """Split the trailing ``,NAME=VALUE`` options from a text; a name that is given twice is an error."""
     given: dict[str, str] = {}
     rest = text
     while found := _OPTION.fullmatch(rest):
@@ -110,10 +110,10 @@ def split_names(text: str) -> list[str]:
 
 
 class Registry:
-    """The things of one kind that can be named: those built in, and those of installed packages.
+    """The plug-ins of one kind: those that are built in, and those of installed packages.
 
-    ``kind`` is what ``kshot list`` calls them (``search-engines``), ``noun`` one of them (``search engine``). ``accepts``
-    says whether an object of a plug-in file is one of them; ``any_case``: ``em`` finds ``Em``.
+    ``kind`` is the word of ``kshot list`` (``search-engines``), ``noun`` names one of them (``search engine``).
+    ``accepts`` says whether an object of a plug-in file is of this kind. ``any_case``: ``em`` finds ``Em``.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Registry:
         accepts: Callable[[Any], bool] = lambda _: True,
         any_case: bool = False,
     ) -> None:
-        """Register what is built in; a name that is registered twice is an error."""
+        """Register the built-in entries; a name that is registered twice is an error."""
         self.kind, self.noun, self._accepts, self._any_case = kind, noun, accepts, any_case
         self._entries: dict[str, Entry] = {}
         for entry in built_in:
@@ -137,7 +137,7 @@ class Registry:
         return f"kshot.{self.kind.replace('-', '_')}"
 
     def add(self, entry: Entry) -> None:
-        """Register a thing under its name; a name that is taken is an error that names both."""
+        """Register an entry under its name; a name that is taken is an error that names both entries."""
         if (other := self._entries.get(entry.name)) is not None:
             raise self._twice(other, entry)
         self._entries[entry.name] = entry
@@ -153,7 +153,7 @@ class Registry:
         return sorted(found, key=lambda entry: (entry.name, entry.origin))
 
     def entries(self) -> list[Entry]:
-        """Everything of this kind that has a name, built in first."""
+        """Return all entries of this kind, those that are built in first."""
         return [*self._entries.values(), *(self.get(entry.name) for entry in self._installed)]
 
     def find(self, name: str) -> Entry | None:
@@ -180,9 +180,9 @@ class Registry:
         return found
 
     def load(self, spec: Spec) -> tuple[Any, str]:
-        """Return the object that a spec names and what is left of its argument.
+        """Return the object that a spec names, and the rest of its argument.
 
-        Of ``file.py:Class:rest`` that is ``rest``, of ``name:rest`` as well.
+        The rest of ``file.py:Class:rest`` is ``rest``, and so is that of ``name:rest``.
         """
         if spec.file is None:
             return self.get(spec.name).load(), spec.argument
@@ -204,7 +204,7 @@ class Registry:
         return chosen[0], rest
 
     def make(self, text: str, *args: Any, **defaults: Any) -> Any:
-        """Make what a spec names from its options; ``defaults`` are handed on where it takes them."""
+        """Make what a spec names from its options; ``defaults`` are passed on if the factory takes them."""
         spec = parse_spec(text)
         made, rest = self.load(spec)
         return construct(made, spec, *args, *([rest] if rest else []), **defaults)
@@ -216,13 +216,13 @@ class Registry:
         )
 
 
-# ---- making things from options ----
+# ---- making objects from options ----
 
 
 def construct(factory: Callable[..., T], spec: Spec, *args: Any, **defaults: Any) -> T:
-    """Call a class or function with the options of a spec, read as its annotations say.
+    """Call a class or function with the options of a spec; its annotations say how their texts are read.
 
-    ``defaults`` are for any factory that knows them (such as ``device``); the options of the spec go before them.
+    ``defaults`` (such as ``device``) are passed on if the factory takes them; the options of the spec override them.
     """
     return factory(*args, **_chosen_options(factory, spec, len(args), defaults))
 
@@ -252,9 +252,9 @@ _REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
 def options_of(factory: Callable[..., Any], *, positional: int = 0) -> dict[str, inspect.Parameter]:
-    """Return the options that a class or function takes beside its first positional arguments.
+    """Return the options that a class or function takes besides its first positional arguments.
 
-    A class that takes ``**options`` hands them on to its parents, whose options therefore count too.
+    A class that takes ``**options`` passes them on to its parents, so the options of the parents count too.
     """
     if not isinstance(factory, type):
         own = [each for each in inspect.signature(factory).parameters.values() if each.kind not in _REST]
@@ -339,5 +339,5 @@ def first_line(found: Any) -> str:
 
 
 def described(entry: Entry) -> Entry:
-    """Return the entry with the first line of its docstring, where it has no text of its own."""
+    """Return the entry; without a text of its own, it gets the first line of its docstring."""
     return entry if entry.text else replace(entry, text=first_line(entry.load()))

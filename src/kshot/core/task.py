@@ -1,4 +1,4 @@
-"""A task is an evaluation as a value: samples, how they are asked, how the answers are scored, and what came out."""
+"""A task is an evaluation as a value: the samples, how they are asked, how the answers are scored; and its result."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kshot.core.records import Failed, Ranking, Request, RequestGenerator, Respo
 P = TypeVar("P")
 
 TaskKind: TypeAlias = Literal["plain", "lookup", "passages"]
-"""How the results of a task are shown: in a plain table, as a grid of lengths, as systems side by side."""
+"""How the results of a task are shown: in a plain table, as a grid of lengths, or as systems side by side."""
 
 
-def no_shots(sample: Sample) -> Sequence[Sample]:  # noqa: ARG001 - the selector that looks at nothing
+def no_shots(sample: Sample) -> Sequence[Sample]:  # noqa: ARG001 - other selectors use the sample
     """Show no examples."""
     return ()
 
@@ -27,13 +27,14 @@ def no_shots(sample: Sample) -> Sequence[Sample]:  # noqa: ARG001 - the selector
 class Task(Generic[P]):
     """An evaluation as a value.
 
-    ``template(sample, shots(sample))`` gives what ``method(sample, …)`` puts to the model: a Prompt in most cases.
+    ``template(sample, shots(sample))`` returns what ``method(sample, …)`` puts to the model: a Prompt in most cases.
     ``finish`` turns the raw answers of all samples, in order, into the answers that are scored; without it the
     method's own answers are scored. ``samples`` may be any re-iterable collection: it is read as a stream.
 
-    ``notes`` are for the user, ``facts`` for ``spec.json``, ``labels`` become columns of the task's results. ``export``
-    gives, for a sample and its row of ``samples.jsonl``, a file of the run folder and a line for it. ``corpus`` is what
-    a search engine searches. ``kind`` says how the results are shown.
+    ``notes`` are for the user, ``facts`` go to ``spec.json``, ``labels`` become columns of the results,
+    ``metric_labels`` columns of the results of one metric. For a sample and its row of ``samples.jsonl``, ``export``
+    returns a file of the run folder and a line for that file. ``corpus`` is what a search engine searches. ``kind``
+    says how the results are shown.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Task(Generic[P]):
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, Any] = field(default_factory=dict)
+    metric_labels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     export: Callable[[Sample, Mapping[str, Any]], tuple[str, Mapping[str, Any]]] | None = None
     corpus: Corpus | None = None
     kind: TaskKind = "plain"
@@ -79,13 +81,13 @@ class TaskResult:
         return len(self.failed_categories)
 
     def named(self) -> Iterator[tuple[str, Scorer]]:
-        """Every reported name with its metric."""
+        """Yield every reported name with its metric."""
         for metric in self.task.metrics:
             for name in metric.names:
                 yield name, metric
 
     def add(self, position: int, sample: Sample, scores: Mapping[str, Value]) -> None:
-        """Add one scored sample, the one at this position of the task."""
+        """Add the scores of the sample at this position of the task."""
         self.positions.append(position)
         self.categories.append(sample.category)
         for name, value in scores.items():

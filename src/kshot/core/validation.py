@@ -1,4 +1,4 @@
-"""Checks of what a backend yields: a wrong response must become neither a figure nor a journal line."""
+"""Checks of what a backend yields: a wrong response must become neither a result nor a line of the journal."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from kshot.core.records import (
 
 _RESPONSE_TYPES: dict[type, type] = {Generate: Generated, Loglik: Scored, Search: Ranking}
 _ROUNDING_NATS = 1e-3
-"""A log-probability may lie this much above 0 by rounding."""
+"""Rounding may put a log-probability this much above 0."""
 
 
 def responses_of(backend: Backend, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
-    """Yield the responses of a backend; whatever it raises becomes one error that names it."""
+    """Yield the responses of a backend; anything that it raises becomes an error that names the backend."""
     try:
         stream = iter(backend.serve(queue))
     except KshotError:
@@ -61,7 +61,7 @@ def _broken(backend: Backend, exc: Exception) -> BackendError:
 
 
 def checked_response(request: Request, response: Response, where: str) -> Response:
-    """Return the response, in plain numbers, if it answers the request; else raise an error that says what is wrong."""
+    """Return the response in plain numbers if it answers the request; otherwise raise an error that says why not."""
     if isinstance(response, Failed):
         return response
     if not isinstance(response, _RESPONSE_TYPES[type(request)]):

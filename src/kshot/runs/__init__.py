@@ -1,4 +1,4 @@
-"""The run folder: settings, journal, samples, summary; resuming and reusing."""
+"""Runs: their folder and journal, and how they resume and reuse answers."""
 
 from kshot.runs.folder import RunFolder, read_spec
 from kshot.runs.journal import Journal

@@ -1,4 +1,4 @@
-"""The run folder: the settings, every response, every sample, the figures."""
+"""The run folder: settings, responses, samples and figures."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SPEC, JOURNAL, SAMPLES, SUMMARY = "spec.json", "journal.jsonl", "samples.jsonl",
 
 
 class RunFolder:
-    """One run on disk. Opening it with the settings it was made with continues it; other settings are refused."""
+    """One run on disk. The same settings continue it; other settings are refused."""
 
     def __init__(self, path: str | Path, identity: Mapping[str, Any], *, reuse: str | Path | None = None) -> None:
-        """Create the folder or continue it; ``reuse`` names another run whose answers may be taken over."""
+        """Create the folder or continue it; ``reuse`` names another run whose answers may be used."""
         self.path = Path(path).expanduser()
         self._identity = json.loads(json.dumps(identity))
         self._make()
@@ -37,10 +37,10 @@ class RunFolder:
         if self._other is not None:
             self._other.close()
 
-    # ---- the memo the engine uses ----
+    # ---- the memo of the engine ----
 
     def get(self, key: str) -> Response | None:
-        """Return a response of this run, or take over the one of the run to reuse."""
+        """Return a response of this run, or else copy that of the run to reuse."""
         own = self.journal.get(key)
         if own is not None or self._other is None:
             return own
@@ -52,20 +52,21 @@ class RunFolder:
         return response
 
     def put(self, key: str, asked: str, response: Response) -> None:
-        """Keep a response."""
+        """Store a response in the journal."""
         self.journal.put(key, asked, response)
 
     # ---- files ----
 
-    def note_model(self, role: str, name: str, fingerprint: str) -> None:
-        """Record a model with its role and fingerprint; a fingerprint that differs from the recorded one is refused."""
-        known: list[dict[str, str]] = self.spec.setdefault("models", [])
+    def note_model(self, role: str, name: str, fingerprint: str, *, server: bool = False) -> None:
+        """Record a model with its role and fingerprint; refuse a fingerprint that differs from the recorded one."""
+        known: list[dict[str, Any]] = self.spec.setdefault("models", [])
         noted = next((each for each in known if (each["role"], each["name"]) == (role, name)), None)
         if noted is None:
-            known.append({"role": role, "name": name, "fingerprint": fingerprint})
+            marked = {"server": True} if server else {}
+            known.append({"role": role, "name": name, "fingerprint": fingerprint, **marked})
         elif noted["fingerprint"] != fingerprint:
             raise RunError(
-                f"{name} is not what it was when this run began (its weights, format or template changed)",
+                f"{name} has changed since this run began (its weights, format or template)",
                 where=str(self.path),
                 hint="Choose another folder with --out.",
             )
@@ -78,7 +79,7 @@ class RunFolder:
 
     @contextmanager
     def replacing(self, name: str) -> Iterator[IO[str]]:
-        """Write a new version of a file beside the old one, and replace the old one when it is complete."""
+        """Write a new version of a file beside the old one; replace the old one when the new one is complete."""
         target = (self.path / name).resolve()
         if not target.is_relative_to(self.path.resolve()):
             raise RunError(f"{name!r} lies outside the run folder", where=str(self.path))
@@ -98,7 +99,7 @@ class RunFolder:
 
     @contextmanager
     def exporting(self) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
-        """Write lines to files below the folder, by relative path; the files are in place when the block ends."""
+        """Write lines to files of the folder, by relative path; the files are in place when the block ends."""
         with ExitStack() as stack:
             files: dict[str, IO[str]] = {}
 
@@ -117,7 +118,9 @@ class RunFolder:
         others = {p.name for p in self.path.iterdir()} - {SPEC, JOURNAL, SAMPLES, SUMMARY}
         if others and not (self.path / SPEC).exists() and not (self.path / JOURNAL).exists():
             raise RunError(
-                "the folder is not empty and holds no run", where=str(self.path), hint="Choose another with --out."
+                "the folder is not empty and holds no run",
+                where=str(self.path),
+                hint="Choose another folder with --out.",
             )
 
     def _checked_spec(self) -> dict[str, Any]:
@@ -125,7 +128,7 @@ class RunFolder:
             return {"identity": self._identity}
         journal = self.path / JOURNAL
         if not journal.exists() or not journal.stat().st_size:
-            return {"identity": self._identity}  # nothing was answered yet, so there is nothing to mix up
+            return {"identity": self._identity}  # nothing was answered yet, so other settings do no harm
         spec = read_spec(self.path)
         before = spec.get("identity", {})
         names = [n for n in {**before, **self._identity} if before.get(n) != self._identity.get(n)]
@@ -134,14 +137,14 @@ class RunFolder:
             raise RunError(
                 f"this folder holds a run with other settings ({changes})",
                 where=str(self.path),
-                hint=f"Choose another folder, and --reuse {self.path} to take over its answers.",
+                hint=f"Choose another folder with --out; --reuse {self.path} reuses its answers.",
             )
         return spec
 
 
 @contextmanager
 def _writing(target: Path) -> Iterator[None]:
-    """Turn errors of the disk, and only those, into one message."""
+    """Turn errors of the disk, and only those, into one clear message."""
     try:
         yield
     except OSError as exc:
@@ -157,7 +160,7 @@ def _unwritten(target: Path, exc: OSError) -> RunError:
 
 
 class _Draft:
-    """A file being written; only its own errors are reported as errors of the disk."""
+    """A file that is being written; only its own errors are reported as errors of the disk."""
 
     def __init__(self, file: IO[str], target: Path) -> None:
         self._file, self._target = file, target
@@ -171,7 +174,7 @@ class _Draft:
 
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - a line, not a page
+    return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - the message must stay on one line
 
 
 def read_spec(path: str | Path) -> dict[str, Any]:
@@ -180,11 +183,11 @@ def read_spec(path: str | Path) -> dict[str, Any]:
     try:
         spec = json.loads(file.read_text(encoding="utf-8"))
     except OSError as exc:
-        raise RunError(f"this is no run folder: spec.json cannot be read ({exc.strerror})", where=str(path)) from exc
+        raise RunError(f"this is not a run folder: spec.json cannot be read ({exc.strerror})", where=str(path)) from exc
     except ValueError as exc:
         raise RunError("spec.json is damaged", where=str(path), hint="Delete it and run the command again.") from exc
     if not isinstance(spec, dict) or not isinstance(spec.get("identity"), dict):
-        raise RunError("spec.json is not one of kshot's", where=str(path))
+        raise RunError("kshot did not write this spec.json", where=str(path))
     _name_roles(spec)
     parts = {"options": dict, "tasks": dict, "models": list}
     if not all(isinstance(spec.get(name, kind()), kind) for name, kind in parts.items()) or not all(
@@ -199,7 +202,7 @@ _EARLY_ROLES = {"engine": "search_engine", "judge": "judge", "rewriter": "rewrit
 
 
 def _name_roles(spec: dict[str, Any]) -> None:
-    """Bring the models of a folder of version 0.1 into the present form: it had ``"ROLE NAME": fingerprint``."""
+    """Convert the models of a folder of version 0.1 to the present form: it had ``"ROLE NAME": fingerprint``."""
     early = spec.pop("fingerprints", None)
     if not isinstance(early, dict):
         return

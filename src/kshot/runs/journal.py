@@ -1,4 +1,4 @@
-"""The journal: every response of a run, one JSON line each, written before it is used. Resuming is reading it back."""
+"""The journal: every response of a run as one JSON line, written before it is used. A resumed run reads it again."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Journal:
-    """Append-only responses by content address.
+    """Responses by key, in a file that is only appended to.
 
-    Memory holds only an offset per response; the responses stay on disk, and the full key is checked there. A torn
-    last line, left by a crash, is cut off when the file is opened, so that the next record starts on its own line.
+    Memory holds only an offset for each response. The responses stay on disk, and the full key is checked there. A
+    crash can leave a partial last line. It is cut off when the file is opened, so that the next record starts on a new
+    line.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False, use_failures: bool = False) -> None:
-        """Open or create the file; ``use_failures`` lets ``get`` return failures too (scoring without a model)."""
+        """Open or create the file. With ``use_failures``, ``get`` returns failures too (to score without a model)."""
         self._path = path
         self._use_failures = use_failures
         self._offsets = Offsets()
@@ -49,7 +50,7 @@ class Journal:
         return len(self._offsets)
 
     def get(self, key: str) -> Response | None:
-        """Return the stored response, or None where it has to be asked."""
+        """Return the stored response, or None if the request has to be asked."""
         row = self.row(key)
         if row is None:
             return None
@@ -71,7 +72,7 @@ class Journal:
         return row if row["key"] == key else None
 
     def put(self, key: str, asked: str, response: Response) -> None:
-        """Append a response with one write, so that a killed process leaves it whole or absent."""
+        """Append a response in one write, so that a killed process leaves it complete or absent."""
         row = {"key": key, "asked": asked, "response": response_to_json(response)}
         line = _encoded(row).encode() + b"\n"
         try:
@@ -113,7 +114,7 @@ class Journal:
             ) from exc
 
     def _whole(self, *, repair: bool) -> int:
-        """Return the length of the whole lines; cut off a torn last one if told to."""
+        """Return the length of the complete lines; ``repair`` cuts off a partial last line."""
         size = os.fstat(self._fd).st_size
         whole = size
         while whole > 0:
@@ -129,7 +130,7 @@ class Journal:
 
 
 def _rows(path: Path, end: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Every record with its offset."""
+    """Yield every record with its offset."""
     offset = 0
     with path.open("rb") as file:
         for number in count(1):
@@ -153,7 +154,7 @@ def _rows(path: Path, end: int) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _unusable(path: Path, exc: OSError) -> RunError:
     return RunError(
-        f"the journal cannot be used: {exc.strerror or exc}",
+        f"the journal cannot be read or written: {exc.strerror or exc}",
         where=str(path),
-        hint="Free some space or choose another folder with --out; the same command continues from what is there.",
+        hint="Free some space, or choose another folder with --out. The same command continues from what is there.",
     )

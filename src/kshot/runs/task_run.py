@@ -1,4 +1,4 @@
-"""One task through the engine: answers, scores, and a row of ``samples.jsonl`` for each sample."""
+"""Run one task through the engine: answers, scores, and a row of ``samples.jsonl`` for each sample."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run_task(
     emit: Callable[[Sample, ResultRow], None],
     progress: Callable[[Outcome[Sample]], None] = lambda _: None,
 ) -> TaskResult:
-    """Ask and score every sample; ``emit`` gets the rows of the samples, in order."""
+    """Ask and score every sample; ``emit`` receives the rows of the samples, in order."""
     names = [name for metric in task.metrics for name in metric.names]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -83,7 +83,7 @@ def _watched(
 
 
 def _distinct(task: Task[Any]) -> Iterator[Sample]:
-    """Pass the samples on; two samples with one id are an error, since nothing could tell them apart later."""
+    """Yield the samples; two samples with the same id are an error, because nothing could tell them apart later."""
     seen = Offsets()
     for position, sample in enumerate(task.samples):
         mark = address(blake2b(sample.id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest())
@@ -98,7 +98,7 @@ def _distinct(task: Task[Any]) -> Iterator[Sample]:
 
 
 def start_sample(task: Task[Any], sample: Sample) -> RequestGenerator:
-    """Start a sample; whatever its template or method raises becomes an error that names the sample."""
+    """Start a sample; any error of its template or method becomes an error that names the sample."""
     try:
         return (yield from task.ask(sample))
     except (KshotError, AskFailed):
@@ -117,7 +117,7 @@ def _finished(
 
 
 def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
-    """Score one answer; a metric that asks (a judge) does so through the same engine."""
+    """Score one answer; a metric that asks a judge does so through the same engine."""
     if isinstance(outcome.answer, Failed):
         raise AskFailed(outcome.answer)
     scores: dict[str, Value] = {}
@@ -133,12 +133,12 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
         except AskFailed:
             raise
         except Exception as exc:
-            raise DataError(f"{', '.join(metric.names)} fails: {type(exc).__name__}: {exc}", where=where) from exc
+            raise DataError(f"{', '.join(metric.names)} failed: {type(exc).__name__}: {exc}", where=where) from exc
     return scores
 
 
 def _checked_values(metric: Scorer, given: Mapping[str, Value], where: str) -> Mapping[str, Value]:
-    """Refuse values that would not add up: under names that the metric does not report, or not finite numbers."""
+    """Refuse values that cannot be summed up: those of unknown names, and those that are not finite numbers."""
     if set(given) != set(metric.names):
         raise DataError(f"{', '.join(metric.names)} gave values for {', '.join(given) or 'nothing'}", where=where)
     for name, value in given.items():
@@ -195,7 +195,7 @@ def _prompt(request: Request) -> Any:
 
 
 def _response(exchanges: Sequence[tuple[Request, Response]]) -> Any:
-    """One reply as text; several, or the likelihoods of options, as a list."""
+    """Return one reply as text; several replies, or the likelihoods of options, as a list."""
     shown = [part for request, response in exchanges for part in _parts(request, response, exchanges[-1][0])]
     return shown[0] if len(shown) == 1 and isinstance(shown[0], str) else shown
 

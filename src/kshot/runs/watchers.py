@@ -6,4 +6,4 @@ from kshot.core.protocols import Watcher
 
 
 class SilentWatcher(Watcher):
-    """Shows nothing."""
+    """A watcher that shows nothing."""
