@@ -112,7 +112,7 @@ def test_perplexity_cannot_use_generation_arguments(here, capsys):
     run(
         capsys,
         "bad.py:Mine",
-        match=r"extra_model_args has temperature, which ppl_no_option cannot use. It can use none",
+        match=r"extra_model_args has temperature, which ppl_no_option cannot use. Only generation can use them",
     )
 
 
@@ -120,7 +120,7 @@ FILES = {
     "broken JSON line": ("rows.jsonl", '{"q": 1}\n{"q": \n', r"rows\.jsonl:2: this line is not JSON"),
     "broken JSON": ("rows.json", "[{]", r"rows\.json:1: this is not JSON"),
     "a row that is no object": ("rows.jsonl", "[1, 2]\n", r"rows\.jsonl:1: a row must be an object"),
-    "short CSV row": ("rows.csv", "q,a\n1,2\n3\n", r"rows\.csv:3: this row has not the 2 fields"),
+    "short CSV row": ("rows.csv", "q,a\n1,2\n3\n", r"rows\.csv:3: this row does not have the 2 fields"),
     "not UTF-8": ("rows.jsonl", b'{"q": "\xff\xfe"}\n', r"rows\.jsonl: the file is not UTF-8"),
     "no parquet": ("rows.parquet", "hello", r"rows\.parquet: this is not a parquet file"),
     "unknown type": ("rows.xml", "<a/>", r"rows\.xml: files of type '\.xml' cannot be read.*\.jsonl"),
@@ -137,14 +137,20 @@ def test_files(kind, here, capsys):
 def test_a_missing_file_and_an_unreadable_one(here, capsys):
     run(capsys, "boolq", "--dataset-path", "nowhere.jsonl", match=r"nowhere\.jsonl: there is no such file or folder")
     Path("folder.jsonl").mkdir()
-    run(capsys, "boolq", "--dataset-path", "folder.jsonl", match=r"folder\.jsonl: no file for split 'validation'")
+    run(
+        capsys,
+        "boolq",
+        "--dataset-path",
+        "folder.jsonl",
+        match=r"folder\.jsonl: there is no file for split 'validation'",
+    )
 
 
 def test_names(here, capsys):
     run(capsys, "bolq", match=r"there is no dataset 'bolq'. Did you mean 'boolq'\?")
     run(capsys, "mmlu:[stm]", match=r"there is no category 'stm' in mmlu. Categories: stem")
     run(capsys, "nowhere.py:Mine", match=r"nowhere\.py: there is no such file")
-    run(capsys, "good.py:Other", match=r"good\.py: there is no such class: Other. It has: Mine")
+    run(capsys, "good.py:Other", match=r"good\.py: there is no dataset 'Other' in this file. It has: Mine")
     run(
         capsys, "capitals.py", match=r"capitals\.py:\d+: kshot\.Em"
     )  # a file without a class is a config, and never imported
@@ -166,7 +172,7 @@ def test_models(here, capsys, tiny_llama):
         match=r"replay:nowhere\.jsonl: the recording cannot be read: No such file",
     )
     run(capsys, ok, model="echo.py:Half", match=r"it is no backend|serve")
-    run(capsys, ok, model="echo.py:Needs", match=r"echo\.py:Needs: it cannot be made without arguments")
+    run(capsys, ok, model="echo.py:Needs", match=r"echo\.py:Needs: it needs the option 'key'")
     run(capsys, ok, match=r"echo: it cannot answer Loglik requests, only Generate. Ask by generation instead")
     Path("recorded.jsonl").write_text('{"prompt": "x"}\n')
     run(capsys, ok, model="replay:recorded.jsonl", match=r"recorded\.jsonl:1: this line is no recorded answer")
@@ -227,7 +233,7 @@ def test_a_judge_is_needed(here, capsys):
     run(
         capsys,
         "judged.py:Judged",
-        match=r"nothing in this run answers Generate requests to 'judge'. Name the judging model with --judge",
+        match=r"no model of this run has the role 'judge', which Generate requests need. Name the judging model with --judge",
     )
 
 
@@ -291,7 +297,9 @@ def test_a_full_disk_keeps_what_was_answered(here, capsys, monkeypatch):
     monkeypatch.setattr(os, "write", filling)
     command = ["run", "-m", "echo.py:Echo", "-d", "capitals.py:Cities", "--out", "run"]
     refused(
-        capsys, *command, match=r"journal\.jsonl: the journal cannot be read or written: No space left on device. Free some space"
+        capsys,
+        *command,
+        match=r"journal\.jsonl: the journal cannot be read or written: No space left on device. Free some space",
     )
     monkeypatch.undo()
     monkeypatch.chdir(here)
