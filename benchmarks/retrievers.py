@@ -2,8 +2,8 @@
 
     python benchmarks/retrievers.py [TEST_ROWS TRAIN_ROWS]
 
-Prints the CPU seconds of each choice (all threads, from rows or vectors to lists of examples) and the peak memory.
-Words are drawn by Zipf's law, or all alike; vectors have 384 numbers, as MiniLM's do. Each must stay below 60 seconds.
+It prints the CPU seconds of each choice (all threads, from rows or vectors to lists of examples) and the peak memory.
+Words are drawn by Zipf's law, or uniformly; vectors have 384 numbers, as MiniLM's do. Each must stay below 60 seconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WORDS, VOCABULARY, SHOTS, WIDTH = 60, 30_000, 8, 384
 
 
 def rows(kind: str, many: int, seed: int):
-    """Rows of 60 words: by Zipf's law, or each word as likely as any other."""
+    """Make rows of 60 words: by Zipf's law, or each word as likely as any other."""
     rng = np.random.default_rng(seed)
     weights = 1 / np.arange(1, VOCABULARY + 1) if kind == "zipf" else np.ones(VOCABULARY)
     drawn = rng.choice(VOCABULARY, (many, WORDS), p=weights / weights.sum())
@@ -27,7 +27,7 @@ def rows(kind: str, many: int, seed: int):
 
 
 def measure(kind: str, tests: int, trains: int) -> tuple[float, float]:
-    """CPU seconds and MiB of one choice."""
+    """Return the CPU seconds and the MiB of one choice."""
     from kshot.retrievers import BM25Retriever, TopkRetriever
 
     if kind == "vectors":

@@ -1,11 +1,11 @@
-"""kshot's search engines beside the packages they stand on, used directly, on the same passages and queries.
+"""kshot's search engines beside bm25s, tantivy and numpy used directly, on the same passages and queries.
 
     python benchmarks/search.py [--full] [--passages N] [--vectors N] [--queries N]
 
 Passages of 60 words by Zipf's law (default 200,000; --full: 1,000,000), 384-dimensional vectors (1,000,000), 10 hits a
-query. Each line is a process of its own, so that its memory is its own. kshot's lines are the whole way: from the
-corpus to the index file, and from Search requests to rankings. A ratio above 1 means that kshot takes more; on a busy
-machine look at those of CPU time. Everything must stay within 8 GiB.
+query. Each line is measured in a process of its own, so that its memory is its own. kshot's lines include everything:
+from the corpus to the index file, and from Search requests to rankings. A ratio above 1 means that kshot takes more; on
+a busy machine compare CPU times. Every process must stay within 8 GiB.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from pathlib import Path
 import numpy as np
 
 WORDS, VOCABULARY, WIDTH, K = 60, 30_000, 384, 10
-LIMIT = 8 * 2**30
+MAX_BYTES = 8 * 2**30
 COLUMNS = ("index s", "CPU s", "queries/s", "CPU s", "data MiB", "peak MiB", "disk MiB")
 RATIOS = ("index", "index_cpu", "search", "search_cpu", "peak")
 
 
 def zipf(rng, shape):
-    """Word numbers, drawn by Zipf's law."""
+    """Draw word numbers by Zipf's law."""
     weights = 1 / np.arange(1, VOCABULARY + 1)
     return rng.choice(VOCABULARY, shape, p=weights / weights.sum())
 
 
 def texts(many: int):
-    """Passages, block by block."""
+    """Yield passages, made block by block."""
     rng = np.random.default_rng(0)
     names = [f"w{number}" for number in range(VOCABULARY)]
     for first in range(0, many, 50_000):
@@ -43,7 +43,7 @@ def texts(many: int):
 
 
 def queries(many: int):
-    """Six words each: half of the queries as frequent as in the passages, half of them rare."""
+    """Make queries of six words: in half of them as frequent as in the passages, in half of them rare."""
     rng = np.random.default_rng(1)
     frequent = zipf(rng, (many // 2, 6)).tolist()
     rare = rng.integers(VOCABULARY // 6, VOCABULARY, (many - many // 2, 6)).tolist()
@@ -51,18 +51,18 @@ def queries(many: int):
 
 
 class Queue:
-    """All requests at once, as the engine would hand them over."""
+    """Hands over all requests at once, as the engine does."""
 
     def __init__(self, requests):
         self.requests = requests
 
-    def take(self, at_most=None):  # noqa: ARG002 - the engine's contract
-        """Give all of them once."""
+    def take(self, at_most=None):  # noqa: ARG002 - the protocol has this argument
+        """Return all requests, once."""
         taken, self.requests = self.requests, []
         return taken
 
 
-# ---- one measurement a function: it yields after loading, after indexing, and the number of hits after searching ----
+# ---- each function is one measurement: it yields after loading, after indexing, and the hits after searching ----
 
 
 def corpus_of(many):
@@ -72,26 +72,26 @@ def corpus_of(many):
     return Corpus(Passage(str(number), text) for number, text in enumerate(texts(many)))
 
 
-def kshot_engine(spec):
-    """Measure one of kshot's engines."""
+def kshot_search_engine(spec):
+    """Measure one of kshot's search engines."""
 
-    def measure(many, asked, folder):
+    def measure(many, questions, folder):
         from kshot.backends.search.specs import make_search_engine
         from kshot.core.records import Search
         from kshot.index.store import Store
 
-        corpus, engine = corpus_of(many), make_search_engine(spec)
+        corpus, search_engine = corpus_of(many), make_search_engine(spec)
         yield
-        backend = engine.over(corpus, Store(folder))
-        engine.open(corpus, Store(folder))  # the backend would do it with the first query
+        backend = search_engine.over(corpus, Store(folder))
+        search_engine.open(corpus, Store(folder))  # the backend would do this with the first query
         yield
-        yield sum(len(response.hits) for _, response in backend.serve(Queue([Search(q, K) for q in asked])))
+        yield sum(len(response.hits) for _, response in backend.serve(Queue([Search(q, K) for q in questions])))
 
     return measure
 
 
-def bm25s_direct(many, asked, folder):
-    """Measure bm25s with the same words, its index saved and mapped."""
+def bm25s_direct(many, questions, folder):
+    """Measure bm25s with the same words; its index is saved and mapped."""
     import bm25s
 
     from kshot.index.words import Words
@@ -106,7 +106,7 @@ def bm25s_direct(many, asked, folder):
     del tokens
     index = bm25s.BM25.load(folder, mmap=True)
     yield
-    found, scores = index.retrieve([words(q) for q in asked], k=K, show_progress=False)
+    found, scores = index.retrieve([words(q) for q in questions], k=K, show_progress=False)
     rows = [
         [(passages[at][0], float(score)) for at, score in zip(*row, strict=True) if score > 0]
         for row in zip(found.tolist(), scores.tolist(), strict=True)
@@ -114,8 +114,8 @@ def bm25s_direct(many, asked, folder):
     yield sum(map(len, rows))
 
 
-def tantivy_direct(many, asked, folder):
-    """Measure tantivy with its own words and query parser, which come to the same here."""
+def tantivy_direct(many, questions, folder):
+    """Measure tantivy with its own tokenizer and query parser, which give the same words here."""
     import os
 
     import tantivy
@@ -137,15 +137,15 @@ def tantivy_direct(many, asked, folder):
     index.reload()
     yield
     searcher, rows = index.searcher(), []
-    for query in asked:
+    for query in questions:
         hits = searcher.search(index.parse_query(query, ["text"]), K, count=False).hits
         numbers = searcher.fast_field_values("number", [address for _, address in hits])
         rows.append([(number, score) for number, (score, _) in zip(numbers, hits, strict=True)])
     yield sum(map(len, rows))
 
 
-def made_vectors(many, folder):
-    """A file of random unit vectors, written block by block."""
+def vector_file(many, folder):
+    """Write a file of random unit vectors, block by block."""
     path = folder / "vectors.npy"
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(many, WIDTH))
     rng = np.random.default_rng(3)
@@ -156,31 +156,31 @@ def made_vectors(many, folder):
     return path
 
 
-def asked_vectors(many):
-    """Random unit vectors to search for."""
+def query_vectors(many):
+    """Draw random unit vectors to search for."""
     rng = np.random.default_rng(4)
     rows = rng.standard_normal((many, WIDTH), dtype=np.float32)
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def kshot_vectors(many, asked, folder):
-    """Measure the search of kshot's dense engines."""
+def kshot_vectors(many, questions, folder):
+    """Measure the vector search of kshot's search engines."""
     from kshot.index.vectors import Vectors
 
-    path = made_vectors(many, folder)
+    path = vector_file(many, folder)
     yield
     index = Vectors(path)
     yield
-    yield sum(len(found.positions) for found in index.search(asked_vectors(len(asked)), K))
+    yield sum(len(found.positions) for found in index.search(query_vectors(len(questions)), K))
 
 
-def numpy_direct(many, asked, folder):
+def numpy_direct(many, questions, folder):
     """Measure a matrix product and a partition."""
-    path = made_vectors(many, folder)
+    path = vector_file(many, folder)
     yield
     vectors = np.load(path, mmap_mode="r")
     yield
-    rows, hits = asked_vectors(len(asked)), 0
+    rows, hits = query_vectors(len(questions)), 0
     for first in range(0, len(rows), 64):  # 64 × 1,000,000 products are 256 MB
         products = rows[first : first + 64] @ vectors.T
         top = np.argpartition(products, many - K, axis=1)[:, many - K :]
@@ -192,9 +192,9 @@ def numpy_direct(many, asked, folder):
 
 
 LINES = {
-    "kshot bm25": kshot_engine("bm25"),
+    "kshot bm25": kshot_search_engine("bm25"),
     "bm25s": bm25s_direct,
-    "kshot bm25:disk": kshot_engine("bm25:disk"),
+    "kshot bm25:disk": kshot_search_engine("bm25:disk"),
     "tantivy": tantivy_direct,
     "kshot vectors": kshot_vectors,
     "numpy": numpy_direct,
@@ -202,10 +202,10 @@ LINES = {
 PAIRS = (("kshot bm25", "bm25s"), ("kshot bm25:disk", "tantivy"), ("kshot vectors", "numpy"))
 
 
-def one(name: str, many: int, asked: int) -> dict[str, float]:
-    """Measure one line in this process."""
+def one(name: str, many: int, question_count: int) -> dict[str, float]:
+    """Measure one line of the table in this process."""
     with tempfile.TemporaryDirectory() as folder:
-        steps = LINES[name](many, queries(asked), Path(folder))
+        steps = LINES[name](many, queries(question_count), Path(folder))
         next(steps)
         loaded = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         began = time.perf_counter(), time.process_time()
@@ -262,7 +262,7 @@ def main() -> None:
             m["disk"],
         ]
         print(f"{name:<16}" + "".join(f"{cell:>11.1f}" for cell in cells), flush=True)
-        assert m["peak"] * 2**20 < LIMIT, f"{name} needs more than 8 GiB"
+        assert m["peak"] * 2**20 < MAX_BYTES, f"{name} needs more than 8 GiB"
     for ours, theirs in PAIRS:
         if ours in measured and theirs in measured:
             a, b = measured[ours], measured[theirs]
