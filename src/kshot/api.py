@@ -1,4 +1,4 @@
-"""``evaluate``, ``preview`` and ``score``: the command line's work, as functions."""
+"""``evaluate``, ``preview`` and ``score``: the functions behind the command line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HELPER_ROLES = ("judge", REWRITER, "corpus")
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a sample's method would ask first."""
+    """The first requests of a sample's method."""
 
     task: str
     id: str
@@ -43,7 +43,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class _TaskSource(Source[Settings]):
-    """A Task that was given as it is."""
+    """The source of a Task that the user made."""
 
     task: Task[Any]
 
@@ -54,7 +54,7 @@ class _TaskSource(Source[Settings]):
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
-        del model, facts  # the task is made already
+        del model, facts  # the task is already made
         limit = settings.limit
         yield self.task if limit is None else replace(self.task, samples=list(islice(self.task.samples, limit)))
 
@@ -62,7 +62,7 @@ class _TaskSource(Source[Settings]):
 def source_of(spec: Any, settings: Settings) -> Source[Settings]:
     """Return the source that a user named: a Task, token lookup, passages, a config file, a dataset class or its name.
 
-    Each front end is imported when it is used: a run of one does not wait for the others.
+    Each front end is imported when it is used, so that a run of one does not wait for the others.
     """
     source: Source[Settings]
     if isinstance(spec, Path):
@@ -95,7 +95,7 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
 
 
 def is_config(spec: str) -> bool:
-    """Whether this names a config file: a Python file without a class. It is only ever run confined, never imported."""
+    """Whether a spec names a config file: a Python file without a class. It runs confined and is never imported."""
     return spec.endswith(".py")
 
 
@@ -110,9 +110,9 @@ def evaluate(
 ) -> Result:
     """Evaluate models on datasets.
 
-    ``model``: a spec such as ``"hf:PATH"``, a backend, or a list (default: those of a config file, else the embedded
-    model). ``dataset``: a name, a class, a Task, a config file, or a list.
-    ``out``: the run folder (none: nothing is written). ``options``: those of ``kshot run``, with underscores.
+    ``model``: a spec such as ``"hf:PATH"``, a model, a function from a prompt to a text, or a list of them (default:
+    the models of a config file, else built-in ones). ``dataset``: a name, a class, a Task, a config file, or a list.
+    ``out``: the run folder (None: nothing is written). ``options``: those of ``kshot run``, with underscores.
     """
     settings = settings_from(options)
     sources = [source_of(spec, settings) for spec in _listed(dataset)]
@@ -124,7 +124,7 @@ def evaluate(
         **settings.identity(),
     }
     if out is None and reuse is not None:
-        raise UsageError("reuse needs out: answers are taken over into a run folder")
+        raise UsageError("reuse needs out: answers are reused in a run folder")
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(out, identity, reuse=reuse)) if out is not None else None
         tell = watcher.note if watcher is not None else lambda _: None
@@ -138,7 +138,7 @@ def evaluate(
 
 
 def _distinct(given: Sequence[Any]) -> list[str | Model]:
-    """Return the models without those named twice; objects become models."""
+    """Return the models, each once; objects and functions become models."""
     seen: list[Any] = []
     for spec in given:
         if not any(spec is each or (isinstance(spec, str) and spec == each) for each in seen):
@@ -147,7 +147,7 @@ def _distinct(given: Sequence[Any]) -> list[str | Model]:
 
 
 def _models_in(sources: Sequence[Source[Settings]], settings: Settings) -> list[str | Model]:
-    """Return the models to run when the user names none: those of a config, else built-in ones that suit."""
+    """Return the models to run if the user names none: those of a config, else built-in ones that fit."""
     found = [spec for source in sources for spec in source.models]
     suitable = {"fts5" if source.searches(settings) else "embedded": None for source in sources}
     return list(dict.fromkeys(found)) or list(suitable)
@@ -159,14 +159,12 @@ def _helpers(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[st
     if settings.method == "rag" and any(source.has_corpus for source in sources):
         helpers["corpus"] = settings.search or "fts5"
     elif settings.search is not None:
-        raise UsageError(
-            "--search is the search engine of --method rag", hint="Name search engines to compare with -m."
-        )
+        raise UsageError("--search needs --method rag", hint="Name the search engines to compare with -m.")
     return {role: spec for role, spec in helpers.items() if spec is not None}
 
 
 def _check_pairs(models: Sequence[str | Model], sources: Sequence[Source[Settings]], settings: Settings) -> None:
-    """Refuse a dataset that none of the models can be put to, before anything is loaded."""
+    """Refuse a dataset that fits none of the models, before anything is loaded."""
     kinds = {names_engine(spec) if isinstance(spec, str) else None for spec in models}
     for source in sources:
         searching = source.searches(settings)
@@ -174,13 +172,13 @@ def _check_pairs(models: Sequence[str | Model], sources: Sequence[Source[Setting
             named = ", ".join(str(spec) for spec in models)
             who = "search engines" if searching else "language models"
             raise UsageError(
-                f"{source.label} is put to {who}, and there is none among: {named}",
+                f"{source.label} needs {who}, and there are none among: {named}",
                 hint="Add -m fts5 (kshot list search-engines), or --method rag." if searching else "Add -m MODEL.",
             )
 
 
 def _with_judge(settings: Settings, sources: Sequence[Source[Settings]]) -> Settings:
-    """Take the judge that a config names, unless the user names one."""
+    """Use the judge that a config names, unless the user names one."""
     judges = [spec for source in sources for spec in source.judges[:1]]
     return replace(settings, judge=judges[0]) if judges and settings.judge is None else settings
 
@@ -188,12 +186,12 @@ def _with_judge(settings: Settings, sources: Sequence[Source[Settings]]) -> Sett
 def _listed(given: Any) -> list[Any]:
     many = list(given) if isinstance(given, (list, tuple)) else [given]
     if not many:
-        raise UsageError("at least one model and one dataset are needed")
+        raise UsageError("the list is empty", hint="Name at least one model and one dataset.")
     return many
 
 
 def _in_turn(specs: Iterable[str | Model], settings: Settings, tell: Callable[[str], None]) -> Generator[Model]:
-    """Open one model at a time; a model that was opened here is closed before the next one opens."""
+    """Open one model at a time; close each model that was opened here before the next one opens."""
     for spec in specs:
         model = _open(spec, settings)
         try:
@@ -204,7 +202,7 @@ def _in_turn(specs: Iterable[str | Model], settings: Settings, tell: Callable[[s
 
 
 def _close(model: Model, tell: Callable[[str], None]) -> None:
-    """Close a model; an error in that must not lose what the model has answered."""
+    """Close a model; an error there must not lose what the model has answered."""
     try:
         model.close()
     except Exception as exc:  # noqa: BLE001 - a plug-in may raise anything
@@ -227,12 +225,12 @@ def _open(spec: str | Model, settings: Settings) -> Model:
 
 
 def preview(dataset: Any, **options: Any) -> list[Preview]:
-    """Give each sample's first requests, exactly as a model would get them; no model is needed."""
+    """Return the first requests of each sample, exactly as a model would get them; this needs no model."""
     return list(iter_preview(dataset, settings_from(options)))
 
 
 def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] = lambda _: None) -> Iterator[Preview]:
-    """Preview as a stream."""
+    """Yield the previews one by one."""
     for spec in _listed(dataset):
         source = source_of(spec, settings)
         for task in source.previews(settings):
@@ -248,39 +246,39 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
 
 
 class _AbsentModel:
-    """Stands for a model that is not there: every request that the journal lacks has failed."""
+    """Replaces a model that is not loaded: every request that the journal lacks fails."""
 
     answers = (object,)
-    abilities = Abilities()
     notes = ()
 
-    def __init__(self, name: str, fingerprint: str) -> None:
+    def __init__(self, name: str, fingerprint: str, *, server: bool = False) -> None:
         self.name, self.fingerprint = name, fingerprint
+        self.abilities = Abilities(server=server)
 
     def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
         for request in queue:
             yield request, Failed("not_asked", "the run holds no answer to this request")
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 class _AbsentEngine:
-    """Stands for a search engine that is not there."""
+    """Replaces a search engine that is not loaded."""
 
     def __init__(self, name: str, fingerprint: str) -> None:
         self.name, self.fingerprint = name, fingerprint
 
     def over(self, corpus: Corpus, store: IndexStore) -> _AbsentModel:
-        del store  # nothing is indexed
+        del store  # there is nothing to index
         return _AbsentModel(self.name, corpus_fingerprint(self.fingerprint, corpus))
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 class _StoredResponses:
-    """A run's journal, read only: failures count as they stand, and nothing is added."""
+    """The journal of a run, read only: it returns failures too, and nothing is added."""
 
     def __init__(self, path: Path) -> None:
         self._journal = Journal(path / JOURNAL, read_only=True, use_failures=True)
@@ -289,21 +287,21 @@ class _StoredResponses:
         return self._journal.get(key)
 
     def put(self, key: str, asked: str, response: Response) -> None:
-        """Nothing was asked, so there is nothing to keep."""
+        """Store nothing: nothing was asked."""
 
 
 def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
-    """Score a run again from its journal, without its models: after a change of metrics or post-processing."""
+    """Score a run again from its journal, without its models, after a change of metrics or post-processing."""
     path = Path(run).expanduser()
     spec = read_spec(path)
     settings = settings_from(dict(spec.get("options", {})))
     sources = [source_of(label, settings) for label in spec["identity"]["datasets"]]
     if not (path / JOURNAL).exists():
-        raise RunError("it has no journal", where=str(path))
+        raise RunError("the run folder has no journal", where=str(path))
     wanted = _helpers(settings, sources)
     models, helpers = [], {}
     for noted in spec.get("models", ()):
-        absent = _absent(noted["role"], noted["name"], noted["fingerprint"])
+        absent = _absent(noted)
         if noted["role"] in wanted:
             helpers[noted["role"]] = absent
         elif noted["role"] not in HELPER_ROLES:
@@ -322,16 +320,18 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
         return again.all(models, sources)
 
 
-def _absent(role: str, name: str, fingerprint: str) -> Model:
-    """Stand in for a model that ``spec.json`` lists."""
-    return (_AbsentEngine if role in {"search_engine", "corpus"} else _AbsentModel)(name, fingerprint)
+def _absent(noted: Mapping[str, Any]) -> Model:
+    """Return the replacement of a model that ``spec.json`` lists."""
+    if noted["role"] in {"search_engine", "corpus"}:
+        return _AbsentEngine(noted["name"], noted["fingerprint"])
+    return _AbsentModel(noted["name"], noted["fingerprint"], server=noted.get("server", False))
 
 
 # ---- export ----
 
 
 def export_passages(run: str | Path, out: str | Path) -> Iterator[Path]:
-    """Write a run's rankings as TREC run files, one for each system, and its benchmark as a BEIR folder with qrels."""
+    """Write the rankings of a run as TREC files, one for each system, and its benchmark as a BEIR folder with qrels."""
     from kshot.backends.search.recorded import write_trec
     from kshot.passages.export import export_benchmark
     from kshot.passages.source import PassagesSource

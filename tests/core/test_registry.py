@@ -151,7 +151,7 @@ def test_an_option_without_a_default_is_asked_for():
     def needs(text, *, pattern: str):
         return pattern
 
-    with pytest.raises(UsageError, match="it needs the option 'pattern'. Write …,pattern=VALUE"):
+    with pytest.raises(UsageError, match=r"it needs the option 'pattern'. Write …,pattern=VALUE"):
         construct(needs, parse_spec("needs"), "text")
 
 
@@ -175,7 +175,7 @@ def test_unknown_names_suggest_the_closest():
 
 def test_a_package_that_cannot_be_imported_is_named():
     registry = things(Entry("gone", "no_such_module:Thing", origin="broken-package 1.0"))
-    with pytest.raises(UsageError, match="the package broken-package 1.0 says that 'gone' is no_such_module:Thing"):
+    with pytest.raises(UsageError, match=r"the package broken-package 1.0 says that 'gone' is no_such_module:Thing"):
         registry.get("gone").load()
 
 
@@ -188,7 +188,7 @@ def test_a_file_may_import_its_neighbours_and_the_only_class_needs_no_name(tmp_p
     file.write_text("from neighbour_of_plugin import VALUE\ndef helper(): ...\nclass Only:\n    value = VALUE\n")
     assert things().load(parse_spec(f"{file}"))[0].value == 3
     assert things().load(parse_spec(f"{file}:helper"))[0].__name__ == "helper"
-    with pytest.raises(DataError, match="there is no thing 'Other' in this file. It has: helper, Only"):
+    with pytest.raises(DataError, match=r"there is no thing 'Other' in this file. It has: helper, Only"):
         things().load(parse_spec(f"{file}:Other"))
     file.write_text("class A: ...\nclass B: ...\n")
     with pytest.raises(DataError, match=r"this file has 2 things that could be a thing. Write .*one.py:NAME"):

@@ -18,7 +18,7 @@ MODELS = Registry(
         Entry(
             "embedded",
             "kshot.backends.embedded:Embedded",
-            "built in: small, trained on token lookup, no torch needed",
+            "the built-in model: small, trained on token lookup, needs no torch",
         ),
         Entry(
             "hf",
@@ -55,7 +55,7 @@ MODELS = Registry(
 
 
 def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
-    """Open the language model or search engine that a spec names; ``options`` are handed on to whatever takes them."""
+    """Open the language model or search engine that a spec names; ``options`` are passed on if it takes them."""
     spec = parse_spec(text)
     if spec.file is not None:
         return _plugged_in(spec, options or {})
@@ -73,13 +73,13 @@ def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
 
 def _plugged_in(spec: Spec, options: Mapping[str, Any]) -> Model:
     found, rest = MODELS.load(spec)
-    if not isinstance(found, type):  # a function is a model itself
+    if not isinstance(found, type):  # a function is itself a model
         return as_model(found, spec.text)
     args = [rest] if rest else []
     try:
         made = construct(found, spec, *args, **options)
     except TypeError as exc:
-        raise UsageError(f"it cannot be made with these options: {exc}", where=spec.text) from exc
+        raise UsageError(f"the class cannot be called with these options: {exc}", where=spec.text) from exc
     return as_model(made, spec.text)
 
 

@@ -1,4 +1,4 @@
-"""Plug-ins of every shape as models: whole classes, classes with the necessary members alone, plain functions."""
+"""Turn plug-ins into models: full classes, classes with only the necessary members, and plain functions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _ENGINE_MEMBERS = ("name", "fingerprint", "over")
 
 
 def as_model(given: Any, where: str = "") -> Model:
-    """Return a model for whatever a user gives: a model, an object with the necessary members, or a callable."""
+    """Return a model for what the user gives: a model, an object with the necessary members, or a callable."""
     if isinstance(given, (LanguageModel, SearchEngine)):
         return given
-    # A plug-in may be an object of any class, so what it has can only be found by looking.
+    # A plug-in may be an object of any class, so only its attributes tell what it is.
     needed = _ENGINE_MEMBERS if hasattr(given, "over") else _MODEL_MEMBERS
     missing = [member for member in needed if getattr(given, member, None) is None]
     if not missing:
@@ -44,7 +44,7 @@ def as_model(given: Any, where: str = "") -> Model:
 
 
 class CallableModel:
-    """A function from a prompt to a text, as a language model.
+    """A language model that calls a function from a prompt to a text.
 
     Its fingerprint covers the code of the function, and for a function in a file the whole file.
     """
@@ -72,11 +72,11 @@ class CallableModel:
             yield request, Generated(text)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: nothing is open."""
 
 
 def _code_digest(function: Callable[..., Any]) -> str:
-    """Hash the source that a callable comes from: its file, else its own lines, else its compiled code."""
+    """Hash the source of a callable: its file, or else its own lines, or else its compiled code."""
     target = function if inspect.isroutine(function) else type(function)
     try:
         source = inspect.getsource(inspect.getmodule(target) or target)
@@ -87,7 +87,7 @@ def _code_digest(function: Callable[..., Any]) -> str:
 
 
 class _PartialModel:
-    """An object with the necessary members of a language model; what it lacks is as the protocol's defaults say."""
+    """Wraps an object with the necessary members of a language model, and supplies the others."""
 
     def __init__(self, given: Any) -> None:
         self._given = given
@@ -124,7 +124,7 @@ class _PartialModel:
 
 
 class _PartialEngine:
-    """An object with the necessary members of a search engine."""
+    """Wraps an object with the necessary members of a search engine, and supplies the others."""
 
     def __init__(self, given: Any) -> None:
         self._given = given
@@ -147,7 +147,7 @@ class _PartialEngine:
 
 
 class RenamedModel(_PartialModel):
-    """A model under the name that the user gave it: two with other options must not share a name."""
+    """A model under the name that the user gave: two models with different options must not share a name."""
 
     def __init__(self, given: LanguageModel, name: str) -> None:
         """Take the model and its name."""
@@ -156,5 +156,5 @@ class RenamedModel(_PartialModel):
 
     @property
     def name(self) -> str:
-        """The name that the user gave it."""
+        """The name that the user gave."""
         return self._name
