@@ -77,8 +77,8 @@ def test_a_model_may_write_the_queries(book, tmp_path):
         "class Writer:\n"
         "    name = fingerprint = 'writer'\n"
         "    answers = (Generate,)\n"
-        "    def serve(self, waiting):\n"
-        "        for request in waiting:\n"
+        "    def serve(self, queue):\n"
+        "        for request in queue:\n"
         "            yield request, Generated('granite\\n ground ' if 'granite' in request.prompt.text else ' ')\n",
         encoding="utf-8",
     )
@@ -129,18 +129,18 @@ def test_rag_is_scored_by_its_text_and_by_what_it_read(book, tmp_path):
     assert values(again) == values(result)
 
 
-def test_rag_takes_an_instruction_and_an_engine(book):
+def test_rag_takes_an_instruction_and_a_search_engine(book):
     model = Fake(lambda r: Generated("x"))
     run(book, model=model, method="rag", search="bm25", instruction="{passages}||{question}", limit=1)
     assert model.asked[0].prompt.text.endswith("||Where does the heron stand?")
-    with pytest.raises(UsageError, match="--search is the search engine of --method rag"):
+    with pytest.raises(UsageError, match="--search needs --method rag"):
         run(book, search="bm25")
 
 
 def test_models_and_sources_must_suit_each_other(book):
-    with pytest.raises(UsageError, match="fastbook is put to search engines, and there is none among: embedded"):
+    with pytest.raises(UsageError, match="fastbook needs search engines, and there are none among: embedded"):
         run(book, model="embedded")
-    with pytest.raises(UsageError, match="lookup is put to language models"):
+    with pytest.raises(UsageError, match="lookup needs language models"):
         kshot.evaluate("fts5", "lookup", samples=1, length=10)
     mixed = kshot.evaluate(["embedded", "fts5"], ["lookup:UR", "handbook"], samples=2, length=10, limit=2)
     assert {
@@ -181,7 +181,7 @@ def test_a_run_is_not_scored_again_on_other_documents(book, tmp_path):
 
 def test_exported_runs_score_the_same_elsewhere(book, tmp_path):
     ir_measures = pytest.importorskip("ir_measures")
-    from kshot.exporting import export_passages
+    from kshot.api import export_passages
 
     run(book, model=["fts5", "bm25"], out=tmp_path / "run")
     names = {path.name for path in export_passages(tmp_path / "run", tmp_path / "out")}
@@ -200,23 +200,23 @@ def test_exported_runs_score_the_same_elsewhere(book, tmp_path):
         theirs = ir_measures.calc_aggregate(measures, qrels, ranked)
         ours = values(mine)["beir/fastbook"]
         assert {str(m): v for m, v in theirs.items()} == pytest.approx(ours)
-    with pytest.raises(RunError, match="no run folder"):
+    with pytest.raises(RunError, match="not a run folder"):
         list(export_passages(tmp_path, tmp_path / "x"))
 
 
 def test_a_replayed_trec_run_scores_as_it_did(book, tmp_path):
     first = run(book, out=tmp_path / "run")
-    from kshot.exporting import export_passages
+    from kshot.api import export_passages
 
     list(export_passages(tmp_path / "run", tmp_path / "out"))
     again = run(book, model=f"replay:{tmp_path}/out/fastbook/fts5.trec")
     assert values(again) == values(first)
 
 
-def test_an_engine_of_ones_own(book, tmp_path):
+def test_a_search_engine_of_ones_own(book, tmp_path):
     (tmp_path / "mine.py").write_text(
-        "from kshot import Engine, Found\n"
-        "class Longest(Engine):\n"
+        "from kshot import Found, IndexSearchEngine\n"
+        "class Longest(IndexSearchEngine):\n"
         "    name = fingerprint = 'longest'\n"
         "    def open(self, corpus, store):\n"
         "        self.lengths = [len(p.text) for p in corpus]\n"
@@ -235,7 +235,10 @@ def test_an_engine_of_ones_own(book, tmp_path):
     ("change", "message"),
     [
         (lambda b: (b / "questions.json").unlink(), "no JSON file here holds questions"),
-        (lambda b: (b / "chapters" / "chapter_2.md").unlink(), "chapter 2 is asked about, and no document is it"),
+        (
+            lambda b: (b / "chapters" / "chapter_2.md").unlink(),
+            "there are questions about chapter 2, and it has no document",
+        ),
         (lambda b: (b / "chapters" / "02_other.md").write_text("other"), "are both chapter 2, and differ"),
         (lambda b: (b / "chapters" / "chapter_2.md").write_bytes(b"caf\xe9"), "UTF-8"),
         (lambda b: (b / "questions.json").write_text("{"), "no"),
@@ -296,6 +299,6 @@ def test_data_must_be_named(book, tmp_path):
     assert both.results[-1]["n"] == 4
 
 
-def test_generate_is_not_asked_of_engines(book):
+def test_search_engines_cannot_generate(book):
     with pytest.raises(UsageError, match="language models"):
         run(book, model="fts5", method="rag")

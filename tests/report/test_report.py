@@ -5,7 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from kshot.report import findings, grids, results_table
+from kshot.report import findings, grids, results_table, spending, systems_tables, verdicts
+from kshot.report.table import short_name
 
 
 def drawn(*shown, width=80):
@@ -59,14 +60,20 @@ def cell(task, length, value, ci95, metric="Accuracy", **more):
     return row(f"lookup:{task}:{length}", "embedded", metric, value, 50, ci95=ci95, **labels | more)
 
 
+def gap(value, ci95):
+    labels = {"gap": "right - left", "better": "UR", "worse": "UL"}
+    return cell("UR-UL", 120, value, ci95, "gap: right - left", **labels)
+
+
 ROWS = [
     cell("UL", 10, 100.0, (92.0, 100.0)),
     cell("UL", 120, 30.0, (19.0, 44.0)),
-    cell("UL", 120, 56.0, (42.0, 69.0), "error: opposite neighbour"),
-    cell("UL", 120, 14.0, (7.0, 26.0), "error: last token"),
+    cell("UL", 120, 56.0, (42.0, 69.0), "error: opposite neighbour", error="opposite neighbour", detail=True),
+    cell("UL", 120, 14.0, (7.0, 26.0), "error: last token", error="last token", detail=True),
+    cell("UL", 120, 28.0, (17.0, 42.0), "Accuracy:first word", detail=True),
     cell("UR", 10, 100.0, (92.0, 100.0)),
     cell("UR", 120, 98.0, (89.0, 100.0)),
-    cell("UR-UL", 120, 68.0, (54.0, 82.0), "gap: right - left"),
+    gap(68.0, (54.0, 82.0)),
 ]
 
 
@@ -95,8 +102,121 @@ def test_findings_say_what_fell_how_it_is_wrong_and_which_gap_is_real():
     [
         [],
         [cell("UL", 10, 6.0, (2.0, 16.0)), cell("UL", 20, 0.0, (0.0, 7.0))],  # overlapping, near chance: noise
-        [cell("UR-UL", 10, 8.0, (-4.0, 20.0), "gap: right - left")],
+        [gap(8.0, (-4.0, 20.0))],
     ],
 )
 def test_noise_is_no_finding(rows):
     assert list(findings(rows)) == []
+
+
+def test_a_gap_may_go_the_other_way():
+    (line,) = findings([gap(-68.0, (-82.0, -54.0))])
+    assert line == "On the same records UL is 68 points ahead of UR (95 %: 54–82) at length 120 (sep|small|bare)."
+
+
+@pytest.mark.parametrize(
+    ("model", "short"),
+    [
+        ("hf:models/a/b", "hf:b"),
+        ("hf:models/a/b/", "hf:b"),
+        ("bm25,k1=2", "bm25,k1=2"),
+        ("replay:runs/published.json#bm25", "bm25"),
+        ("replay:runs/a.jsonl", "replay:a.jsonl"),
+        ("openai:org/model", "openai:org/model"),
+        ("openai:org/model@http://host:8000/v1", "openai:org/model@host:8000"),
+        ("anthropic:claude", "anthropic:claude"),
+    ],
+)
+def test_names_of_models_are_shortened(model, short):
+    assert short_name(model) == short
+
+
+def usage(model, **more):
+    return {"model": model, "role": "model", "prompt_tokens": 1200, "completion_tokens": 30, **more}
+
+
+def test_the_tokens_of_servers_and_of_priced_models_are_shown():
+    rows = [
+        usage("openai:m", server=True),
+        usage("mine.py:Remote", server=True, role="judge", cost_usd=0.00123),
+        usage("hf:priced", cost_usd=1.5),
+        usage("openai:not-marked-as-a-server"),
+    ]
+    assert spending(rows) == [
+        "openai:m: 1,200 tokens read, 30 written",
+        "mine.py:Remote (judge): 1,200 tokens read, 30 written, 0.00123 USD",
+        "hf:priced: 1,200 tokens read, 30 written, 1.5 USD",
+    ]
+
+
+# ---- systems ----
+
+
+def system(model, value, metric="AC_MRR@10", task="book", ci95=None, **more):
+    labels = {"benchmark": "book", "passages": 40, "chunks": "lines:1", "higher_is_better": True}
+    return row(task, model, metric, value, 20, ci95=ci95 or (value - 0.1, value + 0.1), **labels | more)
+
+
+def test_systems_stand_side_by_side():
+    rows = [
+        system("bm25", 0.51),
+        system("bm25", 0.9, task="book[1]", category="1"),
+        system("replay:runs.json#dense", 0.62),
+        system("bm25", 3.5, "PPL", ci95=(3.0, 4.0), higher_is_better=False),
+        system("replay:runs.json#dense", 4.5, "PPL", ci95=(4.0, 5.0), higher_is_better=False),
+    ]
+    (table,) = systems_tables(rows)
+    assert " ".join(plain(table).split()).startswith("book: 20 questions, 40 passages, cut by lines:1 system AC_MRR@10")
+    assert [line.split() for line in plain(table).splitlines()[-2:]] == [
+        ["bm25", "0.510", ".410–.610", "3.5", "3.0–4.0"],
+        ["dense", "0.620", ".520–.720", "4.5", "4.0–5.0"],
+    ]
+    bold = [part for part in drawn(table).split("\x1b[") if part.startswith("1m") and part[2:3].isdigit()]
+    assert [part[2:].strip() for part in bold] == ["3.5", "0.620"]  # the lower perplexity, the higher MRR
+
+
+def test_a_name_with_brackets_is_not_a_category():
+    (table,) = systems_tables([system("bm25", 0.5, task="book[2nd edition]")])
+    assert "0.500" in plain(table)
+
+
+def pair(a, b, difference, ahead, metric="AC_MRR@10", ci95=(0.1, 0.3), **more):
+    found = {"task": "book", "metric": metric, "a": a, "b": b, "difference": difference, "ci95": list(ci95)}
+    models = {"a_model": a, "b_model": b, "higher_is_better": True, "p": 0.01, "ahead": ahead}
+    return found | models | more
+
+
+def test_a_verdict_names_the_leader_and_the_others():
+    pairs = [
+        pair("hf:m/a", "b", -0.2, "b", ci95=(-0.3, -0.1)),
+        pair("hf:m/a", "c", 0.1, None, ci95=(-0.1, 0.3)),
+        pair("b", "c", 0.3, "b", ci95=(0.2, 0.4)),
+    ]
+    (line,) = verdicts(pairs, [system("b", 0.5)])
+    assert line == (
+        "book AC_MRR@10: b is ahead of hf:a (+0.200, 95 %: +0.100 to +0.300, sign test p 0.01); "
+        "c (+0.300, 95 %: +0.200 to +0.400, sign test p 0.01)."
+    )
+
+
+def test_where_lower_is_better_the_lower_one_leads():
+    (line,) = verdicts(
+        [pair("a", "b", 0.2, "b", "PPL", higher_is_better=False)], [system("a", 2.0, "PPL", higher_is_better=False)]
+    )
+    assert line == "book PPL: b is ahead of a (-0.200, 95 %: -0.300 to -0.100, sign test p 0.01)."
+
+
+def test_systems_with_several_chunkers_are_named_with_them():
+    chunks = {"a_chunks": "lines:1", "b_chunks": "whole"}
+    (line,) = verdicts(
+        [pair("x · lines:1", "x · whole", -0.2, None, a_model="x", b_model="x", ci95=(-0.4, 0.1), **chunks)],
+        [system("x", 0.5)],
+    )
+    assert line == (
+        "book AC_MRR@10: x · whole cannot be told from x · lines:1 (+0.200, 95 %: -0.100 to +0.400, sign test p 0.01)."
+    )
+
+
+def test_no_verdict_where_not_all_pairs_were_compared():
+    pairs = [pair("a", "b", 0.2, "a"), pair("a", "c", 0.2, "a")]
+    assert list(verdicts(pairs, [system("a", 0.5)])) == []

@@ -5,9 +5,9 @@ import pytest
 from kshot.core.errors import DataError
 from kshot.core.records import Prompt, Sample
 from kshot.core.task import Task, TaskResult
-from kshot.metrics import Accuracy, Em, Metric
+from kshot.metrics import Accuracy, Em, Metric, Perplexity
 from kshot.prompts import compile_string
-from kshot.runs.results import result_rows
+from kshot.runs.results import compared, result_rows
 from kshot.statistics.averages import macro_rows
 from kshot.studies.example_draws import spread_rows
 
@@ -22,6 +22,58 @@ def result(values, metric=None, name="quiz", **labels):
     for position, value in enumerate(values):
         made.add(position, Sample(str(position), {}), {made.task.metrics[0].names[0]: value})
     return made
+
+
+class Detailed(Metric):
+    names = ("Score", "error: none")
+    details = ("error: none",)
+
+
+def test_rows_say_what_they_are():
+    task = Task(
+        "quiz",
+        (),
+        lambda s, _: Prompt(""),
+        lambda s, p: iter(()),
+        (Detailed(), Perplexity()),
+        metric_labels={"error: none": {"error": "none"}},
+    )
+    made = TaskResult(task, "model")
+    made.add(0, Sample("0", {}, category="a"), {"Score": 1.0, "error: none": 0.0, "PPL": (1.0, 1.0)})
+    rows = list(result_rows(made))
+    assert [row.get("category") for row in rows] == ["a"] * 3 + [None] * 3
+    assert [row["task"] for row in rows] == ["quiz[a]"] * 3 + ["quiz"] * 3
+    score, error, ppl = rows[3:]
+    assert (score["higher_is_better"], ppl["higher_is_better"]) == (True, False)
+    assert (error["detail"], error["error"]) == (True, "none")
+    assert not {"detail", "error"} & {*score, *ppl}
+
+
+def test_the_better_system_is_ahead_also_where_lower_is_better():
+    low, high = ([(x + rest, 1.0) for x in (1.0, 1.1, 1.2) for _ in range(9)] for rest in (0.0, 1.0))
+    one, other = result(low, Perplexity()), result(high, Perplexity())
+    other.model = "other"
+    for pair in ([one, other], [other, one]):
+        (row,) = compared(pair)
+        assert (row["ahead"], row["higher_is_better"]) == ("model", False)
+        assert (row["difference"] < 0) == (row["a"] == "model")
+    (row,) = compared([result([100.0] * 9), result([0.0] * 9)])
+    assert (row["a"], row["a_model"], row["b_model"], row["higher_is_better"]) == ("model", "model", "model", True)
+
+
+def test_systems_with_other_chunks_are_named_by_fields():
+    results = [result([100.0] * 9, benchmark="book", chunks=chunks) for chunks in ("lines:1", "lines:1")]
+    assert "a_chunks" not in compared(results)[0]
+    results.append(result([0.0] * 9, Budgeted(), benchmark="book", chunks="whole"))
+    results[0] = result([100.0] * 9, Budgeted(), benchmark="book", chunks="lines:1")
+    (row,) = [row for row in compared(results) if row["b_chunks"] == "whole" and row["metric"] == "Budgeted"]
+    assert (row["a"], row["b"]) == ("model · lines:1", "model · whole")
+    assert (row["a_model"], row["a_chunks"], row["b_model"], row["b_chunks"]) == ("model", "lines:1", "model", "whole")
+
+
+class Budgeted(Metric):
+    name = "Budgeted"
+    token_budgeted = ("Budgeted",)
 
 
 def test_no_interval_leaves_the_scale():

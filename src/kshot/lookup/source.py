@@ -23,7 +23,7 @@ from kshot.lookup.configurations import (
 )
 from kshot.lookup.generate import LOOKUP_TASKS, group_of
 from kshot.lookup.metric import LookupAccuracy
-from kshot.lookup.scoring import chance, error_kind, gaps
+from kshot.lookup.scoring import KINDS, chance, error_kind, gaps
 from kshot.methods.generation import generate as generation
 from kshot.settings import Settings, flag
 
@@ -69,6 +69,9 @@ class LookupSource(Source[Settings]):
                     "model": results[0].model,
                     "kind": "lookup",
                     "lookup": f"{gap.better}-{gap.worse}",
+                    "gap": gap.kind,
+                    "better": gap.better,
+                    "worse": gap.worse,
                     "length": length,
                     "variant": form,
                     "metric": f"gap: {gap.kind}",
@@ -136,6 +139,7 @@ def _task(configuration: LookupConfiguration, settings: Settings) -> Task[Any]:
             "variant": str(configuration.variant),
             "chance": 100 * chance(inputs, configuration.task),
         },
+        metric_labels={f"error: {kind}": {"error": kind} for kind in KINDS},
         export=_exporter(configuration, metric),
         kind="lookup",
     )

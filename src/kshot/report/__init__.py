@@ -1,4 +1,4 @@
-"""What people look at: tables, grids, and a line on what to look at."""
+"""Results for people: tables, grids, and short findings."""
 
 from kshot.report.grid import findings, grids
 from kshot.report.systems import systems_tables, verdicts

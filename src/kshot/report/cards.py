@@ -1,4 +1,4 @@
-"""Data cards of passage benchmarks as tables."""
+"""The data cards of passage benchmarks as tables."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-_WIDE = 72
+_MAX_TEXT_WIDTH = 72
+_MAX_LISTED = 10
 
 
 def card_view(card: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """Show what a question file holds, by chapter, and its oddities."""
+    """Show the counts of a question file, by chapter, and its oddities."""
     rows = [*card["chapters"], card["total"]]
     table = _table(list(rows[0]))
     for row in rows:
@@ -27,12 +28,12 @@ def card_view(card: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def ceiling_view(card: Mapping[str, Any], *, everything: bool) -> Iterator[RenderableType]:
-    """Show the best score that the passages allow, and what none of them contains."""
+    """Show the best score that the passages allow, and the components that none of them contains."""
     table = _table(["measure", "best possible"])
     for name, value in card["ceiling"].items():
         table.add_row(name, f"{value:.4f}")
-    cut = ", ".join(f"{chapter}: {count}" for chapter, count in card["by chapter"].items())
-    yield Text(f"{card['passages']} passages ({cut})", style="bold", overflow="fold")
+    counts = ", ".join(f"{chapter}: {count}" for chapter, count in card["by chapter"].items())
+    yield Text(f"{card['passages']} passages ({counts})", style="bold", overflow="fold")
     yield table
     unreachable = card["unreachable"]
     yield Text(
@@ -40,13 +41,12 @@ def ceiling_view(card: Mapping[str, Any], *, everything: bool) -> Iterator[Rende
         f"({card['contexts in no passage']} contexts: {card['contexts that straddle a border']} straddle a border, "
         f"{card['contexts not in the text']} are not in the text)."
     )
-    shown = unreachable if everything else unreachable[:10]
+    shown = unreachable if everything else unreachable[:_MAX_LISTED]
     listed = _table(["question", "component", "why"])
     for row in shown:
         text = " ".join(row["component"].split())
-        listed.add_row(
-            row["question"], text if len(text) <= _WIDE or everything else text[: _WIDE - 1] + "…", row["why"]
-        )
+        whole = everything or len(text) <= _MAX_TEXT_WIDTH
+        listed.add_row(row["question"], text if whole else text[: _MAX_TEXT_WIDTH - 1] + "…", row["why"])
     if shown:
         yield listed
     if len(shown) < len(unreachable):
@@ -54,15 +54,15 @@ def ceiling_view(card: Mapping[str, Any], *, everything: bool) -> Iterator[Rende
 
 
 def question_view(card: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """Show one question, what is said about it, and where its answer stands."""
+    """Show one question, its answer and context, and the passages that contain each component."""
     yield Text(card["question"], style="bold")
     yield Text(card["answer"])
     for item in card["question_context"]:
         for text in item.get("context", ()):
             yield Text(f"  the text on the question: {text}", style="dim")
     for number, component in enumerate(card["components"], start=1):
-        place = ", ".join(component["passages"]) or ("in no passage" if component["quotes"] else "no quote shows it")
-        yield Text(f"{number}. {component['text']}\n   → {place}")
+        passages = ", ".join(component["passages"]) or ("in no passage" if component["quotes"] else "no quote shows it")
+        yield Text(f"{number}. {component['text']}\n   → {passages}")
         yield from (Text(f"   “{quote}”", style="dim") for quote in component["quotes"])
 
 

@@ -1,76 +1,78 @@
-"""Token lookup results as a picture: tasks down, lengths across, cells shaded by accuracy; and what to look at."""
+"""Token lookup results as grids: tasks down, lengths across, cells shaded by accuracy; and the main findings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-Row = dict[str, Any]
+from kshot.core.records import ResultRow
 
-_LOW, _HIGH = (150, 40, 40), (30, 110, 60)
+_LOW_COLOUR, _HIGH_COLOUR = (150, 40, 40), (30, 110, 60)
 
 
-def grids(rows: Sequence[Row]) -> Iterator[RenderableType]:
-    """Draw one table per model: accuracy in percent by variant, task and length."""
-    cells = {
-        (row["model"], row["variant"], row["lookup"], row["length"]): row for row in rows if row["metric"] == "Accuracy"
-    }
-    lengths = sorted({length for *_, length in cells})
-    for model in dict.fromkeys(model for model, *_ in cells):
+def grids(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
+    """Draw one table for each model: accuracy in percent by variant, task and length."""
+    accuracies = _accuracy_rows(rows)
+    cells = {(row["model"], row["variant"], row["lookup"], row["length"]): row for row in accuracies}
+    lengths = sorted({row["length"] for row in accuracies})
+    for model in dict.fromkeys(row["model"] for row in accuracies):
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("variant")
         table.add_column("task")
         for length in lengths:
             table.add_column(str(length), justify="center", min_width=5)
-        lines = dict.fromkeys((form, task) for who, form, task, _ in cells if who == model)
-        forms = list(dict.fromkeys(form for form, _ in lines))
-        shown = ""
-        for form, task in sorted(lines, key=lambda line: forms.index(line[0])):
-            found = [cells.get((model, form, task, length)) for length in lengths]
-            table.add_row(form if form != shown else "", task, *(_cell(row) for row in found))
-            shown = form
-        yield Group(
-            Text(f"{model}: accuracy in % by length ({_counts(rows, model)})", style="bold", overflow="fold"), table
-        )
+        own = [row for row in accuracies if row["model"] == model]
+        variants = list(dict.fromkeys(row["variant"] for row in own))
+        lines = dict.fromkeys((row["variant"], row["lookup"]) for row in own)
+        previous = ""
+        for variant, task in sorted(lines, key=lambda line: variants.index(line[0])):
+            found = [cells.get((model, variant, task, length)) for length in lengths]
+            table.add_row(variant if variant != previous else "", task, *(_cell(row) for row in found))
+            previous = variant
+        title = f"{model}: accuracy in % by length ({_record_counts(own)})"
+        yield Group(Text(title, style="bold", overflow="fold"), table)
 
 
-def _counts(rows: Sequence[Row], model: str) -> str:
-    counts = sorted({row["n"] for row in rows if row["model"] == model and row["metric"] == "Accuracy"})
+def _accuracy_rows(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Return the rows of the accuracies themselves: neither details of them nor gaps between them."""
+    return [row for row in rows if not row.get("detail") and "gap" not in row]
+
+
+def _record_counts(rows: Sequence[ResultRow]) -> str:
+    counts = sorted({row["n"] for row in rows})
     return f"{counts[0]} records each" if len(counts) == 1 else f"{counts[0]}–{counts[-1]} records each"
 
 
-def _cell(row: Row | None) -> Text:
+def _cell(row: ResultRow | None) -> Text:
     if row is None or row["value"] is None:
         return Text("–" if row is not None else "", justify="center")
     share = row["value"] / 100
-    red, green, blue = (round(low + (high - low) * share) for low, high in zip(_LOW, _HIGH, strict=True))
+    red, green, blue = (round(low + (high - low) * share) for low, high in zip(_LOW_COLOUR, _HIGH_COLOUR, strict=True))
     return Text(
         f" {row['value']:.0f} ", style=Style(color="white", bgcolor=f"rgb({red},{green},{blue})"), justify="center"
     )
 
 
-def findings(rows: Sequence[Row]) -> Iterator[str]:
-    """Say in a few lines where the figures fall, how the wrong answers are wrong, and which gap is real."""
-    fall = max(_falls(rows), key=lambda pair: pair[0]["value"] - pair[1]["value"], default=None)
+def findings(rows: Sequence[ResultRow]) -> Iterator[str]:
+    """Say in a few lines where the accuracy falls, which errors are made there, and which gap is beyond chance."""
+    fall = max(_neighbours(rows), key=lambda pair: pair[0]["value"] - pair[1]["value"], default=None)
     if fall is not None and fall[0]["ci95"][0] > max(fall[1]["ci95"][1], fall[0]["chance"]):
         before, after = fall
         yield (
             f"{after['lookup']} ({after['variant']}) falls from {before['value']:.0f} at length {before['length']} "
-            f"to {after['value']:.0f} at {after['length']}{_error(rows, after)}; chance is {after['chance']:.0f}."
+            f"to {after['value']:.0f} at {after['length']}{_main_error(rows, after)}; chance is {after['chance']:.0f}."
         )
         place = f"lookup:{after['lookup']} --length {after['length']} --variant '{after['variant']}'"
         yield f"Look: kshot preview -d {place} --limit 1"
-    gaps = [row for row in rows if row["metric"].startswith("gap:") and _sure(row["ci95"])]
+    gaps = [row for row in rows if "gap" in row and _excludes_zero(row["ci95"])]
     if gaps:
         top = max(gaps, key=lambda row: abs(row["value"]))
-        better, worse = top["lookup"].split("-")
-        ahead, behind = (better, worse) if top["value"] > 0 else (worse, better)
+        ahead, behind = (top["better"], top["worse"]) if top["value"] > 0 else (top["worse"], top["better"])
         low, high = sorted(abs(end) for end in top["ci95"])
         yield (
             f"On the same records {ahead} is {abs(top['value']):.0f} points ahead of {behind} "
@@ -78,28 +80,25 @@ def findings(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def _sure(interval: list[float] | None) -> bool:
+def _excludes_zero(interval: Sequence[float] | None) -> bool:
     return interval is not None and not interval[0] <= 0 <= interval[1]
 
 
-def _falls(rows: Sequence[Row]) -> Iterator[tuple[Row, Row]]:
-    """Neighbouring lengths of one task under one variant."""
-    lines: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        if row["metric"] == "Accuracy" and row["value"] is not None:
+def _neighbours(rows: Sequence[ResultRow]) -> Iterator[tuple[ResultRow, ResultRow]]:
+    """Yield the pairs of neighbouring lengths of one task under one variant."""
+    lines: dict[tuple[str, str, str], list[ResultRow]] = {}
+    for row in _accuracy_rows(rows):
+        if row["value"] is not None:
             lines.setdefault((row["model"], row["variant"], row["lookup"]), []).append(row)
     for line in lines.values():
-        ordered = sorted(line, key=lambda row: row["length"])
-        yield from pairwise(ordered)
+        yield from pairwise(sorted(line, key=lambda row: row["length"]))
 
 
-def _error(rows: Sequence[Row], cell: Row) -> str:
-    """The commonest kind of error of a cell."""
-    place = [cell[name] for name in ("model", "task")]
-    kinds = [r for r in rows if r["metric"].startswith("error: ") and [r["model"], r["task"]] == place and r["value"]]
-    if not kinds:
+def _main_error(rows: Sequence[ResultRow], cell: ResultRow) -> str:
+    """Return the most frequent kind of error in a cell, with its share of the errors."""
+    own = [row for row in rows if (row["model"], row["task"]) == (cell["model"], cell["task"])]
+    errors = [row for row in own if "error" in row and row["value"]]
+    if not errors:
         return ""
-    top = max(kinds, key=lambda row: row["value"])
-    return (
-        f" ({top['value'] / (100 - cell['value']) * 100:.0f} % of the errors: {top['metric'].removeprefix('error: ')})"
-    )
+    top = max(errors, key=lambda row: row["value"])
+    return f" ({top['value'] / (100 - cell['value']) * 100:.0f} % of the errors: {top['error']})"

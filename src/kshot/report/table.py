@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
-Row = dict[str, Any]
+from kshot.core.records import ResultRow
 
-_ACROSS = 2
+_MAX_MODEL_COLUMNS = 2
 """Models that fit side by side."""
 
-_COUNTS = {"unanswered": "yellow", "failed": "bold red"}
-"""What a reader must not miss: replies without an answer (counted wrong), and samples without a reply (not counted)."""
+_SERVER_KINDS = ("openai", "anthropic")
+_COUNT_STYLES = {"unanswered": "yellow", "failed": "bold red"}
+"""Counts that are shown where there are any: unreadable replies (scored as wrong), and samples without a reply."""
 
 
-def results_table(rows: Sequence[Row]) -> Table:
-    """Tasks down, models across when there are several; each figure with its 95 % interval."""
+def results_table(rows: Sequence[ResultRow]) -> Table:
+    """Draw tasks down, and models across when there are several; each figure has its 95 % interval."""
     models = list(dict.fromkeys(row["model"] for row in rows))
-    if len(models) > _ACROSS:  # too wide side by side: every model gets lines of its own
-        rows = [{**row, "task": f"{short(row['model'])} · {row['task']}", "model": ""} for row in rows]
+    if len(models) > _MAX_MODEL_COLUMNS:  # too wide side by side: every model gets lines of its own
+        rows = [{**row, "task": f"{short_name(row['model'])} · {row['task']}", "model": ""} for row in rows]
         models = [""]
-    counts = {name: style for name, style in _COUNTS.items() if any(row.get(name) for row in rows)}
+    counts = {name: style for name, style in _COUNT_STYLES.items() if any(row.get(name) for row in rows)}
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
     table.add_column("task", overflow="fold")
     table.add_column("metric")
@@ -32,7 +32,7 @@ def results_table(rows: Sequence[Row]) -> Table:
         table.add_column("by")
     table.add_column("n", justify="right")
     for model in models:
-        table.add_column(short(model) if len(models) > 1 else "value", justify="right", overflow="fold")
+        table.add_column(short_name(model) if len(models) > 1 else "value", justify="right", overflow="fold")
         table.add_column("95 %", justify="right", style="dim", no_wrap=True)
     for name, style in counts.items():
         table.add_column(name, justify="right", style=style)
@@ -51,40 +51,42 @@ def results_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def _by_task(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, Row]]:
-    found: dict[tuple[str, str], dict[str, Row]] = {}
+def _by_task(rows: Sequence[ResultRow]) -> dict[tuple[str, str], dict[str, ResultRow]]:
+    """Group the rows by task and metric; each group has a row for each model."""
+    found: dict[tuple[str, str], dict[str, ResultRow]] = {}
     for row in rows:
         found.setdefault((row["task"], row["metric"]), {})[row["model"]] = row
     return found
 
 
-def _figure(row: Row) -> str:
+def _figure(row: ResultRow) -> str:
     return "–" if row["value"] is None else f"{row['value']:.2f}"
 
 
-def _interval(row: Row) -> str:
+def _interval(row: ResultRow) -> str:
     return "" if row["ci95"] is None else f"{row['ci95'][0]:.1f}–{row['ci95'][1]:.1f}"
 
 
-def short(model: str) -> str:
-    """The end of a model's path is what tells models apart."""
-    kind, colon, rest = model.partition(":")
-    if kind == "replay" and "#" in rest:
-        return rest.rpartition("#")[2]
-    if kind in {"openai", "anthropic"}:
-        model_name, at, place = rest.partition("@")
-        return f"{kind}:{model_name}{at}{place.partition('://')[2].partition('/')[0]}"
-    return f"{kind}{colon}{rest.rstrip('/').rsplit('/', 1)[-1]}"
+def short_name(model: str) -> str:
+    """Shorten the spec of a model for a column: what tells models apart is mostly at its end.
+
+    ``hf:models/a/b`` becomes ``hf:b``, ``replay:runs.json#bm25`` becomes ``bm25``, and ``openai:m@http://host/v1``
+    becomes ``openai:m@host``.
+    """
+    kind, colon, argument = model.partition(":")
+    if kind == "replay" and "#" in argument:
+        return argument.rpartition("#")[2]
+    if kind in _SERVER_KINDS:
+        name, at, url = argument.partition("@")
+        return f"{kind}:{name}{at}{url.partition('://')[2].partition('/')[0]}"
+    return f"{kind}{colon}{argument.rstrip('/').rsplit('/', 1)[-1]}"
 
 
-_SERVERS = ("openai:", "anthropic:")
-
-
-def spending(usage: Sequence[Row]) -> list[str]:
-    """A line on the tokens of every model behind a server, with what they cost where that is known."""
+def spending(usage: Sequence[ResultRow]) -> list[str]:
+    """Return a line on the tokens of every model behind a server, with their cost where prices are known."""
     lines = []
     for row in usage:
-        if "cost_usd" in row or row["model"].startswith(_SERVERS):
+        if "cost_usd" in row or row.get("server"):
             cost = f", {row['cost_usd']:.4g} USD" if "cost_usd" in row else ""
             read, wrote = row["prompt_tokens"], row["completion_tokens"]
             role = "" if row["role"] == "model" else f" ({row['role']})"

@@ -1,4 +1,4 @@
-"""The figures of a run: each task with its intervals, and systems compared sample by sample."""
+"""The figures of a run: those of each task with their intervals, and comparisons of systems, sample by sample."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from kshot.statistics.paired import paired
 
 
 def result_rows(result: TaskResult) -> Iterator[ResultRow]:
-    """Give the figures of each category, then of the whole task."""
+    """Yield the figures of each category, then those of the whole task."""
     task = result.task.name
     for category in sorted({c for c in (*result.categories, *result.failed_categories) if c is not None}):
         for name, metric in result.named():
             values = result.values.get(name, [])
             chosen = [v for v, c in zip(values, result.categories, strict=True) if c == category]
             failed = result.failed_categories.count(category)
-            yield _row(result, f"{task}[{category}]", name, metric, chosen, failed)
+            row = _row(result, f"{task}[{category}]", name, metric, chosen, failed)
+            yield row | {"category": category}
     for name, metric in result.named():
         row = _row(result, task, name, metric, result.values.get(name, []), result.failed)
         yield row | {"unanswered": result.unanswered} if result.unanswered else row
@@ -37,7 +38,9 @@ def _row(result: TaskResult, task: str, name: str, metric: Scorer, values: Seque
         "model": result.model,
         **({} if result.task.kind == "plain" else {"kind": result.task.kind}),
         **result.task.labels,
+        **result.task.metric_labels.get(name, {}),
         "metric": name,
+        **({"detail": True} if name in metric.details else {"higher_is_better": metric.higher_is_better}),
         "value": reduce(values) if values else None,
         "n": len(values),
         "failed": failed,
@@ -58,9 +61,9 @@ def _reduced(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> 
 
 
 def compared(results: Sequence[TaskResult]) -> list[ResultRow]:
-    """Compare every two systems that were given the same samples, sample by sample.
+    """Compare every two systems that have the same samples, sample by sample.
 
-    ``ahead`` names the better one only where the 95 % interval of the difference excludes zero. Passages of different
+    ``ahead`` names the better one only if the 95 % interval of the difference excludes zero. Passages of different
     sizes are compared only by measures with a token budget: at equal k, larger passages win by their size alone.
     """
     groups: dict[str, list[TaskResult]] = {}
@@ -75,7 +78,8 @@ def compared(results: Sequence[TaskResult]) -> list[ResultRow]:
 
 
 def _between(name: str, one: TaskResult, other: TaskResult, *, several_cuts: bool) -> Iterator[ResultRow]:
-    same_cut = one.task.labels.get("chunks") == other.task.labels.get("chunks")
+    chunks = one.task.labels.get("chunks"), other.task.labels.get("chunks")
+    same_cut = chunks[0] == chunks[1]
     here, there = (dict(zip(each.positions, range(len(each.positions)), strict=True)) for each in (one, other))
     shared = [(here[position], there[position]) for position in here if position in there]
     for metric, scorer in one.named():
@@ -85,13 +89,18 @@ def _between(name: str, one: TaskResult, other: TaskResult, *, several_cuts: boo
         ones = [one.values[metric][i] for i, _ in shared]
         others = [other.values[metric][j] for _, j in shared]
         found = paired(ones, others, partial(scorer.reduce, metric))
-        names = [f"{t.model} · {t.task.labels['chunks']}" if several_cuts else t.model for t in (one, other)]
+        names = [f"{t.model} · {cut}" if several_cuts else t.model for t, cut in zip((one, other), chunks, strict=True)]
         sure = found.interval is not None and not found.interval[0] <= 0 <= found.interval[1]
+        better = names[0] if (found.difference > 0) == scorer.higher_is_better else names[1]
         yield {
             "task": name,
             "metric": metric,
+            "higher_is_better": scorer.higher_is_better,
             "a": names[0],
             "b": names[1],
+            "a_model": one.model,
+            "b_model": other.model,
+            **(dict(zip(("a_chunks", "b_chunks"), chunks, strict=True)) if several_cuts else {}),
             "difference": found.difference,
             "ci95": list(found.interval) if found.interval else None,
             "p": found.p,
@@ -99,5 +108,5 @@ def _between(name: str, one: TaskResult, other: TaskResult, *, several_cuts: boo
             "losses": found.losses,
             "ties": found.ties,
             "n": len(shared),
-            "ahead": (names[0] if found.difference > 0 else names[1]) if sure else None,
+            "ahead": better if sure else None,
         }

@@ -1,4 +1,4 @@
-"""A whole run: every dataset on every model, rows and figures collected as they come."""
+"""A whole run: every model on every dataset, with the rows and figures that result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kshot.settings import Settings
 
 @dataclass(slots=True)
 class Result:
-    """What an evaluation gave: ``results`` and ``comparisons`` as in ``summary.json``, ``samples`` as in their file."""
+    """The result of a run: ``results`` and ``comparisons`` of ``summary.json``, ``samples`` of ``samples.jsonl``."""
 
     results: list[ResultRow]
     notes: list[str]
@@ -48,7 +48,7 @@ class Result:
 
 
 class Run:
-    """One evaluation: every dataset on every model, rows and figures collected as they come."""
+    """One evaluation of every model on every dataset. It collects the rows and figures."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Run:
         helpers: Mapping[str, Model] | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Say where answers are kept and who watches.
+        """Take what the run needs: ``memo`` stores the answers, ``watcher`` shows the progress.
 
         ``helpers`` are the models beside the evaluated one, by role: judge, rewriter, corpus (the search engine of
         rag). ``facts`` are those that an earlier run recorded, by model; ``store`` keeps the indexes of search engines.
@@ -78,6 +78,7 @@ class Run:
         self._results: list[TaskResult] = []
         self._facts: dict[str, Any] = {}
         self._usage: dict[tuple[str, str], list[int]] = {}
+        self._servers: set[str] = set()
 
     def all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> Result:
         """Evaluate every model on every source; the next model is opened when the one before is done."""
@@ -111,14 +112,14 @@ class Run:
             if suits(model, searching=source.searches(self._settings)):
                 rows += self._source(source, model, keep)
         if isinstance(model, LanguageModel):
-            # How the answers were computed differs from run to run, so it must not enter what resuming reproduces.
+            # These notes differ from run to run, so they stay out of the summary, which a resumed run must reproduce.
             for note in model.notes:
                 self._watcher.note(note)
         return rows
 
     def _roles(self, model: Model, corpus: Corpus | None) -> dict[str, Backend]:
         """Return the backend of each role; a search engine gets the task's corpus first."""
-        idle = corpus is None  # a task without passages asks no search engine
+        idle = corpus is None  # a task without passages needs no search engine
         roles = {
             role: self._backend(helper, corpus)
             for role, helper in self._helpers.items()
@@ -161,6 +162,8 @@ class Run:
     def _priced(self, model: str, role: str, read: int, wrote: int) -> ResultRow:
         """Return a model's tokens as a row of the summary, with their cost where prices are given."""
         row: ResultRow = {"model": model, "role": role, "prompt_tokens": read, "completion_tokens": wrote}
+        if model in self._servers:
+            row["server"] = True
         prices = self._settings.price_in, self._settings.price_out
         if role == "model" and any(price is not None for price in prices):
             row["cost_usd"] = round((read * (prices[0] or 0) + wrote * (prices[1] or 0)) / 1e6, 6)
@@ -189,15 +192,20 @@ class Run:
             yield emit
 
     def _record(self, models: Mapping[str, Model]) -> None:
+        self._servers |= {model.name for model in models.values() if _is_server(model)}
         if self._folder is None:
             return
         for role, model in models.items():
-            self._folder.note_model(role, model.name, model.fingerprint)
+            self._folder.note_model(role, model.name, model.fingerprint, server=_is_server(model))
         self._folder.write_spec(options=self._settings.options(), versions=_versions())
 
 
+def _is_server(model: Model) -> bool:
+    return isinstance(model, LanguageModel) and model.abilities.server
+
+
 def suits(model: Model, *, searching: bool) -> bool:
-    """Whether a model can be put to a source: search engines where passages are searched, language models elsewhere."""
+    """Whether a model fits a source: a search engine where passages are searched, a language model elsewhere."""
     if isinstance(model, SearchEngine):
         return searching
     kinds = (Search,) if searching else (Generate, Loglik)

@@ -31,7 +31,9 @@ def macro_rows(
             yield {
                 "task": label,
                 "model": chosen[0].model,
+                "average": "macro",
                 "metric": name,
+                "higher_is_better": metric.higher_is_better,
                 "value": sum(reduce(each) for each in values) / len(values),
                 "n": sum(len(each) for each in values),
                 "failed": sum(result.failed for result in chosen),

@@ -413,6 +413,14 @@ def test_a_request_that_always_fails_is_given_up_while_others_go_on(monkeypatch)
 # ---- rows, tokens and cost ----
 
 
+def test_a_run_that_is_scored_again_shows_the_same_usage(tmp_path):
+    with FakeServer(lambda _: chat("x", usage=(10, 1))) as server:
+        options = dict(base_url=server.url, model_type="chat", samples=2, length=10)
+        result = kshot.evaluate("openai:m", "lookup:UR", out=tmp_path / "run", **options)
+    assert result.usage[0]["server"] is True
+    assert kshot.score(tmp_path / "run").usage == result.usage
+
+
 def test_tokens_cost_and_reasoning_are_in_the_files(tmp_path, capsys):
     def answer(call):
         return chat("Paris", usage=(1000, 100), reasoning_content="let me see")
@@ -431,9 +439,12 @@ def test_tokens_cost_and_reasoning_are_in_the_files(tmp_path, capsys):
         "role": "model",
         "prompt_tokens": 2000,
         "completion_tokens": 200,
+        "server": True,
         "cost_usd": 0.006,
     }
     assert again.usage == result.usage == [row]
+    (noted,) = json.loads((tmp_path / "run" / "spec.json").read_text())["models"]
+    assert noted["server"] is True
     assert result.samples[0]["reasoning"] == "let me see"
     assert result.samples[0]["response"] == "Paris"
 

@@ -64,8 +64,8 @@ class Server(ABC):
 
     @property
     def abilities(self) -> Abilities:
-        """A server can say how it ranks options best."""
-        return Abilities(best_ranking=self.best_ranking)
+        """It is a server, and can say how it ranks options best."""
+        return Abilities(best_ranking=self.best_ranking, server=True)
 
     @abstractmethod
     def best_ranking(self, chat: bool) -> str:  # noqa: FBT001 - the protocol calls it with one value
