@@ -175,7 +175,7 @@ def test_models(here, capsys, tiny_llama):
     run(capsys, ok, model="echo.py:Needs", match=r"echo\.py:Needs: it needs the option 'key'")
     run(capsys, ok, match=r"echo: it cannot answer Loglik requests, only Generate. Ask by generation instead")
     Path("recorded.jsonl").write_text('{"prompt": "x"}\n')
-    run(capsys, ok, model="replay:recorded.jsonl", match=r"recorded\.jsonl:1: this line is no recorded answer")
+    run(capsys, ok, model="replay:recorded.jsonl", match=r"recorded\.jsonl:1: this line is not a recorded answer")
     Path("recorded.jsonl").write_text('{"prompt": "x", "response": "y"}\noops\n')
     run(capsys, ok, model="replay:recorded.jsonl", match=r"recorded\.jsonl:2: this line is not JSON")
     run(capsys, ok, "--dtype", "float12", model=f"hf:{tiny_llama}", match=r"float12")

@@ -1,4 +1,4 @@
-"""Recorded answers as a model: another run's journal, or JSON lines with ``prompt`` and ``response``."""
+"""Recorded answers as a model: the journal of another run, or JSON lines with ``prompt`` and ``response``."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def open_recording(path: str) -> Model:
 
 
 class Replay:
-    """Answers from a file. It keeps an offset per record, not the records, so large files cost little memory.
+    """A language model that answers from a file. It holds offsets, not records, so large files take little memory.
 
-    A prompt recorded several times answers that many replicas; what it does not hold is a ``Failed``.
+    A prompt that is recorded several times answers that many replicas. A request that is not in the file gets a
+    ``Failed``.
     """
 
     notes = ()
@@ -49,28 +50,28 @@ class Replay:
         self.name = f"replay:{path}"
         self._first = Offsets()
         self._repeats: dict[int, list[int]] = {}
-        self._journal: bool | None = None
-        whole = hashlib.blake2b(digest_size=16)
+        self._is_journal: bool | None = None  # unknown until the first record
+        file_hash = hashlib.blake2b(digest_size=16)
         try:
             self._file = self._path.open("rb")
         except OSError as exc:
             raise BackendError(f"the recording cannot be read: {exc.strerror or exc}", where=self.name) from exc
         offset = 0
         for number, line in enumerate(self._file, start=1):
-            whole.update(line)
+            file_hash.update(line)
             if line.strip():
-                self._index(self._parsed(line, number), offset, number)
+                self._add(self._parsed(line, number), offset, number)
             offset += len(line)
-        self.fingerprint = f"replay:{whole.hexdigest()}"
+        self.fingerprint = f"replay:{file_hash.hexdigest()}"
 
     @property
     def answers(self) -> tuple[type, ...]:
-        """A journal may hold anything; prompts with responses hold generations."""
-        return (Generate, Loglik, Search) if self._journal else (Generate,)
+        """All requests for a journal, which may hold any of them; else generations."""
+        return (Generate, Loglik, Search) if self._is_journal else (Generate,)
 
     @property
     def abilities(self) -> Abilities:
-        """It can say which file it replays."""
+        """The model names the file that it replays."""
         return Abilities(recording=self._path)
 
     def close(self) -> None:
@@ -78,7 +79,7 @@ class Replay:
         self._file.close()
 
     def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
-        """Look every request up."""
+        """Answer every request from the file."""
         for request in queue:
             yield request, self._find(request)
 
@@ -91,11 +92,11 @@ class Replay:
             raise BackendError("this line is not an object", where=f"{self._path}:{number}")
         return row
 
-    def _index(self, row: dict[str, Any], offset: int, number: int) -> None:
+    def _add(self, row: dict[str, Any], offset: int, number: int) -> None:
         journal = isinstance(row.get("response"), dict) and "asked" in row
-        if self._journal not in {None, journal}:
-            raise BackendError("the file mixes journal records and prompts", where=f"{self._path}:{number}")
-        self._journal = journal
+        if self._is_journal not in {None, journal}:
+            raise BackendError("the file mixes journal records and recorded prompts", where=f"{self._path}:{number}")
+        self._is_journal = journal
         if journal:
             if not isinstance(row["asked"], str) or not re.fullmatch(r"[0-9a-f]{32}", row["asked"]):
                 raise BackendError("this line is not a journal record", where=f"{self._path}:{number}")
@@ -104,32 +105,32 @@ class Replay:
             return
         if "prompt" not in row or not isinstance(_reply(row), str):
             raise BackendError(
-                "this line is no recorded answer",
+                "this line is not a recorded answer",
                 where=f"{self._path}:{number}",
                 hint="It needs a prompt and a response text.",
             )
-        place = _address(row["prompt"])
-        if place in self._first:
-            self._repeats.setdefault(place, []).append(offset)
+        key = _prompt_key(row["prompt"])
+        if key in self._first:
+            self._repeats.setdefault(key, []).append(offset)
         else:
-            self._first[place] = offset
+            self._first[key] = offset
 
     def _find(self, request: Request) -> Response:
-        if self._journal:
-            place = self._first.get(address(digest(request)))
-            if place is not None:
-                return self._recorded(place)
+        if self._is_journal:
+            offset = self._first.get(address(digest(request)))
+            if offset is not None:
+                return self._recorded(offset)
         elif isinstance(request, Generate):
-            for prompt in _spellings(request.prompt):
-                offset = self._offset(_address(prompt), request.replica)
+            for prompt in _recorded_forms(request.prompt):
+                offset = self._offset(_prompt_key(prompt), request.replica)
                 if offset is not None:
                     return Generated(str(_reply(self._row(offset))))
         return Failed("not_recorded", f"{self._path} holds no answer to this prompt")
 
-    def _offset(self, place: int, replica: int) -> int | None:
+    def _offset(self, key: int, replica: int) -> int | None:
         if not replica:
-            return self._first.get(place)
-        repeats = self._repeats.get(place, ())
+            return self._first.get(key)
+        repeats = self._repeats.get(key, ())
         return repeats[replica - 1] if replica <= len(repeats) else None
 
     def _recorded(self, offset: int) -> Response:
@@ -146,16 +147,17 @@ class Replay:
 
 
 def _reply(row: dict[str, Any]) -> Any:
-    """The recorded text; files of token lookup results call it ``full_output``."""
+    """Return the recorded text; files of token lookup results call it ``full_output``."""
     return row.get("response", row.get("full_output"))
 
 
-def _spellings(prompt: Prompt) -> Iterator[Any]:
+def _recorded_forms(prompt: Prompt) -> Iterator[Any]:
+    """Yield the forms in which a file may have a prompt: messages, then text."""
     if prompt.messages:
-        yield [{"role": m.role, "content": m.content} for m in prompt.messages]
+        yield [{"role": message.role, "content": message.content} for message in prompt.messages]
     yield prompt.text
 
 
-def _address(prompt: Any) -> int:
+def _prompt_key(prompt: Any) -> int:
     body = prompt if isinstance(prompt, str) else json.dumps(prompt, sort_keys=True)
     return int.from_bytes(hashlib.blake2b(body.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")

@@ -1,0 +1,126 @@
+"""Recorded answers as a model: journals, prompts with responses, replicas, and files that are neither."""
+
+import json
+
+import pytest
+
+from kshot.backends.replay import Replay, open_recording
+from kshot.core.errors import BackendError
+from kshot.core.protocols import LanguageModel
+from kshot.core.records import (
+    Failed,
+    Generate,
+    Generated,
+    Likelihood,
+    Loglik,
+    Message,
+    Prompt,
+    Scored,
+    Search,
+    digest,
+    response_to_json,
+)
+
+CHAT = Prompt(messages=(Message("system", "Be brief."), Message("user", "Hi")))
+
+
+def written(path, *rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def answers(model, *requests):
+    return [response for _, response in model.serve(iter(requests))]
+
+
+def record(request, response):
+    return {"key": "0" * 32, "asked": digest(request), "response": response_to_json(response)}
+
+
+def test_prompts_with_responses(tmp_path):
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    file = written(
+        tmp_path / "a.jsonl", {"prompt": "2+2=", "response": "4"}, {"prompt": messages, "full_output": "Hello"}
+    )
+    model = open_recording(str(file))
+    assert isinstance(model, LanguageModel)
+    assert model.answers == (Generate,)
+    assert model.abilities.recording == file
+    found = answers(model, Generate(Prompt("2+2=")), Generate(CHAT), Generate(Prompt("3+3=")))
+    assert found[:2] == [Generated("4"), Generated("Hello")]
+    assert isinstance(found[2], Failed)
+    assert found[2].kind == "not_recorded"
+
+
+def test_a_chat_may_be_recorded_as_its_text(tmp_path):
+    model = Replay(written(tmp_path / "a.jsonl", {"prompt": CHAT.text, "response": "Hello"}))
+    assert answers(model, Generate(CHAT)) == [Generated("Hello")]
+
+
+def test_a_prompt_that_is_recorded_again_answers_the_next_replica(tmp_path):
+    rows = [{"prompt": "x", "response": reply} for reply in ("one", "two", "three")]
+    model = Replay(written(tmp_path / "a.jsonl", *rows))
+    found = answers(model, *(Generate(Prompt("x"), replica=replica) for replica in (2, 0, 1, 3)))
+    assert [each.text for each in found[:3]] == ["three", "one", "two"]
+    assert isinstance(found[3], Failed)
+
+
+def test_the_journal_of_a_run_folder(tmp_path):
+    asked = Generate(Prompt("x"))
+    weighed = Loglik(Prompt("x"), (" a", " b"))
+    failed = Generate(Prompt("y"))
+    scored = Scored((Likelihood(-1.0, 1), Likelihood(-2.0, 1)))
+    rows = [
+        record(asked, Generated("yes", "length")),
+        record(weighed, scored),
+        record(failed, Failed("timeout", "too slow")),
+    ]
+    written(tmp_path / "journal.jsonl", *rows)
+    model = Replay(tmp_path)
+    assert model.answers == (Generate, Loglik, Search)
+    assert answers(model, weighed, asked) == [scored, Generated("yes", "length")]
+    (missing,) = answers(model, failed)  # a recorded failure is no answer
+    assert missing.kind == "not_recorded"
+
+
+def test_the_fingerprint_is_that_of_the_content(tmp_path):
+    one = Replay(written(tmp_path / "a.jsonl", {"prompt": "x", "response": "y"}))
+    same = Replay(written(tmp_path / "b.jsonl", {"prompt": "x", "response": "y"}))
+    other = Replay(written(tmp_path / "c.jsonl", {"prompt": "x", "response": "z"}))
+    assert one.fingerprint == same.fingerprint != other.fingerprint
+    assert one.name == f"replay:{tmp_path}/a.jsonl"
+    one.close()
+    with pytest.raises(ValueError, match="closed file"):
+        answers(one, Generate(Prompt("x")))
+
+
+JOURNAL_LINE = {"asked": "0" * 32, "response": {"text": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["{"], r"a.jsonl:1: this line is not JSON"),
+        (["[1]"], r"a.jsonl:1: this line is not an object"),
+        (['{"prompt": "x"}'], r"a.jsonl:1: this line is not a recorded answer. It needs a prompt and a response text"),
+        (['{"prompt": "x", "response": 3}'], r"a.jsonl:1: this line is not a recorded answer"),
+        (["", '{"asked": "abc", "response": {}}'], r"a.jsonl:2: this line is not a journal record"),
+        (
+            [json.dumps(JOURNAL_LINE), '{"prompt": "x", "response": "y"}'],
+            r"a.jsonl:2: the file mixes journal records and recorded prompts",
+        ),
+    ],
+)
+def test_files_that_hold_no_answers(tmp_path, lines, message):
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(BackendError, match=message):
+        Replay(tmp_path / "a.jsonl")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(BackendError, match="the recording cannot be read: No such file"):
+        Replay(tmp_path / "absent.jsonl")
+    asked = Generate(Prompt("x"))
+    file = written(tmp_path / "a.jsonl", {"asked": digest(asked), "response": {"hits": [[]]}})
+    with pytest.raises(BackendError, match=f"the record {digest(asked)} is damaged"):
+        answers(Replay(file), asked)
