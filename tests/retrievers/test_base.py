@@ -218,6 +218,8 @@ def test_names_and_options_that_do_not_exist():
     assert make("fixk", DATA, 2, fix_id_list=[3]).retrieve() == [[3]]
     with pytest.raises(KshotError, match="the training set has 4 rows"):
         make("fixk", DATA, 9)
+    with pytest.raises(UsageError, match="bm25:x: only options can follow its name, not 'x'"):
+        make("bm25:x", DATA)
     assert isinstance(make("Zero", DATA), ZeroRetriever)
     assert isinstance(make("SlidingWindow", DATA), retriever_class(parse_spec("window")))
 

@@ -128,8 +128,8 @@ def test_a_slice_of_the_same_rows_knows_which_rows_it_holds():
     assert RandomRetriever({"train": same, "test": same[:3]}, ice_num=4).retrieve() == whole[:3]
     last = RandomRetriever({"train": same, "test": same[6:]}, ice_num=7).retrieve()
     assert [sorted(each) for each in last] == [[0, 1, 2, 3, 4, 5, 7], [0, 1, 2, 3, 4, 5, 6]]
-    told = RandomRetriever({"train": rows(8), "test": rows(2)}, ice_num=7, exclude_self=[4, None]).retrieve()
-    assert sorted(told[0]) == [0, 1, 2, 3, 5, 6, 7]
+    excluded = RandomRetriever({"train": rows(8), "test": rows(2)}, ice_num=7, exclude_self=[4, None]).retrieve()
+    assert sorted(excluded[0]) == [0, 1, 2, 3, 5, 6, 7]
 
 
 def test_asking_for_more_than_there_is():

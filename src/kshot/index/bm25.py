@@ -1,4 +1,4 @@
-"""BM25: how much each word of each text weighs, and which texts weigh most for a query.
+"""BM25: the weight of each word in each text, and the texts with the highest score for a query.
 
 Example retrievers and search engines use the same weights. ``Bm25Index`` keeps them in files that are mapped into
 memory, as the package bm25s lays them out and with bm25s's scores to the last digit; ``bm25_batch`` searches for many
@@ -56,7 +56,7 @@ class Bm25Formula:
             raise BadValue(f"k1 is {self.k1} and b is {self.b}; k1 must be 0 or more, and b from 0 to 1")
 
     def idf(self, frequencies: Ints, texts: int) -> Doubles:
-        """Return the idf of words that stand in so many texts each, of this many in all."""
+        """Return the idf of words from their document frequencies and the number of texts."""
         if not len(frequencies):
             return np.zeros(0)
         each, inverse = np.unique(frequencies, return_inverse=True)
@@ -224,7 +224,7 @@ def save_bm25(folder: Path, counts: WordCounts, formula: Bm25Formula) -> None:
 
 
 def load_bm25(folder: Path, size: int) -> Bm25Index:
-    """Open the index of so many texts that a folder holds."""
+    """Open the index that ``save_bm25`` wrote for ``size`` texts."""
     if not (folder / _PARAMETERS).exists():  # no text had a word
         empty = Postings(np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(1, np.int64))
         return Bm25Index({}, empty, size)

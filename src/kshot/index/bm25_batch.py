@@ -22,7 +22,7 @@ class Bm25BatchIndex:
     """The weights of every word in every text, in memory."""
 
     def __init__(self, texts: Iterable[Sequence[str]], formula: Bm25Formula) -> None:
-        """Count and weigh the words of each text."""
+        """Count the words of each text and compute their weights."""
         counts = count_words(texts)
         self.vocabulary, self.size = counts.vocabulary, len(counts.lengths)
         self._words = counts.words.astype(np.intp)

@@ -35,7 +35,7 @@ class WordCounts(NamedTuple):
 
     @property
     def average_length(self) -> float:
-        """How many words a text has in the mean."""
+        """The mean number of words in a text."""
         return float(self.lengths.sum() / max(len(self.lengths), 1))
 
 

@@ -46,7 +46,7 @@ class Store:
     """
 
     def __init__(self, root: Path | None = None, progress: ProgressCallback = no_progress) -> None:
-        """Take the folder of all indexes (default: in the user's cache) and what is told how far one has come."""
+        """Take the folder of all indexes (default: in the user's cache) and a callback for progress."""
         self.root = root or default_root()
         self.progress = progress
 

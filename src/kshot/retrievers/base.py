@@ -169,7 +169,7 @@ class Retriever:
         return self._costs[index]
 
     def _question_and_answer(self, row: Any) -> str:
-        """Return what an example shows unless the caller says otherwise: all declared columns, or the whole row."""
+        """Return what an example shows by default: all declared columns, or the whole row."""
         if not isinstance(row, Mapping):
             return str(row)
         output = self.pool.output_column

@@ -82,17 +82,25 @@ def select(retriever: Retriever) -> Callable[[int], list[int]]:
 
 def retriever_class(spec: Spec) -> type[Retriever]:
     """Return the class that a spec names: by its short name, by the name of the class, or in a file."""
-    if spec.file is None and RETRIEVERS.find(spec.name) is None:
-        wanted = spec.name.lower().removesuffix("retriever")
-        classes = {entry.target.rpartition(":")[2]: entry for entry in RETRIEVERS.entries()}
-        by_class = {name.lower().removesuffix("retriever"): entry for name, entry in classes.items()}
-        entry = by_class.get(wanted) or RETRIEVERS.get(spec.name.lower())
-        found: type[Retriever] = entry.load()
-        return found
-    found, rest = RETRIEVERS.load(spec)
-    if rest or not _is_retriever(found):
+    found, argument = (_entry(spec.name).load(), spec.argument) if spec.file is None else RETRIEVERS.load(spec)
+    if argument:
+        raise UsageError(f"only options can follow its name, not {argument!r}", where=spec.text)
+    if not _is_retriever(found):
         raise UsageError("it is not a retriever class", where=spec.text, hint="Subclass kshot.Retriever.")
-    return found
+    kind: type[Retriever] = found
+    return kind
+
+
+def _entry(name: str) -> Entry:
+    """Return the entry of a name, or that of a class: ``BM25Retriever`` and ``SlidingWindow`` are known too."""
+    if (found := RETRIEVERS.find(name)) is not None:
+        return found
+    classes = {_short(entry.target.rpartition(":")[2]): entry for entry in RETRIEVERS.entries()}
+    return classes.get(_short(name)) or RETRIEVERS.get(name.lower())
+
+
+def _short(class_name: str) -> str:
+    return class_name.lower().removesuffix("retriever")
 
 
 def make(text: str, dataset: Any, ice_num: int = 1, seed: int | None = 43, **options: Any) -> Retriever:

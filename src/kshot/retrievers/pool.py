@@ -65,6 +65,7 @@ def read_pool(dataset: Any) -> Pool:
     if train is None and test is None:
         train = test = dataset
     for name, rows in (("train", train), ("test", test)):
+        # rows of the library datasets can be indexed, and are no Sequence
         if isinstance(rows, (str, Mapping)) or not (rows is None or hasattr(rows, "__getitem__")):
             raise BadValue(
                 f"a retriever needs a dataset with train and test rows; its {name} rows are {type(rows).__name__}",
@@ -81,7 +82,7 @@ def read_pool(dataset: Any) -> Pool:
 def _part(source: Any, name: str) -> Any:
     if isinstance(source, Mapping):
         return source.get(name)
-    return getattr(source, name, None)
+    return getattr(source, name, None)  # an object of any class: see read_pool
 
 
 def text_of(pool: Pool, columns: str | Iterable[str] | None, text: RowText | None) -> RowText:

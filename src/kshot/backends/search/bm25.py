@@ -49,7 +49,7 @@ class Bm25(IndexSearchEngine):
         self.fingerprint = f"bm25 {method} k1={self.formula.k1} b={self.formula.b} {self.words.fingerprint}"
 
     def open(self, corpus: Corpus, store: IndexStore) -> Index:
-        """Weigh the words of the corpus, or map the file that holds their weights."""
+        """Compute the weights of all words in the corpus, or map the files that hold them."""
 
         def build(folder: Path) -> None:
             save_bm25(folder, count_words(read_texts(corpus, self.words, store, "bm25 index")), self.formula)

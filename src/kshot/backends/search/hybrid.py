@@ -16,7 +16,7 @@ from kshot.index.ranking import Found, best
 
 FUSIONS = ("zscore", "rrf", "minmax")
 MIN_CANDIDATES = 1000
-"""How many passages each part is asked for, at least."""
+"""Each part finds at least this many passages, as far as the corpus has them."""
 _RRF_OFFSET = 60
 _QUERIES_AT_ONCE = 128
 
