@@ -67,26 +67,27 @@ HELD_OUT = {
 
 CARD = """# The embedded model
 
-A Llama-shaped transformer of {weights:,} weights ({layers} layers, {width} wide, {heads} heads, SwiGLU of {inner},
-RoPE, tied embeddings) with a byte-level tokenizer of {tokens} tokens, trained by the kshot project from scratch on
-token lookup and nothing else. It is in the box so that `kshot run` shows a real evaluation, with real failures,
+A transformer with Llama's architecture and {weights:,} weights ({layers} layers, {width} wide, {heads} heads,
+SwiGLU of {inner}, RoPE, tied embeddings) and a byte-level tokenizer of {tokens} tokens. The kshot project trained it
+from scratch on token lookup and nothing else. It is built in, so that `kshot run` shows a real evaluation, with real failures,
 before any model is downloaded.
 
 - **Use:** `kshot run -m embedded` (the default; onnxruntime, no torch), or `-m hf:embedded` (transformers). Both read
-  the same `model.safetensors`: `model.onnx` is only the graph. It answers Generate and Loglik.
+  the same `model.safetensors`: `model.onnx` is only the graph. The model generates text and computes log-probabilities.
 - **Size:** {size:.2f} MB in all: fp16 weights, computed in fp32. Context: {positions:,} tokens; a longer prompt is
   reported as failed.
-- **Licence:** Apache-2.0, weights and data alike. The data is generated; no text of others was used.
+- **Licence:** Apache-2.0, for weights and data. The data is generated; no text of others was used.
 - **Fingerprint:** `{fingerprint}`
 
 ## Data and recipe
-Prompts of the six tasks alike ({tasks}), made on the GPU by the law of `kshot.lookup.generate` and in the words of
-`kshot.lookup.prompts` (a test compares them token by token): query lengths 8–88 (unique from 6), 1–8 examples (bare:
-3–8) of length 6–12 (nonunique: 8–12) or as long as the query, all five templates, with and without separator; a third
-of the bare prompts begin with random tokens. The loss is on the token after each colon and, a little, on the blank
-line after it.
-{steps:,} steps of about 72,000 tokens in {minutes:.0f} minutes on one H200, AdamW {rate}, warm-up and cosine, bf16,
-seed {seed}; then rounded to fp16. One command: `python training/embedded/train.py --out FOLDER`.
+The prompts of the six tasks ({tasks}) are equally frequent. They are made on the GPU by the rules of
+`kshot.lookup.generate` and with the texts of `kshot.lookup.prompts` (a test compares them token by token). Query
+lengths are 8–88 (unique: from 6). There are 1–8 examples (bare: 3–8) of length 6–12 (nonunique: 8–12) or as long as
+the query. All five templates occur, with and without separator; a third of the bare prompts begin with random tokens.
+The loss is on the token after each colon and, with a small weight, on the blank line after it.
+
+Training took {steps:,} steps of about 72,000 tokens in {minutes:.0f} minutes on one H200, with AdamW {rate}, warm-up and cosine, bf16,
+seed {seed}. The weights are then rounded to fp16. The command: `python training/embedded/train.py --out FOLDER`.
 
 **Held out:** lengths above 88; `hard` records; nonunique examples of length 7; more than 8 examples; bare with fewer
 than 3, a rule with none; any other wording of the rules (`--templates`); instruct prompts; and the records of this

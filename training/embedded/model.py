@@ -91,8 +91,8 @@ class Layer(nn.Module):
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
-class Trunk(nn.Module):
-    """Embedding, blocks, last norm."""
+class Decoder(nn.Module):
+    """The embedding, the layers and the last norm."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Llama(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.shape, self.model = shape, Trunk(shape)
+        self.shape, self.model = shape, Decoder(shape)
         half = shape.hidden_size // shape.num_attention_heads // 2
         angles = torch.outer(
             torch.arange(shape.max_position_embeddings).float(),
