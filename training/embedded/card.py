@@ -69,8 +69,8 @@ CARD = """# The embedded model
 
 A transformer with Llama's architecture and {weights:,} weights ({layers} layers, {width} wide, {heads} heads,
 SwiGLU of {inner}, RoPE, tied embeddings) and a byte-level tokenizer of {tokens} tokens. The kshot project trained it
-from scratch on token lookup and nothing else. It is built in, so that `kshot run` shows a real evaluation, with real failures,
-before any model is downloaded.
+from scratch on token lookup and nothing else. It is built in, so that `kshot run` shows a
+real evaluation, with real failures, before any model is downloaded.
 
 - **Use:** `kshot run -m embedded` (the default; onnxruntime, no torch), or `-m hf:embedded` (transformers). Both read
   the same `model.safetensors`: `model.onnx` is only the graph. The model generates text and computes log-probabilities.
@@ -86,8 +86,8 @@ lengths are 8–88 (unique: from 6). There are 1–8 examples (bare: 3–8) of l
 the query. All five templates occur, with and without separator; a third of the bare prompts begin with random tokens.
 The loss is on the token after each colon and, with a small weight, on the blank line after it.
 
-Training took {steps:,} steps of about 72,000 tokens in {minutes:.0f} minutes on one H200, with AdamW {rate}, warm-up and cosine, bf16,
-seed {seed}. The weights are then rounded to fp16. The command: `python training/embedded/train.py --out FOLDER`.
+Training took {steps:,} steps of about 72,000 tokens in {minutes:.0f} minutes on one H200, with
+AdamW {rate}, warm-up and cosine, bf16, seed {seed}. The weights are then rounded to fp16. The command: `python training/embedded/train.py --out FOLDER`.
 
 **Held out:** lengths above 88; `hard` records; nonunique examples of length 7; more than 8 examples; bare with fewer
 than 3, a rule with none; any other wording of the rules (`--templates`); instruct prompts; and the records of this
