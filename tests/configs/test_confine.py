@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kshot.configs import load
-from kshot.configs.confine import LAYERS
 from kshot.core.errors import DataError
+from kshot.sandbox.profiles import LAYERS
 from tests.configs.written import OWN, write
 
 
@@ -152,7 +152,7 @@ def test_a_flood_on_the_pipe_fills_nobodys_memory(tmp_path):
 
 
 def test_a_forged_answer_is_only_data(tmp_path):
-    lie = '{"id": 1, "done": {"variables": {"x_datasets": 3, "$own": [[]]}, "files": 7}}'
+    lie = '{"id": 1, "result": {"variables": {"x_datasets": 3, "$own": [[]]}, "files": 7}}'
     text = (
         f"import os\nfor i in range(3, 30):\n    try: os.write(i, {lie!r}.encode() + b'\\n')\n    except OSError: pass"
     )

@@ -51,51 +51,51 @@ def tree(tmp_path):
 
 
 def interpreter(tree, name="opencompass/configs/main.py"):
-    return Interpreter({"path": str(tree / name), "above": [str(tree)]})
+    return Interpreter(str(tree / name), [str(tree)])
 
 
-def asked(engine, do="load", **request):
-    return json.loads(engine.answer({"id": 1, "do": do, **request}))
+def asked(language, action="load", **request):
+    return json.loads(language.answer({"id": 1, "action": action, **request}))
 
 
 def test_a_file_with_everything(tree):
-    done = asked(interpreter(tree))
-    assert "fault" not in done, done
-    text = json.dumps(done["done"])
+    answer = asked(interpreter(tree))
+    assert "fault" not in answer, answer
+    text = json.dumps(answer["result"])
     for expected in ("mine", "far", "opencompass", "shout"):
         assert expected in text
     assert "b.txt" not in text  # deleted by the file itself
 
 
 def test_what_a_file_lends_is_a_copy(tree):
-    engine = interpreter(tree)
-    space = engine.run(str(tree / "opencompass/configs/main.py"))
-    base = engine.run(str(tree / "opencompass/configs/parts/base.py"))
+    language = interpreter(tree)
+    space = language.run(str(tree / "opencompass/configs/main.py"))
+    base = language.run(str(tree / "opencompass/configs/parts/base.py"))
     assert base["shared_datasets"] == [{"abbr": "base"}]
     assert space["names"] == ["mine", "far"]
     assert space["settings"].a.b == 5
     assert [d["abbr"] for d in space["x_datasets"]] == ["mine", "far"]
-    assert engine.homes >= {"opencompass"}
+    assert language.frameworks >= {"opencompass"}
 
 
 def test_functions_and_classes_are_called_later(tree):
-    engine = interpreter(tree)
-    space = engine.run(str(tree / "opencompass/configs/main.py"))
-    codec = engine._codec
+    language = interpreter(tree)
+    space = language.run(str(tree / "opencompass/configs/main.py"))
+    codec = language._codec
     shout, longest = (codec.encode(space[name])["$own"][0] for name in ("shout", "Longest"))
-    said = asked(engine, "call", own=shout, args=codec.encode(["hi"]), kwargs=codec.encode({"mark": "?"}))
-    assert said["done"] == "HI?"
+    said = asked(language, "call", number=shout, args=codec.encode(["hi"]), kwargs=codec.encode({"mark": "?"}))
+    assert said["result"] == "HI?"
     given = {"predictions": ["a", "abc"], "references": [], "extra": 1}  # what it has no parameter for is left out
-    rated = asked(engine, "method", own=longest, method="score", made={"unit": "u"}, kwargs=codec.encode(given))
-    assert rated["done"] == {"longest": 3, "unit": "u"}
+    rated = asked(language, "method", number=longest, method="score", options={"unit": "u"}, kwargs=codec.encode(given))
+    assert rated["result"] == {"longest": 3, "unit": "u"}
 
 
 @pytest.mark.parametrize("name", [n for n in vars(written) if n.isupper() and isinstance(getattr(written, n), str)])
 def test_the_written_configs_load_here_too(tmp_path, name):
     (tmp_path / "c.py").write_text(getattr(written, name))
-    done = asked(Interpreter({"path": str(tmp_path / "c.py"), "above": [str(tmp_path)]}))
+    answer = asked(Interpreter(str(tmp_path / "c.py"), [str(tmp_path)]))
     # some of them import their neighbours, which are not here: that is told with its place
-    assert "done" in done or done["fault"]["message"]
+    assert "result" in answer or answer["fault"]["message"]
 
 
 FAULTS = {
@@ -115,15 +115,15 @@ FAULTS = {
 @pytest.mark.parametrize("text", FAULTS)
 def test_faults_name_their_place(tmp_path, text):
     (tmp_path / "c.py").write_text(text)
-    done = asked(Interpreter({"path": str(tmp_path / "c.py"), "above": [str(tmp_path)]}))
+    answer = asked(Interpreter(str(tmp_path / "c.py"), [str(tmp_path)]))
     kind, line = FAULTS[text]
-    assert done["fault"]["line"] == line
-    assert kind is None or done["fault"]["kind"] == kind
-    assert done["fault"]["file"] == str(tmp_path / "c.py")
+    assert answer["fault"]["line"] == line
+    assert kind is None or answer["fault"]["kind"] == kind
+    assert answer["fault"]["file"] == str(tmp_path / "c.py")
 
 
 def test_a_circle_of_files_is_told(tmp_path):
     (tmp_path / "a.py").write_text("from .b import x\n")
     (tmp_path / "b.py").write_text("from .a import x\n")
-    done = asked(Interpreter({"path": str(tmp_path / "a.py"), "above": []}))
-    assert "circle" in done["fault"]["message"]
+    answer = asked(Interpreter(str(tmp_path / "a.py"), []))
+    assert "circle" in answer["fault"]["message"]

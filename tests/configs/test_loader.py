@@ -154,7 +154,7 @@ def test_files_of_every_style_load(tmp_path):
 
 def test_models(tmp_path):
     source = ConfigSource(tree(tmp_path) / "eval_all.py")
-    tiny, far = source.models
+    tiny, far = source.model_entries
     assert (tiny.spec, tiny.model_type, tiny.options) == (
         "hf:some/model",
         "base",

@@ -5,12 +5,15 @@ import pytest
 
 from kshot import GenerationDataset, MultipleChoiceDataset
 from kshot.api import evaluate
-from kshot.backends import open_backend
+from kshot.backends import open_model
+from kshot.backends.adapters import as_model
 from kshot.configs import ConfigSource, entry, load, splits_of, task_of
 from kshot.configs.data import read_data
 from kshot.core.engine import MemoryMemo
 from kshot.core.errors import DataError, UsageError
+from kshot.core.protocols import Source
 from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored
+from kshot.index.store import Store
 from kshot.metrics import Accuracy
 from kshot.runs.runner import Run
 from kshot.settings import Settings
@@ -29,8 +32,8 @@ class Speaker:
     def __init__(self, say=lambda text: "B."):
         self.say, self.asked = say, []
 
-    def serve(self, waiting):
-        for request in waiting:
+    def serve(self, queue):
+        for request in queue:
             self.asked.append(request)
             if isinstance(request, Generate):
                 yield request, Generated(self.say(request.prompt.text))
@@ -42,7 +45,8 @@ class Speaker:
 
 
 def run(source, backend, judge=None, **options):
-    return Run(Settings(**options), MemoryMemo(), staff={"judge": judge} if judge else {}).all([backend], [source])
+    helpers = {"judge": as_model(judge)} if judge else {}
+    return Run(Settings(**options), MemoryMemo(), store=Store(), helpers=helpers).all([as_model(backend)], [source])
 
 
 def values(result):
@@ -92,7 +96,7 @@ def test_generation_equals_the_class(tiny_llama):
     made = gen_entry(
         eval_cfg={"evaluator": {"type": "AccEvaluator"}, "pred_postprocessor": {"type": "first_capital_postprocess"}}
     )
-    backend = open_backend(f"hf:{tiny_llama}")
+    backend = open_model(f"hf:{tiny_llama}")
     ours = evaluate(backend, task_of(entry(made), {"test": rows}))
     theirs = evaluate(backend, Cities)
     for mine, other in zip(ours.samples, theirs.samples, strict=True):
@@ -118,8 +122,8 @@ class Choices(MultipleChoiceDataset):
         return {"options": [f"{row['country']}: {city}" for _, city in CAPITALS], "target_idx": int(row["n"])}
 
 
-@pytest.mark.parametrize("home", ["ais_bench", "opencompass", ""])
-def test_perplexity_equals_the_class(tiny_llama, home):
+@pytest.mark.parametrize("framework", ["ais_bench", "opencompass", ""])
+def test_perplexity_equals_the_class(tiny_llama, framework):
     made = gen_entry(reader_cfg={"input_columns": ["country"], "output_column": "n"})
     made["infer_cfg"] = {
         "prompt_template": {
@@ -130,11 +134,11 @@ def test_perplexity_equals_the_class(tiny_llama, home):
         "inferencer": {"type": "PPLInferencer"},
     }
     one = entry(made)
-    one.home = home
-    backend = open_backend(f"hf:{tiny_llama}")
+    one.framework = framework
+    backend = open_model(f"hf:{tiny_llama}")
     ours = evaluate(backend, task_of(one, {"test": ROWS}))
     assert len(ours.samples) == 5
-    if home == "opencompass":  # its losses are divided by one token more
+    if framework == "opencompass":  # its losses are divided by one token more
         for sample in ours.samples:
             losses = [-each["logprob"] / (each["tokens"] + 1) for each in sample["response"]]
             assert sample["answer"] == str(losses.index(min(losses)))
@@ -178,7 +182,7 @@ def test_the_user_wins_over_the_file(tmp_path, gsm8k_rows):
         limit=2,
         model_type="chat",
         system_prompt="Hm",
-        data=f"gsm8k={gsm8k_rows}",
+        data=(f"gsm8k={gsm8k_rows}",),
     )
     assert len(backend.asked) == 2
     asked = backend.asked[0]
@@ -233,18 +237,15 @@ def test_a_judge(tmp_path):
     judge = Speaker(lambda text: "A" if "Said: 4" in text and "Gold: 4" in text else "B")
     judge.name = "judge"
 
-    class One:
+    class OneTask(Source):
         label = "raw"
 
         def tasks(self, *_):
             yield task
 
-        def totals(self, _):
-            return iter(())
-
-    result = run(One(), Speaker(lambda text: "4"), judge)
+    result = run(OneTask(), Speaker(lambda text: "4"), judge)
     assert values(result) == {("raw", "Accuracy"): 50.0}
-    assert judge.asked[0].to == "judge"
+    assert judge.asked[0].role == "judge"
     assert judge.asked[0].prompt.messages[0].content == "You judge."
 
 

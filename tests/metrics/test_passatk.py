@@ -55,7 +55,7 @@ def test_equal_programs_are_run_once(monkeypatch):
 
     def run(program, **limits):
         ran.append(program)
-        return sandbox.Outcome(passed=True, reason="")
+        return sandbox.ProgramOutcome(passed=True, reason="")
 
     monkeypatch.setattr(sandbox, "run", run)
     assert PassAtK(3)([(GOOD, GOOD, BAD)], [TESTS]) == {"pass@3": 100.0}

@@ -72,7 +72,7 @@ def leftovers():
     ],
 )
 def test_a_correct_program_passes(program, layers):
-    assert run(program, layers, timeout=10) == sandbox.Outcome(passed=True, reason="")
+    assert run(program, layers, timeout=10) == sandbox.ProgramOutcome(passed=True, reason="")
 
 
 def test_numpy_can_be_used():
@@ -129,7 +129,7 @@ def test_leaving_early_is_no_pass(program, layers):
 def test_an_endless_loop_is_cut_off(layers):
     began = time.monotonic()
     outcome = run("while True:\n    pass", layers, timeout=0.5)
-    assert outcome == sandbox.Outcome(passed=False, reason="timed out after 0.5 s")
+    assert outcome == sandbox.ProgramOutcome(passed=False, reason="timed out after 0.5 s")
     assert time.monotonic() - began < 3
 
 

@@ -1,6 +1,6 @@
-"""Taking the answer out of a reply: letters, numbers, patterns, and what configs name.
+"""Taking the answer out of a reply: option letters, numbers, patterns, formulas, code, and the names that configs use.
 
-``letters``, ``replies`` and ``formulas`` import nothing of kshot but ``core.records``: they run in confined processes too.
+All modules but ``letters`` import the standard library and each other alone: they run in confined processes too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
-from kshot.cleanups.replies import CLEANUP_FUNCTIONS
+from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
 from kshot.core.errors import UsageError
 from kshot.core.registry import Entry, Registry, construct, first_line, options_of, parse_spec, read_option
 
@@ -27,7 +27,7 @@ CLEANUPS = Registry(
 
 
 def make_cleanup(text: str) -> Cleanup:
-    """Return the clean-up that a spec names: a function with its options, or an object of a class that can be called."""
+    """Return the clean-up that a spec names: a function with its options, or an object that can be called."""
     spec = parse_spec(text)
     found, rest = CLEANUPS.load(spec)
     made: Any

@@ -1,4 +1,4 @@
-"""Option letters: A, B, … Z, AA, AB, …, and finding them in what a model wrote."""
+"""The letters of options: A, B, … Z, AA, AB, …, and the last of them in a reply."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kshot.core.records import UNANSWERED
 
 
 def letter(index: int) -> str:
-    """Give the letter of an option, as spreadsheets name their columns."""
+    """Return the letter of an option, as spreadsheets name their columns."""
     name = ""
     index += 1
     while index:
@@ -19,7 +19,7 @@ def letter(index: int) -> str:
 
 
 def lettered(options: tuple[str, ...] | list[str]) -> list[str]:
-    """Put its letter before every option: ``A. first``."""
+    """Return the options, each after its letter: ``A. first``."""
     return [f"{letter(i)}. {option.lstrip()}" for i, option in enumerate(options)]
 
 
@@ -31,6 +31,6 @@ def _standalone(count: int) -> re.Pattern[str]:
 
 
 def last_letter(text: str, count: int) -> int:
-    """Index of the last standalone option letter in the text, or ``UNANSWERED``."""
+    """Return the index of the last standalone option letter in the text, or ``UNANSWERED``."""
     found = _standalone(count).findall(text)
     return [letter(i) for i in range(count)].index(found[-1]) if found else UNANSWERED

@@ -1,8 +1,8 @@
-"""Values of a config as plain JSON, and back: on both sides of the confined process's pipe. Standard library only.
+"""Values of a config as plain JSON, and back. Both ends of the confined process's pipe use it; standard library only.
 
-Text, numbers, lists and dicts with text keys are themselves; everything else is an object with one key that starts
-with ``$``: ``$dict``, ``$tuple``, ``$set``, ``$name`` (of another package), ``$own``
-(a function or class of the config), ``$opaque``.
+Text, numbers, lists and dicts with text keys stay as they are. Everything else becomes an object with one key that
+starts with ``$``: ``$dict``, ``$tuple``, ``$set``, ``$name`` (of another package), ``$own`` (a function or class of the
+config), ``$opaque``.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from types import NoneType
 from typing import Any
 
-MOST_VALUES = 3_000_000
+MAX_VALUES = 3_000_000
 
 
 class Codec:
-    """Encodes values; what the config itself defined stays here and travels as a number."""
+    """Encodes and decodes values. Functions and classes of the config stay where they are and travel as numbers."""
 
     def __init__(
         self,
@@ -26,27 +26,27 @@ class Codec:
         name: Callable[[str, str], Any] = lambda called, _: called,
         opaque: Callable[[str], Any] = lambda text: text,
     ) -> None:
-        """Say how names are told apart (encoding), and what to make of what cannot be sent (decoding)."""
+        """Take how names are recognised and described (to encode), and what is made of them (to decode)."""
         self._name_type, self._describe = name_type, describe
         self.make_own, self._make_name, self._make_opaque = own, name, opaque
-        self.saw_own = False
+        self.decoded_own = False
         self._owned: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._count = 0
 
     def owned(self, number: int) -> Any:
-        """What was sent under a number."""
+        """Return what was sent under a number."""
         return self._owned[number]
 
     def encode(self, value: Any) -> Any:
-        """Give the plain form."""
+        """Return the plain form of a value."""
         self._count = 0
         return self._plain(value)
 
-    def _plain(self, value: Any) -> Any:  # noqa: PLR0911 - one a kind
+    def _plain(self, value: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
         self._count += 1
-        if self._count > MOST_VALUES:
-            raise ValueError(f"the config holds more than {MOST_VALUES:,} values")
+        if self._count > MAX_VALUES:
+            raise ValueError(f"the config holds more than {MAX_VALUES:,} values")
         kind = type(value)
         if value is None or kind in (bool, int, float, str):
             return value
@@ -70,18 +70,18 @@ class Codec:
                 return base(value)
         if isinstance(value, os.PathLike):
             return os.fspath(value)
-        if hasattr(value, "item") and hasattr(value, "dtype"):  # a number of numpy's
+        if hasattr(value, "item") and hasattr(value, "dtype"):  # a number of numpy, which may not be installed
             return self._plain(value.tolist())
         if callable(value):
             number = self._numbers.setdefault(id(value), len(self._owned))
             if number == len(self._owned):
                 self._owned.append(value)
-            called = str(getattr(value, "__name__", type(value).__name__))
+            called = str(getattr(value, "__name__", type(value).__name__))  # a callable object has none
             return {"$own": [number, called, "class" if isinstance(value, type) else "function"]}
         return {"$opaque": type(value).__name__}
 
-    def decode(self, plain: Any) -> Any:  # noqa: PLR0911 - one a kind
-        """Give the value of a plain form."""
+    def decode(self, plain: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
+        """Return the value of a plain form."""
         if isinstance(plain, list):
             return [self.decode(each) for each in plain]
         if not isinstance(plain, dict):
@@ -98,7 +98,7 @@ class Codec:
                 case "$name":
                     return self._make_name(str(held[0]), str(held[1]))
                 case "$own":
-                    self.saw_own = True
+                    self.decoded_own = True
                     return self.make_own(int(held[0]), str(held[1]), str(held[2]))
                 case "$opaque":
                     return self._make_opaque(str(held))

@@ -1,4 +1,7 @@
-"""What stands in a config for things of other packages: names that can be mentioned anywhere and fail when used."""
+"""Stand-ins for things of other packages: a config can mention them anywhere, and using one is an error.
+
+Runs inside the confined process; standard library only.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import copy
 from collections import OrderedDict
 from typing import Any, Protocol
 
-from kshot.cleanups.replies import CLEANUP_FUNCTIONS
+from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
 
-HOMES = ("ais_bench", "opencompass")
-NAMED = (*HOMES, "mmengine", "kshot")
-# What the homes themselves depend on: a file may mention it, whether or not it is installed here.
-DEPENDED = frozenset((
+FRAMEWORKS = ("ais_bench", "opencompass")
+NAMED = (*FRAMEWORKS, "mmengine", "kshot")
+# What the frameworks themselves depend on: a file may mention it, whether or not it is installed here.
+DEPENDENCIES = frozenset((
     *("torch", "transformers", "datasets", "accelerate", "lagent", "vllm", "lmdeploy", "openai", "tiktoken", "numpy"),
     *("pandas", "scipy", "sklearn", "nltk", "jieba", "rouge", "rouge_chinese", "rouge_score", "sacrebleu", "evaluate"),
     *("rich", "tqdm", "requests", "tabulate", "prettytable", "mmengine_lite", "modelscope", "huggingface_hub", "sympy"),
@@ -20,26 +23,26 @@ DEPENDED = frozenset((
 
 
 class Resolver(Protocol):
-    """Who knows what a name stands for."""
+    """Knows what a name stands for."""
 
-    reading: int
+    read_base_depth: int
 
     def named(self, called: str, at: str) -> Any:
-        """Give what a name stands for."""
+        """Return what a name stands for."""
 
-    def registering(self, *args: Any, **kwargs: Any) -> Any:
-        """Keep what is registered."""
+    def register(self, registry: str, *args: Any, **kwargs: Any) -> Any:
+        """Keep what a config registers."""
 
 
 class ConfigFault(Exception):  # noqa: N818 - raised inside a config, reported outside
-    """Something wrong with a config that the file itself did not raise."""
+    """A config is wrong in a way that its own code did not raise."""
 
 
-class NotHere(Exception):  # noqa: N818
-    """A name without an equivalent here was used."""
+class NoEquivalent(Exception):  # noqa: N818 - as above
+    """A name without an equivalent in kshot was used."""
 
 
-class Settable(dict[str, Any]):
+class AttributeDict(dict[str, Any]):
     """A dict whose items are attributes too, as what ``read_base`` imports is; so are the dicts put into it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -48,7 +51,7 @@ class Settable(dict[str, Any]):
             self[name] = value
 
     def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, _settable(value))
+        super().__setitem__(name, _with_attributes(value))
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -69,61 +72,63 @@ class Settable(dict[str, Any]):
         return self[name]
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Put values in; a dict is added to the one that is there, and does not replace it."""
+        """Put values in; a dict is added to the dict that is there and does not replace it."""
         for name, value in dict(*args, **kwargs).items():
             if isinstance(value, dict) and isinstance(self.get(name), dict):
                 self[name].update(value)
             else:
                 self[name] = value
 
-    def copy(self) -> Settable:
-        """Copy it as what it is."""
-        return Settable(self)
+    def copy(self) -> AttributeDict:
+        """Return a copy of the same class."""
+        return AttributeDict(self)
 
-    def deepcopy(self) -> Settable:
-        """Copy it and all that it holds."""
+    def deepcopy(self) -> AttributeDict:
+        """Return a copy of it and of everything in it."""
         return copy.deepcopy(self)
 
 
-def _settable(value: Any) -> Any:
+def _with_attributes(value: Any) -> Any:
     if type(value) in (dict, OrderedDict):
-        return Settable(value)
-    return type(value)(map(_settable, value)) if type(value) in (list, tuple) else value
+        return AttributeDict(value)
+    return type(value)(map(_with_attributes, value)) if type(value) in (list, tuple) else value
 
 
-class Name:
-    """Stands for something of another package; it can be mentioned anywhere, and fails when it is used."""
+class StandIn:
+    """Stands for something of another package."""
 
-    __slots__ = ("_at", "_called", "_interpreter")
+    __slots__ = ("_at", "_called", "_resolver")
 
-    def __init__(self, called: str, at: str, interpreter: Resolver) -> None:
-        self._called, self._at, self._interpreter = called, at, interpreter
+    def __init__(self, called: str, at: str, resolver: Resolver) -> None:
+        self._called, self._at, self._resolver = called, at, resolver
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self._interpreter.named(f"{self._called}.{name}", self._at)
+        return self._resolver.named(f"{self._called}.{name}", self._at)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        last = self._called.rpartition(".")[2]
+        owner, _, last = self._called.rpartition(".")
         if last == "register_module":
-            return self._interpreter.registering(*args, **kwargs)
+            return self._resolver.register(owner, *args, **kwargs)
         known = CLEANUP_FUNCTIONS.get(last)
         if known is None:
-            raise NotHere(f"{self._called} (imported at {self._at}) is called, and kshot has no equivalent of it here")
+            raise NoEquivalent(
+                f"{self._called} (imported at {self._at}) is called, and kshot has no equivalent of it here"
+            )
         return known(*args, **kwargs)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        return (type(self._called.rpartition(".")[2], (Stub,), {"_stands_for": self._called}),)
+        return (type(self._called.rpartition(".")[2], (StandInParent,), {"_stands_for": self._called}),)
 
-    def __copy__(self) -> Name:
+    def __copy__(self) -> StandIn:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Name:
+    def __deepcopy__(self, memo: Any) -> StandIn:
         return self
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Name) and other._called == self._called
+        return isinstance(other, StandIn) and other._called == self._called
 
     def __hash__(self) -> int:
         return hash(self._called)
@@ -132,12 +137,12 @@ class Name:
         return self._called
 
     @staticmethod
-    def describe(name: Name) -> tuple[str, str]:
-        """What it is called, and where it was imported."""
-        return name._called, name._at
+    def describe(stand_in: StandIn) -> tuple[str, str]:
+        """Return what it is called and where it was imported; attributes would be names of the other package."""
+        return stand_in._called, stand_in._at
 
 
-class Stub:
+class StandInParent:
     """What a class of a config inherits from where the parent is only a name."""
 
     _stands_for = ""
@@ -148,27 +153,27 @@ class Stub:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NotHere(f"{self._stands_for}.{name} is used by a subclass, and kshot has no equivalent of it here")
+        raise NoEquivalent(f"{self._stands_for}.{name} is used by a subclass, and kshot has no equivalent of it here")
 
 
 class ReadBase:
     """``with read_base():`` - imports in it are config files."""
 
-    def __init__(self, interpreter: Resolver) -> None:
-        self._interpreter = interpreter
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
 
     def __call__(self) -> ReadBase:
         return self
 
     def __enter__(self) -> None:
-        self._interpreter.reading += 1
+        self._resolver.read_base_depth += 1
 
     def __exit__(self, *_: object) -> None:
-        self._interpreter.reading -= 1
+        self._resolver.read_base_depth -= 1
 
 
 def copied(value: Any) -> Any:
-    """Copy dicts and lists, to any depth; what two places shared, each has to itself then, as in the originals."""
+    """Copy dicts and lists, to any depth. What two places shared is then two copies, as in the frameworks."""
     if isinstance(value, dict):
-        return Settable({name: copied(each) for name, each in value.items()})
+        return AttributeDict({name: copied(each) for name, each in value.items()})
     return type(value)(map(copied, value)) if type(value) in (list, tuple, set) else value

@@ -1,30 +1,42 @@
-"""From a reply to the answer that is scored: the role's part of it, then the config's clean-up; repeats counted."""
+"""From a reply to the answer that is scored: the part of one role, then the config's clean-ups; and repeats."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from kshot.cleanups.replies import CLEANUP_FUNCTIONS
-from kshot.configs.names import Own, short, unknown
+from kshot.cleanups import CLEANUPS
+from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
+from kshot.configs.names import ConfigCallable, short, unknown
 from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value
+from kshot.methods.generation import Extract
 from kshot.metrics import Metric, PassAtK
 
-Cleaner = Callable[[Any], Any]
+Cleaner: TypeAlias = Callable[[Any], Any]
+"""Takes the answer out of a reply, or brings a reference into the form that is compared."""
+
+_RIGHT = 100.0
 
 
 def cleaner(config: Any, where: str, registered: Mapping[str, Any]) -> Cleaner:
-    """Make the function that a ``…_postprocessor=dict(type=…)`` names."""
+    """Return the function that a ``…_postprocessor=dict(type=…)`` names, with its options.
+
+    A name is looked up among what the config registered, then among kshot's clean-ups and those of installed packages.
+    """
     body = dict(config) if isinstance(config, Mapping) else {"type": config}
     kind = body.pop("type", None)
-    function: Any = kind if isinstance(kind, Own) or (callable(kind) and not isinstance(kind, str)) else None
+    function: Any = kind if isinstance(kind, ConfigCallable) or (callable(kind) and not isinstance(kind, str)) else None
     if function is None:
         function = registered.get(str(kind)) or CLEANUP_FUNCTIONS.get(short(kind))
+    if function is None and (entry := CLEANUPS.find(short(kind))) is not None:
+        function = entry.load()
+        if isinstance(function, type):  # a clean-up of an installed package may be a class, made with the options
+            function, body = function(**body), {}
     if function is None:
-        unknown("clean-up", kind, where, lambda: CLEANUP_FUNCTIONS)
+        unknown("clean-up", kind, where, [entry.name for entry in CLEANUPS.entries()])
 
     def clean(text: Any) -> Any:
         try:
@@ -38,10 +50,10 @@ def cleaner(config: Any, where: str, registered: Mapping[str, Any]) -> Cleaner:
 
 
 def role_part(text: str, role: Any, meta: Mapping[str, Any] | None) -> str:
-    """Keep what a role said: after its ``begin`` and before its ``end``, where the meta template has them."""
-    rounds = [*(meta or {}).get("round", ()), *(meta or {}).get("reserved_roles", ())]
-    held = next((item for item in rounds if isinstance(item, Mapping) and item.get("role") == role), {})
-    begin, end = held.get("begin"), held.get("end")
+    """Keep the text of one role: after its ``begin`` and before its ``end``, where the meta template has them."""
+    roles = [*(meta or {}).get("round", ()), *(meta or {}).get("reserved_roles", ())]
+    entry = next((item for item in roles if isinstance(item, Mapping) and item.get("role") == role), {})
+    begin, end = entry.get("begin"), entry.get("end")
     if isinstance(begin, str) and begin and (found := re.search(re.escape(begin), text)):
         text = text[found.end() :]
     if isinstance(end, str) and end and (found := re.search(re.escape(end), text)):
@@ -55,8 +67,8 @@ def extraction(
     model_cfg: Mapping[str, Any],
     where: str,
     registered: Mapping[str, Any],
-) -> Callable[[Sample, Any], Any]:
-    """Make the function from a sample's reply (or replies) to its answer."""
+) -> Extract:
+    """Return the function from a sample's reply (or replies) to its answer."""
     steps: list[Cleaner] = []
     role = eval_cfg.get("pred_role")
     if role and meta:
@@ -81,25 +93,26 @@ class Repeated(Metric):
 
     def __init__(self, metric: Metric, n: int, ks: Sequence[int] = ()) -> None:
         self.metric, self.n, self.ks = metric, n, tuple(ks)
+        self.higher_is_better = metric.higher_is_better
         for k in self.ks:
             if not 0 < k <= n:
                 raise DataError(f"k is {k}, and each row is asked {n} times", hint="k must be from 1 to n.")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """avg@n, pass@k…, cons@k…."""
+        """``avg@n``, and ``pass@k`` and ``cons@k`` for every k."""
         return (f"avg@{self.n}", *(f"{what}@{k}" for k in self.ks for what in ("pass", "cons")))
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
         """Rate each reply, and the majority of the first k."""
         rated = {repr(each): self._one(sample, each) for each in answer}
         values = [rated[repr(each)] for each in answer]
-        right = sum(value >= 100 for value in values)  # noqa: PLR2004 - per cent
+        right = sum(value >= _RIGHT for value in values)
         found: dict[str, Value] = {f"avg@{self.n}": sum(values) / len(values)}
         for k in self.ks:
             found[f"pass@{k}"] = 100 * PassAtK.estimate_pass_at_k(len(values), right, k)
-            most = Counter(repr(each) for each in answer[:k]).most_common(1)[0][0]
-            found[f"cons@{k}"] = rated[most]
+            majority = Counter(repr(each) for each in answer[:k]).most_common(1)[0][0]
+            found[f"cons@{k}"] = rated[majority]
         return found
 
     def _one(self, sample: Sample, answer: Any) -> float:

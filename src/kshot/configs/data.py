@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kshot.configs.entry import Entry, Splits
+from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.names import short
+from kshot.configs.rows import Splits
 from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.records import Row
 from kshot.tables.files import FILE_SUFFIXES, read_file
 from kshot.tables.loading import get_raw_dataset_loader
 
-Row = Mapping[str, Any]
 _SPELLINGS = {
     "dev": ("dev", "validation", "val"),
     "val": ("val", "validation", "dev"),
@@ -21,7 +22,7 @@ _SPELLINGS = {
 
 
 def read_data(texts: Sequence[str]) -> dict[str, str]:
-    """Read ``KEY=FILE_OR_FOLDER`` options."""
+    """Return the places that ``KEY=FILE_OR_FOLDER`` options name, by key."""
     found = {}
     for text in texts:
         key, sign, place = text.partition("=")
@@ -31,8 +32,8 @@ def read_data(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def splits_of(entry: Entry, data: Mapping[str, str] | None = None, default: str | None = None) -> Splits | list[Row]:
-    """Find the rows of an entry: as the user says by its abbr, name or loader; where ``path`` leads; on the hub."""
+def splits_of(entry: DatasetEntry, data: Mapping[str, str] | None = None, default: str | None = None) -> Splits:
+    """Find the rows of an entry: in the user's ``data`` by its abbr, name or loader; at its ``path``; on the hub."""
     named = data or {}
     given = next((named[key] for key in _keys(entry) if key in named), default)
     if given is not None:
@@ -47,18 +48,18 @@ def splits_of(entry: Entry, data: Mapping[str, str] | None = None, default: str 
     return _adapted(entry, _hub(entry))
 
 
-def _keys(entry: Entry) -> list[str]:
+def _keys(entry: DatasetEntry) -> list[str]:
     found = [entry.abbr, entry.get("name"), short(entry.get("type", "")), entry.get("path")]
     return [str(key) for key in found if isinstance(key, str) and key]
 
 
-def _split_names(entry: Entry) -> dict[str, bool]:
-    """The splits the entry reads, and whether each must exist."""
+def _split_names(entry: DatasetEntry) -> dict[str, bool]:
+    """Return the splits that the entry reads, and whether each must exist."""
     reader = entry.reader_cfg
     return {str(reader.get("train_split") or "train"): False, str(reader.get("test_split") or "test"): True}
 
 
-def _local(entry: Entry, place: Path) -> Splits | list[Row]:
+def _local(entry: DatasetEntry, place: Path) -> Splits:
     if not place.exists():
         raise DataError("there is no such file or folder", where=str(place))
     if place.is_file():
@@ -72,7 +73,7 @@ def _local(entry: Entry, place: Path) -> Splits | list[Row]:
     return found
 
 
-def _split(entry: Entry, place: Path, split: str, *, needed: bool) -> Sequence[Row] | None:
+def _split(entry: DatasetEntry, place: Path, split: str, *, needed: bool) -> Sequence[Row] | None:
     subset = entry.get("name") if isinstance(entry.get("name"), str) else None
     problem: KshotError | None = None
     for spelling in (split, *_SPELLINGS.get(split.lower(), (split.lower(),))):
@@ -87,7 +88,7 @@ def _split(entry: Entry, place: Path, split: str, *, needed: bool) -> Sequence[R
     return None
 
 
-def _listed_files(entry: Entry) -> dict[str, list[Row]] | None:
+def _listed_files(entry: DatasetEntry) -> dict[str, list[Row]] | None:
     """Read ``dict(type=HFDataset, path='json', data_files=…)``: a file, several, or some for each split."""
     files = entry.get("data_files")
     if not files or entry.get("path") not in {"json", "csv", "parquet"}:
@@ -105,7 +106,7 @@ def _listed_files(entry: Entry) -> dict[str, list[Row]] | None:
     return found
 
 
-def _hub(entry: Entry) -> Splits:
+def _hub(entry: DatasetEntry) -> Mapping[str, Sequence[Row]]:
     kind = short(entry.get("type", "?"))
     path, name = entry.get("path"), entry.get("name")
     known = HUB.get(kind)
@@ -130,7 +131,7 @@ def _hub(entry: Entry) -> Splits:
     return found
 
 
-# ---- public rows as the loaders of the originals give them ----
+# ---- rows of the hub, in the columns that the frameworks' loaders give them ----
 
 
 def _lettered(row: Row, options: Sequence[Any], names: str = "ABCD") -> dict[str, Any]:
@@ -198,8 +199,8 @@ _ROWS: dict[str, Callable[[Row], Row]] = {
 }  # fmt: skip
 
 
-def _adapted(entry: Entry, splits: Splits | list[Row]) -> Splits | list[Row]:
-    """Bring rows as the hub has them into the columns that the original's loader gives; other rows stay."""
+def _adapted(entry: DatasetEntry, splits: Splits) -> Splits:
+    """Give rows with the hub's columns those that the framework's loader gives; other rows stay as they are."""
     kind = short(entry.get("type", ""))
     change = next((function for name, function in _ROWS.items() if kind.startswith(name)), None)
     columns = entry.reader_cfg.get("input_columns") or ()
@@ -211,7 +212,7 @@ def _adapted(entry: Entry, splits: Splits | list[Row]) -> Splits | list[Row]:
         try:
             return change(row)
         except (KeyError, TypeError, ValueError, IndexError):
-            return row  # what is missing will be named when the row is read
+            return row  # reading the row will name what is missing
 
     if isinstance(splits, Mapping):
         return {name: [fit(row) for row in rows] for name, rows in splits.items()}

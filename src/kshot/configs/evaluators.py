@@ -1,42 +1,46 @@
-"""Evaluators by the names configs use, on kshot's metrics where one exists. Figures are percentages."""
+"""Evaluators by the names that configs use, built on kshot's metrics where one exists. Figures are percentages."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kshot.cleanups.formulas import boxed, normalize_final_answer
-from kshot.cleanups.replies import general_postprocess
-from kshot.configs.corpus import AucRoc, Mcc, OwnEvaluator
-from kshot.configs.judging import Judge
-from kshot.configs.names import Own, short, unknown
-from kshot.core.errors import DataError
-from kshot.core.records import Sample, Value, reference
+from kshot.cleanups.patterns import general_postprocess
+from kshot.cleanups.programs import completed_program
+from kshot.configs.corpus_metrics import AucRoc, ConfigEvaluator, Mcc
+from kshot.configs.judging import JudgeEvaluator
+from kshot.configs.names import ConfigCallable, short, unknown
+from kshot.core.errors import DataError, MissingExtra
+from kshot.core.records import Sample, Value
 from kshot.metrics import Metric, PassAtK, Rouge
 from kshot.statistics.resampling import mean
 
 RIGHT, WRONG = 100.0, 0.0
+_SAME_NUMBER = 1e-6
+"""Numbers that differ by less are the same."""
 
 
-class Same(Metric):
+class SameText(Metric):
     """Share of predictions that are the reference, both written as text."""
 
     name = "Accuracy"
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Give 100 for a right prediction, 0 for any other; the turns of a conversation are averaged."""
+        """Return 100 for a right prediction, 0 for any other; the turns of a conversation are averaged."""
         if isinstance(prediction, (list, tuple)) and isinstance(reference, (list, tuple)):
             pairs = list(zip(prediction, reference, strict=False))
             return mean([self.rate(*pair) for pair in pairs]) if len(prediction) == len(reference) and pairs else WRONG
         return RIGHT if self.same(prediction, reference) else WRONG
 
     def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare one answer."""
+        """Whether one answer is right."""
         return str(prediction) == str(reference)
 
 
-class ExactMatch(Same):
+class SamePhrase(Metric):
     """Share of predictions that, trimmed to their first phrase, are one of the references."""
 
     name = "EM"
@@ -44,11 +48,11 @@ class ExactMatch(Same):
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare with every reference."""
         known = [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
-        said = general_postprocess(str(prediction))
-        return RIGHT if said in {general_postprocess(each) for each in known} or prediction in known else WRONG
+        phrase = general_postprocess(str(prediction))
+        return RIGHT if phrase in {general_postprocess(each) for each in known} or prediction in known else WRONG
 
 
-class OpenAnswer(ExactMatch):
+class OpenAnswer(Metric):
     """Share of replies whose first line, after "answer is", is one of the references."""
 
     name = "Accuracy"
@@ -56,23 +60,23 @@ class OpenAnswer(ExactMatch):
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Clean the reply up, then compare with every reference."""
         line = str(prediction).strip().split("\n")[0].lower()
-        said = general_postprocess(re.split("answer is", line)[-1].strip())
+        phrase = general_postprocess(re.split("answer is", line)[-1].strip())
         known = reference if isinstance(reference, (list, tuple)) else [reference]
-        return RIGHT if said in {general_postprocess(str(each)).lower() for each in known} else WRONG
+        return RIGHT if phrase in {general_postprocess(str(each)).lower() for each in known} else WRONG
 
 
-class SameNumber(Same):
+class SameNumber(SameText):
     """Share of predictions that are the reference's number."""
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Compare as text, then as numbers."""
         try:
-            return bool(prediction == reference or abs(float(prediction) - float(reference)) < 1e-6)  # noqa: PLR2004
+            return bool(prediction == reference or abs(float(prediction) - float(reference)) < _SAME_NUMBER)
         except (TypeError, ValueError):
             return False
 
 
-class SameMath(Same):
+class SameMath(SameText):
     """Share of predictions that are the reference, once both are written in one way."""
 
     def same(self, prediction: Any, reference: Any) -> bool:
@@ -80,7 +84,7 @@ class SameMath(Same):
         return _formula(prediction) == _formula(reference)
 
 
-class Free(Same):
+class SameIgnoringCase(SameText):
     """Share of replies equal to the reference, letter case aside."""
 
     def same(self, prediction: Any, reference: Any) -> bool:
@@ -88,8 +92,8 @@ class Free(Same):
         return str(prediction).strip().lower() == str(reference).strip().lower()
 
 
-class Nearest(Metric):
-    """Share of replies that are nearest, in edits, to the right one of the candidates."""
+class NearestCandidate(Metric):
+    """Share of replies whose edit distance is shortest to the right one of the candidates."""
 
     name = "Accuracy"
 
@@ -97,10 +101,10 @@ class Nearest(Metric):
         """Find the nearest candidate."""
         if not isinstance(reference, Mapping) or "candidates" not in reference or "label" not in reference:
             raise DataError(f"EDAccEvaluator wants candidates and label in the reference, not {reference!r:.80}")
-        said = str(prediction)
-        ways = [[each] if isinstance(each, str) else list(each) for each in reference["candidates"]]
-        away = [min(edits(said, str(way)) for way in each) for each in ways]
-        return RIGHT if away.index(min(away)) == int(reference["label"]) else WRONG
+        text = str(prediction)
+        candidates = [[each] if isinstance(each, str) else list(each) for each in reference["candidates"]]
+        distances = [min(edit_distance(text, str(spelling)) for spelling in each) for each in candidates]
+        return RIGHT if distances.index(min(distances)) == int(reference["label"]) else WRONG
 
 
 class SquadF1(Metric):
@@ -110,17 +114,15 @@ class SquadF1(Metric):
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare bags of words."""
-        from collections import Counter
-
-        said = Counter(_squad_words(str(prediction).split("\n")[0]))
+        words = Counter(_squad_words(str(prediction).split("\n")[0]))
         best = 0.0
         for each in reference if isinstance(reference, (list, tuple)) else [reference]:
-            truth = Counter(_squad_words(str(each)))
-            common = (said & truth).total()
-            if not said or not truth:
-                best = max(best, RIGHT if said == truth else WRONG)
+            gold = Counter(_squad_words(str(each)))
+            common = (words & gold).total()
+            if not words or not gold:
+                best = max(best, RIGHT if words == gold else WRONG)
             elif common:
-                best = max(best, 200 * common / (said.total() + truth.total()))
+                best = max(best, 200 * common / (words.total() + gold.total()))
         return best
 
 
@@ -135,67 +137,63 @@ class PlainBleu(Metric):
         self._bleu = BLEU(effective_order=True)
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
-        """Give what one reply adds to the corpus."""
+        """Return what one reply adds to the sums of the corpus."""
         texts = [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
         scored = self._bleu.sentence_score(str(prediction), texts)
         return {self.name: tuple(float(x) for x in (scored.sys_len, scored.ref_len, *scored.counts, *scored.totals))}
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - there is one name
-        """Score the sums."""
+        """Return the score of the summed counts."""
         sums = [int(sum(column)) for column in zip(*(v for v in values if isinstance(v, tuple)), strict=True)]
         half = (len(sums) - 2) // 2
-        done = type(self._bleu).compute_bleu(
+        scored = type(self._bleu).compute_bleu(
             correct=sums[2 : 2 + half], total=sums[2 + half :], sys_len=sums[0], ref_len=sums[1], smooth_method="exp"
         )
-        return float(done.score)
+        return float(scored.score)
 
 
 class WordRouge(Rouge):
     """ROUGE of Chinese text, cut into words by the package jieba."""
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
-        """Number the words, so that a tokenizer for Latin script sees them."""
-        from kshot.core.errors import MissingExtra
-
+        """Replace each word by its number, so that a tokenizer for Latin script sees the words."""
         try:
-            import jieba  # type: ignore[import-not-found,import-untyped,unused-ignore]
+            import jieba  # type: ignore[import-not-found,import-untyped,unused-ignore]  # untyped, and an extra
         except ImportError as exc:
             raise MissingExtra("jieba", "chinese", "JiebaRougeEvaluator") from exc
         numbers: dict[str, int] = {}
 
-        def marked(text: Any) -> str:
+        def numbered(text: Any) -> str:
             return " ".join(
                 f"w{numbers.setdefault(word, len(numbers))}" for word in jieba.cut(str(text)) if word.strip()
             )
 
-        return super().rate(marked(prediction), marked(reference))
+        return super().rate(numbered(prediction), numbered(reference))
 
 
-class Programs(PassAtK):
-    """pass@k of functions, completed from the row's ``prompt`` and run against its ``test``."""
+class CompletedPrograms(PassAtK):
+    """pass@k of functions that complete the row's ``prompt`` and are run against its ``test``."""
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
         """Run every reply."""
-        from kshot.datasets.catalogue.humaneval import program
-
         row = sample.fields
         missing = [name for name in ("prompt", "test", "entry_point") if name not in row]
         if missing:
             raise DataError(
                 f"the rows have no column {missing[0]!r}", hint="HumanEval needs prompt, test, entry_point."
             )
-        programs = [program(row["prompt"], row["entry_point"], each) for each in answer]
+        programs = [completed_program(row["prompt"], row["entry_point"], each) for each in answer]
         return self.rate(programs, f"{row['test']}\ncheck({row['entry_point']})")
 
 
-def edits(left: str, right: str) -> int:
-    """How many letters must be put in, taken out or changed."""
+def edit_distance(left: str, right: str) -> int:
+    """Return how many letters must be inserted, removed or changed."""
     before = list(range(len(right) + 1))
     for i, a in enumerate(left, 1):
-        now = [i]
+        current = [i]
         for j, b in enumerate(right, 1):
-            now.append(min(before[j] + 1, now[-1] + 1, before[j - 1] + (a != b)))
-        before = now
+            current.append(min(before[j] + 1, current[-1] + 1, before[j - 1] + (a != b)))
+        before = current
     return before[-1]
 
 
@@ -206,12 +204,12 @@ def _squad_words(text: str) -> list[str]:
 
 def _formula(value: Any) -> str:
     text = str(value)
-    held = boxed(text)
-    return normalize_final_answer(text if held is None else held).replace("\n", "").lower()
+    inner = boxed(text)
+    return normalize_final_answer(text if inner is None else inner).replace("\n", "").lower()
 
 
 def _programs(k: Any = (1,), **_: Any) -> Metric:
-    return Programs([k] if isinstance(k, int) else list(k))
+    return CompletedPrograms([k] if isinstance(k, int) else list(k))
 
 
 def _plain(metric: Callable[[], Metric]) -> Callable[..., Metric]:
@@ -219,14 +217,14 @@ def _plain(metric: Callable[[], Metric]) -> Callable[..., Metric]:
 
 
 EVALUATORS: dict[str, Callable[..., Metric]] = {
-    **dict.fromkeys(("AccEvaluator", "AccwithDetailsEvaluator", "AccContaminationEvaluator"), _plain(Same)),
-    **dict.fromkeys(("BBHEvaluator_mcq", "CMMLUEvaluator", "CEvalEvaluator", "MMLUEvaluator"), _plain(Same)),
-    **dict.fromkeys(("EMEvaluator",), _plain(ExactMatch)),
+    **dict.fromkeys(("AccEvaluator", "AccwithDetailsEvaluator", "AccContaminationEvaluator"), _plain(SameText)),
+    **dict.fromkeys(("BBHEvaluator_mcq", "CMMLUEvaluator", "CEvalEvaluator", "MMLUEvaluator"), _plain(SameText)),
+    **dict.fromkeys(("EMEvaluator",), _plain(SamePhrase)),
     **dict.fromkeys(("TriviaQAEvaluator", "NQEvaluator", "NQEvaluatorCN"), _plain(OpenAnswer)),
     **dict.fromkeys(("Gsm8kEvaluator", "GSM8KEvaluator"), _plain(SameNumber)),
     **dict.fromkeys(("MATHEvaluator", "MATHVerifyEvaluator", "MathEvaluator", "AIMEEvaluator"), _plain(SameMath)),
-    **dict.fromkeys(("BBHEvaluator",), _plain(Free)),
-    **dict.fromkeys(("EDAccEvaluator",), _plain(Nearest)),
+    **dict.fromkeys(("BBHEvaluator",), _plain(SameIgnoringCase)),
+    **dict.fromkeys(("EDAccEvaluator",), _plain(NearestCandidate)),
     **dict.fromkeys(("SquadEvaluator", "SQuAD20Evaluator"), _plain(SquadF1)),
     **dict.fromkeys(("BleuEvaluator", "BleuFloresEvaluator"), _plain(PlainBleu)),
     **dict.fromkeys(("HumanEvalEvaluator", "HumanevalEvaluator", "HumanEvaluator"), _programs),
@@ -234,28 +232,23 @@ EVALUATORS: dict[str, Callable[..., Metric]] = {
     "JiebaRougeEvaluator": _plain(WordRouge),
     "MccEvaluator": _plain(Mcc),
     "AUCROCEvaluator": _plain(AucRoc),
-    **dict.fromkeys(("GenericLLMEvaluator", "LMEvaluator"), Judge),
+    **dict.fromkeys(("GenericLLMEvaluator", "LMEvaluator"), JudgeEvaluator),
 }
 
 
 def evaluator(config: Mapping[str, Any], where: str, registered: Mapping[str, Any]) -> Metric:
-    """Make the metric that an ``evaluator=dict(type=…)`` names."""
+    """Return the metric that an ``evaluator=dict(type=…)`` names."""
     kind = config.get("type")
     options = {name: value for name, value in config.items() if name != "type"}
-    own = kind if isinstance(kind, Own) else registered.get(kind) if isinstance(kind, str) else None
-    if isinstance(own, Own):
-        return OwnEvaluator(own, options)
+    defined = registered.get(kind) if isinstance(kind, str) else kind
+    if isinstance(defined, ConfigCallable):
+        return ConfigEvaluator(defined, options)
     if isinstance(kind, type) and issubclass(kind, Metric):
         return kind(**options)
     make = EVALUATORS.get(short(kind))
     if make is None:
-        unknown("evaluator", kind, where, lambda: EVALUATORS)
+        unknown("evaluator", kind, where, EVALUATORS)
     try:
         return make(**options)
     except TypeError as exc:
         raise DataError(f"{short(kind)} cannot be made: {exc}", where=where) from exc
-
-
-def gold(sample: Sample) -> Any:
-    """Give the reference of a sample, or None where it has none."""
-    return None if sample.target is None else reference(sample.target)

@@ -1,4 +1,4 @@
-"""LLM judges as configs write them: a template with the prediction in it, put to the judge, its verdict read."""
+"""LLM judges of configs: a template with the prediction in it is put to the judge, and its verdict is read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kshot.configs.names import Own, short
+from kshot.configs.answers import cleaner
+from kshot.configs.names import ConfigCallable, short
 from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
 from kshot.core.errors import DataError
@@ -18,11 +19,11 @@ _GRADES = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}
 _LETTER = re.compile(r"(?<![A-Za-z])(A|B|C|CORRECT|INCORRECT)(?![A-Za-z])")
 
 
-class Judge(Metric):
+class JudgeEvaluator(Metric):
     """Share of predictions that a judge model calls right: it replies A for right, B for wrong.
 
     The template is filled with the row's columns, ``prediction``, ``reference`` and ``obj_gold``. A judge that is asked
-    for a rating instead ([[7]]) is reported as ``Rating``. Requests go to the backend called ``judge``.
+    for a rating instead ([[7]]) reports ``Rating``. The requests have the role ``judge``.
     """
 
     def __init__(
@@ -38,34 +39,23 @@ class Judge(Metric):
             raise DataError("the judge has no prompt_template")
         self._template, self.max_tokens = dict(prompt_template), max_tokens
         self._read, self._clean = dict_postprocessor or postprocessor or {}, pred_postprocessor
-        rated = "rating" in repr(prompt_template).lower() and "[[" in repr(prompt_template)
-        self.name = "Rating" if rated else "Accuracy"
+        # Configs have no field for it: a judge that is to rate is told the form of a rating in its template.
+        template = repr(prompt_template)
+        self.name = "Rating" if "rating" in template.lower() and "[[" in template else "Accuracy"
 
     def __repr__(self) -> str:
         """Show the name alone."""
-        return f"Judge({self.name!r})"
+        return f"JudgeEvaluator({self.name!r})"
 
     def score(self, sample: Sample, answer: Any) -> RequestGenerator:
         """Ask the judge about one answer."""
-        truth = None if sample.target is None else reference(sample.target)
-        said = (
-            answer
-            if isinstance(answer, str)
-            else "\n\n".join(map(str, answer))
-            if isinstance(answer, tuple)
-            else str(answer)
-        )
-        said = self._cleaned(said)
-        row = {**sample.fields, "prediction": said, "reference": truth, "obj_gold": truth}
+        gold = None if sample.target is None else reference(sample.target)
+        text = "\n\n".join(map(str, answer)) if isinstance(answer, tuple) else str(answer)
+        if self._clean:
+            text = str(cleaner(self._clean, "judge", {})(text))
+        row = {**sample.fields, "prediction": text, "reference": gold, "obj_gold": gold}
         (reply,) = yield from ask(Generate(self._prompt(row), max_tokens=self.max_tokens, role="judge"))
-        return {self.name: self._verdict(reply.text, said, truth)}
-
-    def _cleaned(self, said: str) -> str:
-        if not self._clean:
-            return said
-        from kshot.configs.answers import cleaner
-
-        return str(cleaner(self._clean, "judge", {})(said))
+        return {self.name: self._verdict(reply.text, text, gold)}
 
     def _prompt(self, row: Mapping[str, Any]) -> Prompt:
         reader = {"input_columns": list(row), "output_column": None}
@@ -74,10 +64,10 @@ class Judge(Metric):
         messages = render(reader, infer, rows, [[]], strict=False).chat(0, None)
         return Prompt(messages=tuple(Message(each["role"], each["content"]) for each in messages))
 
-    def _verdict(self, reply: str, said: str, truth: Any) -> float:
-        own = self._read.get("type")
-        if isinstance(own, Own):
-            return self._own_verdict(own, reply, said, truth)
+    def _verdict(self, reply: str, prediction: str, gold: Any) -> float:
+        reader = self._read.get("type")
+        if isinstance(reader, ConfigCallable):
+            return _verdict_by_config(reader, reply, prediction, gold)
         if self.name == "Rating":
             rating = parse_rating(reply)
             if rating is None:
@@ -86,15 +76,16 @@ class Judge(Metric):
         found = _LETTER.findall(reply)
         if not found:
             raise AskFailed(Failed("judge", f"neither A nor B in the judge's reply: {reply[-200:]!r}"))
-        chosen = found[0] if "last" not in short(own or "") else found[-1]
-        return _GRADES.get(chosen, 0.0)
+        takes_last = "last" in short(reader or "")  # the frameworks' functions differ by nothing but their names
+        return _GRADES.get(found[-1] if takes_last else found[0], 0.0)
 
-    def _own_verdict(self, own: Own, reply: str, said: str, truth: Any) -> float:
-        """Let the config's own function read the verdict: it takes all judgements, by number, and gives figures."""
-        found = own({"0": {"prediction": reply, "gold": truth, "origin_prompt": said}}, "")
-        if isinstance(found, Mapping):
-            figures = [v for v in found.values() if isinstance(v, (int, float)) and not isinstance(v, bool)]
-            found = figures[0] if figures else None
-        if not isinstance(found, (int, float)):
-            raise DataError(f"{own.__name__} gave no figure for the judge's reply")
-        return float(found)
+
+def _verdict_by_config(reader: ConfigCallable, reply: str, prediction: str, gold: Any) -> float:
+    """Let a function of the config read the verdict. It takes all judgements, by number, and returns figures."""
+    found = reader({"0": {"prediction": reply, "gold": gold, "origin_prompt": prediction}}, "")
+    if isinstance(found, Mapping):
+        figures = [v for v in found.values() if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        found = figures[0] if figures else None
+    if not isinstance(found, (int, float)):
+        raise DataError(f"{reader.__name__} gave no figure for the judge's reply")
+    return float(found)

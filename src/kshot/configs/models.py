@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kshot.configs.names import Name, short
+from kshot.configs.names import ImportedName, short
 from kshot.core.errors import DataError
 
 _BASE = ("HuggingFace", "HuggingFaceCausalLM", "HuggingFaceBaseModel", "HuggingFaceCausalLLM")
@@ -16,14 +16,14 @@ _CHAT = ("HuggingFacewithChatTemplate", "HuggingFaceChatGLM3", "HuggingFaceChatM
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """A model as a config writes it: ``spec`` is how kshot names it."""
+    """A model as a config writes it; ``spec`` is how ``-m`` would name it."""
 
     body: Mapping[str, Any]
     where: str = ""
 
     @property
     def abbr(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         return str(self.body.get("abbr") or Path(str(self.body.get("path", "model"))).name)
 
     @property
@@ -33,10 +33,10 @@ class ModelEntry:
 
     @property
     def spec(self) -> str:
-        """``hf:PATH``; a kind that kshot does not have is an error that says so."""
+        """``hf:PATH``; a kind of model that kshot does not have is an error."""
         if self.kind not in (*_BASE, *_CHAT):
-            held = self.body.get("type")
-            at = f" (imported at {held.at})" if isinstance(held, Name) and held.at else ""
+            kind = self.body.get("type")
+            at = f" (imported at {kind.at})" if isinstance(kind, ImportedName) and kind.at else ""
             raise DataError(
                 f"models has {self.abbr!r} of the kind {self.kind}{at}, which kshot cannot open",
                 where=self.where,
@@ -49,12 +49,12 @@ class ModelEntry:
 
     @property
     def model_type(self) -> Literal["base", "chat"]:
-        """Whether it is asked with messages."""
+        """Whether its prompts are text or messages."""
         return "chat" if self.kind in _CHAT else "base"
 
     @property
     def options(self) -> dict[str, Any]:
-        """The settings that it brings along."""
+        """The settings that the config gives it."""
         found: dict[str, Any] = {"model_type": self.model_type}
         if isinstance(self.body.get("batch_size"), int):
             found["batch_size"] = self.body["batch_size"]
@@ -68,6 +68,6 @@ class ModelEntry:
         return found
 
     def is_called(self, name: str) -> bool:
-        """Whether a backend of this name is this model."""
+        """Whether a model of this name is this entry."""
         path = str(self.body.get("path", ""))
         return name in {self.abbr, path, f"hf:{path}", Path(path).name}

@@ -1,11 +1,12 @@
-"""What the names of a config stand for: kshot's own retrievers, templates, inferencers, evaluators and clean-ups."""
+"""What the names in a config stand for, outside the confined process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
-from kshot.configs.confine import Confined
+from kshot.configs._stand_ins import FRAMEWORKS
+from kshot.configs.confine import ConfigProcess
 from kshot.core.errors import DataError
 
 INFERENCERS = {
@@ -19,39 +20,37 @@ INFERENCERS = {
     "MultiTurnGenInferencer": "multiturn",
     "ChatInferencer": "multiturn",
 }
-"""Inferencers by how kshot asks; an empty text: known, and not to be had here."""
-
-HOMES = ("ais_bench", "opencompass")
+"""Inferencers by how kshot asks the model; an empty text: kshot knows the name and cannot run it."""
 
 
-class Name(str):
-    """The last part of a name that a config imported from another package; ``called`` is all of it."""
+class ImportedName(str):
+    """The last part of a name that a config imported from another package; ``called`` is the whole name."""
 
     __slots__ = ("at", "called")
     called: str
     at: str
 
-    def __new__(cls, called: str, at: str = "") -> Name:  # noqa: PYI034 - Self is younger than 3.10
-        """Keep the full name, and where it was imported."""
+    def __new__(cls, called: str, at: str = "") -> ImportedName:  # noqa: PYI034 - Self came with Python 3.11
+        """Keep the whole name, and where it was imported."""
         made = super().__new__(cls, called.rpartition(".")[2])
         made.called, made.at = called, at
         return made
 
 
-class Own:
-    """A function or class of the config: called in the config's confined process, with plain values."""
+class ConfigCallable:
+    """A function or class of the config; it is called in the config's confined process, with plain values."""
 
-    def __init__(self, confined: Confined, number: int, name: str, kind: str) -> None:
+    def __init__(self, process: ConfigProcess, number: int, name: str, kind: str) -> None:
         """Refer to what the confined process keeps under a number."""
-        self.confined, self.number, self.__name__, self.kind = confined, number, name, kind
+        self.process, self.number, self.__name__, self.kind = process, number, name, kind
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it over there."""
-        return self._named(lambda: self.confined.call(self.number, args, kwargs))
+        """Call it."""
+        return self._named(lambda: self.process.call(self.number, args, kwargs))
 
-    def method(self, made: dict[str, Any], method: str, **kwargs: Any) -> Any:
-        """Make an object of it over there, and call a method with what it has parameters for."""
-        return self._named(lambda: self.confined.method(self.number, made, method, kwargs))
+    def method(self, options: dict[str, Any], method: str, **kwargs: Any) -> Any:
+        """Make an object of it, and call a method with those arguments that the method has parameters for."""
+        return self._named(lambda: self.process.method(self.number, options, method, kwargs))
 
     def _named(self, call: Callable[[], Any]) -> Any:
         try:
@@ -61,15 +60,15 @@ class Own:
             raise
 
     def __repr__(self) -> str:
-        """Show what it is called and where it lives."""
-        return f"<{self.kind} {self.__name__} of {self.confined.path}>"
+        """Show what it is called and in which file it is."""
+        return f"<{self.kind} {self.__name__} of {self.process.path}>"
 
 
 class Opaque:
-    """A value of a config that is no plain data; mentioning it is fine."""
+    """A value of a config that is not plain data: a config may hold it, and kshot cannot use it."""
 
     def __init__(self, kind: str) -> None:
-        """Remember what kind of value it was."""
+        """Keep what kind of value it was."""
         self.kind = kind
 
     def __repr__(self) -> str:
@@ -78,26 +77,26 @@ class Opaque:
 
 
 def short(kind: Any) -> str:
-    """Give the last part of a name, however it is given: text, a name of the config, a class or function."""
+    """Return the last part of a name, however it is given: as text, as a name of the config, as a class or function."""
     if isinstance(kind, str):
         return str(kind).rpartition(".")[2]
-    return str(getattr(kind, "__name__", kind))
+    return str(getattr(kind, "__name__", kind))  # whatever a config gives as a type
 
 
-def unknown(what: str, kind: Any, where: str, known: Callable[[], Any] = tuple) -> NoReturn:
-    """Say that kshot has no equivalent of a name that is now needed."""
-    called = kind.called if isinstance(kind, Name) else short(kind)
-    at = f" (imported at {kind.at})" if isinstance(kind, Name) and kind.at else ""
-    listed = ", ".join(sorted(known()))
+def unknown(what: str, kind: Any, where: str, known: Iterable[str] = ()) -> NoReturn:
+    """Raise the error that kshot has no equivalent of a name, and list the names that it knows."""
+    called = kind.called if isinstance(kind, ImportedName) else short(kind)
+    at = f" (imported at {kind.at})" if isinstance(kind, ImportedName) and kind.at else ""
+    listed = ", ".join(sorted(known))
     raise DataError(f"kshot has no {what} {called}{at}", where=where, hint=f"It has: {listed}." if listed else "")
 
 
-def from_home(value: Any) -> bool:
+def names_framework(value: Any) -> bool:
     """Whether a value mentions anything of AISBench or OpenCompass."""
-    if isinstance(value, Name):
-        return value.called.startswith(HOMES)
+    if isinstance(value, ImportedName):
+        return value.called.startswith(FRAMEWORKS)
     if isinstance(value, str):
-        return value.partition(".")[0] in HOMES and "." in value
+        return value.partition(".")[0] in FRAMEWORKS and "." in value
     if isinstance(value, dict):
-        return any(from_home(each) for each in value.values())
-    return isinstance(value, (list, tuple)) and any(from_home(each) for each in value)
+        return any(names_framework(each) for each in value.values())
+    return isinstance(value, (list, tuple)) and any(names_framework(each) for each in value)

@@ -1,20 +1,20 @@
 """From a config's ``reader_cfg`` and ``infer_cfg``, rows and example ids, to prompts.
 
-How a config front end uses it::
+It is used like this::
 
     rows = read_rows(reader_cfg, splits, strict=strict, abbr=abbr, n=n)  # kshot.configs.rows; .train and .test
-    ids = FixKRetriever(rows, fix_id_list=[0, 1]).retrieve()  # Rows is what a retriever takes as ``dataset``
+    ids = FixKRetriever(rows, fix_id_list=[0, 1]).retrieve()  # a retriever takes the rows as its ``dataset``
     rendered = render(reader_cfg, infer_cfg, rows, ids, strict=strict)
 
 ``infer_cfg`` is the dict of the config: ``ice_template`` and ``prompt_template`` are dicts whose ``type`` is a template
 class or its name (or template objects), ``retriever`` gives ``ice_separator`` and ``ice_eos_token``, ``inferencer``
 gives the mode (by its name), ``labels``, ``gen_field_replace_token`` and ``infer_mode``. Nothing in it is changed.
 
-``Rendered`` is lazy: ``render`` checks the templates, each prompt is made when it is asked for.
+``Rendered`` is lazy: ``render`` checks the templates, and each prompt is made when it is used.
 
 ============================  ==========================================================================================
 ``len(rendered)``             how many test rows there are
-``.mode``                     ``gen``, ``ppl`` (a prompt per label) or ``multiturn`` (a prompt per turn)
+``.mode``                     ``gen``, ``ppl`` (a prompt for each label) or ``multiturn`` (a prompt for each turn)
 ``.labels``                   for ``ppl`` the labels, in order; else None
 ``.gold``                     the output column of each test row; None without an output column
 ``.ice``, ``.output``         per row: the joined examples; the filled template (text or flat list; ppl: one per label)
@@ -37,28 +37,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from kshot.configs.planning import Inference, Plan, label_list, located, make_plan
-from kshot.configs.rows import Rows, Splits, read_rows
+from kshot.configs.planning import PromptMode, PromptPlan, label_list, located, located_in_row, make_plan
+from kshot.configs.rows import SelectedRows, Splits, read_rows
 from kshot.core.errors import DataError
 from kshot.prompts.dialogue import Filled, Messages, Mode, PromptList, chat_messages, with_meta
 from kshot.prompts.meta import Meta
 from kshot.prompts.turns import before_reply, given_chat, gold_replies, reply_places, with_replies
 
-Kind: TypeAlias = Literal["text", "chat"]
+PromptKind: TypeAlias = Literal["text", "chat"]
+"""Whether a prompt is text for a base model or messages for a chat model."""
 
 
 def render(
     reader_cfg: Mapping[str, Any],
     infer_cfg: Mapping[str, Any],
-    splits: Rows | Splits,
+    splits: SelectedRows | Splits,
     ids: Sequence[Sequence[int]],
     *,
     strict: bool,
     abbr: str = "",
     n: int = 1,
 ) -> Rendered:
-    """Prepare the prompts of a dataset: ``ids`` are the numbers of the examples, a list per test row."""
-    rows = splits if isinstance(splits, Rows) else read_rows(reader_cfg, splits, strict=strict, abbr=abbr, n=n)
+    """Prepare the prompts of a dataset; ``ids`` has a list of example numbers for each test row."""
+    rows = splits if isinstance(splits, SelectedRows) else read_rows(reader_cfg, splits, strict=strict, abbr=abbr, n=n)
     if len(ids) != len(rows.test):
         raise DataError(f"examples are chosen for {len(ids)} rows, and {len(rows.test)} are asked", where=rows.abbr)
     with located(rows.abbr):
@@ -68,15 +69,15 @@ def render(
 class Rendered:
     """The prompts of a dataset; see the top of this file."""
 
-    def __init__(self, rows: Rows, ids: Sequence[Sequence[int]], plan: Plan, *, strict: bool) -> None:
-        """Find the labels; prompts are made on demand."""
+    def __init__(self, rows: SelectedRows, ids: Sequence[Sequence[int]], plan: PromptPlan, *, strict: bool) -> None:
+        """Find the labels; prompts are made when they are used."""
         self.rows, self.ids, self.plan, self.strict = rows, ids, plan, strict
-        self.mode: Inference = plan.mode
+        self.mode: PromptMode = plan.mode
         self.labels = label_list(plan, rows, strict=strict) if plan.mode == "ppl" else None
         self._last: tuple[tuple[int, ...], bool, str | PromptList] | None = None
 
     def __len__(self) -> int:
-        """How many test rows are asked."""
+        """Return how many test rows are asked."""
         return len(self.rows.test)
 
     @property
@@ -97,7 +98,7 @@ class Rendered:
 
     @property
     def output(self) -> list[Any]:
-        """The filled template of each row; one per label for perplexity."""
+        """The filled template of each row; for perplexity one for each label."""
         return [self.output_of(index) for index in range(len(self))]
 
     @property
@@ -106,27 +107,31 @@ class Rendered:
         return [self.output_of(index, remain_sep=True) for index in range(len(self))]
 
     def ice_of(self, index: int, *, bare: bool = False) -> str | PromptList:
-        """The examples of one row, joined; ``bare``: without separator tokens."""
+        """Return the examples of one row, joined; ``bare``: without separator tokens."""
         ids = tuple(self.ids[index])
         if self._last is None or self._last[:2] != (ids, bare):
-            with located(f"{self.rows.abbr}, examples of row {index}"):
+            with located_in_row(f"{self.rows.abbr}, examples of row {index}"):
                 self._last = (ids, bare, self._joined([self._example(number, bare=bare) for number in ids]))
         return self._last[2]
 
     def _example(self, number: int, *, bare: bool) -> Any:
-        template, column = self.plan.shows, self.rows.output_column
-        assert template is not None  # noqa: S101 - a plan with examples has a template for them
+        template, column = self.plan.example_template, self.rows.output_column
+        assert template is not None  # noqa: S101 - make_plan refuses examples without it
         row = self.rows.shown(number)
         if column is not None and column not in row:
             raise DataError(f"the training row {number} has no column {column!r}, the output_column")
-        tokens = {template.sep_token, self.plan.renders.sep_token if self.plan.renders else None} - {None}
+        tokens = {template.sep_token, self.plan.prompt_template.sep_token if self.plan.prompt_template else None} - {
+            None
+        }
         without = [token for token in tokens if token] if bare else []
         return template.generate_ice_item(row, row.get(column) if column is not None else None, without=without)
 
     def _joined(self, examples: list[Any]) -> str | PromptList:
         separator, eos = self.plan.separator, self.plan.eos
         flat = bool(examples) and not isinstance(examples[0], str)
-        if self.plan.shows is not None and (self.plan.shows.prompt_type == "meta" or (self.strict and flat)):
+        if self.plan.example_template is not None and (
+            self.plan.example_template.prompt_type == "meta" or (self.strict and flat)
+        ):
             separator = eos = ""
         if not flat:
             return separator.join(examples) + eos
@@ -138,8 +143,8 @@ class Rendered:
         return joined
 
     def output_of(self, index: int, *, remain_sep: bool = False) -> Any:
-        """The filled template of one row: text or a flat list; for perplexity one per label."""
-        with located(f"{self.rows.abbr}, row {index}"):
+        """Return the filled template of one row: text or a flat list; for perplexity one for each label."""
+        with located_in_row(f"{self.rows.abbr}, row {index}"):
             if self.labels is not None:
                 return [self._scored(index, label, remain_sep=remain_sep) for label in self.labels]
             if self.mode == "multiturn":
@@ -147,8 +152,8 @@ class Rendered:
             return self._filled(index)
 
     def _filled(self, index: int) -> Filled:
-        assert self.plan.renders is not None  # noqa: S101 - only a conversation may do without
-        return self.plan.renders.generate_item(
+        assert self.plan.prompt_template is not None  # noqa: S101 - only a conversation can be without
+        return self.plan.prompt_template.generate_item(
             self.rows.asked(index),
             output_field=self.rows.output_column,
             output_field_replace_token=self.plan.masked_by,
@@ -156,38 +161,40 @@ class Rendered:
         )
 
     def _scored(self, index: int, label: Any, *, remain_sep: bool) -> Filled:
-        template, row = self.plan.renders, self.rows.asked(index)
-        assert template is not None  # noqa: S101 - only a conversation may do without
+        template, row = self.plan.prompt_template, self.rows.asked(index)
+        assert template is not None  # noqa: S101 - only a conversation can be without
         if self.strict and template.by_label is None and self.rows.output_column is not None:
             row = {**row, self.rows.output_column: label}  # else every label would be scored by the right answer
         ice = self.ice_of(index, bare=self.strict)
         return template.generate_label_prompt_item(row, ice, label, remain_sep=remain_sep)
 
-    # ---- one prompt a row (perplexity: a label) ----
+    # ---- one prompt for each row (perplexity: for each label) ----
 
     def text(self, index: int, meta: Meta | None = None) -> Any:
-        """What a base model reads for a row."""
+        """Return what a base model reads for a row."""
         return self._each(index, lambda filled, mode: with_meta(filled, meta, mode, strict=self.strict))
 
     def chat(self, index: int, meta: Meta | None = None) -> Any:
-        """What a chat model reads for a row."""
+        """Return what a chat model reads for a row."""
         return self._each(index, lambda filled, mode: chat_messages(filled, meta, mode, strict=self.strict))
 
     def _each(self, index: int, read: Callable[[Filled, Mode], Any]) -> Any:
         output = self.output_of(index)
-        with located(f"{self.rows.abbr}, row {index}"):
+        with located_in_row(f"{self.rows.abbr}, row {index}"):
             return [read(filled, "ppl") for filled in output] if self.labels is not None else read(output, "gen")
 
     def texts(self, meta: Meta | None = None) -> list[Any]:
-        """What a base model reads, for every row."""
+        """Return what a base model reads, for every row."""
         return self.prompts("text", meta)
 
     def messages(self, meta: Meta | None = None) -> list[Any]:
-        """What a chat model reads, for every row."""
+        """Return what a chat model reads, for every row."""
         return self.prompts("chat", meta)
 
-    def prompts(self, kind: Kind = "text", meta: Meta | None = None, replies: Sequence[Any] | None = None) -> list[Any]:
-        """Every prompt: a string or messages per row; a list of them for labels or turns."""
+    def prompts(
+        self, kind: PromptKind = "text", meta: Meta | None = None, replies: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """Return every prompt: a string or messages for each row; a list of them for labels or turns."""
         if kind not in ("text", "chat"):
             raise DataError(f"a prompt is 'text' or 'chat', not {kind!r}")
         if self.mode == "multiturn":
@@ -195,33 +202,33 @@ class Rendered:
         read = self.text if kind == "text" else self.chat
         return [read(index, meta) for index in range(len(self))]
 
-    # ---- one prompt a turn ----
+    # ---- one prompt for each turn ----
 
     def conversation(self, index: int) -> PromptList | Messages:
-        """The whole conversation of a row, gold replies and all; a place for each reply."""
+        """Return the whole conversation of a row, right replies included, with a place for each reply."""
         row, column = self.rows.asked(index), self.rows.output_column
         given = [row[name] for name in self.rows.input_columns if name in row]
         gold = row.get(column) if column is not None else None
-        held = given_chat(given[0]) if len(given) == 1 else given_chat(row.get("dialogue"))
-        if held is not None:
-            return with_replies(held, gold)
-        if self.plan.renders is not None:
+        chat = given_chat(given[0]) if len(given) == 1 else given_chat(row.get("dialogue"))
+        if chat is not None:
+            return with_replies(chat, gold)
+        if self.plan.prompt_template is not None:
             return with_replies(
-                self.plan.renders.generate_item(row, None, "", self.ice_of(index, bare=self.strict)), gold
+                self.plan.prompt_template.generate_item(row, None, "", self.ice_of(index, bare=self.strict)), gold
             )
         questions = given[0] if isinstance(given[0], (list, tuple)) else given
         return with_replies(Messages({"role": "user", "content": str(question)} for question in questions), gold)
 
     def turn_count(self, index: int) -> int:
-        """How many replies a row asks for."""
+        """Return how many replies a row asks for."""
         places = len(reply_places(self.conversation(index)))
         return min(places, 1) if self.plan.infer_mode == "last" else places
 
     def turn(
-        self, index: int, turn: int, replies: Sequence[str] = (), kind: Kind = "text", meta: Meta | None = None
+        self, index: int, turn: int, replies: Sequence[str] = (), kind: PromptKind = "text", meta: Meta | None = None
     ) -> Any:
-        """The prompt of one turn; ``replies`` are the model's so far, which count if the infer_mode is ``every``."""
-        with located(f"{self.rows.abbr}, row {index}"):
+        """Return the prompt of one turn; ``replies`` are the model's so far, used if the infer_mode is ``every``."""
+        with located_in_row(f"{self.rows.abbr}, row {index}"):
             whole = self.conversation(index)
             every = self.plan.infer_mode == "every"
             place = len(reply_places(whole)) - 1 if self.plan.infer_mode == "last" else turn
@@ -230,23 +237,25 @@ class Rendered:
                     f"infer_mode {self.plan.infer_mode!r} needs the right replies as history, and one is missing",
                     hint="Give them in the output column, or use infer_mode='every'.",
                 )
-            said = before_reply(whole, place, replies if every else None)
+            history = before_reply(whole, place, replies if every else None)
             read = with_meta if kind == "text" else chat_messages
-            return read(said, meta, "gen", strict=self.strict)
+            return read(history, meta, "gen", strict=self.strict)
 
-    def turns(self, kind: Kind = "text", meta: Meta | None = None, replies: Sequence[Any] | None = None) -> list[Any]:
-        """The prompts of all turns of every row; ``replies``: one list for all rows, or a list per row."""
+    def turns(
+        self, kind: PromptKind = "text", meta: Meta | None = None, replies: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """Return the prompts of all turns of every row; ``replies``: one list for all rows, or a list for each row."""
         return [
-            [self.turn(index, turn, said, kind, meta) for turn in range(self._known_turns(index, said))]
+            [self.turn(index, turn, given, kind, meta) for turn in range(self._known_turns(index, given))]
             for index in range(len(self))
-            for said in [self._stand_ins(index, replies)]
+            for given in [self._given_replies(index, replies)]
         ]
 
-    def _stand_ins(self, index: int, replies: Sequence[Any] | None) -> Sequence[str]:
+    def _given_replies(self, index: int, replies: Sequence[Any] | None) -> Sequence[str]:
         if replies is None:
             return [f"ANS{turn + 1}" for turn in range(self.turn_count(index))]
         return replies[index] if replies and not isinstance(replies[0], str) else replies
 
-    def _known_turns(self, index: int, said: Sequence[str]) -> int:
+    def _known_turns(self, index: int, replies: Sequence[str]) -> int:
         count = self.turn_count(index)
-        return min(count, len(said) + 1) if self.plan.infer_mode == "every" else count
+        return min(count, len(replies) + 1) if self.plan.infer_mode == "every" else count

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from kshot.core.errors import DataError
+from kshot.core.records import Row
 
-Row: TypeAlias = Mapping[str, Any]
-Splits: TypeAlias = "Mapping[str, Sequence[Row]] | Sequence[Row]"
+Splits: TypeAlias = Mapping[str, Sequence[Row]] | Sequence[Row]
+"""The rows of each split, or one list of rows that is both train and test."""
+
 T = TypeVar("T")
 
 KEYS = (
@@ -22,7 +24,7 @@ _SLICE = re.compile(r"\s*\[\s*([+-]?\d*)\s*(?::\s*([+-]?\d*)\s*)(?::\s*([+-]?\d*
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ReaderConfig:
     """A ``reader_cfg``, checked."""
 
     input_columns: tuple[str, ...]
@@ -34,7 +36,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class SelectedRows:
     """The rows of one dataset: ``train`` to show, ``test`` to ask. A retriever takes it as its ``dataset``.
 
     The rows are the very objects that were given; ``shown`` and ``asked`` add the columns ``idx`` and ``subdivision``.
@@ -49,26 +51,29 @@ class Rows:
     test_repeats: int = 1
 
     def shown(self, index: int) -> Row:
-        """A training row with all its columns."""
+        """Return a training row with all its columns."""
         if not 0 <= index < len(self.train):
             raise DataError(
                 f"the example {index} does not exist: there are {len(self.train)} training rows",
-                where=self.abbr,
                 hint="" if self.train else "Give rows for the split that reader_cfg names as train_split.",
             )
-        own = {"subdivision": f"{self.abbr}_train", "idx": index // self.train_repeats}
-        return {**self.train[index], **{name: value for name, value in own.items() if name not in self.train[index]}}
+        return self._with_columns(self.train[index], "train", index // self.train_repeats)
 
     def asked(self, index: int) -> Row:
-        """A test row with all its columns."""
-        own = {"subdivision": f"{self.abbr}_test", "idx": index // self.test_repeats}
-        return {**self.test[index], **{name: value for name, value in own.items() if name not in self.test[index]}}
+        """Return a test row with all its columns."""
+        return self._with_columns(self.test[index], "test", index // self.test_repeats)
+
+    def _with_columns(self, row: Row, split: str, number: int) -> Row:
+        added = {"subdivision": f"{self.abbr}_{split}", "idx": number}
+        return {**row, **{name: value for name, value in added.items() if name not in row}}
 
 
-def read_rows(reader_cfg: Mapping[str, Any], splits: Splits, *, strict: bool, abbr: str = "", n: int = 1) -> Rows:
+def read_rows(
+    reader_cfg: Mapping[str, Any], splits: Splits, *, strict: bool, abbr: str = "", n: int = 1
+) -> SelectedRows:
     """Choose the training and test rows. One list of rows is both; a training split that is missing has no rows.
 
-    ``n`` repeats each test row, its copies side by side; originally (``strict=False``) the training rows too.
+    ``n`` repeats each test row, its copies side by side; in the frameworks (``strict=False``) the training rows too.
     """
     reader = read_reader(reader_cfg, strict=strict, where=abbr)
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
@@ -77,7 +82,7 @@ def read_rows(reader_cfg: Mapping[str, Any], splits: Splits, *, strict: bool, ab
         splits = {"train": splits, "test": splits, reader.train_split: splits, reader.test_split: splits}
     train = chosen(list(splits.get(reader.train_split, ())), reader.train_range, where=f"{abbr} train_range".strip())
     if reader.test_split == "train" and not strict and reader.train_split in splits:
-        source: Sequence[Row] = train  # the original stored its training rows under this name before reading it
+        source: Sequence[Row] = train  # the frameworks store their training rows under this name before they read it
     elif reader.test_split in splits:
         source = splits[reader.test_split]
     else:
@@ -90,7 +95,7 @@ def read_rows(reader_cfg: Mapping[str, Any], splits: Splits, *, strict: bool, ab
     if strict:
         _check_columns(reader, test, abbr)
     train_repeats = 1 if strict else n
-    return Rows(
+    return SelectedRows(
         [row for row in train for _ in range(train_repeats)],
         [row for row in test for _ in range(n)],
         reader.input_columns,
@@ -101,7 +106,7 @@ def read_rows(reader_cfg: Mapping[str, Any], splits: Splits, *, strict: bool, ab
     )
 
 
-def read_reader(reader_cfg: Mapping[str, Any], *, strict: bool, where: str = "") -> Reader:
+def read_reader(reader_cfg: Mapping[str, Any], *, strict: bool, where: str = "") -> ReaderConfig:
     """Check a ``reader_cfg``."""
     unknown = [key for key in reader_cfg if key not in KEYS]
     if strict and unknown:
@@ -117,7 +122,7 @@ def read_reader(reader_cfg: Mapping[str, Any], *, strict: bool, where: str = "")
     output = reader_cfg.get("output_column")
     if output is not None and not isinstance(output, str):
         raise DataError(f"output_column is {output!r}", where=where, hint="Give the name of one column, or None.")
-    return Reader(
+    return ReaderConfig(
         tuple(columns),
         output,
         reader_cfg.get("train_split") or "train",
@@ -127,7 +132,7 @@ def read_reader(reader_cfg: Mapping[str, Any], *, strict: bool, where: str = "")
     )
 
 
-def _check_columns(reader: Reader, rows: Sequence[Row], where: str) -> None:
+def _check_columns(reader: ReaderConfig, rows: Sequence[Row], where: str) -> None:
     for index, row in enumerate(rows):
         for column in reader.input_columns:
             if column not in row:
@@ -137,11 +142,14 @@ def _check_columns(reader: Reader, rows: Sequence[Row], where: str) -> None:
 
 
 def chosen(rows: list[T], wanted: Any, *, where: str = "") -> list[T]:
-    """The rows of a range: a slice as text, a number or a fraction (then drawn by a seed that is the number itself)."""
+    """Return the rows of a range: a slice as text, a number or a fraction.
+
+    A number of rows is drawn at random, and the number itself is the seed.
+    """
     if wanted is None or wanted == "":
         return rows
     if isinstance(wanted, str):
-        return rows[_parsed(wanted, where)]
+        return rows[_parsed_slice(wanted, where)]
     if isinstance(wanted, bool) or not isinstance(wanted, (int, float)):
         raise _bad_range(wanted, where)
     if wanted >= len(rows) or wanted <= 0:
@@ -150,11 +158,11 @@ def chosen(rows: list[T], wanted: Any, *, where: str = "") -> list[T]:
     if not isinstance(count, int):
         raise _bad_range(wanted, where)
     order = list(range(len(rows)))
-    random.Random(count).shuffle(order)  # noqa: S311 - the draw that configs have always meant
+    random.Random(count).shuffle(order)  # noqa: S311 - the draw of the frameworks
     return [rows[index] for index in order[:count]]
 
 
-def _parsed(text: str, where: str) -> slice:
+def _parsed_slice(text: str, where: str) -> slice:
     found = _SLICE.fullmatch(text)
     try:
         start, stop, step = (int(part) if part else None for part in found.groups()) if found else (0, 0, 0)

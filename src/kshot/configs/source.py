@@ -1,4 +1,4 @@
-"""A config file as something to evaluate: ``kshot run CONFIG.py``."""
+"""A config file as a source of Tasks: ``kshot run CONFIG.py``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from kshot.configs.data import read_data, splits_of
-from kshot.configs.entry import Entry
+from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loader import Config, load
 from kshot.configs.models import ModelEntry
-from kshot.configs.tasks import Compiled
+from kshot.configs.tasks import ConfigTask
 from kshot.core.errors import DataError
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow
@@ -25,8 +25,8 @@ _NO_DATASETS = "A config lists them in a variable that ends in 'datasets'; a dat
 class ConfigSource(Source[Settings]):
     """The datasets of a config file, as Tasks.
 
-    ``data``: rows by an entry's abbr, name or loader (a file, or a folder with a file a split). ``retriever`` replaces
-    the config's own. ``models`` are the config's; the one that is asked gives its meta template and lengths.
+    ``data``: rows by an entry's abbr, name or loader (a file, or a folder with a file for each split). ``retriever``
+    replaces the config's. The config's entry of the model that is evaluated gives the meta template and lengths.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class ConfigSource(Source[Settings]):
 
     @property
     def label(self) -> str:
-        """How the user wrote it."""
+        """The file, as the user wrote it."""
         return str(self.path)
 
     @cached_property
     def config(self) -> Config:
-        """The config, run."""
+        """The config; the file is run once."""
         return load(self.path, self._root)
 
     @property
@@ -70,13 +70,13 @@ class ConfigSource(Source[Settings]):
     @cached_property
     def _judge_entries(self) -> list[ModelEntry]:
         """The judges of the config: ``judge_models``, and the ``judge_cfg`` of its evaluators."""
-        held = [each.eval_cfg.get("evaluator") for each in self.entries]
-        written = [each.get("judge_cfg") for each in held if isinstance(each, Mapping)]
-        found = [*self.config.judge_models, *(each for each in written if isinstance(each, Mapping) and each)]
+        evaluators = [each.eval_cfg.get("evaluator") for each in self.entries]
+        judges = [each.get("judge_cfg") for each in evaluators if isinstance(each, Mapping)]
+        found = [*self.config.judge_models, *(each for each in judges if isinstance(each, Mapping) and each)]
         return [ModelEntry(body, str(self.path)) for body in found]
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[DatasetEntry]:
         """The entries to run."""
         found = [each for each in self.config.chosen if not self._only or each.abbr in self._only]
         if not found:
@@ -91,44 +91,38 @@ class ConfigSource(Source[Settings]):
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
-        """One Task per entry."""
+        """Compile each entry to a Task."""
         del facts  # examples are chosen without a model
         return self._tasks(settings, model, scored=True)
 
     def previews(self, settings: Settings) -> Iterator[Task[Any]]:
-        """One Task per entry to look at; kshot need not have its evaluators and clean-ups."""
+        """Compile each entry to a Task for its prompts; kshot need not have its evaluator and clean-ups."""
         return self._tasks(settings, None, scored=False)
 
     def _tasks(self, settings: Settings, model: Model | None, *, scored: bool) -> Iterator[Task[Any]]:
-        data = {**_given(settings.data), **self._data}
+        data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
         name = "" if model is None else model.name
         cfg = next((each.body for each in self.model_entries if each.is_called(name)), None)
-        seen: dict[str, int] = {}
+        seen: set[str] = set()
         for entry in self.entries:
-            rows: Any = splits_of(entry, data, settings.dataset_path)
-            task = Compiled(
+            task = ConfigTask(
                 entry,
-                rows,
+                splits_of(entry, data, settings.dataset_path),
                 settings,
                 model_cfg=cfg,
                 retriever=self._retriever,
                 count=model.abilities.count_tokens if isinstance(model, LanguageModel) else None,
             ).task(scored=scored)
-            seen[task.name] = seen.get(task.name, 0) + 1
-            if seen[task.name] > 1:
+            if task.name in seen:
                 raise DataError(f"two entries are called {task.name!r}", where=str(self.path), hint="Change an abbr.")
+            seen.add(task.name)
             yield task
 
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
-        """Averages over the entries of a variable, where it has several and all were run."""
-        ran = {result.task.name: result for result in results}
+        """Average over the entries of a variable, if it has several, all were run, and their metrics are the same."""
+        by_task = {result.task.name: result for result in results}
         for variable, entries in self.config.datasets.items():
             names = [each.abbr for each in entries]
-            same = {tuple(name for name, _ in ran[n].named()) for n in names if n in ran}
-            if len(names) > 1 and all(name in ran for name in names) and len(same) == 1:
-                yield from macro_rows(variable, {name: ran[name] for name in names}, None)
-
-
-def _given(data: Any) -> dict[str, str]:
-    texts = [data] if isinstance(data, str) else list(data or ())
-    return read_data([text for text in texts if "=" in text])
+            metrics = {tuple(metric for metric, _ in by_task[name].named()) for name in names if name in by_task}
+            if len(names) > 1 and all(name in by_task for name in names) and len(metrics) == 1:
+                yield from macro_rows(variable, {name: by_task[name] for name in names}, None)

@@ -1,4 +1,4 @@
-"""An entry of a config and its rows → a Task."""
+"""From an entry of a config and its rows to a Task."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kshot.configs.answers import Repeated, cleaner, extraction
-from kshot.configs.asking import (
-    Method,
+from kshot.configs.corpus_metrics import CorpusMetric
+from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.evaluators import evaluator
+from kshot.configs.inference import (
+    ConfigMethod,
     as_prompt,
     conversation,
     cut,
@@ -17,11 +20,9 @@ from kshot.configs.asking import (
     sampling,
     scored_prompt,
 )
-from kshot.configs.corpus import AucRoc, Corpus
-from kshot.configs.entry import Entry, Splits
-from kshot.configs.evaluators import evaluator
-from kshot.configs.names import Own
-from kshot.configs.rendering import Kind, Rendered
+from kshot.configs.names import ConfigCallable
+from kshot.configs.rendering import PromptKind
+from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
@@ -31,12 +32,12 @@ from kshot.metrics import Metric, PassAtK
 from kshot.settings import Settings
 
 
-class Compiled:
-    """An entry under settings, with its rows: ``task`` is what the engine runs."""
+class ConfigTask:
+    """An entry with its rows, under settings; ``task`` compiles it."""
 
     def __init__(
         self,
-        entry: Entry,
+        entry: DatasetEntry,
         splits: Splits,
         settings: Settings | None = None,
         *,
@@ -46,19 +47,19 @@ class Compiled:
     ) -> None:
         """Choose examples and check templates; ``model_cfg`` is a config's model entry (meta template, lengths)."""
         self.entry, self.settings, self.model_cfg = entry, settings or Settings(), model_cfg or {}
-        self.kind: Kind = "chat" if self.settings.model_type == "chat" else "text"
+        self.kind: PromptKind = "chat" if self.settings.model_type == "chat" else "text"
         self.meta: Mapping[str, Any] | None = self.model_cfg.get("meta_template")
-        self.rendered, self.chooses = entry.prepare(splits, retriever=retriever, count=count)
-        voices = entry.inferencer.get("sc_size") or self.settings.sample_num
-        self.times = entry.repeats if entry.repeats > 1 else int(voices)
-        self._step = entry.repeats  # copies of a row stand side by side; a sample stands for all of them
+        self.rendered, self._retriever = entry.prepare(splits, retriever=retriever, count=count)
+        votes = entry.inferencer.get("sc_size") or self.settings.sample_num
+        self.times = entry.repeats if entry.repeats > 1 else int(votes)
+        self._copies = entry.repeats  # they stand side by side among the rows; one sample asks for all of them
         self.notes: list[str] = []
 
     def task(self, *, scored: bool = True) -> Task[Any]:
-        """Compile; ``scored=False``: to look at the prompts only, so the names of evaluators do not matter."""
+        """Compile it. ``scored=False``: for its prompts alone, so that kshot need not have its evaluator."""
         metrics = self._metrics() if scored else ()
         if not scored:
-            self.entry = Entry({**self.entry.body, "eval_cfg": {}}, **self.entry.origin)
+            self.entry = self.entry.with_body(eval_cfg={})
         return Task(
             self.entry.abbr,
             self.samples(),
@@ -66,25 +67,25 @@ class Compiled:
             self._method(metrics),
             metrics,
             notes=tuple(self.notes),
-            facts={"retriever": self.chooses.facts, "mode": "strict" if self.entry.strict else "compat"},
+            facts={"retriever": self._retriever.facts, "mode": "strict" if self.entry.strict else "compat"},
         )
 
     def samples(self) -> list[Sample]:
-        """One sample per test row, numbered."""
+        """Return a sample for each test row; its position is the row's number."""
         rendered, gold = self.rendered, self.rendered.gold
         clean = self._reference_cleaner()
-        size = len(rendered) // self._step
+        size = len(rendered) // self._copies
         size = size if self.settings.limit is None else min(size, self.settings.limit)
         if not size:
             raise DataError("there are no rows to evaluate", where=self.entry.place)
-        places = [index * self._step for index in range(size)]
         return [
             Sample(
-                str(number),
-                dict(rendered.rows.test[place]),
-                None if gold is None else Gold(clean(gold[place])),
+                str(position),
+                dict(rendered.rows.test[position * self._copies]),
+                None if gold is None else Gold(clean(gold[position * self._copies])),
+                position=position,
             )
-            for number, place in enumerate(places)
+            for position in range(size)
         ]
 
     def _reference_cleaner(self) -> Callable[[Any], Any]:
@@ -104,19 +105,21 @@ class Compiled:
     # ---- asking ----
 
     def _template(self, sample: Sample, _: Sequence[Sample]) -> Any:
-        rendered: Rendered = self.rendered
-        place, system = int(sample.id) * self._step, self.settings.system_prompt if self.kind == "chat" else None
+        rendered = self.rendered
+        place = sample.position * self._copies
+        system = self.settings.system_prompt if self.kind == "chat" else None
         if rendered.mode == "multiturn":
             return place, system
         if self.entry.mode == "ll":
-            token = rendered.plan.renders.sep_token if rendered.plan.renders else None
+            template = rendered.plan.prompt_template
+            token = template.sep_token if template else None
             return [cut(each, token, self.entry.place) for each in rendered.output_of(place, remain_sep=True)]
         shown = rendered.text(place, self.meta) if self.kind == "text" else rendered.chat(place, self.meta)
         if rendered.labels is not None:
             return [scored_prompt(each, system, self.entry.place) for each in shown]
         return as_prompt(shown, system)
 
-    def _method(self, metrics: Sequence[Scorer]) -> Method:
+    def _method(self, metrics: Sequence[Scorer]) -> ConfigMethod:
         entry = self.entry
         if self.rendered.labels is not None:
             if entry.inferencer.get("normalizing_str"):
@@ -124,14 +127,14 @@ class Compiled:
             if entry.mode == "ll":
                 return likelihood(self.rendered.labels)
             # OpenCompass divides by all tokens of the prompt, of which the first is never scored.
-            return perplexity(self.rendered.labels, 1 if entry.home == "opencompass" else 0)
+            return perplexity(self.rendered.labels, 1 if entry.framework == "opencompass" else 0)
         if entry.mode == "clp":
-            return probabilities(entry, chances=any(isinstance(each, (AucRoc, Corpus)) for each in metrics))
+            return probabilities(entry, all_options=any(isinstance(each, CorpusMetric) for each in metrics))
         options, note = sampling(entry, self.settings, self.model_cfg, self.times)
         if note:
             self.notes.append(note)
         extract = extraction(entry.eval_cfg, self.meta, self.model_cfg, entry.place, entry.registered)
-        method: Any = (
+        method: ConfigMethod = (
             conversation(self.rendered, extract, options, self.kind, self.meta)
             if self.rendered.mode == "multiturn"
             else generate(extract, **options)
@@ -155,22 +158,24 @@ class Compiled:
             wanted = self.settings.pass_at_k or ks or [k for k in metric.k if k <= self.times] or [1]
             return (metric.with_k(wanted),)
         if entry.repeats > 1:
-            return (Repeated(self._alone(metric), self.times, ks),)
+            return (Repeated(self._of_one_reply(metric), self.times, ks),)
         return (metric,)
 
-    def _alone(self, metric: Metric) -> Metric:
-        if isinstance(metric, Corpus):
-            raise DataError("n cannot be combined with a measure of the whole corpus", where=self.entry.place)
+    def _of_one_reply(self, metric: Metric) -> Metric:
+        if isinstance(metric, CorpusMetric):
+            raise DataError("n cannot be combined with a metric of the whole corpus", where=self.entry.place)
         return metric
 
     def _ks(self) -> list[int]:
         k = self.entry.get("k")
         found = [] if k is None else [k] if isinstance(k, int) else k
-        if isinstance(found, Own) or not all(isinstance(each, int) and not isinstance(each, bool) for each in found):
+        if isinstance(found, ConfigCallable) or not all(
+            isinstance(each, int) and not isinstance(each, bool) for each in found
+        ):
             raise DataError(f"k is {k!r}; it must be a whole number or a list of them", where=self.entry.place)
         return [each for each in found if self.entry.repeats > 1]
 
 
-def task_of(entry: Entry, splits: Splits, settings: Settings | None = None, **more: Any) -> Task[Any]:
-    """Compile an entry with its rows to a Task; see ``Compiled``."""
-    return Compiled(entry, splits, settings, **more).task()
+def task_of(entry: DatasetEntry, splits: Splits, settings: Settings | None = None, **more: Any) -> Task[Any]:
+    """Compile an entry with its rows to a Task; ``more`` are the options of ``ConfigTask``."""
+    return ConfigTask(entry, splits, settings, **more).task()

@@ -1,1 +1,6 @@
-"""Confined processes for code that nobody has read."""
+"""Confined processes for code that is not trusted: config files, and programs that a model wrote.
+
+``profiles`` says how far each use may go, ``process`` starts and ends a process, ``program`` runs one program,
+``request_process`` keeps a process that answers requests. Modules whose names begin with ``_`` run inside the confined
+process: they are loaded by path and import the standard library and each other, nothing else.
+"""

@@ -1,6 +1,6 @@
-"""The sandbox's last layer: a Python audit hook that refuses writing, network and processes.
+"""The last layer: a Python audit hook that refuses writing, network and processes.
 
-It runs inside the jailed process, executed with a private copy of the builtins, so that a program that replaces ``len``
+Runs inside the confined process. It is loaded with a private copy of the builtins, so that code which replaces ``len``
 or ``os.readlink`` does not change what is refused.
 """
 
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+
+TYPE_CHECKING = False  # without the module typing, which takes long to load
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_LINKS = 40  # as many as Linux follows
+_MAX_LINKS = 40  # as many as Linux follows
 
 _NEVER = frozenset(
     (
@@ -24,13 +27,8 @@ _NEVER = frozenset(
         *("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames", "sys._current_exceptions"),
         *("ctypes.dlopen", "ctypes.dlsym", "ctypes.dlsym/handle", "ctypes.call_function", "ctypes.cdata"),
         *("ctypes.cdata/buffer", "ctypes.string_at", "ctypes.wstring_at", "syslog.openlog", "syslog.syslog"),
-        *(
-            "winreg.CreateKey",
-            "winreg.DeleteKey",
-            "winreg.SetValue",
-            "sys.remote_exec",
-            "cpython.remote_debugger_script",
-        ),
+        *("winreg.CreateKey", "winreg.DeleteKey", "winreg.SetValue", "sys.remote_exec"),
+        "cpython.remote_debugger_script",
     )
 )
 
@@ -51,11 +49,12 @@ _CHANGES: dict[str, tuple[tuple[int, int | None, bool], ...]] = {
     "os.setxattr": ((0, None, True),),
     "os.removexattr": ((0, None, True),),
 }
+_LISTS_FOLDER = frozenset(("os.listdir", "os.scandir"))
 _C_WRITERS = frozenset(("_gdbm", "_dbm", "_sqlite3"))  # they open files without asking Python
 
 
 class _Paths:
-    """Where paths lead, found with functions that the program cannot replace."""
+    """Where paths lead, found with functions that the confined code cannot replace."""
 
     def __init__(self, folder: str) -> None:
         self._readlink, self._getcwd, self._fspath = os.readlink, os.getcwd, os.fspath
@@ -63,13 +62,13 @@ class _Paths:
         self._inside_of = folder.rstrip("/") + "/"
 
     def within(self, path: Any, descriptor: Any = None, *, follow: bool = True) -> bool:
-        """Tell whether a path lies in the program's own directory (or is the null device)."""
+        """Whether a path lies in the process's own folder, or is the null device."""
         # A number is an open file, which may have been opened for reading only.
         found = self._base(path) if isinstance(path, int) else self.resolve(path, descriptor, follow=follow)
         return found is not None and (found in {self._folder, self._null} or found.startswith(self._inside_of))
 
     def resolve(self, path: Any, descriptor: Any = None, *, follow: bool = True) -> str | None:
-        """Follow every link of a path; None when it cannot be told."""
+        """Follow every link of a path; None where that cannot be done."""
         text = self._fspath(path)
         text = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
         if self._windows:
@@ -81,7 +80,7 @@ class _Paths:
             if base is None:
                 return None
             text = f"{base}/{text}"
-        return self._walk(text.split("/"), follow=follow)
+        return self._follow_links(text.split("/"), follow_last=follow)
 
     def _base(self, descriptor: Any) -> str | None:
         if not isinstance(descriptor, int) or descriptor < 0:
@@ -91,11 +90,11 @@ class _Paths:
         except OSError:
             return None
 
-    def _walk(self, parts: list[str], *, follow: bool) -> str | None:
-        waiting, links = parts[::-1], 0
+    def _follow_links(self, parts: list[str], *, follow_last: bool) -> str | None:
+        remaining, links = parts[::-1], 0
         done: list[str] = []
-        while waiting:
-            part = waiting.pop()
+        while remaining:
+            part = remaining.pop()
             if part in {"", "."}:
                 continue
             if part == "..":
@@ -103,7 +102,7 @@ class _Paths:
                 continue
             here = "/" + "/".join([*done, part])
             target = None
-            if waiting or follow:
+            if remaining or follow_last:
                 try:
                     target = self._readlink(here)
                 except OSError:
@@ -112,23 +111,49 @@ class _Paths:
                 done.append(part)
                 continue
             links += 1
-            if links > _LINKS:
+            if links > _MAX_LINKS:
                 return None
             done = [] if target.startswith("/") else done
-            waiting.extend(target.split("/")[::-1])
+            remaining.extend(target.split("/")[::-1])
         return "/" + "/".join(done)
 
 
 def _shows_process(path: str | None, mine: str) -> bool:
-    """Tell whether a path shows another process (its environment may hold secrets) or the memory of any."""
+    """Whether a path shows another process (its environment may hold secrets) or the memory of any."""
     _, root, process, *rest = [*(path or "").split("/"), "", ""]
     return root == "proc" and bool(rest) and process.isdigit() and (process != mine or "mem" in rest)
 
 
-def install(folder: str, refuse: Callable[[str], None], *, alone: bool) -> None:
-    """Watch this process from now on. ``alone``: no kernel layer guards the files, so trust no native code either."""
+def install(
+    folder: str, refuse: Callable[[str], None], *, alone: bool, readable: list[str] | None = None, threads: bool = True
+) -> None:
+    """Watch this process from now on. ``refuse`` is called with what is not allowed, and does not return.
+
+    ``alone``: no kernel layer guards the files, so native code is not trusted either. ``readable``: which files and
+    folders may be read (None: all). ``threads``: whether they may be started.
+    """
     paths = _Paths(folder)
-    library = os.path.dirname(os.__file__)  # noqa: PTH120 - pathlib would be one more thing to load
+    changes_and_opens = _checks(paths, alone=alone)
+    reads = _reading_check(paths, readable) if readable is not None else None
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event in _NEVER:
+            refuse(event)
+        check = changes_and_opens.get(event)
+        if check is not None and not check(args):
+            refuse(event)
+        if reads is not None and (path := reads(event, args)) is not None:
+            refuse(f"reading {path}")
+
+    _fence_unwatched(refuse)
+    if not threads:
+        _fence_threads(refuse)
+    sys.addaudithook(hook)
+
+
+def _checks(paths: _Paths, *, alone: bool) -> dict[str, Callable[[tuple[Any, ...]], bool]]:
+    """Return for each event that is not always refused the function that says whether it is allowed."""
+    library = os.path.dirname(os.__file__)  # noqa: PTH120 - pathlib takes long to load
     unix, mine = _unix_family(), str(os.getpid())
 
     def opened(args: tuple[Any, ...]) -> bool:
@@ -145,28 +170,37 @@ def install(folder: str, refuse: Callable[[str], None], *, alone: bool) -> None:
             return True
         return name not in _C_WRITERS and (not file or (file.startswith(library) and "site-packages" not in file))
 
-    def changed(event: str, args: tuple[Any, ...]) -> bool:
-        return all(
+    def changed(changes: tuple[tuple[int, int | None, bool], ...]) -> Callable[[tuple[Any, ...]], bool]:
+        return lambda args: all(
             paths.within(args[path], args[at] if at is not None and at < len(args) else None, follow=follow)
-            for path, at, follow in _CHANGES[event]
+            for path, at, follow in changes
         )
 
-    checks: dict[str, Callable[[tuple[Any, ...]], bool]] = {
+    return {
+        **{event: changed(changes) for event, changes in _CHANGES.items()},
         "open": opened,
         "import": imported,
         "socket.__new__": lambda args: args[1] == unix,  # asyncio talks to itself through a pair of these
         "sqlite3.connect": lambda args: not alone and (args[0] == ":memory:" or paths.within(args[0])),
     }
 
-    def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event in _NEVER or (event in _CHANGES and not changed(event, args)):
-            refuse(event)
-        check = checks.get(event)
-        if check is not None and not check(args):
-            refuse(event)
 
-    _fence_unwatched(refuse)
-    sys.addaudithook(hook)
+def _reading_check(paths: _Paths, readable: list[str]) -> Callable[[str, tuple[Any, ...]], str | None]:
+    """Return the function that gives the path which an event would read and may not."""
+    exact, inside_of = frozenset(readable), tuple(path.rstrip("/") + "/" for path in readable)
+
+    def forbidden(event: str, args: tuple[Any, ...]) -> str | None:
+        if not (event in _LISTS_FOLDER or (event == "open" and not args[2] & _WRITING)):
+            return None
+        path = "." if args[0] is None else args[0]
+        if isinstance(path, int):  # an open file
+            return None
+        found = paths.resolve(path)
+        if found is None:
+            return str(path)
+        return None if found in exact or (found + "/").startswith(inside_of) else found
+
+    return forbidden
 
 
 def _unix_family() -> int:
@@ -174,7 +208,7 @@ def _unix_family() -> int:
         import socket
     except ImportError:
         return -1
-    return int(getattr(socket, "AF_UNIX", -1))
+    return int(getattr(socket, "AF_UNIX", -1))  # Windows has none
 
 
 def _fence_unwatched(refuse: Callable[[str], None]) -> None:
@@ -197,6 +231,21 @@ def _fence_unwatched(refuse: Callable[[str], None]) -> None:
         known.difference_update((posix.open, posix.mknod, posix.mkfifo))
     os.supports_dir_fd.add(open_checked)
     for module in (os, posix):
-        for name, stand_in in (("open", open_checked), ("mknod", refused), ("mkfifo", refused)):
-            if hasattr(module, name):
-                setattr(module, name, stand_in)
+        for name, replacement in (("open", open_checked), ("mknod", refused), ("mkfifo", refused)):
+            if hasattr(module, name):  # which of them there are depends on the system
+                setattr(module, name, replacement)
+
+
+def _fence_threads(refuse: Callable[[str], None]) -> None:
+    """Let nothing outlive the call that started it. Not every version of Python tells its hooks of threads."""
+    import _thread
+    import threading
+
+    def refused(*_: Any, **__: Any) -> None:
+        refuse("threads")
+
+    for module in (_thread, threading):
+        for name in ("start_new_thread", "start_new", "start_joinable_thread"):
+            for spelled in (name, f"_{name}"):
+                if hasattr(module, spelled):  # which of them there are depends on the version
+                    setattr(module, spelled, refused)

@@ -1,7 +1,6 @@
-"""What the Linux kernel lends the sandbox: namespaces, capabilities, Landlock.
+"""Namespaces, mounts and capabilities of the Linux kernel. Runs inside the confined process.
 
-Runs inside the jailed process. Every function tells whether its layer stands; a kernel or container that refuses one is
-not an error here.
+Each function returns whether its layer is in place. A kernel or container that refuses one is not an error here.
 """
 
 from __future__ import annotations
@@ -9,18 +8,17 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-import sys
-from pathlib import Path
-from typing import Any
 
-LINUX = sys.platform == "linux"
+TYPE_CHECKING = False  # without the module typing, which takes long to load
+if TYPE_CHECKING:
+    from typing import Any
+
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
 _CLONE_NEWPID, _CLONE_NEWNET, _CLONE_NEWUTS = 0x20000000, 0x40000000, 0x04000000
-_SPACES = _CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID | _CLONE_NEWNET | _CLONE_NEWUTS
+_NAMESPACES = _CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID | _CLONE_NEWNET | _CLONE_NEWUTS
 
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
 _SYS_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _MOUNT_RDONLY, _MOUNT_NOSUID = 442, -100, 0x8000, 1, 2
-_SYS_LANDLOCK_CREATE, _SYS_LANDLOCK_ADD, _SYS_LANDLOCK_RESTRICT = 444, 445, 446
 
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
 _CAPABILITIES_V3, _LAST_CAPABILITY = 0x20080522, 63
@@ -32,7 +30,7 @@ def _libc() -> Any:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever a descendant leaves behind, so that it can be found and ended."""
+    """Become the parent of every process that a descendant leaves behind, so that it can be found and ended."""
     _libc().prctl(_PR_SET_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -44,19 +42,24 @@ def die_with_parent() -> None:
 def unshare() -> bool:
     """Leave the host's network, mounts, IPC and process numbers (the last holds for children)."""
     libc, uid, gid = _libc(), os.getuid(), os.getgid()
-    if libc.unshare(_CLONE_NEWUSER | _SPACES) == 0:
+    if libc.unshare(_CLONE_NEWUSER | _NAMESPACES) == 0:
         try:
-            Path("/proc/self/setgroups").write_text("deny", "ascii")
-            Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1", "ascii")
-            Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1", "ascii")
+            _write("/proc/self/setgroups", "deny")
+            _write("/proc/self/uid_map", f"{uid} {uid} 1")
+            _write("/proc/self/gid_map", f"{gid} {gid} 1")
         except OSError:
             pass  # without a mapping the mounts below fail, which is noticed; the network is gone all the same
         return True
-    return bool(libc.unshare(_SPACES) == 0)
+    return bool(libc.unshare(_NAMESPACES) == 0)
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="ascii") as file:  # noqa: PTH123 - pathlib takes long to load
+        file.write(text)
 
 
 def freeze_files(folder: str) -> bool:
-    """Make every mount read-only but a small one in memory, laid over the program's own directory."""
+    """Make every mount read-only but a small one in memory, which lies over the process's own folder."""
     libc = _libc()
     if libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None):
         return False
@@ -65,12 +68,12 @@ def freeze_files(folder: str) -> bool:
     own = os.fsencode(folder)
     if libc.mount(b"tmpfs", own, b"tmpfs", _MS_NOSUID | _MS_NODEV, b"size=64m,nr_inodes=4096,mode=700"):
         return False
-    shut = struct.pack("=QQQQ", _MOUNT_RDONLY | _MOUNT_NOSUID, 0, 0, 0)
-    opened = struct.pack("=QQQQ", 0, _MOUNT_RDONLY, 0, 0)
-    call = libc.syscall
-    if call(_SYS_MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, shut, ctypes.c_size_t(len(shut))):
+    read_only = struct.pack("=QQQQ", _MOUNT_RDONLY | _MOUNT_NOSUID, 0, 0, 0)
+    writable = struct.pack("=QQQQ", 0, _MOUNT_RDONLY, 0, 0)
+    call, size = libc.syscall, ctypes.c_size_t(len(read_only))
+    if call(_SYS_MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, read_only, size):
         return False
-    return bool(call(_SYS_MOUNT_SETATTR, _AT_FDCWD, own, 0, opened, ctypes.c_size_t(len(opened))) == 0)
+    return bool(call(_SYS_MOUNT_SETATTR, _AT_FDCWD, own, 0, writable, size) == 0)
 
 
 def drop_privileges() -> None:
@@ -80,37 +83,3 @@ def drop_privileges() -> None:
     for capability in range(_LAST_CAPABILITY + 1):
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     libc.capset(struct.pack("=Ii", _CAPABILITIES_V3, 0), struct.pack("=6I", *[0] * 6))
-
-
-# Landlock's rights, as bits: execute 0, write 1, remove and make 4-12, rename across 13, truncate 14, ioctl 15
-_EXECUTE, _WRITE = 1, 2
-_SINCE = {1: 0b0001_1111_1111_0000, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}
-_TCP = 0b11
-_SCOPES = 0b11  # abstract sockets, and signals, to processes outside
-_ABI_TRUNCATE, _ABI_TCP, _ABI_SCOPES = 3, 4, 6
-
-
-def landlock(folder: str) -> bool:
-    """Forbid writing, deleting, making and executing files anywhere but in the folder. True: truncating, too."""
-    libc = _libc()
-    abi = libc.syscall(_SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1)
-    if abi < 1:
-        return False
-    write = _WRITE | sum(bits for since, bits in _SINCE.items() if since <= abi)
-    body = struct.pack("=Q", write | _EXECUTE)
-    if abi >= _ABI_TCP:
-        body += struct.pack("=Q", _TCP)
-    if abi >= _ABI_SCOPES:
-        body += struct.pack("=Q", _SCOPES)
-    rules = libc.syscall(_SYS_LANDLOCK_CREATE, body, ctypes.c_size_t(len(body)), 0)
-    if rules < 0:
-        return False
-    try:
-        truncate = 1 << 14 if abi >= _ABI_TRUNCATE else 0
-        for path, rights in ((folder, write), (os.devnull, _WRITE | truncate)):
-            place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            libc.syscall(_SYS_LANDLOCK_ADD, rules, 1, struct.pack("=Qi", rights, place), 0)
-            os.close(place)
-        return bool(libc.syscall(_SYS_LANDLOCK_RESTRICT, rules, 0) == 0 and abi >= _ABI_TRUNCATE)
-    finally:
-        os.close(rules)

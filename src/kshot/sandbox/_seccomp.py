@@ -1,6 +1,6 @@
-"""The sandbox's system call filter: no new processes or programs, no sockets, no signals to others.
+"""The system call filter: no new processes or programs, no sockets, no signals to others.
 
-Runs inside the jailed process, on Linux with x86-64 or 64-bit ARM.
+Runs inside the confined process, on Linux with x86-64 or 64-bit ARM.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ import ctypes
 import errno
 import os
 import struct
-from typing import Any
+
+TYPE_CHECKING = False  # without the module typing, which takes long to load
+if TYPE_CHECKING:
+    from typing import Any
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -134,67 +137,67 @@ _AARCH64 = {
 }
 _MACHINES = {"x86_64": (0xC000003E, _X86_64), "aarch64": (0xC00000B7, _AARCH64)}
 # What Landlock does not cover; harmless where the file system is read-only. A refused chmod would break shutil.copy, so
-# it, like utime, does nothing and says so to nobody.
+# chmod and utime do nothing and report success.
 _SILENT = ("chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat")
 _OWNERSHIP = ("chown", "fchown", "lchown", "fchownat", "setxattr", "lsetxattr", "fsetxattr", "removexattr")
 _METADATA = (*_SILENT, *_OWNERSHIP, "lremovexattr", "fremovexattr")
 _BY_ARGUMENT = ("clone", "kill", "tgkill", "prlimit64")
 
 
-def _step(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
-    return struct.pack("=HBBI", code, then, otherwise, value)
+def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
 def _refuse(number: int, error: int) -> bytes:
-    return _step(_EQUAL, number, 0, 1) + _step(_RETURN, _ERRNO | error)
+    return _instruction(_EQUAL, number, 0, 1) + _instruction(_RETURN, _ERRNO | error)
 
 
 def _only_if(number: int, test: int, value: int) -> bytes:
     """Allow a call only if its first argument passes a test."""
     return (
-        _step(_EQUAL, number, 0, 4)
-        + _step(_LOAD, _FIRST_ARGUMENT)
-        + _step(test, value, 0, 1)
-        + _step(_RETURN, _ALLOW)
-        + _step(_RETURN, _ERRNO | errno.EPERM)
+        _instruction(_EQUAL, number, 0, 4)
+        + _instruction(_LOAD, _FIRST_ARGUMENT)
+        + _instruction(test, value, 0, 1)
+        + _instruction(_RETURN, _ALLOW)
+        + _instruction(_RETURN, _ERRNO | errno.EPERM)
     )
 
 
-def _program(arch: int, calls: dict[str, int], *, files_frozen: bool) -> bytes:
+def _filter_program(arch: int, calls: dict[str, int], *, files_frozen: bool) -> bytes:
     refused = [name for name in calls if name not in _BY_ARGUMENT and not (files_frozen and name in _METADATA)]
     errors = dict.fromkeys(_SILENT, 0) | {"clone3": errno.ENOSYS}  # so that the C library falls back on clone
     pid = os.getpid()
     return b"".join(
         (
-            _step(_LOAD, _ARCH),
-            _step(_EQUAL, arch, 1, 0),
-            _step(_RETURN, _ERRNO | errno.EPERM),  # the other instruction set of this machine
-            _step(_LOAD, _NUMBER),
-            _step(_AT_LEAST, _X32, 0, 1),
-            _step(_RETURN, _ERRNO | errno.ENOSYS),
+            _instruction(_LOAD, _ARCH),
+            _instruction(_EQUAL, arch, 1, 0),
+            _instruction(_RETURN, _ERRNO | errno.EPERM),  # the other instruction set of this machine
+            _instruction(_LOAD, _NUMBER),
+            _instruction(_AT_LEAST, _X32, 0, 1),
+            _instruction(_RETURN, _ERRNO | errno.ENOSYS),
             _only_if(calls["clone"], _ANY_BIT, _CLONE_THREAD),
             _only_if(calls["kill"], _EQUAL, pid),
             _only_if(calls["tgkill"], _EQUAL, pid),
             _only_if(calls["prlimit64"], _EQUAL, 0),
             *(_refuse(calls[name], errors.get(name, errno.EPERM)) for name in refused),
-            _step(_RETURN, _ALLOW),
+            _instruction(_RETURN, _ALLOW),
         )
     )
 
 
 def install(*, files_frozen: bool) -> bool:
-    """Filter this process's system calls from now on; False where the kernel has no such filter."""
+    """Filter the system calls of this process from now on; False where the kernel has no such filter."""
     machine = _MACHINES.get(os.uname().machine)
     if machine is None or struct.calcsize("P") != 8:  # noqa: PLR2004 - bytes of a 64-bit pointer
         return False
     arch, calls = machine
-    body = _program(arch, {**_COMMON, **calls}, files_frozen=files_frozen)
-    kept = ctypes.create_string_buffer(body, len(body))
+    body = _filter_program(arch, {**_COMMON, **calls}, files_frozen=files_frozen)
+    buffer = ctypes.create_string_buffer(body, len(body))
 
-    class Filter(ctypes.Structure):
-        _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
+    class FilterProgram(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
     libc: Any = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    described = Filter(len(body) // 8, ctypes.addressof(kept))
-    return bool(libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(described), 0, 0) == 0)
+    program = FilterProgram(len(body) // 8, ctypes.addressof(buffer))
+    return bool(libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0) == 0)

@@ -1,41 +1,52 @@
-"""How a config's inferencer puts a row to a model: generation, perplexity, option probability, conversation."""
+"""How an inferencer of a config asks the model: generation, perplexity, option probability, conversation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
-from kshot.configs.entry import Entry
-from kshot.configs.rendering import Kind, Rendered
+from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.rendering import PromptKind, Rendered
 from kshot.core.errors import DataError
 from kshot.core.records import Generate, Message, Prompt, RequestGenerator, Sample, ask
+from kshot.methods.generation import Extract
 from kshot.methods.likelihood import likelihoods
 from kshot.settings import Settings
 
-DEFAULT_TOKENS = 512
-_KWARGS = ("temperature", "top_p", "top_k", "repetition_penalty", "no_repeat_ngram_size")
-Method = Callable[[Sample, Any], RequestGenerator]
-Extract = Callable[[Sample, Any], Any]
+DEFAULT_MAX_TOKENS = 512
+_GENERATION_KWARGS = ("temperature", "top_p", "top_k", "repetition_penalty", "no_repeat_ngram_size")
+ConfigMethod: TypeAlias = Callable[[Sample, Any], RequestGenerator]
+"""Asks the model about a sample; the second argument is what ``ConfigTask`` renders for its inferencer."""
 
 
-def sampling(entry: Entry, settings: Settings, model_cfg: Mapping[str, Any], times: int) -> tuple[dict[str, Any], str]:
-    """Give the fields of ``Generate``, and a note: the user wins over the inferencer, which wins over the model."""
-    asks = entry.inferencer
+def sampling(
+    entry: DatasetEntry, settings: Settings, model_cfg: Mapping[str, Any], times: int
+) -> tuple[dict[str, Any], str]:
+    """Return the fields of ``Generate``, and a note for the user or an empty text.
+
+    The user's settings go before those of the inferencer, which go before those of the model.
+    """
+    inferencer = entry.inferencer
     kwargs: dict[str, Any] = {}
-    for held in (model_cfg.get("generation_kwargs"), asks.get("generation_kwargs")):
-        kwargs.update(held if isinstance(held, Mapping) else {})
-    chosen: dict[str, Any] = {name: kwargs[name] for name in _KWARGS if kwargs.get(name) is not None}
+    for given in (model_cfg.get("generation_kwargs"), inferencer.get("generation_kwargs")):
+        kwargs.update(given if isinstance(given, Mapping) else {})
+    chosen: dict[str, Any] = {name: kwargs[name] for name in _GENERATION_KWARGS if kwargs.get(name) is not None}
     if kwargs.get("do_sample") is False:
         chosen["temperature"] = 0.0
-    longest = next((n for n in (asks.get("max_out_len"), model_cfg.get("max_out_len")) if n), DEFAULT_TOKENS)
-    chosen["max_tokens"] = int(longest)
-    stop = [*(asks.get("stopping_criteria") or ()), *(model_cfg.get("stop_words") or ())]
+    lengths = (inferencer.get("max_out_len"), model_cfg.get("max_out_len"))
+    chosen["max_tokens"] = int(next((length for length in lengths if length), DEFAULT_MAX_TOKENS))
+    stop = [*(inferencer.get("stopping_criteria") or ()), *(model_cfg.get("stop_words") or ())]
     if stop:
         chosen["stop"] = tuple(dict.fromkeys(str(each) for each in stop))
-    for name in ("max_tokens", "temperature", "stop", "top_p", "top_k"):
-        if getattr(settings, name) is not None:
-            chosen[name] = getattr(settings, name)
+    users = {
+        "max_tokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "stop": settings.stop,
+        "top_p": settings.top_p,
+        "top_k": settings.top_k,
+    }
+    chosen |= {name: value for name, value in users.items() if value is not None}
     note = ""
     if times > 1 and not chosen.get("temperature"):
         chosen["temperature"] = 1.0
@@ -46,20 +57,23 @@ def sampling(entry: Entry, settings: Settings, model_cfg: Mapping[str, Any], tim
 
 
 def as_prompt(shown: Any, system: str | None = None) -> Prompt:
-    """Make the record of a rendered prompt: text, or messages with the user's system message first."""
+    """Return a rendered prompt as a record: text, or messages with the user's system message first."""
     if isinstance(shown, str):
         return Prompt(shown)
     lead = (Message("system", system),) if system and not any(m["role"] == "system" for m in shown) else ()
     for message in shown:
         if not isinstance(message["content"], str):
-            raise DataError("the prompt has parts that are not text, which no backend takes yet")
+            raise DataError("the prompt has parts that are not text, which no model takes yet")
     return Prompt(messages=(*lead, *(Message(m["role"], m["content"]) for m in shown)))
 
 
-def perplexity(labels: Sequence[Any], extra: int) -> Method:
-    """Choose the label whose whole prompt has the least loss per token scored (plus ``extra``); the first on a tie."""
+def perplexity(labels: Sequence[Any], extra: int) -> ConfigMethod:
+    """Choose the label whose whole prompt has the lowest loss per scored token; the first on a tie.
 
-    def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - a method sees it
+    ``extra`` is added to the number of tokens.
+    """
+
+    def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - every method takes the sample
         pairs = yield from likelihoods(shown)
         losses = [nll / (tokens + extra) for nll, tokens in pairs]
         return labels[losses.index(min(losses))]
@@ -68,7 +82,7 @@ def perplexity(labels: Sequence[Any], extra: int) -> Method:
 
 
 def scored_prompt(shown: Any, system: str | None, where: str) -> tuple[Prompt, str]:
-    """Give context and text of one label's prompt: all of a text; of a chat, the last reply after the rest."""
+    """Return context and text of one label's prompt: of a text everything; of a chat the last reply after the rest."""
     if isinstance(shown, str):
         return Prompt(""), shown
     if not shown or shown[-1]["role"] != "assistant":
@@ -80,10 +94,10 @@ def scored_prompt(shown: Any, system: str | None, where: str) -> tuple[Prompt, s
     return as_prompt(shown[:-1], system), str(shown[-1]["content"])
 
 
-def likelihood(labels: Sequence[Any]) -> Method:
+def likelihood(labels: Sequence[Any]) -> ConfigMethod:
     """Choose the label whose answer, after the separator, is the most probable; the first on a tie."""
 
-    def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - a method sees it
+    def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - every method takes the sample
         pairs = yield from likelihoods(shown)
         losses = [nll for nll, _ in pairs]
         return labels[losses.index(min(losses))]
@@ -92,7 +106,7 @@ def likelihood(labels: Sequence[Any]) -> Method:
 
 
 def cut(text: Any, token: str | None, where: str) -> tuple[Prompt, str]:
-    """Cut a label's prompt at the separator token: what is given, and what is weighed."""
+    """Cut a label's prompt at the separator token, into the context and the text that is scored."""
     if not isinstance(text, str) or not token or token not in text:
         raise DataError(
             "LLInferencer finds no separator before the answer",
@@ -103,8 +117,8 @@ def cut(text: Any, token: str | None, where: str) -> tuple[Prompt, str]:
     return Prompt(before), after.replace(token, "")
 
 
-def options_of(entry: Entry, row: Mapping[str, Any]) -> list[str]:
-    """Give what CLPInferencer weighs: ``choices`` of the inferencer or of the row."""
+def options_of(entry: DatasetEntry, row: Mapping[str, Any]) -> list[str]:
+    """Return the options of CLPInferencer: ``choices`` of the inferencer or of the row."""
     found = entry.inferencer.get("choices") or row.get("choices") or row.get("labels")
     if not isinstance(found, (list, tuple)) or not found:
         raise DataError(
@@ -115,24 +129,26 @@ def options_of(entry: Entry, row: Mapping[str, Any]) -> list[str]:
     return [str(each) for each in found]
 
 
-def probabilities(entry: Entry, *, chances: bool) -> Method:
-    """Weigh the row's options after the prompt: their probabilities among each other, or the best one."""
+def probabilities(entry: DatasetEntry, *, all_options: bool) -> ConfigMethod:
+    """Score the row's options after the prompt. The answer is the best one, or the probabilities of all of them."""
 
     def method(sample: Sample, prompt: Prompt) -> RequestGenerator:
         options = options_of(entry, sample.fields)
         lead = "" if prompt.messages or prompt.text[-1:].isspace() else " "
         pairs = yield from likelihoods([(prompt, lead + option) for option in options])
-        logs = [-nll for nll, _ in pairs]
-        if not chances:
-            return options[logs.index(max(logs))]
-        parts = [math.exp(log - max(logs)) for log in logs]
-        return [part / sum(parts) for part in parts]
+        logprobs = [-nll for nll, _ in pairs]
+        if not all_options:
+            return options[logprobs.index(max(logprobs))]
+        odds = [math.exp(logprob - max(logprobs)) for logprob in logprobs]
+        return [each / sum(odds) for each in odds]
 
     return method
 
 
-def conversation(rendered: Rendered, extract: Extract, options: Mapping[str, Any], kind: Kind, meta: Any) -> Method:
-    """Ask turn after turn, each prompt made with the replies so far; the answer is all replies."""
+def conversation(
+    rendered: Rendered, extract: Extract, options: Mapping[str, Any], kind: PromptKind, meta: Mapping[str, Any] | None
+) -> ConfigMethod:
+    """Ask turn after turn; each prompt contains the replies so far. The answer is all replies."""
 
     def method(sample: Sample, shown: tuple[int, str | None]) -> RequestGenerator:
         index, system = shown

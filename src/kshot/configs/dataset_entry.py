@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from kshot import retrievers
-from kshot.configs.names import INFERENCERS, Own, short, unknown
-from kshot.configs.rendering import Rendered, render
-from kshot.configs.rows import Rows, read_rows
+from kshot.configs.names import INFERENCERS, ConfigCallable, short, unknown
+from kshot.configs.rendering import PromptKind, Rendered, render
+from kshot.configs.rows import SelectedRows, Splits, read_rows
 from kshot.core.errors import DataError, KshotError
+from kshot.core.protocols import ExampleRetriever
 from kshot.retrievers.base import Retriever
 
-Splits = Mapping[str, Sequence[Mapping[str, Any]]]
 
-
-class Entry:
+class DatasetEntry:
     """A dataset as a config writes it: ``reader_cfg``, ``infer_cfg``, ``eval_cfg``, ``abbr``, ``type``, ``path``."""
 
     def __init__(
@@ -25,19 +24,24 @@ class Entry:
         strict: bool = True,
         where: str = "",
         registered: Mapping[str, Any] | None = None,
-        home: str = "",
+        framework: str = "",
     ) -> None:
-        """Keep the dict; ``registered``: functions of the config that are named by text; ``home``: whose it is."""
-        self.body, self.strict, self.where, self.home = body, strict, where, home
+        """Keep the dict. ``registered``: what the config gives a name; ``framework``: what it was written for."""
+        self.body, self.strict, self.where, self.framework = body, strict, where, framework
         self.registered = registered or {}
 
-    @property
-    def origin(self) -> dict[str, Any]:
-        """Where it comes from: what another entry of the same config would be made with."""
-        return {"strict": self.strict, "where": self.where, "registered": self.registered, "home": self.home}
+    def with_body(self, **changes: Any) -> DatasetEntry:
+        """Return an entry of the same config with some values replaced."""
+        return DatasetEntry(
+            {**self.body, **changes},
+            strict=self.strict,
+            where=self.where,
+            registered=self.registered,
+            framework=self.framework,
+        )
 
     def __getitem__(self, key: str) -> Any:
-        """One of the dict's values."""
+        """Return one of the dict's values."""
         return self.body[key]
 
     def __contains__(self, key: str) -> bool:
@@ -45,7 +49,7 @@ class Entry:
         return key in self.body
 
     def get(self, key: str, default: Any = None) -> Any:
-        """One of the dict's values, or a default."""
+        """Return one of the dict's values, or a default."""
         return self.body.get(key, default)
 
     def __repr__(self) -> str:
@@ -54,7 +58,7 @@ class Entry:
 
     @property
     def abbr(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         named = self.body.get("abbr")
         if named is not None:
             return str(named)
@@ -64,7 +68,7 @@ class Entry:
 
     @property
     def place(self) -> str:
-        """Where it stands, for messages."""
+        """The file and the entry, for messages."""
         return f"{self.where}, {self.abbr}" if self.where else self.abbr
 
     def _part(self, name: str) -> dict[str, Any]:
@@ -77,17 +81,17 @@ class Entry:
 
     @property
     def reader_cfg(self) -> dict[str, Any]:
-        """Which columns and splits."""
+        """Its columns and splits."""
         return self._part("reader_cfg")
 
     @property
     def infer_cfg(self) -> dict[str, Any]:
-        """Template, retriever, inferencer."""
+        """Its templates, retriever and inferencer."""
         return self._part("infer_cfg")
 
     @property
     def eval_cfg(self) -> dict[str, Any]:
-        """Evaluator and clean-up."""
+        """Its evaluator and clean-ups."""
         return self._part("eval_cfg")
 
     @property
@@ -101,20 +105,20 @@ class Entry:
     @property
     def inferencer(self) -> dict[str, Any]:
         """The inferencer's dict."""
-        held = self.infer_cfg.get("inferencer")
-        if not isinstance(held, Mapping) or "type" not in held:
+        config = self.infer_cfg.get("inferencer")
+        if not isinstance(config, Mapping) or "type" not in config:
             raise DataError(
                 "infer_cfg has no inferencer", where=self.place, hint="Write inferencer=dict(type=GenInferencer)."
             )
-        return dict(held)
+        return dict(config)
 
     @property
     def mode(self) -> str:
-        """How it is asked: gen, ppl, clp or multiturn."""
+        """How the model is asked: gen, ppl, ll, clp or multiturn."""
         kind = self.inferencer["type"]
         found = INFERENCERS.get(short(kind), "")
         if not found:
-            unknown("inferencer", kind, self.place, lambda: [name for name, mode in INFERENCERS.items() if mode])
+            unknown("inferencer", kind, self.place, [name for name, mode in INFERENCERS.items() if mode])
         return found
 
     # ---- prompts ----
@@ -122,15 +126,15 @@ class Entry:
     def prompts(
         self,
         rows: Splits,
-        kind: Literal["text", "chat"] = "text",
+        kind: PromptKind = "text",
         meta: Mapping[str, Any] | None = None,
         replies: Sequence[Any] | None = None,
     ) -> list[Any]:
-        """One rendered prompt per test row: text, or messages; for perplexity a list of them, one per label."""
+        """Return a prompt for each test row: text, or messages; for perplexity a list of them, one for each label."""
         return list(self.render(rows).prompts(kind, meta, replies))
 
     def render(self, splits: Splits, *, n: int | None = None, retriever: Mapping[str, Any] | None = None) -> Rendered:
-        """Choose the examples and check the templates; each prompt is made when it is asked for."""
+        """Choose the examples and check the templates; each prompt is made when it is used."""
         return self.prepare(splits, n=n, retriever=retriever)[0]
 
     def prepare(
@@ -140,37 +144,51 @@ class Entry:
         n: int | None = None,
         retriever: Mapping[str, Any] | None = None,
         count: Callable[[str], int] | None = None,
-    ) -> tuple[Rendered, Retriever]:
-        """Render, and give the retriever too; ``retriever`` replaces the config's, ``count`` counts a text's tokens."""
+    ) -> tuple[Rendered, ExampleRetriever]:
+        """Render, and return the retriever too.
+
+        ``retriever`` replaces the config's; ``count`` gives the length of a text in tokens.
+        """
         infer_cfg = self.infer_cfg if retriever is None else {**self.infer_cfg, "retriever": dict(retriever)}
-        asks = short(self.inferencer["type"])
-        only_shown = not self.strict and not INFERENCERS.get(asks)  # running it is refused, where ``mode`` is needed
-        if only_shown or self.mode == "clp":  # one prompt, as for generation; clp weighs the options after it
-            shown_as = "ChatInferencer" if asks == "AgentInferencer" else "GenInferencer"
+        inferencer = short(self.inferencer["type"])
+        only_shown = not self.strict and not INFERENCERS.get(inferencer)  # ``mode`` refuses to run it
+        if only_shown or self.mode == "clp":  # one prompt, as for generation; clp compares the options after it
+            shown_as = "ChatInferencer" if inferencer == "AgentInferencer" else "GenInferencer"
             infer_cfg["inferencer"] = {**self.inferencer, "type": shown_as}
         try:
             times = self.repeats if n is None else n
             rows = read_rows(self.reader_cfg, splits, strict=self.strict, abbr=self.abbr, n=times)
-            chooses = self._retriever(rows, infer_cfg, count)
-            return render(self.reader_cfg, infer_cfg, rows, chooses.retrieve(), strict=self.strict), chooses
+            examples = self._retriever(rows, infer_cfg, count)
+            return render(self.reader_cfg, infer_cfg, rows, examples.retrieve(), strict=self.strict), examples
         except KshotError as exc:
             exc.where = exc.where or self.place
             raise
 
-    def _retriever(self, rows: Rows, infer_cfg: Mapping[str, Any], count: Callable[[str], int] | None) -> Retriever:
-        held = infer_cfg.get("retriever")
-        if not isinstance(held, Mapping) or "type" not in held:
+    def _retriever(
+        self, rows: SelectedRows, infer_cfg: Mapping[str, Any], count: Callable[[str], int] | None
+    ) -> ExampleRetriever:
+        config = infer_cfg.get("retriever")
+        if not isinstance(config, Mapping) or "type" not in config:
             raise DataError(
                 "infer_cfg has no retriever", where=self.place, hint="Write retriever=dict(type=ZeroRetriever)."
             )
-        kind = held["type"]
-        found = kind if isinstance(kind, type) else getattr(retrievers, short(kind), None)
-        if isinstance(kind, Own) or not (isinstance(found, type) and issubclass(found, Retriever)):
-            unknown("retriever", kind, self.place, lambda: [n for n in dir(retrievers) if n.endswith("Retriever")])
-        options = {name: value for name, value in held.items() if name != "type"}
+        kind = config["type"]
+        found = kind if isinstance(kind, type) else _named_retriever(short(kind))
+        if isinstance(kind, ConfigCallable) or not (isinstance(found, type) and issubclass(found, Retriever)):
+            known = [name for name in retrievers.__all__ if name.endswith("Retriever")]
+            unknown("retriever", kind, self.place, known)
+        options = {name: value for name, value in config.items() if name != "type"}
         if "max_tokens" in options and count is not None:
             options.setdefault("count", count)
         try:
             return found(rows, strict=self.strict, **options)
         except TypeError as exc:
             raise DataError(f"{short(kind)} cannot be made: {exc}", where=self.place) from exc
+
+
+def _named_retriever(name: str) -> Any:
+    """Return the retriever that kshot or an installed package gives this name; None where there is none."""
+    if name in retrievers.__all__:
+        return getattr(retrievers, name)  # the package imports each retriever when it is first used
+    entry = retrievers.RETRIEVERS.find(name)
+    return None if entry is None else entry.load()

@@ -1,0 +1,33 @@
+"""Clean-ups that take code from a reply, and programs made of it. Standard library only."""
+
+from __future__ import annotations
+
+import re
+
+_BLOCK = re.compile(r"```\w*\n(.*?)(?:```|\Z)", re.DOTALL)
+_PYTHON_BLOCK = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:\n```|\Z)", re.DOTALL | re.IGNORECASE)
+
+
+def humaneval_postprocess(text: str) -> str:
+    """Take the first code block, or the reply as it is."""
+    found = _BLOCK.findall(text)
+    return found[0].lstrip("\n") if found else text.lstrip("\n")
+
+
+def last_code_postprocess(text: str) -> str:
+    """Take the last code block, or the reply as it is."""
+    found = _BLOCK.findall(text)
+    return found[-1].lstrip("\n") if found else text.lstrip("\n")
+
+
+def completed_program(prompt: str, function: str, reply: str) -> str:
+    """Put a reply after the head of a function: as a function of its own, or as the body that continues the head."""
+    block = _PYTHON_BLOCK.search(reply)
+    code = block[1] if block else reply
+    head = prompt.rstrip()
+    if re.search(rf"^def\s+{re.escape(function)}\b", code, re.MULTILINE):
+        return f"{head}\n\n{code}"
+    first, _, rest = code.partition("\n")
+    if not first.strip():
+        return f"{head}\n{rest}"
+    return f"{head}\n{code}" if first.startswith(("    ", "\t")) else f"{head}\n    {code.lstrip()}"

@@ -1,0 +1,143 @@
+"""Metrics that see all predictions at once: evaluators of configs themselves, correlation, area under the curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from kshot.configs.names import ConfigCallable
+from kshot.core.errors import DataError
+from kshot.core.records import Row, Sample, Value, reference
+from kshot.metrics import Metric
+
+ScoredPair: TypeAlias = tuple[Any, Any, Row]
+"""A prediction, its reference, and the row of both."""
+
+NO_FIGURE = -1e300
+"""Is returned where there is no figure: finite, and far from every figure."""
+
+
+class CorpusMetric(Metric):
+    """A metric of all pairs of prediction and reference at once.
+
+    The value of a sample is (its number, 1), so that a part of the samples, such as a resample of an interval, can be
+    measured anew.
+    """
+
+    def __init__(self) -> None:
+        self._pairs: list[ScoredPair] = []
+
+    def __repr__(self) -> str:
+        """Show the class alone: the pairs are not settings."""
+        return f"{type(self).__name__}()"
+
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
+        """Return the figures of these pairs, by name."""
+        raise NotImplementedError
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+        """Keep the pair."""
+        return self.keep((answer, None if sample.target is None else reference(sample.target), sample.fields))
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+        """Keep a pair that is scored outside a run."""
+        return self.keep((prediction, reference, {}))
+
+    def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
+        """Keep a pair, and return its value under every name."""
+        self._pairs.append(pair)
+        return dict.fromkeys(self.names, (float(len(self._pairs) - 1), 1.0))
+
+    def reduce(self, name: str, values: Sequence[Value]) -> float:
+        """Measure the samples whose values these are."""
+        numbered = [value for value in values if isinstance(value, tuple)]
+        if any(count != 1.0 for _, count in numbered):  # sums of such values mean nothing
+            return NO_FIGURE
+        figures = self.figures([self._pairs[int(number)] for number, _ in numbered])
+        if name not in figures:
+            raise DataError(f"{type(self).__name__} gives no {name!r} for {len(numbered)} of the samples")
+        return float(figures[name])
+
+
+class Mcc(CorpusMetric):
+    """Matthews' correlation of predicted and true labels, times 100."""
+
+    name = "MCC"
+
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
+        """Correlate: ``(c·s - Σ tₖpₖ) / √((s² - Σ pₖ²)(s² - Σ tₖ²))``."""
+        predicted, true = [str(p) for p, _, _ in pairs], [str(t) for _, t, _ in pairs]
+        size, right = len(pairs), sum(a == b for a, b in zip(predicted, true, strict=True))
+        labels = {*predicted, *true}
+        p, t = ([column.count(label) for label in labels] for column in (predicted, true))
+        spread = (size**2 - sum(x * x for x in p)) * (size**2 - sum(x * x for x in t))
+        agreed = right * size - sum(x * y for x, y in zip(p, t, strict=True))
+        return {self.name: 100 * agreed / math.sqrt(spread) if spread else 0.0}
+
+
+class AucRoc(CorpusMetric):
+    """Area under the curve of the second option's probability against the true label, and accuracy."""
+
+    name = "AUC"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """AUC and Accuracy."""
+        return ("AUC", "Accuracy")
+
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
+        """Rank the probabilities."""
+        predicted: list[list[float]] = []
+        for prediction, _, _ in pairs:
+            if not isinstance(prediction, (list, tuple)):
+                raise DataError("AUCROCEvaluator needs probabilities", hint="Use it with CLPInferencer.")
+            predicted.append([float(each) for each in prediction])
+        true = [int(label) for _, label, _ in pairs]
+        above = [probabilities[1] for probabilities, label in zip(predicted, true, strict=True) if label == 1]
+        below = [probabilities[1] for probabilities, label in zip(predicted, true, strict=True) if label != 1]
+        ordered = sum((x > y) + 0.5 * (x == y) for x in above for y in below)
+        right = sum(p.index(max(p)) == label for p, label in zip(predicted, true, strict=True))
+        area = 100 * ordered / (len(above) * len(below)) if above and below else 50.0
+        return {"AUC": area, "Accuracy": 100 * right / len(pairs)}
+
+
+class ConfigEvaluator(CorpusMetric):
+    """An evaluator that the config defines: its ``score`` sees all predictions, in the confined process."""
+
+    def __init__(self, evaluator: ConfigCallable, options: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._evaluator, self._options = evaluator, dict(options)
+        self._names: tuple[str, ...] = ()
+        self._known: dict[tuple[int, ...], Mapping[str, float]] = {}
+        self.name = evaluator.__name__
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that its ``score`` reports, known once it has scored something."""
+        return self._names
+
+    def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
+        """Keep a pair; the first one shows which names are reported."""
+        if not self._names:
+            self._names = tuple(self.figures([pair]))
+        return super().keep(pair)
+
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
+        """Call its ``score``, once for the same pairs."""
+        key = tuple(id(pair) for pair in pairs)  # all of them are kept, so no number is used again
+        if key not in self._known:
+            predictions, references, rows = ([pair[i] for pair in pairs] for i in range(3))
+            plain = [list(each) if isinstance(each, tuple) else each for each in predictions]
+            found = self._evaluator.method(
+                self._options, "score", predictions=plain, references=references, test_set=[dict(row) for row in rows]
+            )
+            if not isinstance(found, Mapping):
+                raise DataError(f"{self.name}.score returned {type(found).__name__}, not a dict of figures")
+            figures = {k: float(v) for k, v in found.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+            if not figures:
+                raise DataError(
+                    f"{self.name}.score returned no figures, only: {', '.join(map(str, found)) or 'nothing'}"
+                )
+            self._known[key] = figures
+        return self._known[key]

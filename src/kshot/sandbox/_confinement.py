@@ -1,0 +1,179 @@
+"""Confine this process as its job asks: namespaces, Landlock, seccomp, limits and the audit hook.
+
+Runs inside the confined process. A worker calls ``read_job``, ``enter_child`` and ``confine``, in this order.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import signal
+import sys
+from importlib.machinery import SourceFileLoader
+
+from kshot.sandbox import _kernel, _landlock, _limits, _seccomp
+
+TYPE_CHECKING = False  # without the module typing, which takes long to load
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, BinaryIO
+
+_LINUX = sys.platform == "linux"
+_KERNEL_LAYERS = {"namespaces", "landlock", "seccomp"}
+_SYSTEM_FILES = (
+    *("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime"),
+    *("/dev/null", "/dev/urandom", "/dev/zero", "/proc/meminfo", "/proc/cpuinfo"),
+)
+_SHELL_SIGNAL = 128
+
+
+def read_job() -> tuple[dict[str, Any], BinaryIO, int]:
+    """Return the job, the stream of the requests that follow it, and the descriptor to which answers are written.
+
+    Standard input, output and error become the null device: the code that runs later finds nothing there.
+    """
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(null, standard)
+    os.close(null)
+    job = json.loads(requests.readline())
+    if not _LINUX:
+        job["layers"] = [layer for layer in job["layers"] if layer not in _KERNEL_LAYERS]
+    return job, requests, answers
+
+
+# ---- a process of its own ----
+
+
+def enter_child(
+    job: dict[str, Any], *, seconds: float | None = None, report: Callable[[str], None] = lambda _: None
+) -> bool:
+    """Fork, and return in the child. True: the child has namespaces of its own.
+
+    The parent waits for the child, kills it after so many seconds, kills what the child left running, and exits as
+    the child did. It reports a child that did not end by itself.
+    """
+    if not hasattr(os, "fork"):  # Windows
+        return False
+    if _LINUX:
+        _kernel.die_with_parent()  # nothing runs on when the evaluation is killed
+        _kernel.adopt_orphans()
+    apart = _LINUX and "namespaces" in job["layers"] and _kernel.unshare()
+    child = os.fork()
+    if child:
+        status, late = _wait_for(child, seconds)
+        _end_orphans()
+        killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        if seconds is not None and (late or killed_by == signal.SIGXCPU):
+            report(f"timed out after {seconds:g} s")
+        elif killed_by:
+            report(f"killed by {signal.Signals(killed_by).name}")
+        os._exit(_SHELL_SIGNAL + killed_by if killed_by else os.WEXITSTATUS(status))
+    if _LINUX:
+        _kernel.die_with_parent()
+    return apart
+
+
+def _wait_for(child: int, seconds: float | None) -> tuple[int, bool]:
+    """Return the status of a child that has ended, and whether it was killed because its time was over."""
+    late = False
+
+    def expire(*_: object) -> None:
+        nonlocal late
+        late = True
+        os.kill(child, signal.SIGKILL)
+
+    if seconds is not None:
+        signal.signal(signal.SIGALRM, expire)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    _, status = os.waitpid(child, 0)
+    if seconds is not None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return status, late
+
+
+def _end_orphans() -> None:
+    """Kill what the child left running, generation after generation, until nothing is left to adopt."""
+    while True:
+        try:
+            with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:  # noqa: PTH123 - see above
+                orphans = [int(number) for number in file.read().split()]
+        except OSError:
+            return
+        if not orphans:
+            return
+        for number in orphans:
+            os.kill(number, signal.SIGKILL)
+        for number in orphans:
+            os.waitpid(number, 0)
+
+
+# ---- the layers ----
+
+
+def confine(job: dict[str, Any], report: Callable[[str], None], *, apart: bool) -> None:
+    """Put every layer in place that the job names, the kernel's first.
+
+    ``report`` tells the caller of a refusal after which this process ends. No variable that the confined code can reach
+    may hold it: without a kernel layer, the code could change it.
+    """
+    folder, layers = job["folder"], job["layers"]
+    readable = None if job["readable"] is None else _readable(job["readable"], folder)
+    install_guard = _load_guard()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "kshot"]:
+        del sys.modules[name]  # the code shall not find them
+    frozen = locked = filtered = False
+    if not _KERNEL_LAYERS.isdisjoint(layers):
+        frozen = apart and _kernel.freeze_files(folder)
+        _kernel.drop_privileges()
+        if "landlock" in layers:
+            locked = _landlock.restrict_writing(folder)
+            if readable is not None:
+                _landlock.restrict_reading(readable)
+        filtered = "seccomp" in layers and _seccomp.install(files_frozen=frozen)
+    try:
+        os.chdir(job["cwd"])  # again: another file system may lie there now
+    except OSError:
+        os.chdir(folder)
+    _limits.set_limits(job["limits"], processes=None if filtered else 0)
+    if "guard" in layers:
+        alone = not (frozen or (locked and filtered))
+        refuse = _refusal(job["name"], report, final=alone)
+        install_guard(folder, refuse, alone=alone, readable=readable, threads=job["threads"])
+
+
+def _refusal(place: str, report: Callable[[str], None], *, final: bool) -> Callable[[str], None]:
+    """Return the function that the audit hook calls to refuse something."""
+    leave = os._exit
+
+    def refuse(what: str) -> None:
+        text = f"not allowed in {place}: {what}"
+        if not final:
+            raise PermissionError(text)
+        # An exception carries the frames that it came through, and with them the guard's own variables: end here.
+        try:
+            report(text)
+        finally:
+            leave(1)
+
+    return refuse
+
+
+def _readable(roots: list[str], folder: str) -> list[str]:
+    """Return what may be read: Python's own files, the system's libraries, and what the job names."""
+    own = {sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.__file__), folder}  # noqa: PTH120 - see above
+    paths = [*own, *_SYSTEM_FILES, *roots]
+    return [os.path.realpath(path) for path in paths if os.path.exists(path)]  # noqa: PTH110 - see above
+
+
+def _load_guard() -> Callable[..., None]:
+    """Return the ``install`` of the guard, whose module has a private copy of the builtins."""
+    path = os.path.join(os.path.dirname(__file__), "_guard.py")  # noqa: PTH118, PTH120 - see above
+    code = SourceFileLoader("_guard", path).get_code("_guard")
+    assert code is not None  # noqa: S101 - it is a source file
+    private: dict[str, Any] = {"__builtins__": dict(vars(builtins)), "__name__": "_guard"}
+    exec(code, private)  # noqa: S102 - our own module
+    install: Callable[..., None] = private["install"]
+    return install

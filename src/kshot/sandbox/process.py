@@ -1,0 +1,163 @@
+"""Start a confined process and end it: its environment, its folder, its first lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from kshot.sandbox.profiles import LAYERS, ProcessLimits, Profile
+
+_ROOT = Path(__file__).parents[1]
+# The packages are empty modules with a path: what their own __init__ modules import is neither needed nor wanted.
+_BOOT = (
+    "import sys; root, worker, *packages = sys.argv[1:]; del sys.argv[1:]\n"
+    "for name in packages:\n"
+    " sys.modules[name] = type(sys)(name)\n"
+    " sys.modules[name].__path__ = ['/'.join([root, *name.split('.')[1:]])]\n"
+    "__import__(worker); sys.modules[worker].main()\n"
+)
+_SAFE_PATH = ("-P",) if sys.version_info >= (3, 11) else ()
+_SHELL_SIGNAL = 128
+"""Shells add this to the number of the signal that ended a process."""
+
+
+class ConfinedProcess:
+    """A process that confines itself before it runs anything else, with a temporary folder of its own.
+
+    ``worker`` names the module whose ``main`` it calls. ``job`` goes to it as one line of JSON on standard input; with
+    ``takes_requests`` more lines can follow, written to ``stdin``.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        worker: str,
+        job: Mapping[str, Any],
+        *,
+        layers: Sequence[str] = LAYERS,
+        limits: ProcessLimits | None = None,
+        readable: Sequence[Path] = (),
+        cwd: Path | None = None,
+        takes_requests: bool = False,
+    ) -> None:
+        """Start it. ``limits`` replace those of the profile; ``readable`` is what it may read, ``cwd`` its folder."""
+        folder = Path(tempfile.mkdtemp(prefix=profile.folder_prefix)).resolve()
+        confinement = {
+            "name": profile.name,
+            "folder": str(folder),
+            "cwd": str(cwd or folder),
+            "layers": list(layers),
+            "limits": (limits or profile.limits).table(),
+            "readable": None if profile.reads_everything else [str(path) for path in readable],
+            "threads": profile.threads,
+        }
+        # ASCII: backslash escapes carry lone surrogates, which no encoding would.
+        line = json.dumps({**confinement, **job}).encode("ascii") + b"\n"
+        try:
+            self._process = _start(profile, worker, folder, None if takes_requests else line)
+        except BaseException:
+            _remove(folder)
+            raise
+        self._finalizer = weakref.finalize(self, _end, self._process, folder)
+        self.stdin = self._process.stdin
+        assert self._process.stdout is not None  # noqa: S101 - for the type checker: it is a pipe
+        self.stdout: IO[bytes] = self._process.stdout
+        if takes_requests:
+            self.send(line)
+
+    def send(self, line: bytes) -> None:
+        """Write a line to its standard input. A process that has ended takes none; reading its output will show it."""
+        if self.stdin is not None:
+            with suppress(OSError, ValueError):
+                self.stdin.write(line)
+                self.stdin.flush()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def ending(self) -> str:
+        """Say how it ended, for a message: with which exit code, or by which signal."""
+        try:
+            code = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return "it closed its pipe"
+        number = code - _SHELL_SIGNAL if code > _SHELL_SIGNAL else -code
+        if code in (0, 1) or number not in {int(each) for each in signal.Signals}:
+            return f"exit code {code}"
+        return f"killed by {signal.Signals(number).name}"
+
+    def end(self) -> None:
+        """Kill it, with every process of its session, and remove its folder."""
+        self._finalizer()
+
+
+def _start(profile: Profile, worker: str, folder: Path, job: bytes | None) -> subprocess.Popen[bytes]:
+    """Start the interpreter. A job given here lies in a file, so that writing it never blocks."""
+    command = [sys.executable, "-s", "-B", *_SAFE_PATH, "-c", _BOOT, str(_ROOT), worker, *profile.packages]
+    with tempfile.TemporaryFile() as file:
+        file.write(job or b"")
+        file.seek(0)
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            command,
+            stdin=subprocess.PIPE if job is None else file,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=folder,
+            env=_environment(profile, folder),
+            start_new_session=True,
+        )
+
+
+def _environment(profile: Profile, folder: Path) -> dict[str, str]:
+    clean = {
+        "PATH": os.defpath,
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "LANG": "C.UTF-8",
+        "PYTHONHASHSEED": "0",  # the order of sets must not decide what passes
+        "PYTHONUTF8": "1",
+    }
+    names = (*profile.passed_on, "SYSTEMROOT")  # Windows starts no program without the last
+    return {**clean, **profile.variables, **{name: os.environ[name] for name in names if name in os.environ}}
+
+
+def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
+    if process.returncode is None:  # else its number may belong to another process by now
+        try:
+            if hasattr(os, "killpg"):  # not on Windows
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+        except (ProcessLookupError, PermissionError):
+            process.kill()
+    process.wait()
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()
+    _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder, whatever permissions were left in it."""
+    queue = [folder]
+    while queue:
+        inner = queue.pop()
+        try:
+            inner.chmod(stat.S_IRWXU)
+            queue += [Path(entry) for entry in os.scandir(inner) if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,79 @@
+"""What each use of confined processes may do: one ``Profile`` each.
+
+To add a use, write a profile here and a worker module with a ``main`` like those of ``_program_worker`` and
+``configs/_worker``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+LAYERS = ("namespaces", "landlock", "seccomp", "guard")
+"""The layers of confinement, outermost first; ``guard`` is the audit hook, the others are the kernel's."""
+
+_MEMORY_MB = 1024
+_OPEN_FILES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLimits:
+    """How much a confined process may use."""
+
+    file_mb: int
+    memory_mb: int = _MEMORY_MB
+    open_files: int = _OPEN_FILES
+    cpu_seconds: int | None = None
+    """None: the caller watches the time."""
+
+    def table(self) -> dict[str, int]:
+        """Return the limits by their names in the module ``resource``."""
+        limits = {
+            "RLIMIT_AS": self.memory_mb << 20,
+            "RLIMIT_FSIZE": self.file_mb << 20,
+            "RLIMIT_NOFILE": self.open_files,
+            "RLIMIT_CORE": 0,
+        }
+        return limits if self.cpu_seconds is None else {**limits, "RLIMIT_CPU": self.cpu_seconds}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How far one use of confined processes may go."""
+
+    name: str
+    """What a refusal calls the place: "not allowed in NAME"."""
+    folder_prefix: str
+    """How the name of its temporary folder begins."""
+    limits: ProcessLimits
+    packages: tuple[str, ...]
+    """The packages of kshot whose modules the worker imports; their ``__init__`` modules do not run."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that it gets beside those that every confined process gets."""
+    passed_on: tuple[str, ...] = ()
+    """Environment variables of the caller that it may see."""
+    reads_everything: bool = False
+    """Whether it may read all files of the user; else only Python's own and those that the caller names."""
+    threads: bool = False
+    """Whether it may start threads."""
+
+
+PROGRAM = Profile(
+    name="the sandbox",
+    folder_prefix="kshot-run-",
+    limits=ProcessLimits(file_mb=16),
+    packages=("kshot", "kshot.sandbox"),
+    variables={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+    reads_everything=True,
+    threads=True,
+)
+"""A program that a model wrote, run once with its tests."""
+
+CONFIG = Profile(
+    name="a config file",
+    folder_prefix="kshot-config-",
+    limits=ProcessLimits(file_mb=1),
+    packages=("kshot", "kshot.sandbox", "kshot.configs", "kshot.cleanups"),
+    passed_on=("DATASET_SOURCE", "OC_JUDGE_MODEL", "OC_JUDGE_API_BASE"),
+)
+"""A config file, and the functions and classes that it defines."""
