@@ -3,9 +3,9 @@
 import pytest
 
 import kshot
+from kshot.cleanups.programs import completed_program
 from kshot.core.errors import UsageError
 from kshot.core.records import Generated
-from kshot.datasets.catalogue.humaneval import program
 from tests.datasets.fakes import Fake, as_csv, asked, disk, jsonl, parquet, says, seen, values
 
 PROBLEMS = [
@@ -70,7 +70,7 @@ HEAD = TASK["prompt"].rstrip()
     ],
 )
 def test_humaneval_programs(reply, body):
-    assert program(TASK["prompt"], "add", reply) == HEAD + body
+    assert completed_program(TASK["prompt"], "add", reply) == HEAD + body
 
 
 def test_humaneval(tmp_path):

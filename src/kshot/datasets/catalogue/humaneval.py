@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kshot.cleanups.programs import completed_program
 from kshot.datasets.generation import GenerationDataset
 from kshot.metrics import PassAtK
 
@@ -13,7 +13,6 @@ _CHAT = (
     "Complete the following Python function. Reply with the whole function in one code block.\n\n"
     "```python\n{prompt}\n```"
 )
-_FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:\n```|\Z)", re.DOTALL | re.IGNORECASE)
 
 
 class Humaneval(GenerationDataset):
@@ -44,7 +43,7 @@ class Humaneval(GenerationDataset):
     def post_processing(self, predictions: Sequence[str]) -> list[str]:
         """Turn replies into whole programs."""
         return [
-            program(row["prompt"], row["entry_point"], reply)
+            completed_program(row["prompt"], row["entry_point"], reply)
             for row, reply in zip(self.evaluation_data, predictions, strict=True)
         ]
 
@@ -52,15 +51,3 @@ class Humaneval(GenerationDataset):
     def references(self) -> list[str]:
         """The tests, and the call that runs them."""
         return [f"{row['test']}\ncheck({row['entry_point']})" for row in self.evaluation_data]
-
-
-def program(prompt: str, function: str, reply: str) -> str:
-    """Put a reply after the prompt: as a whole function, or as the body that follows the docstring."""
-    fenced = _FENCED.search(reply)
-    code = fenced[1] if fenced else reply
-    if re.search(rf"^def\s+{re.escape(function)}\b", code, re.MULTILINE):
-        return f"{prompt.rstrip()}\n\n{code}"
-    head, (first, _, rest) = prompt.rstrip(), code.partition("\n")
-    if not first.strip():
-        return f"{head}\n{rest}"
-    return f"{head}\n{code}" if first.startswith(("    ", "\t")) else f"{head}\n    {code.lstrip()}"
