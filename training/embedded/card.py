@@ -87,7 +87,8 @@ the query. All five templates occur, with and without separator; a third of the 
 The loss is on the token after each colon and, with a small weight, on the blank line after it.
 
 Training took {steps:,} steps of about 72,000 tokens in {minutes:.0f} minutes on one H200, with
-AdamW {rate}, warm-up and cosine, bf16, seed {seed}. The weights are then rounded to fp16. The command: `python training/embedded/train.py --out FOLDER`.
+AdamW {rate}, warm-up and cosine, bf16, seed {seed}. The weights are then rounded to fp16.
+The command: `python training/embedded/train.py --out FOLDER`.
 
 **Held out:** lengths above 88; `hard` records; nonunique examples of length 7; more than 8 examples; bare with fewer
 than 3, a rule with none; any other wording of the rules (`--templates`); instruct prompts; and the records of this
