@@ -30,7 +30,7 @@ def run(book, model="fts5", dataset="fastbook", **options):
 def test_a_search_is_scored_by_components_within_the_chapter(book):
     result = run(book)
     found = values(result)["fastbook"]
-    # 1.1 first, 1.2 by the second passage, 2.1 has a component that nobody can find, 2.2 first
+    # 1.1 first, 1.2 by the second passage, 2.1 has a component without quotes, 2.2 first
     assert found["AC_MRR@10"] == pytest.approx((1 + 1 / 2 + 0 + 1) / 4)
     assert found["AC_Recall@10"] == pytest.approx((1 + 1 + 1 / 2 + 1) / 4)
     assert found["AC_MRR@1"] == pytest.approx(2 / 4)

@@ -17,7 +17,7 @@ MAX_STEPS = 200_000
 """Steps of the search for one question's best order; real questions take a few dozen."""
 
 PassageFilter: TypeAlias = Callable[[Sample], Where]
-"""Gives the fields that a passage must have for a question to search it."""
+"""Returns the fields that a passage must have for a question to search it."""
 
 _ROUNDING = 1e-9
 

@@ -1,4 +1,4 @@
-"""How sure a figure is, and which of two systems is ahead."""
+"""Confidence intervals of figures, and paired comparisons of two systems."""
 
 from kshot.statistics.intervals import interval, macro_interval, wilson
 from kshot.statistics.paired import Paired, paired, sign_test
