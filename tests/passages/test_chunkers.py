@@ -1,4 +1,4 @@
-"""Chunkers: the laws every one of them keeps, the recipe of the published results, and odd texts."""
+"""Built-in chunkers: the laws that all of them keep, the chunks of the published results, and odd texts."""
 
 import re
 import subprocess
@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from kshot.core.errors import UsageError
 from kshot.passages import borders
-from kshot.passages.chunkers import CHUNKERS, Chunker, chunker, passages_of
+from kshot.passages.built_in_chunkers import Chunker
+from kshot.passages.chunkers import CHUNKERS, make_chunker, passages_of
 from kshot.passages.counting import tokenizer
 from kshot.passages.documents import Document, read_document
 
@@ -42,9 +43,9 @@ def check_cover(text, chunks):
     assert high == len(squeezed)
 
 
-def check_laws(text, by):
-    chunks = by.cut(text)
-    count = tokenizer(by.tokenizer).count
+def check_laws(text, chunker):
+    chunks = chunker.cut(text)
+    count = tokenizer(chunker.tokenizer).count
     for chunk in chunks:
         assert chunk.text
         assert chunk.text == chunk.text.strip()
@@ -52,7 +53,7 @@ def check_laws(text, by):
         if chunk.start is not None:
             assert text[chunk.start : chunk.start + len(chunk.text)] == chunk.text
     check_cover(text, chunks)
-    assert by.cut(text) == chunks
+    assert chunker.cut(text) == chunks
     return chunks
 
 
@@ -66,12 +67,12 @@ def check_laws(text, by):
 def test_laws_of_token_chunkers(name, tokens, text, lengths, parts):
     size, overlap = lengths
     unit = ",unit=tokens" if name == "windows" else ""
-    by = chunker(f"{name}:{size}/{overlap},tokenizer={tokens},parts={parts}{unit}")
-    for chunk in check_laws(text, by):
+    chunker = make_chunker(f"{name}:{size}/{overlap},tokenizer={tokens},parts={parts}{unit}")
+    for chunk in check_laws(text, chunker):
         assert chunk.start is not None
         assert chunk.tokens <= size or len(chunk.text) == 1
     if parts == 1 and name != "headings":
-        starts = [chunk.start for chunk in by.cut(text)]
+        starts = [chunk.start for chunk in chunker.cut(text)]
         assert starts == sorted(set(starts))
 
 
@@ -79,14 +80,14 @@ def test_laws_of_token_chunkers(name, tokens, text, lengths, parts):
 @settings(max_examples=60, deadline=None)
 @given(text=TEXTS, lengths=LENGTHS)
 def test_laws_of_unit_chunkers(name, text, lengths):
-    chunks = check_laws(text, chunker(f"{name}:{lengths[0]}/{lengths[1]}"))
+    chunks = check_laws(text, make_chunker(f"{name}:{lengths[0]}/{lengths[1]}"))
     assert all(chunk.start is not None for chunk in chunks)
 
 
 @settings(max_examples=60, deadline=None)
 @given(text=TEXTS)
 def test_laws_of_whole(text):
-    assert len(check_laws(text, chunker("whole"))) == bool(text.strip())
+    assert len(check_laws(text, make_chunker("whole"))) == bool(text.strip())
 
 
 @pytest.mark.parametrize("tokens", ["words", "cl100k"])
@@ -94,14 +95,14 @@ def test_laws_of_whole(text):
 @given(text=TEXTS, lengths=LENGTHS)
 @example(text="😀漢字" * 5, lengths=(1, 0))
 def test_laws_of_the_sentence_splitter(tokens, text, lengths):
-    check_laws(text, chunker(f"sentence:{lengths[0]}/{lengths[1]},tokenizer={tokens}"))
+    check_laws(text, make_chunker(f"sentence:{lengths[0]}/{lengths[1]},tokenizer={tokens}"))
 
 
 # ---- what each does ----
 
 
 def texts(spec, text):
-    return [chunk.text for chunk in chunker(spec).cut(text)]
+    return [chunk.text for chunk in make_chunker(spec).cut(text)]
 
 
 def test_tokens_are_counted_out():
@@ -122,7 +123,7 @@ def test_recursive_overlaps_at_whole_sentences():
 
 def test_headings_keep_their_path_and_small_sections_stay_apart():
     text = "Before.\n# A\nx\n## B ##\ny\n```\n# code\n```\n# C\nlong words here that go on\n#not a heading\n"
-    chunks = chunker("headings:9").cut(text)
+    chunks = make_chunker("headings:9").cut(text)
     assert [(chunk.section, chunk.text) for chunk in chunks] == [
         ((), "Before."),
         (("A",), "# A\nx"),
@@ -130,7 +131,7 @@ def test_headings_keep_their_path_and_small_sections_stay_apart():
         (("C",), "# C\nlong words here that go on"),
         (("C",), "#not a heading"),
     ]
-    (one,) = passages_of([Document("d", "# A\n## B\ntext")], chunker("headings"))[1:]
+    (one,) = passages_of([Document("d", "# A\n## B\ntext")], make_chunker("headings"))[1:]
     assert one.fields == {"document": "d", "section": "A > B"}
 
 
@@ -164,7 +165,7 @@ def test_sentences(text, expected):
 
 def test_parts_are_cut_by_characters_first():
     text = "a b c d e f g"
-    starts = [chunk.start for chunk in chunker("whole,parts=3").cut(text)]
+    starts = [chunk.start for chunk in make_chunker("whole,parts=3").cut(text)]
     assert starts == [0, 4, 8]
     assert text[8:] == "e f g"
 
@@ -190,9 +191,9 @@ def test_parts_are_cut_by_characters_first():
     ],
 )
 def test_canonical_spec(spec, canonical):
-    made = chunker(spec)
+    made = make_chunker(spec)
     assert str(made) == canonical
-    assert chunker(canonical) == made
+    assert make_chunker(canonical) == made
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,9 @@ def test_canonical_spec(spec, canonical):
         ("tokens:5,parts=two", "parts must be a whole number"),
         ("tokens:5,part=2", "Did you mean 'parts'"),
         ("tokens:5,parts", "'parts' is not key=value"),
-        ("tokens:5,parts=2,parts=3", "parts is given twice"),
+        ("tokens:5,7,parts=2", "'7' is not key=value"),
+        ("tokens:5,parts=2,parts=3", "the option 'parts' is given twice"),
+        ("tokens:5,parts=", "parts has no value"),
         ("tokens:5,unit=tokens", "unit is for windows"),
         ("windows:5,unit=words", "Units: sentences, tokens"),
         ("whole:5", "it takes no size"),
@@ -219,20 +222,22 @@ def test_canonical_spec(spec, canonical):
 )
 def test_bad_specs_say_what_is_wrong(spec, message):
     with pytest.raises(UsageError) as caught:
-        chunker(spec)
+        make_chunker(spec)
     assert message in str(caught.value)
 
 
 def test_an_unknown_tokenizer_is_named_when_it_is_used():
     with pytest.raises(UsageError, match="there is no tokenizer 'gpt9'"):
-        chunker("tokens:5,tokenizer=gpt9").cut("text")
+        make_chunker("tokens:5,tokenizer=gpt9").cut("text")
     with pytest.raises(UsageError, match="there is no chunker 'nothing'"):
         Chunker("nothing", 5, 0, "tokens", "words")
 
 
 def test_every_chunker_is_described():
-    assert set(CHUNKERS) == {"sentence", "tokens", "recursive", "headings", "windows", "lines", "whole"}
-    assert all(str(chunker(name)) for name in CHUNKERS)
+    entries = {entry.name: entry for entry in CHUNKERS.entries() if entry.origin == "kshot"}
+    assert set(entries) == {"sentence", "tokens", "recursive", "headings", "windows", "lines", "whole"}
+    assert all(str(make_chunker(name)).startswith(name) for name in entries)
+    assert all(entry.text and entry.written.startswith(entry.name) for entry in entries.values())
 
 
 # ---- passages ----
@@ -240,27 +245,27 @@ def test_every_chunker_is_described():
 
 def test_passages_are_numbered_within_their_document():
     documents = [Document("a", "one two three"), Document("empty", " \n"), Document("b", "four")]
-    made = passages_of(documents, chunker("tokens:1,parts=2"))
+    made = passages_of(documents, make_chunker("tokens:1,parts=2"))
     assert [passage.id for passage in made] == ["a:0", "a:1", "a:2", "a:3", "b:0", "b:1"]
     assert [passage.text for passage in made] == ["one", "tw", "o", "three", "fo", "ur"]
     assert made[0].fields == {"document": "a"}
     assert made[0].tokens == 1
-    chosen = passages_of(documents[:1], chunker("whole"), lambda document: {"chapter": document.name.upper()})
+    chosen = passages_of(documents[:1], make_chunker("whole"), lambda document: {"chapter": document.name.upper()})
     assert [passage.fields for passage in chosen] == [{"chapter": "A"}]
 
 
 @pytest.mark.skipif(not CHAPTERS.is_dir(), reason=f"the reference material is not at {CHAPTERS}")
-def test_the_published_recipe():
+def test_the_published_chunks():
     documents = [read_document(CHAPTERS / f"chapter_{number}.txt") for number in (1, 2, 4, 8, 9, 10, 13)]
-    by = chunker("sentence:500/64,parts=2")
-    counts = [len(passages_of([document], by)) for document in documents]
+    chunker = make_chunker("sentence:500/64,parts=2")
+    counts = [len(passages_of([document], chunker)) for document in documents]
     assert counts == [57, 38, 52, 23, 46, 25, 30]
-    chunks = [chunk for document in documents for chunk in by.cut(document.text)]
+    chunks = [chunk for document in documents for chunk in chunker.cut(document.text)]
     assert max(chunk.tokens for chunk in chunks) <= 500
     assert all(chunk.start is not None for chunk in chunks)
 
 
-def test_the_recipe_is_what_llama_index_does_by_default(monkeypatch):
+def test_sentence_chunks_are_those_of_llama_index_by_default(monkeypatch):
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
     splitter = pytest.importorskip("llama_index.core.node_parser").SentenceSplitter(chunk_size=40, chunk_overlap=8)
     text = "\n\n\n".join(
@@ -300,21 +305,21 @@ def test_borders_take_linear_time(find, name):
 @pytest.mark.parametrize("name", ["one word", "one line", "spaces", "hashes"])
 def test_a_long_line_is_cut_in_linear_time(spec, name):
     began = time.process_time()
-    chunks = chunker(spec).cut(HARD[name])
+    chunks = make_chunker(spec).cut(HARD[name])
     assert time.process_time() - began < 4
     assert chunks[-1].text[-1] == HARD[name].rstrip()[-1]
 
 
 def test_endless_words_reach_the_sentence_splitter_in_pieces():
     text = "Before it. " + "a" * 250_000 + " After it."
-    chunks = chunker("sentence").cut(text)
+    chunks = make_chunker("sentence").cut(text)
     check_cover(text, chunks)
     assert chunks[-1].text.endswith("After it.")
 
 
 def test_llama_index_is_imported_only_when_it_is_needed():
     code = (
-        "import sys; from kshot.passages.chunkers import chunker; chunker('sentence'); chunker('recursive').cut('a b');"
+        "import sys; from kshot.passages.chunkers import make_chunker; make_chunker('sentence'); make_chunker('recursive').cut('a b');"
         "print([m for m in ('llama_index', 'tiktoken', 'tokenizers', 'nltk', 'bs4', 'pypdf') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

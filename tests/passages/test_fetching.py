@@ -9,15 +9,15 @@ import pytest
 
 import kshot
 from kshot.core.errors import DataError
-from kshot.passages.fetching import local
+from kshot.passages.fetching import local_path
 from tests.passages.books import small_book
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    asked = 0
+    requests = 0
 
     def do_GET(self):
-        type(self).asked += 1
+        type(self).requests += 1
         super().do_GET()
 
     def log_message(self, *_):
@@ -44,9 +44,9 @@ def test_a_benchmark_can_be_fetched(site, form):
     for _ in range(2):
         result = kshot.evaluate("fts5", "fastbook", data=f"{url}/{form}", chunker="headings:50,tokenizer=words")
         assert result.results[-1]["n"] == 4
-        before = Quiet.asked
+        before = Quiet.requests
     kshot.evaluate("fts5", "fastbook", data=f"{url}/{form}", chunker="headings:50,tokenizer=words")
-    assert Quiet.asked == before
+    assert Quiet.requests == before
 
 
 def test_questions_and_documents_apart(site):
@@ -58,7 +58,7 @@ def test_questions_and_documents_apart(site):
 def test_what_is_not_there(site):
     _, url = site
     with pytest.raises(DataError, match="cannot be fetched: File not found"):
-        local(f"{url}/nothing.json")
+        local_path(f"{url}/nothing.json")
 
 
 def test_a_listing_cannot_leave_its_folder(site, tmp_path):
@@ -68,7 +68,7 @@ def test_a_listing_cannot_leave_its_folder(site, tmp_path):
         '<a href="sub/..%2f..%2f..%2f..%2fESCAPED/">x</a><a href="..%2fx.md">y</a>'
     )
     with pytest.raises(DataError, match="nothing was found"):
-        local(f"{url}/evil/")
+        local_path(f"{url}/evil/")
     assert not list(tmp_path.rglob("*ESCAPED*"))
 
 
@@ -76,8 +76,8 @@ def test_a_broken_archive_is_refused_and_not_kept(site):
     folder, url = site
     (folder / "half.zip").write_bytes(b"PK half of one")
     for _ in range(2):
-        with pytest.raises(DataError, match="no whole archive"):
-            local(f"{url}/half.zip")
+        with pytest.raises(DataError, match="not a complete archive"):
+            local_path(f"{url}/half.zip")
 
 
 def test_an_archive_cannot_leave_its_folder(site):
@@ -87,4 +87,4 @@ def test_an_archive_cannot_leave_its_folder(site):
     with zipfile.ZipFile(folder / "evil.zip", "w") as archive:
         archive.writestr("../../evil.txt", "x")
     with pytest.raises(DataError, match="outside its folder"):
-        local(f"{url}/evil.zip")
+        local_path(f"{url}/evil.zip")

@@ -34,7 +34,7 @@ def test_a_beir_folder(tmp_path):
     assert found.notes == ("1 queries have no judgements: left out",)
 
 
-def test_what_cannot_be_found_counts_and_is_said(tmp_path):
+def test_what_cannot_be_found_counts_and_is_noted(tmp_path):
     found = beir([str(beir_folder(tmp_path / "b", "query-id\tcorpus-id\tscore\nq1\tgone\t1\nq2\td1\t0\n"))])
     assert "1 relevant documents of the judgements are not in the corpus" in found.notes[0]
     assert "1 queries have no relevant document" in found.notes[1]
@@ -66,11 +66,11 @@ def test_qrels_are_written_as_they_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1 0 a\n1 0 b x\n", "no judgement"),
+        ("1 0 a\n1 0 b x\n", "not a judgement"),
         ("1 0 a 1\n1 0 a 2\n", "judged twice"),
-        ("1 0 a 4294967297\n", "no judgement"),
+        ("1 0 a 4294967297\n", "not a judgement"),
         ("1 0 a 2000\n", "above 1000"),
-        ("1 0 a \u0661\n", "no judgement"),
+        ("1 0 a \u0661\n", "not a judgement"),
         ("", "no judgements"),
         ("query-id\tcorpus-id\tscore\n", "no judgements"),
     ],
@@ -90,7 +90,7 @@ def test_bad_collections(tmp_path):
     (folder / "corpus.jsonl").write_text('{"_id": "d1"}\n', encoding="utf-8")
     with pytest.raises(DataError, match="no _id and text"):
         beir([str(folder)])
-    with pytest.raises(DataError, match="no BEIR folder"):
+    with pytest.raises(DataError, match="not a BEIR folder"):
         beir([str(tmp_path)])
     with pytest.raises(UsageError, match="needs three files"):
         trec(["topics=x"])

@@ -1,4 +1,4 @@
-"""The benchmark in the box: its quotes are in its documents, its questions are not its quotes, and it stays as it is."""
+"""The built-in benchmark: its quotes are in its documents, its questions are not its quotes, and it stays as it is."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A passage benchmark as a value: questions, and the documents or passages they are put to."""
+"""A passage benchmark as a value: questions, and the documents or passages that they search."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kshot.passages.documents import Document
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """Questions with evidence (over documents, to be chunked) or with graded passages (as they are).
+    """Questions with evidence (over documents that a chunker cuts) or with graded passages (used as they are).
 
-    ``within`` is the field of a sample that a passage must share to be searched; None: everything is searched.
-    ``topics`` are the ids of all questions of the file, those left out too: recorded runs are kept in that order.
+    ``within`` is the field that a passage must share with a sample to be searched; None: all passages are searched.
+    ``topics`` are the ids of all questions of the file, also of those left out: recorded runs keep that order.
     """
 
     name: str
@@ -33,17 +33,17 @@ class Benchmark:
 
     @property
     def graded(self) -> bool:
-        """Whether relevance is given by passage, not by evidence."""
+        """Whether the gold is graded passages, not evidence."""
         return bool(self.samples) and isinstance(self.samples[0].target, Graded)
 
     def corpus(self, chunker: TextChunker | None) -> Corpus:
-        """Cut the documents (or take the passages as they are)."""
+        """Return the documents cut by the chunker; without a chunker, the passages as they are."""
         if chunker is None:
             return Corpus(self.passages, topics=self.topics)
         return Corpus(passages_of(self.documents, chunker, _fields), topics=self.topics)
 
     def texts(self) -> dict[str, str]:
-        """Whole text by chapter, for telling a quote that straddles a border from one that is nowhere."""
+        """Return the whole text of each chapter: it shows whether a quote straddles a border or is absent."""
         return {document.name: document.text for document in self.documents}
 
 

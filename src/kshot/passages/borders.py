@@ -1,7 +1,7 @@
 """Where the parts of a text begin: paragraphs, lines, sentences, words, and sections under headings.
 
-Every function gives positions, ascending, never 0: the places at which a text may be cut. Each takes time in
-proportion to the text, whatever is in it.
+Every function returns the positions at which a text may be cut, in ascending order, never 0. It takes time in
+proportion to the length of any text.
 """
 
 from __future__ import annotations
@@ -14,51 +14,51 @@ _NEWLINE = r"(?:\r\n|\n|\r(?!\n)|\f)"
 _LINE = re.compile(_NEWLINE)
 _PARAGRAPH = re.compile(rf"{_NEWLINE}[^\S\r\n\f]*{_NEWLINE}\s*")
 _WORD = re.compile(r"(?<=\s)\S")
-# A run of stops, perhaps closing marks, then white space; full-width stops need none. The look-behind keeps a run
-# from being tried again from each of its own characters.
+# A run of stops, perhaps closing marks, then white space, which full-width stops do not need. The look-behind keeps the
+# pattern from trying a run again at each of its characters.
 _STOP = re.compile(r"(?<![.!?…])[.!?…]+[\"'”’»)\]]*\s+|[。！？｡]+[」』”’）】]*\s*")
 _ABBREVIATIONS = {
     "al", "approx", "art", "cf", "ch", "co", "corp", "dept", "dr", "ed", "eds", "e.g", "eg", "eq", "est", "etc",
     "fig", "figs", "gen", "gov", "i.e", "ie", "inc", "jr", "ltd", "max", "min", "mr", "mrs", "ms", "no", "nos", "op",
     "p", "pp", "prof", "ref", "rev", "sec", "sr", "st", "vol", "vs",
 }  # fmt: skip
-_LAST_WORD = 12
-"""Characters looked back for an abbreviation."""
+_ABBREVIATION_CHARACTERS = 12
+"""How far before a stop an abbreviation may begin."""
 
 _HEADING = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]+|$)")
 _CLOSING = re.compile(r"(?:^|[ \t])#+$")
 _FENCE = re.compile(r"[ ]{0,3}(`{3,}(?!.*`)|~{3,})")
-_TITLE = 200
-"""Characters kept of a heading."""
+_MAX_TITLE_CHARACTERS = 200
+"""What is kept of a heading."""
 
 
-def _inside(positions: Iterator[int], text: str) -> array[int]:
+def _inner(positions: Iterator[int], text: str) -> array[int]:
     return array("q", (position for position in positions if 0 < position < len(text)))
 
 
 def paragraphs(text: str) -> array[int]:
-    """After each blank line."""
-    return _inside((match.end() for match in _PARAGRAPH.finditer(text)), text)
+    """Return the positions after each blank line."""
+    return _inner((match.end() for match in _PARAGRAPH.finditer(text)), text)
 
 
 def lines(text: str) -> array[int]:
-    """After each line break (LF, CR LF, CR, form feed)."""
-    return _inside((match.end() for match in _LINE.finditer(text)), text)
+    """Return the positions after each line break (LF, CR LF, CR, form feed)."""
+    return _inner((match.end() for match in _LINE.finditer(text)), text)
 
 
 def words(text: str) -> array[int]:
-    """Where white space ends."""
-    return _inside((match.start() for match in _WORD.finditer(text)), text)
+    """Return the positions where white space ends."""
+    return _inner((match.start() for match in _WORD.finditer(text)), text)
 
 
 def sentences(text: str) -> array[int]:
-    """After a stop and at each blank line.
+    """Return the positions after each sentence and each blank line.
 
-    A stop ends a sentence when white space follows and then no lower-case letter, unless it is one full stop after
-    an abbreviation or an initial.
+    A stop ends a sentence if white space follows it, and then no lower-case letter. A single full stop after an
+    abbreviation or an initial does not.
     """
     stops = (match.end() for match in _STOP.finditer(text) if _ends_sentence(text, match))
-    return array("q", sorted({*_inside(stops, text), *paragraphs(text)}))
+    return array("q", sorted({*_inner(stops, text), *paragraphs(text)}))
 
 
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
@@ -69,15 +69,15 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
         return False
     if match[0].rstrip() != ".":
         return True
-    before = text[max(0, match.start() - _LAST_WORD) : match.start()].split()
+    before = text[max(0, match.start() - _ABBREVIATION_CHARACTERS) : match.start()].split()
     last = before[-1].lstrip("(['\"“‘") if before and not text[match.start() - 1].isspace() else ""
     return not (last.lower() in _ABBREVIATIONS or (len(last) == 1 and last.isupper() and last != "I"))
 
 
 def sections(text: str) -> list[tuple[int, tuple[str, ...]]]:
-    """Where each section begins, with the headings above it, outermost first; text before any heading has none.
+    """Return where each section begins, with the headings above it, outermost first; the first section has none.
 
-    Headings are markdown's lines of one to six ``#`` and a space, outside fenced code.
+    A heading is a markdown line of one to six ``#`` and a space, outside fenced code.
     """
     found: list[tuple[int, tuple[str, ...]]] = [(0, ())]
     above: list[tuple[int, str]] = []
@@ -91,7 +91,7 @@ def sections(text: str) -> list[tuple[int, tuple[str, ...]]]:
                 fence = ""
         elif not fence and (heading := _HEADING.match(line)):
             depth = len(heading[1])
-            title = _CLOSING.sub("", line[heading.end() :].strip()[:_TITLE]).strip()
+            title = _CLOSING.sub("", line[heading.end() :].strip()[:_MAX_TITLE_CHARACTERS]).strip()
             above = [*(each for each in above if each[0] < depth), (depth, title)]
             found.append((begin, tuple(title for _, title in above)))
     return found

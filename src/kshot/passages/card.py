@@ -1,4 +1,4 @@
-"""A benchmark's data card: what is in the file, chapter by chapter, and how it is odd."""
+"""The data card of a benchmark: what is in its question file, chapter by chapter, and what its passages allow."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from kshot.core.corpus import Corpus, Where
 from kshot.core.errors import UsageError
 from kshot.core.records import Evidence, Sample
-from kshot.metrics.ceiling import ceiling, unreachable_evidence
+from kshot.metrics.ceiling import PassageFilter, UnreachableEvidence, ceiling, unreachable_evidence
 from kshot.metrics.evidence import EvidenceFinder
 from kshot.passages.benchmark import Benchmark
-from kshot.passages.questions import Component, Question, QuestionSet, chapters
+from kshot.passages.questions import Component, EvidenceQuestion, QuestionSet
 
-_COUNTS: Mapping[str, Callable[[Component], bool]] = {
+_COUNTED: Mapping[str, Callable[[Component], bool]] = {
     "components": lambda _: True,
     "empty context": lambda component: not component.quotes,
     "implicit": lambda component: not component.explicit,
@@ -22,36 +22,37 @@ _COUNTS: Mapping[str, Callable[[Component], bool]] = {
 
 
 def data_card(found: QuestionSet) -> dict[str, Any]:
-    """Count questions and components by chapter, and list the file's oddities."""
+    """Count questions and components by chapter, and list the oddities of the file."""
     rows = [
-        _line(chapter, [q for q in found.questions if q.chapter == chapter]) for chapter in chapters(found.questions)
+        _card_row(chapter, [question for question in found.questions if question.chapter == chapter])
+        for chapter in found.chapters()
     ]
     contexts = sum(len(component.quotes) for question in found.questions for component in question.components)
     return {
         "chapters": rows,
-        "total": _line("Total", found.questions),
+        "total": _card_row("Total", found.questions),
         "contexts": contexts,
         "oddities": {name: count for name, count in sorted(found.oddities.items()) if count},
     }
 
 
-def _line(name: str, questions: Sequence[Question]) -> dict[str, Any]:
-    held = [component for question in questions for component in question.components]
-    counts = {label: sum(map(counts, held)) for label, counts in _COUNTS.items()}
+def _card_row(name: str, questions: Sequence[EvidenceQuestion]) -> dict[str, Any]:
+    components = [component for question in questions for component in question.components]
+    counts = {label: sum(map(counted, components)) for label, counted in _COUNTED.items()}
     return {
         "chapter": name,
         "questions": len(questions),
         "components": counts["components"],
-        "per question": len(held) / len(questions),
+        "per question": len(components) / len(questions),
         **{label: count for label, count in counts.items() if label != "components"},
     }
 
 
 def ceiling_card(benchmark: Benchmark, corpus: Corpus, measures: Sequence[str]) -> dict[str, Any]:
-    """Give the best score these passages allow, and the components that none of them contains."""
+    """Return the best score that these passages allow, and the components that none of them contains."""
     finder = EvidenceFinder(corpus)
     texts = benchmark.texts()
-    within = where_of(benchmark.within)
+    within = passage_filter(benchmark.within)
     samples = list(benchmark.samples)
 
     def documents(sample: Sample) -> list[str]:
@@ -60,7 +61,7 @@ def ceiling_card(benchmark: Benchmark, corpus: Corpus, measures: Sequence[str]) 
 
     missing = unreachable_evidence(finder, samples, documents, within=within)
     best = {name: ceiling(finder, samples, name, within=within) for name in measures}
-    asked = {sample.id: sample.fields for sample in samples}
+    fields = {sample.id: sample.fields for sample in samples}
     return {
         "passages": len(corpus),
         "by chapter": {chapter: len(corpus.among((("chapter", chapter),)) or ()) for chapter in texts},
@@ -69,11 +70,11 @@ def ceiling_card(benchmark: Benchmark, corpus: Corpus, measures: Sequence[str]) 
         "empty": len(missing.empty),
         "unreachable": [
             {
-                "question": spot.sample,
-                "component": asked[spot.sample]["components"][spot.component],
-                "why": _why(spot.sample, spot.component, missing),
+                "question": each.sample,
+                "component": fields[each.sample]["components"][each.component],
+                "why": _why_unreachable(each.sample, each.component, missing),
             }
-            for spot in missing.components
+            for each in missing.components
         ],
         "contexts in no passage": len(missing.straddling) + len(missing.absent),
         "contexts that straddle a border": len(missing.straddling),
@@ -82,16 +83,17 @@ def ceiling_card(benchmark: Benchmark, corpus: Corpus, measures: Sequence[str]) 
 
 
 def question_card(benchmark: Benchmark, corpus: Corpus, number: str) -> dict[str, Any]:
-    """Give all there is to one question: its answer by components, their quotes, and the passages that hold them."""
+    """Return one question with its answer, the components, their quotes, and the passages that contain them."""
     sample = next((each for each in benchmark.samples if each.id == number), None)
     if benchmark.graded:
         raise UsageError(f"{benchmark.name} has graded passages: there are no components to show")
     if sample is None or not isinstance(sample.target, Evidence):
         some = ", ".join(each.id for each in benchmark.samples[:5])
         raise UsageError(f"{benchmark.name} has no question {number!r}", hint=f"It has: {some}, …")
-    found = EvidenceFinder(corpus).matches(sample.target.parts)
-    among = corpus.among(where_of(benchmark.within)(sample))
-    allowed = corpus.passages if among is None else [corpus.passages[position] for position in among]
+    matches = EvidenceFinder(corpus).matches(sample.target.parts)
+    among = corpus.among(passage_filter(benchmark.within)(sample))
+    searched = corpus.passages if among is None else [corpus.passages[position] for position in among]
+    components = zip(sample.fields["components"], sample.target.parts, strict=True)
     return {
         "question": sample.fields["question"],
         "answer": sample.fields["answer"],
@@ -100,20 +102,20 @@ def question_card(benchmark: Benchmark, corpus: Corpus, number: str) -> dict[str
             {
                 "text": text,
                 "quotes": list(quotes),
-                "passages": [passage.id for passage in allowed if found[passage.id] >> place & 1],
+                "passages": [passage.id for passage in searched if matches[passage.id] >> component & 1],
             }
-            for place, (text, quotes) in enumerate(zip(sample.fields["components"], sample.target.parts, strict=True))
+            for component, (text, quotes) in enumerate(components)
         ],
     }
 
 
-def _why(sample: str, component: int, missing: Any) -> str:
-    straddles = any((spot.sample, spot.component) == (sample, component) for spot in missing.straddling)
+def _why_unreachable(sample: str, component: int, missing: UnreachableEvidence) -> str:
+    straddles = any((each.sample, each.component) == (sample, component) for each in missing.straddling)
     return "straddles a border" if straddles else "not in the text"
 
 
-def where_of(within: str | None) -> Callable[[Sample], Where]:
-    """Give the filter of a question: the passages that share this field with it."""
+def passage_filter(within: str | None) -> PassageFilter:
+    """Return the filter of questions: a question searches the passages that share this field with it."""
 
     def where(sample: Sample) -> Where:
         if within is None:

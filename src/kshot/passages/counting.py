@@ -1,4 +1,4 @@
-"""Tokenizers by name: how long a text is, and where its tokens begin."""
+"""Tokenizers by name: how many tokens a text has, and where each begins."""
 
 from __future__ import annotations
 
@@ -16,45 +16,47 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import BackendError, DataError, MissingExtra, UsageError
 
-NAMES = ("words", "cl100k", "minilm")
+TOKENIZERS = ("words", "cl100k", "minilm")
 EXTRA = "passages"
+"""The extra that installs the packages of this front end."""
 
-_BLOCK = 100_000
-"""Characters a library is given at once: one call on ten million takes gigabytes, or a stack that overflows."""
+_BLOCK_CHARACTERS = 100_000
+"""What a library gets at once: one call on ten million characters takes gigabytes, or overflows the stack."""
 
-Ways: TypeAlias = "tuple[Callable[[str], Sequence[int]], Callable[[str], int]]"
+_TokenFunctions: TypeAlias = "tuple[Callable[[str], Sequence[int]], Callable[[str], int]]"
+"""The functions ``find_starts`` and ``count_tokens`` of a tokenizer."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """Counts tokens: ``measure`` says how many, ``find`` gives the first character of each, ascending.
+    """Counts tokens: ``count_tokens`` of a short text, and ``find_starts``, the first character of each, ascending.
 
     A token that begins inside a character begins with that character: a border at a token never breaks one.
     """
 
     name: str
-    find: Callable[[str], Sequence[int]]
-    measure: Callable[[str], int]
+    find_starts: Callable[[str], Sequence[int]]
+    count_tokens: Callable[[str], int]
 
     def starts(self, text: str) -> array[int]:
-        """Where the tokens begin; what lies between two starts belongs to the first."""
+        """Return where the tokens begin; the characters between two starts belong to the first token."""
         found: array[int] = array("q")
         for begin, block in _blocks(text):
-            found.extend(begin + start for start in self.find(block))
+            found.extend(begin + start for start in self.find_starts(block))
         return found
 
     def count(self, text: str) -> int:
-        """How many tokens the text has."""
-        return sum(self.measure(block) for _, block in _blocks(text))
+        """Return how many tokens the text has."""
+        return sum(self.count_tokens(block) for _, block in _blocks(text))
 
 
 def _blocks(text: str) -> Iterator[tuple[int, str]]:
     """Cut a very long text before spaces, where most tokenizers cut too; lone surrogates become U+FFFD."""
     begin = 0
     while begin < len(text):
-        end = begin + _BLOCK
+        end = begin + _BLOCK_CHARACTERS
         if end < len(text):
             space = text.rfind(" ", begin + 1, end)
             end = space if space > 0 else end
@@ -65,7 +67,7 @@ def _blocks(text: str) -> Iterator[tuple[int, str]]:
 
 @lru_cache(maxsize=16)
 def tokenizer(name: str) -> Tokenizer:
-    """The tokenizer of that name: ``words``, ``cl100k``, ``minilm``, a ``tokenizer.json`` or a folder with one."""
+    """Return a tokenizer: ``words``, ``cl100k``, ``minilm``, a ``tokenizer.json`` or a folder with one."""
     if name == "words":
         return Tokenizer(name, _word_starts, lambda text: len(_WORD.findall(text)))
     if name == "cl100k":
@@ -79,14 +81,14 @@ def tokenizer(name: str) -> Tokenizer:
         return Tokenizer(name, *_from_file(path / "tokenizer.json"))
     if path.is_file():
         return Tokenizer(name, *_from_file(path))
-    known = ", ".join(NAMES)
+    known = ", ".join(TOKENIZERS)
     raise UsageError(f"there is no tokenizer {name!r}", hint=f"Known: {known}, or a path to a tokenizer.json.")
 
 
 # ---- words: built in ----
 
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-# Scripts without spaces count by character, and nothing endless counts as one: 10 MB of base64 is not one word.
+# Scripts without spaces count by character. Long runs count in pieces of 32: 10 MB of base64 is not one word.
 _WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\W{_IDEOGRAPHS}]{{1,32}}|[^\w\s]{{1,32}}")
 
 
@@ -94,42 +96,43 @@ def _word_starts(text: str) -> list[int]:
     return [match.start() for match in _WORD.finditer(text)]
 
 
-# ---- cl100k: tiktoken, with the file that llama-index-core carries ----
+# ---- cl100k: tiktoken, with the file that llama-index-core ships ----
 
-_ENVIRONMENT = Lock()
-_CACHE = "TIKTOKEN_CACHE_DIR"
+_ENVIRONMENT_LOCK = Lock()
+_CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 
 
-def _cl100k() -> Ways:
+def _cl100k() -> _TokenFunctions:
     try:
         tiktoken: Any = importlib.import_module("tiktoken")
     except ImportError as exc:
         raise MissingExtra("tiktoken", EXTRA, "the tokenizer cl100k") from exc
-    carried = _carried_by_llama_index()
-    with _ENVIRONMENT:
-        before = os.environ.get(_CACHE)
-        if carried is not None:  # whatever the user's own cache holds: a miss there means a download
-            os.environ[_CACHE] = str(carried)
+    cache = _llama_index_cache()
+    with _ENVIRONMENT_LOCK:
+        before = os.environ.get(_CACHE_VARIABLE)
+        if cache is not None:  # a miss in the user's own cache would mean a download
+            os.environ[_CACHE_VARIABLE] = str(cache)
         try:
             encoding = tiktoken.get_encoding("cl100k_base")
         except OSError as exc:
-            hint = f"Install llama-index-core, which carries it: pip install 'kshot[{EXTRA}]'"
+            hint = f"Install llama-index-core, which ships it: pip install 'kshot[{EXTRA}]'"
             raise BackendError(f"the tokenizer cl100k cannot be fetched: {exc}", hint=hint) from exc
         finally:
             if before is not None:
-                os.environ[_CACHE] = before
-            elif carried is not None:
-                os.environ.pop(_CACHE, None)
+                os.environ[_CACHE_VARIABLE] = before
+            elif cache is not None:
+                os.environ.pop(_CACHE_VARIABLE, None)
 
-    def find(text: str) -> Sequence[int]:
-        # Special tokens in the text count as one, as they do for llama-index's splitter.
+    def find_starts(text: str) -> Sequence[int]:
+        # A special token in the text counts as one token, as in llama-index's splitter.
         found: Sequence[int] = encoding.decode_with_offsets(encoding.encode(text, allowed_special="all"))[1]
         return found
 
-    return find, lambda text: len(encoding.encode(text, allowed_special="all"))
+    return find_starts, lambda text: len(encoding.encode(text, allowed_special="all"))
 
 
-def _carried_by_llama_index() -> Path | None:
+def _llama_index_cache() -> Path | None:
+    """Return the folder of llama-index-core that holds tiktoken's files, if there is one."""
     try:
         spec = find_spec("llama_index.core")
     except ImportError:
@@ -151,20 +154,20 @@ def _minilm() -> Path:
     return Path(package.get_model_path()) / "tokenizer.json"
 
 
-def _from_file(path: Path) -> Ways:
+def _from_file(path: Path) -> _TokenFunctions:
     tokenizers: Any = importlib.import_module("tokenizers")
     try:
         loaded = tokenizers.Tokenizer.from_file(str(path))
-    except Exception as exc:  # the library raises plain Exception whatever is wrong
+    except Exception as exc:  # the library raises plain Exception for every error
         raise DataError(f"this is not a tokenizer: {exc}", where=str(path)) from exc
-    loaded.no_truncation()  # files of embedding models cut at 128 tokens, and fill up to them
+    loaded.no_truncation()  # the files of embedding models truncate at 128 tokens, and pad up to them
     loaded.no_padding()
 
-    def find(text: str) -> Sequence[int]:
+    def find_starts(text: str) -> Sequence[int]:
         found, furthest = [], 0
         for start, _ in loaded.encode(text, add_special_tokens=False).offsets:
             furthest = max(furthest, start)
             found.append(furthest)
         return found
 
-    return find, lambda text: len(loaded.encode(text, add_special_tokens=False))
+    return find_starts, lambda text: len(loaded.encode(text, add_special_tokens=False))

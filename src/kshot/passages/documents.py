@@ -1,26 +1,23 @@
-"""Documents: texts from files and folders, under names."""
+"""Documents: named texts, read from files and folders."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.passages.readers import FORMATS, read_text
+from kshot.passages.readers import FORMATS, NoteCallback, read_text
 
-Note = Callable[[str], None]
-"""Told of what was left out or is odd: one sentence that names the file."""
-
-Given: TypeAlias = "str | Path | Sequence[str | Path]"
+DocumentPaths: TypeAlias = "str | Path | Sequence[str | Path]"
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text that passages are cut from; ``path`` and ``format`` say where it was read."""
+    """A text that is cut into passages; ``path`` and ``format`` say what it was read from."""
 
     name: str
     text: str
@@ -28,14 +25,15 @@ class Document:
     format: str = ""
 
 
-def nobody(_: str) -> None:
-    """Hear no notes."""
+def ignore_note(_: str) -> None:
+    """Drop a note."""
 
 
-def read_document(path: str | Path, *, until: str | None = None, note: Note = nobody) -> Document:
-    """Read a notebook, markdown, text, HTML or PDF file; its name is the file's, without suffix.
+def read_document(path: str | Path, *, until: str | None = None, note: NoteCallback = ignore_note) -> Document:
+    """Read a notebook, markdown, text, HTML or PDF file; the document is named as the file, without suffix.
 
-    ``until`` is a heading line, such as ``## Questionnaire``: a notebook is read up to the cell that has it.
+    ``until`` is a heading line, such as ``## Questionnaire``: a notebook is read up to the cell that has it. ``note``
+    is called with one sentence, which names the file, for everything that is left out or odd.
     """
     file = Path(path).expanduser()
     kind = FORMATS.get(file.suffix.lower())
@@ -50,27 +48,29 @@ def read_document(path: str | Path, *, until: str | None = None, note: Note = no
     return Document(file.stem, text, str(file), kind)
 
 
-def read_documents(given: Given, *, until: str | None = None, note: Note = nobody) -> list[Document]:
+def read_documents(
+    paths: DocumentPaths, *, until: str | None = None, note: NoteCallback = ignore_note
+) -> list[Document]:
     """Read a file, a folder with all below it (``chapter_2`` before ``chapter_10``), or a list of these in its order.
 
-    Of a folder, hidden files are left out, and files of unknown types with a note. Documents of one name and one text
-    are one; those of one name and different texts are named by their paths.
+    In a folder, hidden files are skipped, and files of unknown types are skipped with a note. Of documents with the
+    same name and text one is kept; documents with the same name and different texts are named by their paths.
     """
-    places = [given] if isinstance(given, str | os.PathLike) else list(given)
-    if not places:
+    listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if not listed:
         raise DataError("no documents are given", hint="Give a file, a folder, or a list of them.")
-    files = [file for place in places for file in _files(Path(place).expanduser(), note)]
-    return _named([read_document(file, until=until, note=note) for file in files], note)
+    files = [file for path in listed for file in _files(Path(path).expanduser(), note)]
+    return _with_distinct_names([read_document(file, until=until, note=note) for file in files], note)
 
 
-def _files(place: Path, note: Note) -> Iterator[Path]:
-    if not place.is_dir():
-        if not place.exists():
-            raise DataError("there is no such file or folder", where=str(place))
-        yield place
+def _files(path: Path, note: NoteCallback) -> Iterator[Path]:
+    if not path.is_dir():
+        if not path.exists():
+            raise DataError("there is no such file or folder", where=str(path))
+        yield path
         return
     found = False
-    for file in sorted(_below(place), key=lambda file: _natural(file.relative_to(place))):
+    for file in sorted(_files_below(path), key=lambda file: _natural_order(file.relative_to(path))):
         if file.suffix.lower() in FORMATS:
             found = True
             yield file
@@ -78,25 +78,25 @@ def _files(place: Path, note: Note) -> Iterator[Path]:
             note(f"{file}: left out, files of type {file.suffix!r} cannot be read")
     if not found:
         hint = f"Readable: {', '.join(FORMATS)}."
-        raise DataError("no document is in this folder or below it", where=str(place), hint=hint)
+        raise DataError("no document is in this folder or below it", where=str(path), hint=hint)
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """Files that are not hidden; links are followed, each folder is entered once."""
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files that are not hidden; links are followed, each folder is entered once."""
 
     def refuse(exc: OSError) -> None:
         raise DataError(f"the folder cannot be read: {exc.strerror or exc}", where=str(exc.filename)) from exc
 
     entered: set[str] = set()
-    for here, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
-        entered.add(os.path.realpath(here))
-        fresh = (name for name in sorted(folders) if not name.startswith("."))
-        folders[:] = [name for name in fresh if os.path.realpath(Path(here, name)) not in entered]
-        yield from (Path(here, name) for name in names if not name.startswith("."))
+    for parent, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        entered.add(os.path.realpath(parent))
+        visible = (name for name in sorted(folders) if not name.startswith("."))
+        folders[:] = [name for name in visible if os.path.realpath(Path(parent, name)) not in entered]
+        yield from (Path(parent, name) for name in names if not name.startswith("."))
 
 
-def _natural(path: Path) -> tuple[Any, ...]:
-    """Numbers in names count as numbers."""
+def _natural_order(path: Path) -> tuple[Any, ...]:
+    """Return a sort key in which numbers in names count as numbers."""
     parts = tuple(
         tuple(int(bit) if bit.isdecimal() else bit for bit in re.split(r"(\d+)", part.casefold()))
         for part in path.parts
@@ -104,7 +104,7 @@ def _natural(path: Path) -> tuple[Any, ...]:
     return parts, str(path)
 
 
-def _named(documents: Sequence[Document], note: Note) -> list[Document]:
+def _with_distinct_names(documents: Sequence[Document], note: NoteCallback) -> list[Document]:
     groups: dict[str, list[Document]] = {}
     for document in documents:
         same = groups.setdefault(document.name, [])

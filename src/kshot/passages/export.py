@@ -1,4 +1,4 @@
-"""What other tools read: a benchmark as a BEIR folder and qrels, made from a task and its corpus."""
+"""Benchmarks for other tools: a task and its corpus as a BEIR folder and qrels."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from kshot.passages.graded import write_qrels
 
 
 def export_benchmark(task: Task[Any], folder: Path) -> Iterator[Path]:
-    """Write ``corpus.jsonl``, ``queries.jsonl``, ``qrels/test.tsv`` and ``qrels.trec``; give their paths.
+    """Write ``corpus.jsonl``, ``queries.jsonl``, ``qrels/test.tsv`` and ``qrels.trec``; yield their paths.
 
     Evidence becomes grades: a passage's grade is the number of components that it contains.
     """
     corpus = task.corpus
     if corpus is None:
-        raise RunError(f"{task.name} is no passage benchmark", hint="Only searches have rankings to export.")
+        raise RunError(f"{task.name} is not a passage benchmark", hint="Only searches have rankings to export.")
     samples = list(task.samples)
     finder = EvidenceFinder(corpus)
     grades = {}
     for sample in samples:
         request = task.template(sample, ())
         among = corpus.among(request.where)
-        allowed = corpus.passages if among is None else [corpus.passages[position] for position in among]
-        grades[sample.id] = _grades(sample, finder, [passage.id for passage in allowed])
+        searched = corpus.passages if among is None else [corpus.passages[position] for position in among]
+        grades[sample.id] = _grades(sample, finder, [passage.id for passage in searched])
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
-    yield _lines(folder / "corpus.jsonl", ({"_id": p.id, "title": "", "text": p.text, **p.fields} for p in corpus))
-    queries = ({"_id": s.id, "text": s.fields.get("query", s.fields["question"])} for s in samples)
-    yield _lines(folder / "queries.jsonl", queries)
+    passages = ({"_id": passage.id, "title": "", "text": passage.text, **passage.fields} for passage in corpus)
+    yield _write_lines(folder / "corpus.jsonl", passages)
+    queries = ({"_id": each.id, "text": each.fields.get("query", each.fields["question"])} for each in samples)
+    yield _write_lines(folder / "queries.jsonl", queries)
     table = folder / "qrels" / "test.tsv"
-    rows = [f"{topic}\t{passage}\t{grade}\n" for topic, held in grades.items() for passage, grade in held.items()]
+    rows = [f"{topic}\t{passage}\t{grade}\n" for topic, judged in grades.items() for passage, grade in judged.items()]
     table.write_text("query-id\tcorpus-id\tscore\n" + "".join(rows), encoding="utf-8", errors="surrogatepass")
     yield table
     write_qrels(folder / "qrels.trec", grades)
@@ -47,13 +48,13 @@ def _grades(sample: Sample, finder: EvidenceFinder, passages: Iterable[str]) -> 
         case Graded(grades):
             return dict(grades)
         case Evidence(parts):
-            found = finder.matches(parts)
-            return {passage: count for passage in passages if (count := found[passage].bit_count())}
+            matches = finder.matches(parts)
+            return {passage: count for passage in passages if (count := matches[passage].bit_count())}
         case _:
             return {}
 
 
-def _lines(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
     with path.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return path

@@ -1,4 +1,4 @@
-"""Benchmarks in the format of fastbook-benchmark: questions with evidence, and the chapters they ask about."""
+"""Benchmarks in the format of fastbook-benchmark: questions with evidence, and the chapters that they are about."""
 
 from __future__ import annotations
 
@@ -11,59 +11,65 @@ from pathlib import Path
 from kshot.core.errors import DataError, UsageError
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.documents import Document, read_documents
-from kshot.passages.fetching import local
-from kshot.passages.questions import QuestionSet, chapters, read_questions
+from kshot.passages.fetching import local_path
+from kshot.passages.questions import QuestionSet, read_questions
 
-RECIPE = "sentence:500/64,parts=2"
+FASTBOOK_CHUNKER = "sentence:500/64,parts=2"
 """How the published results cut the chapters."""
 
-OWN_CHUNKS = "recursive:500/64"
+OWN_CHUNKER = "recursive:500/64"
 
 HANDBOOK = Path(__file__).parent / "handbook"
-HANDBOOK_CHUNKS = "headings:200,tokenizer=words"
+HANDBOOK_CHUNKER = "headings:200,tokenizer=words"
 
-_QUESTIONNAIRE = "## Questionnaire"
-_FOLDERS = ("chapters", "documents", "docs")
+_LAST_HEADING = "## Questionnaire"
+"""A notebook is read up to this heading: the questions themselves follow it."""
+
+_DOCUMENT_FOLDERS = ("chapters", "documents", "docs")
+_KEYED = re.compile(r"(questions|documents)=(.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
 
 
 def fastbook(
     data: Sequence[str] | None,
     *,
-    kinds: Sequence[str] = ("all",),
+    filters: Sequence[str] = ("all",),
     only: Sequence[str] = (),
     name: str = "fastbook",
-    chunker: str = RECIPE,
+    chunker: str = FASTBOOK_CHUNKER,
 ) -> Benchmark:
     """Read a benchmark of this format from ``data``: a folder, file or URL, or ``questions=…`` and ``documents=…``."""
     notes: list[str] = []
-    questions_at, documents_at = _places(data, name)
-    if documents_at is None:
+    question_file, document_folder = _paths(data, name)
+    if document_folder is None:
         raise UsageError(
-            f"{questions_at} comes without its documents", hint="Add --data documents=FOLDER (or URL of an archive)."
+            f"{question_file} comes without its documents", hint="Add --data documents=FOLDER (or URL of an archive)."
         )
-    documents = read_documents(documents_at, until=_QUESTIONNAIRE, note=notes.append)
-    found = _benchmark(name, read_questions(questions_at), documents, kinds=kinds, only=only)
+    documents = read_documents(document_folder, until=_LAST_HEADING, note=notes.append)
+    found = _benchmark(name, read_questions(question_file), documents, filters=filters, only=only)
     return replace(found, chunker=chunker, notes=(*notes, *found.notes))
 
 
-def own(data: Sequence[str] | None, *, kinds: Sequence[str] = ("all",), only: Sequence[str] = ()) -> Benchmark:
-    """Read anyone's benchmark of this format; it is called as its folder is."""
-    given = Path((data or ["passages"])[0].partition("=")[2] or (data or ["passages"])[0])
-    name = given.parent.name if given.suffix else given.name
-    return fastbook(data, kinds=kinds, only=only, name=name or "passages", chunker=OWN_CHUNKS)
+def own_benchmark(
+    data: Sequence[str] | None, *, filters: Sequence[str] = ("all",), only: Sequence[str] = ()
+) -> Benchmark:
+    """Read a user's own benchmark of this format; it is named after its folder."""
+    first = (data or ["passages"])[0]
+    path = Path(first.partition("=")[2] or first)
+    name = path.parent.name if path.suffix else path.name
+    return fastbook(data, filters=filters, only=only, name=name or "passages", chunker=OWN_CHUNKER)
 
 
-def handbook(*, kinds: Sequence[str] = ("all",), only: Sequence[str] = ()) -> Benchmark:
-    """Read the benchmark in the box: questions about kshot's own documentation."""
+def handbook(*, filters: Sequence[str] = ("all",), only: Sequence[str] = ()) -> Benchmark:
+    """Read the built-in benchmark: questions about kshot's own documentation."""
     questions, documents = read_questions(HANDBOOK / "questions.json"), read_documents(HANDBOOK / "documents")
-    found = _benchmark("handbook", questions, documents, kinds=kinds, only=only)
-    return replace(found, within=None, chunker=HANDBOOK_CHUNKS)
+    found = _benchmark("handbook", questions, documents, filters=filters, only=only)
+    return replace(found, within=None, chunker=HANDBOOK_CHUNKER)
 
 
-def find_questions(given: str) -> Path:
-    """Find the question file that a path, folder or URL names."""
-    path = local(given)
+def find_questions(location: str) -> Path:
+    """Return the question file that a path, folder or URL names."""
+    path = local_path(location)
     if not path.is_dir():
         if not path.exists():
             raise DataError("there is no such file", where=str(path))
@@ -76,9 +82,10 @@ def find_questions(given: str) -> Path:
     return found[0]
 
 
-def _places(data: Sequence[str] | None, name: str) -> tuple[Path, Path | None]:
-    keyed = dict(entry.split("=", 1) for entry in data or () if re.match(r"(questions|documents)=", entry))
-    plain = [entry for entry in data or () if not re.match(r"(questions|documents)=", entry)]
+def _paths(data: Sequence[str] | None, name: str) -> tuple[Path, Path | None]:
+    """Return the question file and the folder of documents, if there is one."""
+    keyed = {found[1]: found[2] for entry in data or () if (found := _KEYED.fullmatch(entry))}
+    plain = [entry for entry in data or () if not _KEYED.fullmatch(entry)]
     if len(plain) > 1 or (plain and len(keyed) == 2) or not (plain or "questions" in keyed):  # noqa: PLR2004 - both keys
         raise UsageError(
             f"{name} needs its questions and documents",
@@ -86,15 +93,16 @@ def _places(data: Sequence[str] | None, name: str) -> tuple[Path, Path | None]:
         )
     questions = find_questions(keyed.get("questions") or plain[0])
     if "documents" in keyed:
-        return questions, local(keyed["documents"])
-    folder = local(plain[0]) if plain else questions.parent
+        return questions, local_path(keyed["documents"])
+    folder = local_path(plain[0]) if plain else questions.parent
     folder = folder if folder.is_dir() else folder.parent
-    return questions, next((folder / sub for sub in _FOLDERS if (folder / sub).is_dir()), _with_documents(folder))
+    below = next((folder / sub for sub in _DOCUMENT_FOLDERS if (folder / sub).is_dir()), None)
+    return questions, below or (folder if _holds_documents(folder) else None)
 
 
-def _with_documents(folder: Path) -> Path | None:
-    kinds = {".ipynb", ".md", ".txt", ".html", ".pdf", ".rst"}
-    return folder if any(file.suffix.lower() in kinds for file in folder.iterdir()) else None
+def _holds_documents(folder: Path) -> bool:
+    suffixes = {".ipynb", ".md", ".txt", ".html", ".pdf", ".rst"}
+    return any(file.suffix.lower() in suffixes for file in folder.iterdir())
 
 
 def _holds_questions(file: Path) -> bool:
@@ -110,20 +118,20 @@ def _benchmark(
     found: QuestionSet,
     documents: Sequence[Document],
     *,
-    kinds: Sequence[str],
+    filters: Sequence[str],
     only: Sequence[str],
 ) -> Benchmark:
     notes: list[str] = []
-    asked = list(chapters(found.questions))
-    if unknown := next((chapter for chapter in only if chapter not in asked), None):
-        raise UsageError(f"{name} has no chapter {unknown!r}", hint=f"It has: {', '.join(asked)}.")
-    samples = [s for s in found.samples(kinds) if not only or s.category in only]
+    chapters = found.chapters()
+    if unknown := next((chapter for chapter in only if chapter not in chapters), None):
+        raise UsageError(f"{name} has no chapter {unknown!r}", hint=f"It has: {', '.join(chapters)}.")
+    samples = [s for s in found.samples(filters) if not only or s.category in only]
     if (left_out := sum(not only or q.chapter in only for q in found.questions) - len(samples)) > 0:
-        notes.append(f"{left_out} questions have no component left under --components {','.join(kinds)}: left out")
+        notes.append(f"{left_out} questions have no component left under --components {','.join(filters)}: left out")
     return Benchmark(
         name,
         samples,
-        documents=_by_chapter(documents, asked),
+        documents=_by_chapter(documents, chapters),
         within="chapter",
         notes=tuple(notes),
         facts={"questions": len(samples), "components": sum(len(s.fields["components"]) for s in samples)},
@@ -131,11 +139,11 @@ def _benchmark(
     )
 
 
-def _by_chapter(documents: Sequence[Document], asked: Sequence[str]) -> list[Document]:
-    """Tell which document is which chapter: by its name, or by the number in it. Equal texts are one document."""
+def _by_chapter(documents: Sequence[Document], chapters: Sequence[str]) -> list[Document]:
+    """Name each document by its chapter: its own name, or the first number in it. Of equal texts one is kept."""
     kept: dict[str, Document] = {}
     for document in documents:
-        chapter = _chapter(document.name, asked)
+        chapter = _chapter(document.name, chapters)
         other = kept.get(chapter)
         if other is not None and other.text != document.text:
             raise DataError(
@@ -144,18 +152,18 @@ def _by_chapter(documents: Sequence[Document], asked: Sequence[str]) -> list[Doc
                 hint="Leave one document for each chapter.",
             )
         kept.setdefault(chapter, document)
-    if (missing := next((chapter for chapter in asked if chapter not in kept), None)) is not None:
+    if (missing := next((chapter for chapter in chapters if chapter not in kept), None)) is not None:
         some = ", ".join(document.name for document in documents[:8])
         raise DataError(
-            f"chapter {missing} is asked about, and no document is it",
+            f"there are questions about chapter {missing}, and it has no document",
             where=documents[0].path if documents else "",
-            hint=f"A document's name, or the first number in it, says which chapter it is; there are: {some}.",
+            hint=f"The name of a document, or the first number in it, is its chapter. The documents are: {some}.",
         )
     return [replace(document, name=chapter) for chapter, document in kept.items()]
 
 
-def _chapter(name: str, asked: Sequence[str]) -> str:
-    if name in asked:
+def _chapter(name: str, chapters: Sequence[str]) -> str:
+    if name in chapters:
         return name
     number = _NUMBER.search(name)
-    return str(int(number.group())) if number and str(int(number.group())) in asked else name
+    return str(int(number.group())) if number and str(int(number.group())) in chapters else name

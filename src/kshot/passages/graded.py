@@ -6,15 +6,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kshot.core.corpus import Passage
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Graded, Sample
 from kshot.passages.benchmark import Benchmark
-from kshot.passages.fetching import local
+from kshot.passages.fetching import local_path
 
-Grades = dict[str, dict[str, int]]
+Judgements: TypeAlias = dict[str, dict[str, int]]
+"""Topic → document → grade."""
 
 _TOPIC = re.compile(r"<top>(.*?)(?:</top>|(?=<top>)|\Z)", re.DOTALL | re.IGNORECASE)
 _NUM = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
@@ -22,19 +23,22 @@ _TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<|\Z)", re.DOTALL | re.
 _DOC = re.compile(r"<DOC>(.*?)</DOC>", re.DOTALL | re.IGNORECASE)
 _DOCNO = re.compile(r"<DOCNO>\s*(.*?)\s*</DOCNO>", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
-_HIGHEST = 1000
-"""No collection grades higher, and trec_eval's counts are those of small numbers."""
+_MAX_GRADE = 1000
+"""No collection grades higher, and trec_eval expects small numbers."""
+
+_DETECT_CHARACTERS = 100_000
+"""How much of a collection is searched for a ``<DOC>`` tag."""
 
 
 def beir(data: Sequence[str] | None, split: str | None = None) -> Benchmark:
     """Read a BEIR folder: ``corpus.jsonl``, ``queries.jsonl`` and ``qrels/SPLIT.tsv``."""
     if not data or len(data) != 1:
         raise UsageError("beir needs one folder", hint="--data FOLDER with corpus.jsonl, queries.jsonl and qrels/.")
-    folder = local(data[0])
+    folder = local_path(data[0])
     qrels = folder / "qrels"
     if not folder.is_dir() or not qrels.is_dir():
         raise DataError(
-            "this is no BEIR folder", where=str(folder), hint="It needs corpus.jsonl, queries.jsonl, qrels/."
+            "this is not a BEIR folder", where=str(folder), hint="It needs corpus.jsonl, queries.jsonl, qrels/."
         )
     splits = sorted(file.stem for file in qrels.glob("*.tsv"))
     split = split or ("test" if "test" in splits or not splits else splits[0])
@@ -51,26 +55,26 @@ def trec(data: Sequence[str] | None) -> Benchmark:
     given = dict(entry.partition("=")[::2] for entry in data or ())
     if set(given) != {"topics", "qrels", "corpus"}:
         raise UsageError("trec needs three files", hint="--data topics=FILE --data qrels=FILE --data corpus=FILE.")
-    paths = {key: local(value) for key, value in given.items()}
+    paths = {key: local_path(value) for key, value in given.items()}
     return _graded("trec", _topics(paths["topics"]), read_qrels(paths["qrels"]), _collection(paths["corpus"]))
 
 
-def read_qrels(path: str | Path) -> Grades:
-    """Read grades: TREC's four columns (topic, iteration, document, grade), or BEIR's three with a header."""
-    grades: Grades = {}
+def read_qrels(path: str | Path) -> Judgements:
+    """Read judgements: TREC's four columns (topic, iteration, document, grade), or BEIR's three with a header."""
+    grades: Judgements = {}
     for number, line in enumerate(_lines(Path(path)), start=1):
         parts = line.split("\t") if "\t" in line else line.split()
         if not line.strip() or (number == 1 and parts[0] in {"query-id", "query_id"}):
             continue
         if len(parts) not in {3, 4} or not re.fullmatch(r"-?[0-9]{1,9}", parts[-1].strip()):
             raise DataError(
-                "this line is no judgement",
+                "this line is not a judgement",
                 where=f"{path}:{number}",
                 hint="topic 0 document grade, or query-id corpus-id score.",
             )
         topic, document, grade = parts[0].strip(), parts[-2].strip(), int(parts[-1])
-        if grade > _HIGHEST:
-            raise DataError(f"the grade {grade} is above {_HIGHEST}", where=f"{path}:{number}")
+        if grade > _MAX_GRADE:
+            raise DataError(f"the grade {grade} is above {_MAX_GRADE}", where=f"{path}:{number}")
         if grades.setdefault(topic, {}).setdefault(document, grade) != grade:
             raise DataError(f"{document} is judged twice for {topic}, and differently", where=f"{path}:{number}")
     if not grades:
@@ -79,29 +83,33 @@ def read_qrels(path: str | Path) -> Grades:
 
 
 def write_qrels(path: str | Path, grades: Mapping[str, Mapping[str, int]]) -> None:
-    """Write grades in TREC's four columns."""
-    lines = (f"{t} 0 {d} {g}\n" for t, judged in grades.items() for d, g in judged.items())
+    """Write judgements in TREC's four columns."""
+    lines = (
+        f"{topic} 0 {document} {grade}\n" for topic, judged in grades.items() for document, grade in judged.items()
+    )
     Path(path).write_text("".join(lines), encoding="utf-8", errors="surrogatepass")
 
 
-def _graded(name: str, queries: Mapping[str, str], grades: Grades, passages: list[Passage]) -> Benchmark:
-    """Join queries and grades: what is judged is evaluated; a judged query without text is an error."""
+def _graded(name: str, queries: Mapping[str, str], grades: Judgements, passages: list[Passage]) -> Benchmark:
+    """Join queries and judgements: judged queries are evaluated; a judged query without a text is an error."""
     if (unknown := next((topic for topic in grades if topic not in queries), None)) is not None:
         raise DataError(
             f"query {unknown} is judged, and has no text", where=name, hint="Add its text, or drop its judgements."
         )
     if (empty := next((topic for topic in grades if not queries[topic].strip()), None)) is not None:
         raise DataError(f"the text of query {empty} is empty", where=name)
-    held = {passage.id for passage in passages}
-    lost = sum(grade > 0 and document not in held for judged in grades.values() for document, grade in judged.items())
+    known = {passage.id for passage in passages}
+    absent = sum(
+        grade > 0 and document not in known for judged in grades.values() for document, grade in judged.items()
+    )
     notes = (
-        [f"{lost} relevant documents of the judgements are not in the corpus: they cannot be found, and count"]
-        if lost
+        [f"{absent} relevant documents of the judgements are not in the corpus: they cannot be found, and count"]
+        if absent
         else []
     )
-    hopeless = sum(not any(grade > 0 for grade in judged.values()) for judged in grades.values())
-    if hopeless:
-        notes.append(f"{hopeless} queries have no relevant document: they count as 0")
+    without = sum(not any(grade > 0 for grade in judged.values()) for judged in grades.values())
+    if without:
+        notes.append(f"{without} queries have no relevant document: they count as 0")
     if unjudged := len(queries.keys() - grades.keys()):
         notes.append(f"{unjudged} queries have no judgements: left out")
     samples = [
@@ -112,7 +120,7 @@ def _graded(name: str, queries: Mapping[str, str], grades: Grades, passages: lis
     return Benchmark(name, samples, passages=passages, notes=tuple(notes), facts=facts, topics=tuple(grades))
 
 
-# ---- texts ----
+# ---- reading queries and collections ----
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -140,36 +148,36 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _identified(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Id, title and text of every line of a JSONL or TSV file."""
+    """Yield the id, title and text of every line of a JSONL or TSV file."""
     if path.suffix.lower() in {".tsv", ".txt"}:
         for number, line in enumerate(_lines(path), start=1):
-            mark, tab, text = line.partition("\t")
+            identifier, tab, text = line.partition("\t")
             if not line.strip():
                 continue
-            if not tab or not mark.strip():
+            if not tab or not identifier.strip():
                 raise DataError("this line is not an id, a tab and a text", where=f"{path}:{number}")
-            yield mark.strip(), "", text
+            yield identifier.strip(), "", text
         return
     for number, row in _objects(path):
-        name = next((row[key] for key in ("_id", "id", "docno", "qid") if key in row), None)
+        row_id = next((row[key] for key in ("_id", "id", "docno", "qid") if key in row), None)
         body = next((row[key] for key in ("text", "contents", "query", "title") if key in row), None)
-        if not isinstance(name, (str, int)) or isinstance(name, bool) or not isinstance(body, str):
+        if not isinstance(row_id, (str, int)) or isinstance(row_id, bool) or not isinstance(body, str):
             raise DataError("this line has no _id and text", where=f"{path}:{number}")
         title = row.get("title")
-        yield str(name), title if isinstance(title, str) and "text" in row else "", body
+        yield str(row_id), title if isinstance(title, str) and "text" in row else "", body
 
 
 def _texts(path: Path) -> dict[str, str]:
     found: dict[str, str] = {}
-    for mark, _, text in _identified(path):
-        if mark in found:
-            raise DataError(f"the id {mark} is there twice", where=str(path))
-        found[mark] = text
+    for identifier, _, text in _identified(path):
+        if identifier in found:
+            raise DataError(f"the id {identifier} is there twice", where=str(path))
+        found[identifier] = text
     return found
 
 
 def _topics(path: Path) -> dict[str, str]:
-    """Topics as TREC writes them, or one a line: JSONL or TSV."""
+    """Read topics in TREC's format, or one for each line: JSONL or TSV."""
     text = "\n".join(_lines(path)) if path.suffix.lower() not in {".jsonl", ".tsv"} else ""
     if "<top>" not in text.lower():
         return _texts(path)
@@ -185,15 +193,18 @@ def _topics(path: Path) -> dict[str, str]:
 
 
 def _collection(path: Path) -> list[Passage]:
-    """Read a collection: JSONL, TSV, or TREC documents between <DOC> tags; a title goes before the text, as in BEIR."""
+    """Read a collection: JSONL, TSV, or TREC documents between <DOC> tags; a title precedes the text, as in BEIR."""
     if path.suffix.lower() not in {".jsonl", ".json", ".tsv"}:
         text = "\n".join(_lines(path))
-        if "<doc>" in text[:100_000].lower():
+        if "<doc>" in text[:_DETECT_CHARACTERS].lower():
             blocks = _DOC.findall(text)
             if len(blocks) != len(re.findall("<DOC>", text, re.IGNORECASE)):
                 raise DataError("a <DOC> is not closed by </DOC>", where=str(path))
             return [_document(block, path) for block in blocks]
-    return [Passage(mark, f"{title} {text}".strip() if title else text) for mark, title, text in _identified(path)]
+    return [
+        Passage(identifier, f"{title} {text}".strip() if title else text)
+        for identifier, title, text in _identified(path)
+    ]
 
 
 def _document(block: str, path: Path) -> Passage:

@@ -1,4 +1,4 @@
-"""The chunks that llama-index's SentenceSplitter makes: benchmarks are published with them."""
+"""Chunks made by llama-index's SentenceSplitter, as published results use them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 from kshot.core.errors import MissingExtra
 from kshot.passages.counting import EXTRA, tokenizer
 
-_UNBROKEN = 100_000
-"""The longest run without (or of) white space it is given: it takes such runs apart into objects, one a character."""
+_MAX_RUN_CHARACTERS = 100_000
+"""The longest run without (or of) white space that the splitter gets: it makes an object of each character of a run."""
 
 _RUN = re.compile(r"\S+|\s+")
 
 
 def sentence_chunks(text: str, size: int, overlap: int, tokens: str) -> Iterator[tuple[str, int | None]]:
-    """The splitter's chunks, each with where it stands; ``None`` if white space inside it is not as in the text."""
+    """Yield the chunks with their positions; ``None`` where a chunk has other white space than the text."""
     split = _splitter(size, overlap, tokens)
-    for begin, block in _digestible(text):
+    for begin, block in _blocks(text):
         for chunk, start in _located(block, split(block)):
             yield chunk, None if start is None else begin + start
 
@@ -30,36 +30,36 @@ def sentence_chunks(text: str, size: int, overlap: int, tokens: str) -> Iterator
 def _splitter(size: int, overlap: int, tokens: str) -> Callable[[str], list[str]]:
     try:
         parsers: Any = importlib.import_module("llama_index.core.node_parser")
-        cutting: Any = importlib.import_module("llama_index.core.node_parser.text.utils")
+        utils: Any = importlib.import_module("llama_index.core.node_parser.text.utils")
         punkt: Any = importlib.import_module("nltk.tokenize").PunktSentenceTokenizer()
     except ImportError as exc:
         raise MissingExtra("llama-index-core", EXTRA, "the chunker 'sentence'") from exc
-    counted = tokenizer(tokens).count
+    count = tokenizer(tokens).count
 
     @lru_cache(maxsize=4096)
-    def of_character(character: str) -> int:
-        return min(counted(character), size)  # one character cannot be cut, so it always fits
+    def count_character(character: str) -> int:
+        return min(count(character), size)  # one character cannot be cut, so it always fits
 
-    def measure(text: str) -> range:
-        return range(of_character(text) if len(text) == 1 else counted(text))
+    def tokenize(text: str) -> range:  # the splitter takes the length of what this returns
+        return range(count_character(text) if len(text) == 1 else count(text))
 
     def sentences(text: str) -> list[str]:
-        # What the splitter does by default, less a look at NLTK_DATA and a download if that is set.
-        found: list[str] = cutting.split_by_sentence_tokenizer_internal(text, punkt)
+        # The splitter's default, without its download where NLTK_DATA is set.
+        found: list[str] = utils.split_by_sentence_tokenizer_internal(text, punkt)
         return found
 
     splitter = parsers.SentenceSplitter(
-        chunk_size=size, chunk_overlap=overlap, tokenizer=measure, chunking_tokenizer_fn=sentences
+        chunk_size=size, chunk_overlap=overlap, tokenizer=tokenize, chunking_tokenizer_fn=sentences
     )
     split: Callable[[str], list[str]] = splitter.split_text
     return split
 
 
-def _digestible(text: str) -> Iterator[tuple[int, str]]:
-    """Cut endless runs in pieces; any other text stays whole."""
+def _blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the text in blocks: runs that are too long are cut, any other text stays whole."""
     begin = 0
-    for run in _RUN.finditer(text) if len(text) > _UNBROKEN else ():
-        for cut in range(run.start() + _UNBROKEN, run.end(), _UNBROKEN):
+    for run in _RUN.finditer(text) if len(text) > _MAX_RUN_CHARACTERS else ():
+        for cut in range(run.start() + _MAX_RUN_CHARACTERS, run.end(), _MAX_RUN_CHARACTERS):
             yield begin, text[begin:cut]
             begin = cut
     if begin < len(text):
@@ -67,23 +67,23 @@ def _digestible(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _located(text: str, chunks: Sequence[str]) -> Iterator[tuple[str, int | None]]:
-    """Find each chunk by its characters that are not white space: of those the splitter loses none."""
+    """Find each chunk by its characters that are not white space: the splitter keeps all of those."""
     runs = [run.span() for run in re.finditer(r"\S+", text)]
     before, total = [], 0
     for begin, end in runs:
         before.append(total)
         total += end - begin
     squeezed = "".join(text[begin:end] for begin, end in runs)
-    high = 0
+    covered = 0
     for chunk in chunks:
         solid = "".join(chunk.split())
-        # The last place no later than the end of what came before: where a text repeats itself, the first one found
-        # may lie too far back for the chunks that follow.
-        at = squeezed.rfind(solid, 0, high + len(solid))
+        # The last match that begins within what is covered so far: where a text repeats itself, the first match may lie
+        # too far back for the chunks that follow.
+        at = squeezed.rfind(solid, 0, covered + len(solid))
         if at < 0:
             yield chunk, None
             continue
-        high = max(high, at + len(solid))
+        covered = max(covered, at + len(solid))
         run = bisect_right(before, at) - 1
         start = runs[run][0] + at - before[run]
         yield chunk, start if text.startswith(chunk, start) else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-NAMES = {
-    "handbook": "Questions about kshot's own documentation, with evidence: the benchmark in the box.",
+BENCHMARKS = {
+    "handbook": "Questions about kshot's own documentation, with evidence: the built-in benchmark.",
     "passages": "Your own documents and questions, in fastbook-benchmark's format (--data FOLDER_OR_URL).",
     "fastbook": "The same, cut as the published results are (--data FOLDER_OR_URL).",
     "beir": "A BEIR folder: corpus.jsonl, queries.jsonl, qrels/ (--data FOLDER).",
@@ -12,5 +12,5 @@ NAMES = {
 
 
 def is_passages(spec: str) -> bool:
-    """Whether this names a passage benchmark."""
-    return spec.partition(":")[0] in NAMES
+    """Whether a spec names a passage benchmark."""
+    return spec.partition(":")[0] in BENCHMARKS

@@ -1,4 +1,4 @@
-"""The prompts of passage search: asking for a query, and asking for an answer from passages."""
+"""The prompts of passage search: they ask for a query, or for an answer from passages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Answer:"""
 
 
 def query_prompt(settings: Settings) -> Callable[[Sample], Prompt]:
-    """Ask for the query of a question."""
+    """Return the function that asks for the query of a question."""
 
     def write(sample: Sample) -> Prompt:
         return _prompt(QUERY.format(question=sample.fields["question"]), settings)
@@ -32,12 +32,15 @@ def query_prompt(settings: Settings) -> Callable[[Sample], Prompt]:
 
 
 def answer_prompt(settings: Settings) -> Callable[[Sample, Sequence[str]], Prompt]:
-    """Ask for an answer from passages; ``--instruction`` with ``{passages}`` and ``{question}`` replaces the text."""
+    """Return the function that asks for an answer from passages.
+
+    ``--instruction`` with ``{passages}`` and ``{question}`` replaces the text.
+    """
     render = compile_string(settings.instruction or ANSWER, where="--instruction")
 
     def write(sample: Sample, passages: Sequence[str]) -> Prompt:
-        shown = "\n\n".join(f"[{number}] {passage.strip()}" for number, passage in enumerate(passages, start=1))
-        return _prompt(render({**sample.fields, "passages": shown or "(none)"}), settings)
+        listed = "\n\n".join(f"[{number}] {passage.strip()}" for number, passage in enumerate(passages, start=1))
+        return _prompt(render({**sample.fields, "passages": listed or "(none)"}), settings)
 
     return write
 

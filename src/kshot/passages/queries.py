@@ -1,4 +1,4 @@
-"""Queries from a file, put in the place of the questions they belong to."""
+"""Queries from a file, which are searched instead of the questions."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from dataclasses import replace
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.records import Sample
+from kshot.core.records import Row, Sample
 from kshot.tables.files import read_file
 
-_TEXTS = ("keywords", "query", "query_text", "text")
-_IDS = ("id", "_id", "qid", "query-id")
+_QUERY_COLUMNS = ("keywords", "query", "query_text", "text")
+_ID_COLUMNS = ("id", "_id", "qid", "query-id")
 
 
 def read_queries(path: str, samples: Sequence[Sample]) -> list[Sample]:
-    """Give every sample the query that the file has for it, by chapter and question number, or by id."""
+    """Return the samples with the queries of the file, matched by chapter and question number, or by id."""
     rows = read_file(path)
     if isinstance(rows, Mapping) or not rows:
         raise DataError("a table of queries is expected", where=path)
-    column = next((name for name in _TEXTS if name in rows[0]), None)
+    column = next((name for name in _QUERY_COLUMNS if name in rows[0]), None)
     if column is None:
         raise DataError(
-            f"it has no column of queries, only {', '.join(rows[0])}", where=path, hint=f"Name it {_TEXTS[0]}."
+            f"it has no column of queries, only {', '.join(rows[0])}", where=path, hint=f"Name it {_QUERY_COLUMNS[0]}."
         )
     queries: dict[str, str] = {}
     for number, row in enumerate(rows, start=1):
-        mark = _mark(row, f"{path}, row {number}")
-        if mark in queries:
-            raise DataError(f"question {mark} has two queries", where=f"{path}, row {number}")
-        queries[mark] = _text(row.get(column), f"{path}, row {number}")
+        question = _question_id(row, f"{path}, row {number}")
+        if question in queries:
+            raise DataError(f"question {question} has two queries", where=f"{path}, row {number}")
+        queries[question] = _query(row.get(column), f"{path}, row {number}")
     missing = [sample.id for sample in samples if sample.id not in queries]
     if missing:
         raise DataError(
@@ -40,16 +40,16 @@ def read_queries(path: str, samples: Sequence[Sample]) -> list[Sample]:
     return [replace(sample, fields={**sample.fields, "query": queries[sample.id]}) for sample in samples]
 
 
-def _mark(row: Mapping[str, Any], where: str) -> str:
+def _question_id(row: Row, where: str) -> str:
     if "chapter" in row and "question_number" in row:
         return f"{str(row['chapter']).strip()}.{str(row['question_number']).strip()}"
-    name = next((name for name in _IDS if name in row), None)
+    name = next((name for name in _ID_COLUMNS if name in row), None)
     if name is None:
         raise DataError("a row needs chapter and question_number, or id", where=where)
     return str(row[name])
 
 
-def _text(value: Any, where: str) -> str:
+def _query(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"the query is {value!r:.40}; it must be text", where=where)
     text = value.strip()

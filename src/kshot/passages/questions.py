@@ -1,46 +1,47 @@
-"""Questions with evidence, in the format of fastbook-benchmark: read, checked, and freed of the file's oddities."""
+"""Questions with evidence, in the format of fastbook-benchmark: read, checked, and cleaned of the file's oddities."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.records import Evidence, Sample
+from kshot.core.records import Evidence, Row, Sample
 
 FILTERS = ("all", "nonempty", "explicit", "essential")
 """Which components count: all; those with a context; the explicit ones; all but the extraneous."""
 
-SHORT = 20
-"""A context of fewer characters may be found where it says nothing."""
+SHORT_CHARACTERS = 20
+"""A shorter context may occur in passages that do not show the component."""
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One part of an answer, and the quotes any of which shows it."""
+    """One part of an answer, and its quotes; any one of them shows it."""
 
     text: str
     quotes: tuple[str, ...]
     explicit: bool = True
     extraneous: bool = False
 
-    def passes(self, kinds: Iterable[str]) -> bool:
-        """Whether it counts under these filters."""
-        return all(
-            {"all": True, "nonempty": bool(self.quotes), "explicit": self.explicit, "essential": not self.extraneous}[
-                kind
-            ]
-            for kind in kinds
-        )
+    def passes(self, filters: Iterable[str]) -> bool:
+        """Whether it counts under all these filters."""
+        passed = {
+            "all": True,
+            "nonempty": bool(self.quotes),
+            "explicit": self.explicit,
+            "essential": not self.extraneous,
+        }
+        return all(passed[name] for name in filters)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """A question about one chapter, its gold answer and the components of it."""
+class EvidenceQuestion:
+    """A question about one chapter, its gold answer, and the components of the answer."""
 
     chapter: str
     number: str
@@ -51,36 +52,41 @@ class Question:
 
     @property
     def id(self) -> str:
-        """Chapter and number."""
+        """The chapter and the number."""
         return f"{self.chapter}.{self.number}"
 
-    def sample(self, kinds: Sequence[str] = ("all",)) -> Sample | None:
-        """Make it a sample; None when no component passes the filters."""
-        parts = tuple(component for component in self.components if component.passes(kinds))
-        if not parts:
+    def sample(self, filters: Sequence[str] = ("all",)) -> Sample | None:
+        """Return the question as a sample; None when no component passes the filters."""
+        components = tuple(component for component in self.components if component.passes(filters))
+        if not components:
             return None
         fields: dict[str, Any] = {
             "question": self.text,
             "chapter": self.chapter,
             "number": self.number,
             "answer": self.answer,
-            "components": [part.text for part in parts],
+            "components": [component.text for component in components],
         }
         if self.context:
             fields["question_context"] = [dict(item) for item in self.context]
-        return Sample(self.id, fields, Evidence(tuple(part.quotes for part in parts)), category=self.chapter)
+        evidence = Evidence(tuple(component.quotes for component in components))
+        return Sample(self.id, fields, evidence, category=self.chapter)
 
 
 @dataclass(slots=True)
 class QuestionSet:
-    """The questions of a file, and how often each oddity was met in it."""
+    """The questions of a file, and how often each oddity occurs in it."""
 
-    questions: list[Question]
+    questions: list[EvidenceQuestion]
     oddities: Counter[str] = field(default_factory=Counter)
 
-    def samples(self, kinds: Sequence[str] = ("all",)) -> list[Sample]:
-        """Give the questions that have a component left."""
-        return [sample for question in self.questions if (sample := question.sample(kinds)) is not None]
+    def samples(self, filters: Sequence[str] = ("all",)) -> list[Sample]:
+        """Return the questions of which a component passes the filters."""
+        return [sample for question in self.questions if (sample := question.sample(filters)) is not None]
+
+    def chapters(self) -> list[str]:
+        """Return the chapters, in the order of their first questions."""
+        return list(dict.fromkeys(question.chapter for question in self.questions))
 
 
 def read_questions(path: str | Path) -> QuestionSet:
@@ -96,7 +102,7 @@ def read_questions(path: str | Path) -> QuestionSet:
 
 
 def parse_questions(text: str, where: str) -> QuestionSet:
-    """Read the text of a question file; ``where`` names it in errors."""
+    """Parse the text of a question file; ``where`` names it in errors."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as exc:
@@ -106,16 +112,15 @@ def parse_questions(text: str, where: str) -> QuestionSet:
     if not isinstance(rows, list) or not rows:
         raise DataError("it holds no list of questions", where=where, hint='It must be {"questions": [...]}.')
     oddities: Counter[str] = Counter()
-    questions = [_question(row, _Place(where, index, row), oddities) for index, row in enumerate(rows)]
-    counted = Counter(question.id for question in questions)
-    if (twice := next((mark for mark, n in counted.items() if n > 1), None)) is not None:
-        chapter, _, number = twice.rpartition(".")
-        raise DataError(f"question {number} of chapter {chapter} is there twice", where=where)
+    questions = [_question(row, _RowPlace(where, index, row), oddities) for index, row in enumerate(rows)]
+    counts = Counter(question.id for question in questions)
+    if (twice := next((question for question in questions if counts[question.id] > 1), None)) is not None:
+        raise DataError(f"question {twice.number} of chapter {twice.chapter} is there twice", where=where)
     return QuestionSet(questions, oddities)
 
 
-class _Place:
-    """Where in the file we are, as a reader would look for it."""
+class _RowPlace:
+    """Where a row is in the file, for error messages."""
 
     def __init__(self, file: str, index: int, row: Any) -> None:
         self.file, self.index = file, index
@@ -126,96 +131,97 @@ class _Place:
         if chapter is not None and number is not None:
             self.name += f" (chapter {chapter}, number {number})"
 
-    def wrong(self, what: str, hint: str = "") -> DataError:
+    def error(self, what: str, hint: str = "") -> DataError:
         return DataError(what, where=f"{self.file}, {self.name}", hint=hint)
 
 
-def _question(row: Any, place: _Place, oddities: Counter[str]) -> Question:
+def _question(row: Any, place: _RowPlace, oddities: Counter[str]) -> EvidenceQuestion:
     if not isinstance(row, dict):
-        raise place.wrong(f"a question must be an object, not {type(row).__name__}")
-    chapter, number = (_mark(row, key, place) for key in ("chapter", "question_number"))
-    text = _bare(_text(row, "question_text", place), "questions wrapped in quotes", oddities)
+        raise place.error(f"a question must be an object, not {type(row).__name__}")
+    chapter, number = (_name_or_number(row, key, place) for key in ("chapter", "question_number"))
+    text = _without_quotes(_text(row, "question_text", place), "questions wrapped in quotes", oddities)
     if not text.strip():
-        raise place.wrong("question_text is empty")
-    answer = _bare(_text(row, "gold_standard_answer", place), "gold answers wrapped in quotes", oddities)
-    parts = _list(row, "answer_context", place)
-    if not parts:
-        raise place.wrong("answer_context is empty: without components there is nothing to find")
-    components = tuple(_component(part, number, place, oddities) for number, part in enumerate(parts, start=1))
-    about = row.get("question_context") or []
-    if not isinstance(about, list):
-        raise place.wrong(f"question_context is {type(about).__name__}; it must be a list")
-    context = tuple(_context(item, place) for item in about)
+        raise place.error("question_text is empty")
+    answer = _without_quotes(_text(row, "gold_standard_answer", place), "gold answers wrapped in quotes", oddities)
+    rows = _list(row, "answer_context", place)
+    if not rows:
+        raise place.error("answer_context is empty: without components there is nothing to find")
+    components = tuple(_component(each, index, place, oddities) for index, each in enumerate(rows, start=1))
+    items = row.get("question_context") or []
+    if not isinstance(items, list):
+        raise place.error(f"question_context is {type(items).__name__}; it must be a list")
+    context = tuple(_context(item, place) for item in items)
     if context:
         oddities["questions with a question_context"] += 1
-    return Question(chapter, number, text, answer, components, context)
+    return EvidenceQuestion(chapter, number, text, answer, components, context)
 
 
-def _component(part: Any, number: int, place: _Place, oddities: Counter[str]) -> Component:
+def _component(row: Any, number: int, place: _RowPlace, oddities: Counter[str]) -> Component:
     name = f"component {number}"
-    if not isinstance(part, dict):
-        raise place.wrong(f"{name} must be an object, not {type(part).__name__}")
-    kind = part.get("scoring_type", "simple")
+    if not isinstance(row, dict):
+        raise place.error(f"{name} must be an object, not {type(row).__name__}")
+    kind = row.get("scoring_type", "simple")
     if kind != "simple":
-        raise place.wrong(f"{name} has scoring_type {kind!r}", hint="Only 'simple' is defined.")
-    text = part.get("answer_component", "")
+        raise place.error(f"{name} has scoring_type {kind!r}", hint="Only 'simple' is defined.")
+    text = row.get("answer_component", "")
     if isinstance(text, list) and all(isinstance(each, str) for each in text):
         oddities["components given as a list"] += 1
         if any(_wrapped(each) for each in text):
             oddities["components wrapped in quotes"] += 1
         text = "\n".join(_unwrapped(each) for each in text)
     elif isinstance(text, str):
-        text = _bare(text, "components wrapped in quotes", oddities)
+        text = _without_quotes(text, "components wrapped in quotes", oddities)
     else:
-        raise place.wrong(f"{name}: answer_component is {type(text).__name__}; it must be text, or a list of texts")
-    quotes = part.get("context")
+        raise place.error(f"{name}: answer_component is {type(text).__name__}; it must be text, or a list of texts")
+    quotes = row.get("context")
     if not isinstance(quotes, list) or not all(isinstance(quote, str) for quote in quotes):
-        raise place.wrong(f"{name}: context must be a list of texts")
+        raise place.error(f"{name}: context must be a list of texts")
     if any(not quote.strip() for quote in quotes):
-        raise place.wrong(f"{name}: a context is blank, and a blank is in every passage", hint="Remove it.")
-    oddities[f"contexts of fewer than {SHORT} characters"] += sum(len(quote) < SHORT for quote in quotes)
+        raise place.error(f"{name}: a context is blank, and a blank is in every passage", hint="Remove it.")
+    short = sum(len(quote) < SHORT_CHARACTERS for quote in quotes)
+    oddities[f"contexts of fewer than {SHORT_CHARACTERS} characters"] += short
     explicit, extraneous = (
-        _flag(part.get(key, default), f"{name}: {key}", place, oddities)
+        _flag(row.get(key, default), f"{name}: {key}", place, oddities)
         for key, default in (("explicit_context", True), ("extraneous_answer", False))
     )
     return Component(text, tuple(quotes), explicit=explicit, extraneous=extraneous)
 
 
-def _flag(value: Any, name: str, place: _Place, oddities: Counter[str]) -> bool:
+def _flag(value: Any, name: str, place: _RowPlace, oddities: Counter[str]) -> bool:
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
         oddities["flags given as text"] += 1
         return value.strip().lower() == "true"
-    raise place.wrong(f"{name} is {value!r}; it must be true or false")
+    raise place.error(f"{name} is {value!r}; it must be true or false")
 
 
-def _mark(row: Mapping[str, Any], key: str, place: _Place) -> str:
+def _name_or_number(row: Row, key: str, place: _RowPlace) -> str:
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, str)) or not str(value).strip():
-        raise place.wrong(f"{key} is {'missing' if key not in row else repr(value)}; it must be a number or a name")
+        raise place.error(f"{key} is {'missing' if key not in row else repr(value)}; it must be a number or a name")
     return str(value).strip()
 
 
-def _text(row: Mapping[str, Any], key: str, place: _Place) -> str:
+def _text(row: Row, key: str, place: _RowPlace) -> str:
     value = row.get(key)
     if not isinstance(value, str):
-        raise place.wrong(f"{key} is {'missing' if key not in row else type(value).__name__}; it must be text")
+        raise place.error(f"{key} is {'missing' if key not in row else type(value).__name__}; it must be text")
     return value
 
 
-def _list(row: Mapping[str, Any], key: str, place: _Place) -> list[Any]:
+def _list(row: Row, key: str, place: _RowPlace) -> list[Any]:
     value = row.get(key)
     if not isinstance(value, list):
-        raise place.wrong(f"{key} is {'missing' if key not in row else type(value).__name__}; it must be a list")
+        raise place.error(f"{key} is {'missing' if key not in row else type(value).__name__}; it must be a list")
     return value
 
 
-def _context(item: Any, place: _Place) -> Mapping[str, Any]:
+def _context(item: Any, place: _RowPlace) -> Mapping[str, Any]:
     if isinstance(item, str):
         return {"context": [item]}
     if not isinstance(item, dict):
-        raise place.wrong(f"question_context holds {type(item).__name__}; it must hold objects")
+        raise place.error(f"question_context holds {type(item).__name__}; it must hold objects")
     return item
 
 
@@ -224,17 +230,12 @@ def _wrapped(text: str) -> bool:
 
 
 def _unwrapped(text: str) -> str:
-    """Take off the literal quotes around a whole text: they are no part of it, and searching with them costs score."""
+    """Remove the literal quotation marks around a whole text: a search that includes them scores lower."""
     if not _wrapped(text):
         return text
     return text[text[0] == '"' : len(text) - (text[-1] == '"')]
 
 
-def _bare(text: str, oddity: str, oddities: Counter[str]) -> str:
+def _without_quotes(text: str, oddity: str, oddities: Counter[str]) -> str:
     oddities[oddity] += _wrapped(text)
     return _unwrapped(text)
-
-
-def chapters(questions: Iterable[Question]) -> Iterator[str]:
-    """Give the chapters in the order in which they are first asked about."""
-    yield from dict.fromkeys(question.chapter for question in questions)

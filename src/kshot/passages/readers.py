@@ -1,4 +1,4 @@
-"""The text of a file: notebook, markdown, plain text, HTML or PDF."""
+"""Reads the text of a file: notebook, markdown, plain text, HTML or PDF."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError, MissingExtra
 from kshot.passages.counting import EXTRA
@@ -25,55 +25,56 @@ FORMATS = {
     ".htm": "html",
     ".pdf": "pdf",
 }
-"""What can be read, by suffix."""
+"""The formats that can be read, by suffix."""
 
-Remark = Callable[[str], None]
+NoteCallback: TypeAlias = Callable[[str], None]
+"""Is called with what is left out or odd: one sentence."""
 
-# The first of these that fits: UTF-32's mark begins with UTF-16's.
-_MARKS = (
+# The first one that fits counts: the byte order mark of UTF-32 begins with that of UTF-16.
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_CONVERT = "Convert it to UTF-8: iconv -f ITS_ENCODING -t UTF-8 FILE."
+_CONVERT_HINT = "Convert it to UTF-8: iconv -f ITS_ENCODING -t UTF-8 FILE."
 
 
-def read_text(file: Path, kind: str, until: str | None, remark: Remark) -> str:
-    """Read a file of this format as text; ``remark`` is told what is odd about it."""
+def read_text(file: Path, kind: str, until: str | None, note: NoteCallback) -> str:
+    """Read a file of this format as text; ``note`` is called with what is odd about it."""
     try:
         raw = file.read_bytes()
     except OSError as exc:
         raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(file)) from exc
     if kind == "pdf":
-        text = _pdf(raw, file, remark)
+        text = _pdf_text(raw, file, note)
     else:
         text = _decoded(raw, file)
         if kind == "notebook":
-            text = _notebook(text, file, until, remark)
+            text = _notebook_text(text, file, until, note)
         elif kind == "html":
             text = visible_text(text)
     if not text.strip():
-        remark("it has no text")
+        note("it has no text")
     return text
 
 
 def _decoded(raw: bytes, file: Path) -> str:
-    """The characters as they are, line ends too."""
-    encoding = next((name for mark, name in _MARKS if raw.startswith(mark)), "utf-8")
+    """Return the characters as they are, line ends too."""
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if raw.startswith(mark)), "utf-8")
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as exc:
         what = f"it is not {encoding.upper()} text: byte {exc.start} (0x{raw[exc.start]:02x}) does not belong there"
-        raise DataError(what, where=str(file), hint=_CONVERT) from exc
+        raise DataError(what, where=str(file), hint=_CONVERT_HINT) from exc
     if "\0" in text:
         at = len(text[: text.index("\0")].encode(encoding, "surrogatepass"))
-        raise DataError(f"it is not text: byte {at} is NUL", where=str(file), hint=f"If it is text: {_CONVERT}")
-    return text.removeprefix("\ufeff")  # the mark of UTF-8; the other codecs take theirs away
+        raise DataError(f"it is not text: byte {at} is NUL", where=str(file), hint=f"If it is text: {_CONVERT_HINT}")
+    return text.removeprefix("\ufeff")  # the mark of UTF-8; the other codecs remove theirs
 
 
-def _notebook(text: str, file: Path, until: str | None, remark: Remark) -> str:
-    """Every cell that is not raw, each followed by a newline, up to the one with the line ``until``."""
+def _notebook_text(text: str, file: Path, until: str | None, note: NoteCallback) -> str:
+    """Return every cell that is not raw, each followed by a newline, up to the cell with the line ``until``."""
     try:
         book = json.loads(text)
     except json.JSONDecodeError as exc:
@@ -84,11 +85,11 @@ def _notebook(text: str, file: Path, until: str | None, remark: Remark) -> str:
         raise DataError(f"its JSON cannot be read: {exc}", where=str(file)) from exc
     cells = book.get("cells") if isinstance(book, dict) else None
     if not isinstance(cells, list):
-        hint = "Bring it to the present format: jupyter nbconvert --to notebook --inplace FILE."
+        hint = "Convert it to the present format: jupyter nbconvert --to notebook --inplace FILE."
         raise DataError("this notebook has no cells", where=str(file), hint=hint)
     sources = []
     for number, cell in enumerate(cells):
-        source = _source(cell, f"{file}, cell {number}")
+        source = _cell_source(cell, f"{file}, cell {number}")
         if cell.get("cell_type") == "raw":
             continue
         if until is not None and any(line.strip() == until for line in source.splitlines()):
@@ -96,11 +97,11 @@ def _notebook(text: str, file: Path, until: str | None, remark: Remark) -> str:
         sources.append(source + "\n")
     else:
         if until is not None:
-            remark(f"no cell has {until!r}, so it is read to its end")
+            note(f"no cell has {until!r}, so it is read to its end")
     return "".join(sources)
 
 
-def _source(cell: Any, where: str) -> str:
+def _cell_source(cell: Any, where: str) -> str:
     source = cell.get("source", "") if isinstance(cell, dict) else None
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
         return "".join(source)
@@ -109,10 +110,10 @@ def _source(cell: Any, where: str) -> str:
     return source
 
 
-def _pdf(raw: bytes, file: Path, remark: Remark) -> str:
-    """The text of each page, with a form feed between them.
+def _pdf_text(raw: bytes, file: Path, note: NoteCallback) -> str:
+    """Return the text of the pages, with a form feed between them.
 
-    Lines are joined, for they are the page's and not the text's: a quote that someone copies has a space where the page
+    Lines are joined: the breaks belong to the page, not to the text. A quote that is copied has a space where the page
     breaks a line, and no hyphen where it breaks a word.
     """
     try:
@@ -122,18 +123,18 @@ def _pdf(raw: bytes, file: Path, remark: Remark) -> str:
     try:
         reader = pypdf.PdfReader(io.BytesIO(raw))
         locked = reader.is_encrypted and not reader.decrypt("")
-        pages = [] if locked else [_unwrapped(page.extract_text().replace("\0", "")) for page in reader.pages]
-    except Exception as exc:  # a broken file can break any part of the library
+        pages = [] if locked else [_joined_lines(page.extract_text().replace("\0", "")) for page in reader.pages]
+    except Exception as exc:  # a broken file can raise anything in the library
         raise DataError(f"this PDF cannot be read: {type(exc).__name__}: {exc}", where=str(file)) from exc
     if locked:
         raise DataError("it is encrypted", where=str(file), hint="Save it without a password.")
     blank = sum(not page.strip() for page in pages)
     if blank:
-        remark(f"{blank} of its {len(pages)} pages have no text (scanned pages need OCR first)")
+        note(f"{blank} of its {len(pages)} pages have no text (scanned pages need OCR first)")
     return "\f".join(pages)
 
 
-def _unwrapped(page: str) -> str:
+def _joined_lines(page: str) -> str:
     """Join the lines of a page; blank lines stay."""
     whole = re.sub(r"(?<=[^\W\d_])-\n(?=[a-z])", "", page)
     return re.sub(r"[ \t]*(?<!\n)\n(?!\s*\n)[ \t]*", " ", whole)

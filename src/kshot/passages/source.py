@@ -1,4 +1,4 @@
-"""Passage benchmarks as tasks: one for every way of cutting the documents."""
+"""Passage benchmarks as Tasks: one for each chunker."""
 
 from __future__ import annotations
 
@@ -20,34 +20,41 @@ from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
 from kshot.metrics.measures import Measure, parse_measure
 from kshot.metrics.qrels import Relevance
 from kshot.passages.benchmark import Benchmark
-from kshot.passages.card import where_of
+from kshot.passages.card import passage_filter
 from kshot.passages.chunkers import make_chunker
-from kshot.passages.fastbook import fastbook, handbook, own
+from kshot.passages.fastbook import fastbook, handbook, own_benchmark
 from kshot.passages.graded import beir, trec
-from kshot.passages.names import NAMES
+from kshot.passages.names import BENCHMARKS
 from kshot.passages.prompts import answer_prompt, query_prompt
 from kshot.passages.queries import read_queries
 from kshot.passages.questions import FILTERS
 from kshot.settings import Settings
 
-EVIDENCE = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
-GRADED = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")
-_READ = 5
-_QUICKLY = 2_000_000
-_DEEPEST = 1000
+EVIDENCE_MEASURES = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
+GRADED_MEASURES = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")
+_DEFAULT_READ = 5
+"""Passages that a model reads for an answer."""
+
+_MAX_CHECKED_PAIRS = 2_000_000
+"""Pairs of a passage and a question up to which a run checks what no passage contains; more would take too long."""
+
+_MAX_DEPTH = 1000
+"""The longest ranking that a search asks for."""
 
 
 class PassagesSource(Source[Settings]):
-    """``handbook``, ``fastbook``, ``beir`` or ``trec``; after a colon the chapters (or the split of a BEIR folder)."""
+    """A benchmark of ``names.BENCHMARKS``; after a colon, the chapters (of a BEIR folder: the split)."""
 
     def __init__(self, spec: str) -> None:
         """Take the spec as the user wrote it."""
         self._label = spec
-        self._name, _, rest = spec.partition(":")
-        if self._name not in NAMES:
-            raise UsageError(f"there is no passage benchmark {self._name!r}", hint=f"There are: {', '.join(NAMES)}.")
-        self._parts = tuple(part.strip() for part in rest.split(",") if part.strip())
-        self._read: tuple[Settings, Benchmark] | None = None
+        self._name, _, chosen = spec.partition(":")
+        if self._name not in BENCHMARKS:
+            raise UsageError(
+                f"there is no passage benchmark {self._name!r}", hint=f"There are: {', '.join(BENCHMARKS)}."
+            )
+        self._chosen = tuple(part.strip() for part in chosen.split(",") if part.strip())
+        self._cached: tuple[Settings, Benchmark] | None = None
         self._finders: dict[str, EvidenceFinder] = {}
 
     @property
@@ -57,32 +64,32 @@ class PassagesSource(Source[Settings]):
 
     @property
     def has_corpus(self) -> bool:
-        """Its passages can be found."""
+        """Its passages can be searched."""
         return True
 
     def searches(self, settings: Settings) -> bool:
-        """Whether it is put to search engines (else to language models that read what an engine found)."""
+        """Whether search engines are evaluated; else language models that read what a search engine found."""
         return settings.method != "rag"
 
     def benchmark(self, settings: Settings) -> Benchmark:
-        """Read the benchmark, once for all models."""
-        if self._read is None or self._read[0] != settings:
-            self._read, self._finders = (settings, self._benchmark(settings)), {}
-        return self._read[1]
+        """Return the benchmark; it is read once for all models."""
+        if self._cached is None or self._cached[0] != settings:
+            self._cached, self._finders = (settings, self._read(settings)), {}
+        return self._cached[1]
 
-    def _benchmark(self, settings: Settings) -> Benchmark:
-        kinds = settings.components or ("all",)
-        if (wrong := next((kind for kind in kinds if kind not in FILTERS), None)) is not None:
+    def _read(self, settings: Settings) -> Benchmark:
+        filters = settings.components or ("all",)
+        if (wrong := next((each for each in filters if each not in FILTERS), None)) is not None:
             raise UsageError(f"--components {wrong!r} is unknown", hint=f"Known: {', '.join(FILTERS)}.")
         match self._name:
             case "handbook":
-                found = handbook(kinds=kinds, only=self._parts)
+                found = handbook(filters=filters, only=self._chosen)
             case "fastbook":
-                found = fastbook(settings.data, kinds=kinds, only=self._parts)
+                found = fastbook(settings.data, filters=filters, only=self._chosen)
             case "passages":
-                found = own(settings.data, kinds=kinds, only=self._parts)
+                found = own_benchmark(settings.data, filters=filters, only=self._chosen)
             case "beir":
-                found = beir(settings.data, *self._parts[:1])
+                found = beir(settings.data, *self._chosen[:1])
             case _:
                 found = trec(settings.data)
         if settings.within is not None:
@@ -90,31 +97,31 @@ class PassagesSource(Source[Settings]):
         return found
 
     def chunkers(self, benchmark: Benchmark, settings: Settings) -> list[TextChunker | None]:
-        """Say how its documents are to be cut; passages that are given stay as they are."""
+        """Return the chunkers of the documents; None where the benchmark has passages, which are used as they are."""
         if benchmark.chunker is None:
             if settings.chunker:
-                raise UsageError(f"{self.label} judges whole passages, so they cannot be cut", hint="Drop --chunker.")
+                raise UsageError(f"{self.label} has passages, which cannot be cut", hint="Leave --chunker out.")
             return [None]
         return [make_chunker(spec) for spec in settings.chunker or (benchmark.chunker,)]
 
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
-        """Compile one task for each chunker; ``facts`` are what a run that is looked at again had found."""
-        del model  # passages are cut without one
+        """Compile one task for each chunker; ``facts`` are those of the run that is scored again."""
+        del model  # no model is needed to cut passages
         benchmark = self.benchmark(settings)
         samples = list(islice(benchmark.samples, settings.limit))
         if not samples:
-            raise UsageError(f"{self.label} has no question left", hint="Look at --components and the chapters named.")
+            raise UsageError(f"{self.label} has no question left", hint="Check --components and the chapters.")
         if settings.queries is not None:
             samples = read_queries(settings.queries, samples)
-        cutters = self.chunkers(benchmark, settings)
-        for cutter in cutters:
-            task = self._task(benchmark, samples, cutter, settings, several=len(cutters) > 1)
-            before = (facts or {}).get(task.name, {}).get("corpus", task.facts["corpus"])
-            if before != task.facts["corpus"]:
+        chunkers = self.chunkers(benchmark, settings)
+        for chunker in chunkers:
+            task = self._task(benchmark, samples, chunker, settings, several=len(chunkers) > 1)
+            digest = (facts or {}).get(task.name, {}).get("corpus", task.facts["corpus"])
+            if digest != task.facts["corpus"]:
                 raise RunError(
-                    f"the passages of {task.name} are not those of the run: its documents have changed",
+                    f"the passages of {task.name} differ from those of the run: its documents have changed",
                     hint="Restore them, or run the command again.",
                 )
             yield task
@@ -123,99 +130,105 @@ class PassagesSource(Source[Settings]):
         self,
         benchmark: Benchmark,
         samples: Sequence[Sample],
-        cutter: TextChunker | None,
+        chunker: TextChunker | None,
         settings: Settings,
         *,
         several: bool,
     ) -> Task[Search]:
-        if str(cutter) not in self._finders:
-            self._finders[str(cutter)] = EvidenceFinder(benchmark.corpus(cutter))
-        finder = self._finders[str(cutter)]
+        if str(chunker) not in self._finders:
+            self._finders[str(chunker)] = EvidenceFinder(benchmark.corpus(chunker))
+        finder = self._finders[str(chunker)]
         corpus = finder.corpus
         if not corpus:
-            raise UsageError(f"{self.label} has no passage to find", hint="Its documents are empty.")
-        reading = settings.read or _READ
-        measures = _measures(benchmark, settings, reading)
-        k = reading if settings.method == "rag" else depth(corpus, measures)
-        rewrite = query_prompt(settings) if settings.rewrite else None
+            raise UsageError(f"{self.label} has no passages: its documents are empty")
+        read = settings.read or _DEFAULT_READ
+        measures = _measures(benchmark, settings, read)
+        k = read if settings.method == "rag" else depth(corpus, measures)
         labels: dict[str, Any] = {"benchmark": benchmark.name, "passages": len(corpus)}
-        if cutter is not None:
-            labels["chunks"] = str(cutter)
+        if chunker is not None:
+            labels["chunks"] = str(chunker)
         if settings.method == "rag":
             labels["search"] = settings.search or "fts5"
         return Task(
-            f"{benchmark.name}@{cutter}" if several else benchmark.name,
+            f"{benchmark.name}@{chunker}" if several else benchmark.name,
             samples,
-            template=_request(benchmark.within, k),
-            method=self._method(corpus, settings, rewrite),
+            template=_search_template(benchmark.within, k),
+            method=_method(corpus, settings),
             metrics=_metrics(benchmark, finder, measures, settings),
-            notes=(*benchmark.notes, *self._out_of_reach(benchmark, samples, finder)),
+            notes=(*benchmark.notes, *_unreachable_note(benchmark, samples, finder)),
             facts={**benchmark.facts, "passages": len(corpus), "corpus": corpus.digest},
             labels=labels,
             corpus=corpus,
             kind="passages",
         )
 
-    def _out_of_reach(self, benchmark: Benchmark, samples: Sequence[Sample], finder: EvidenceFinder) -> Iterator[str]:
-        """Say what no engine can find, where that is quickly found out."""
-        if benchmark.graded or finder.corpus is None or len(finder.corpus) * len(samples) > _QUICKLY:
-            return
-        missing = unreachable_evidence(finder, samples, lambda _: (), within=where_of(benchmark.within))
-        if missing.components:
-            count = sum(len(sample.fields["components"]) for sample in samples)
-            yield (
-                f"{len(missing.components)} of {count} components have quotes that no passage contains, and "
-                f"{len(missing.empty)} have no quote: kshot passages ceiling tells which"
-            )
 
-    def _method(
-        self, corpus: Corpus, settings: Settings, rewrite: Callable[[Sample], Any] | None
-    ) -> Callable[[Sample, Search], RequestGenerator]:
-        if settings.method != "rag":
-            return search(rewrite)
-        names = ("max_tokens", "temperature", "top_p", "top_k", "stop")
-        sampling = {name: value for name in names if (value := getattr(settings, name)) is not None}
-        return rag(answer_prompt(settings), lambda mark: corpus[mark].text, rewrite, **sampling)
+def _method(corpus: Corpus, settings: Settings) -> Callable[[Sample, Search], RequestGenerator]:
+    rewrite = query_prompt(settings) if settings.rewrite else None
+    if settings.method != "rag":
+        return search(rewrite)
+    given = {
+        "max_tokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "top_k": settings.top_k,
+        "stop": settings.stop,
+    }
+    sampling = {name: value for name, value in given.items() if value is not None}
+    return rag(answer_prompt(settings), lambda passage: corpus[passage].text, rewrite, **sampling)
+
+
+def _unreachable_note(benchmark: Benchmark, samples: Sequence[Sample], finder: EvidenceFinder) -> Iterator[str]:
+    """Say how much evidence no search engine can find, unless the check would take too long."""
+    if benchmark.graded or finder.corpus is None or len(finder.corpus) * len(samples) > _MAX_CHECKED_PAIRS:
+        return
+    missing = unreachable_evidence(finder, samples, lambda _: (), within=passage_filter(benchmark.within))
+    if missing.components:
+        count = sum(len(sample.fields["components"]) for sample in samples)
+        yield (
+            f"{len(missing.components)} of {count} components have quotes that no passage contains, and "
+            f"{len(missing.empty)} have no quote: kshot passages ceiling lists them"
+        )
 
 
 def depth(corpus: Corpus, measures: Sequence[Measure]) -> int:
-    """Find how many passages the measures look at: their cutoffs, and as many as could ever fit into a token budget."""
-    wanted = max((measure.cutoff or _DEEPEST for measure in measures if measure.budget is None), default=1)
+    """Return how many passages the measures need: their cutoffs, and as many as could ever fit into a token budget."""
+    needed = max((measure.cutoff or _MAX_DEPTH for measure in measures if measure.budget is None), default=1)
     lengths = sorted(passage.tokens for passage in corpus)
     for budget in (measure.budget for measure in measures if measure.budget is not None):
         total = fitting = 0
         for length in lengths:
             total += length
-            if total > budget or fitting >= _DEEPEST:
+            if total > budget or fitting >= _MAX_DEPTH:
                 break
             fitting += 1
-        wanted = max(wanted, fitting)
-    return wanted
+        needed = max(needed, fitting)
+    return needed
 
 
-def _request(within: str | None, k: int) -> Callable[[Sample, Sequence[Sample]], Search]:
-    where = where_of(within)
+def _search_template(within: str | None, k: int) -> Callable[[Sample, Sequence[Sample]], Search]:
+    where = passage_filter(within)
 
-    def template(sample: Sample, shots: Sequence[Sample]) -> Search:  # noqa: ARG001 - a search shows no examples
+    def template(sample: Sample, shots: Sequence[Sample]) -> Search:  # noqa: ARG001 - a search has no examples
         return Search(sample.fields.get("query", sample.fields["question"]), k, where(sample), topic=sample.id)
 
     return template
 
 
-def _measures(benchmark: Benchmark, settings: Settings, reading: int) -> tuple[Measure, ...]:
+def _measures(benchmark: Benchmark, settings: Settings, read: int) -> tuple[Measure, ...]:
     if settings.measures:
         names: Sequence[str] = tuple(dict.fromkeys(settings.measures))
     elif benchmark.graded:
-        names = GRADED
+        names = GRADED_MEASURES
     elif settings.method == "rag":
-        names = (f"AC_MRR@{reading}", f"AC_Recall@{reading}")
+        names = (f"AC_MRR@{read}", f"AC_Recall@{read}")
     else:
-        names = EVIDENCE
+        names = EVIDENCE_MEASURES
     found = tuple(parse_measure(name) for name in names)
     for measure in found:
         if measure.needs_evidence == benchmark.graded:
             kind = "graded passages" if benchmark.graded else "answer components"
-            known = ", ".join(GRADED if benchmark.graded else EVIDENCE)
+            known = ", ".join(GRADED_MEASURES if benchmark.graded else EVIDENCE_MEASURES)
             raise UsageError(f"{measure} cannot be measured on {kind}", hint=f"Try {known}.")
     return found
 
@@ -237,7 +250,7 @@ def _metrics(
 
 
 class _PartMetric:
-    """A metric of one part of a grounded answer; the text is compared with the gold answer."""
+    """A metric of one part of a grounded answer: its text, which is compared with the gold answer, or its passages."""
 
     grouped = False
 
