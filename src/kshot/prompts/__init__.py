@@ -1,4 +1,4 @@
-"""Template languages: from fields to text."""
+"""Template languages: format and jinja strings, templates and dialogues of configs, chat templates."""
 
 from kshot.prompts.strings import compile_string, decode_escapes, jinja_environment
 

@@ -1,4 +1,4 @@
-"""Chat templates: messages → the text a chat model reads, by a jinja source as Hugging Face models carry one."""
+"""Chat templates: from messages to the text that a chat model reads, by the jinja template of a Hugging Face model."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 Renderer: TypeAlias = Callable[..., str]
 
-# A template is somebody's program: besides jinja's own errors it may add None to text or look up what is not there.
+# A template is a program: besides jinja's own errors it may add None to text or look up what is not there.
 TEMPLATE_FAULTS = (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 
 
 class _GenerationBlock(Extension):
-    """``{% generation %}…{% endgeneration %}`` marks what an assistant wrote; it renders as its body."""
+    """Render ``{% generation %}…{% endgeneration %}``, which marks what an assistant wrote, as its body."""
 
-    tags = {"generation"}  # noqa: RUF012 - as jinja declares it
+    tags = {"generation"}  # noqa: RUF012 - jinja declares it so
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
         """Replace the block by its body."""
@@ -50,14 +50,14 @@ def _tojson(
     ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - templates pass these by position too
     indent: int | None = None,
     separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,  # noqa: FBT001, FBT002
+    sort_keys: bool = False,  # noqa: FBT001, FBT002 - as above
 ) -> str:
-    """JSON as it is; jinja's own filter would escape it for HTML."""
+    """Return JSON as it is; jinja's own filter would escape it for HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def read_template(path: str) -> str:
-    """The jinja source of a chat template kept in a file."""
+    """Return the jinja source of a chat template that is in a file."""
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
@@ -65,9 +65,9 @@ def read_template(path: str) -> str:
 
 
 def renderer(source: str, bos_token: str = "", eos_token: str = "") -> Renderer:
-    """Make a function that writes ``(messages, add_generation_prompt)`` by this template.
+    """Return a function that renders ``(messages, add_generation_prompt)`` by this template.
 
-    A template that is not jinja, or that raises, gives a BackendError with the template's own message.
+    A template that is not jinja, or that raises, is a BackendError with the template's own message.
     """
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True,
@@ -82,7 +82,7 @@ def renderer(source: str, bos_token: str = "", eos_token: str = "") -> Renderer:
     except jinja2.TemplateError as error:
         raise template_fault(error) from None
 
-    def render(messages: Sequence[Message], add_generation_prompt: bool = True) -> str:  # noqa: FBT001, FBT002
+    def render(messages: Sequence[Message], add_generation_prompt: bool = True) -> str:  # noqa: FBT001, FBT002 - as transformers has it
         try:
             return template.render(
                 messages=as_dicts(messages),
@@ -99,13 +99,13 @@ def renderer(source: str, bos_token: str = "", eos_token: str = "") -> Renderer:
 
 
 def as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
-    """Messages in the shape that templates read."""
+    """Return messages in the form that templates read."""
     return [{"role": message.role, "content": message.content} for message in messages]
 
 
 def template_fault(error: Exception) -> BackendError:
-    """Tell what a template complained of, as an error that a person can act on."""
-    line = getattr(error, "lineno", None)
+    """Return the error of a template as a BackendError that says what to do."""
+    line = getattr(error, "lineno", None)  # jinja's syntax errors have one
     return BackendError(
         f"the chat template failed{f' at its line {line}' if line else ''}: {error or type(error).__name__}",
         hint="Check the messages' roles and order, or give another template with --chat-template FILE.",
@@ -113,7 +113,7 @@ def template_fault(error: Exception) -> BackendError:
 
 
 def fold_system(messages: Sequence[Message], render: Callable[[Sequence[Message]], str]) -> tuple[Message, ...]:
-    r"""Put system text where this template will show it: as it is, or ahead of the first user message.
+    r"""Put the system text where this template shows it: in a message of its own, or before the first user message.
 
     A template that refuses a system message or leaves it out (Gemma's do) gets it as ``system + "\n" + user``.
     """
@@ -130,7 +130,7 @@ def fold_system(messages: Sequence[Message], render: Callable[[Sequence[Message]
 
 
 def _shows_system(messages: Sequence[Message], render: Callable[[Sequence[Message]], str]) -> bool:
-    # Marks stand in for the system texts, which may also occur in some other message.
+    # Marks replace the system texts, which may also occur in another message.
     marks = iter(f"kshot-system-{index}-mark" for index in range(len(messages)))
     marked = [replace(message, content=next(marks)) if message.role == "system" else message for message in messages]
     try:

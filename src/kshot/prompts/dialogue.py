@@ -1,8 +1,9 @@
-"""Filled dialogues: a flat list of role items, plain strings and section marks, and how each kind of model reads one.
+"""Filled dialogues: flat lists of role items, plain strings and section marks, and how each kind of model reads one.
 
 A mark is ``{"section": name, "pos": "begin" | "end"}``, the sections are ``begin``, ``round``, ``end`` and, around an
 example, ``ice``; a role item is ``{"role": …, "prompt": …}`` with perhaps ``fallback_role``, ``begin``, ``end`` and
 ``generate``.
+
 ``mode`` is ``gen`` (the text stops where the model is to write) or ``ppl`` (the whole conversation is scored).
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.prompts.meta import Loose, Meta, MetaTemplate, OneTurn, mark, walk
+from kshot.prompts.meta import LoosePart, Meta, MetaTemplate, TurnPart, dialogue_parts, mark
 
 Mode: TypeAlias = Literal["gen", "ppl"]
 
@@ -21,14 +22,14 @@ CHAT_META: Meta = {
     "reserved_roles": [{"role": "SYSTEM", "api_role": "SYSTEM"}],
 }
 CHAT_ROLES = {"HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
-HOME_ROLES = {chat: home for home, chat in CHAT_ROLES.items()}
+TEMPLATE_ROLES = {chat: role for role, chat in CHAT_ROLES.items()}
 
 
 class PromptList(list[Any]):
     """A filled dialogue, flat: marks, role items and strings, in reading order."""
 
     def __str__(self) -> str:
-        """All prompts, one after the other."""
+        """Join all prompts."""
         return "".join(item if isinstance(item, str) else item.get("prompt", "") for item in self)
 
 
@@ -36,19 +37,20 @@ class Messages(list[dict[str, Any]]):
     """Messages that a template gave directly, as ``{"role": "user", "content": …}``."""
 
 
-Filled: TypeAlias = "str | PromptList | Messages"
+Filled: TypeAlias = str | PromptList | Messages
+"""A template with a row's columns in it."""
 
 
 def as_dialogue(messages: Messages) -> PromptList:
-    """Messages as a dialogue: leading system messages are its ``begin``, the others its ``round``."""
-    items = [{"role": HOME_ROLES.get(m["role"], m["role"]), "prompt": m["content"]} for m in messages]
+    """Return messages as a dialogue: leading system messages are its ``begin``, the others its ``round``."""
+    items = [{"role": TEMPLATE_ROLES.get(m["role"], m["role"]), "prompt": m["content"]} for m in messages]
     count = next((i for i, item in enumerate(items) if item["role"] != "SYSTEM"), len(items))
     lead = [mark("begin", "begin"), *items[:count], mark("begin", "end")] if count else []
     return PromptList([*lead, mark("round", "begin"), *items[count:], mark("round", "end")])
 
 
 def plain_text(filled: Filled, *, strict: bool = True) -> str:
-    """What a base model without a meta template reads: the non-empty prompts, one a line."""
+    """Return what a base model without a meta template reads: the prompts that are not empty, joined by line breaks."""
     if isinstance(filled, str):
         return filled
     prompts: list[str] = []
@@ -71,15 +73,15 @@ def _refuse_parts(item: Mapping[str, Any]) -> None:
 
 
 def with_meta(filled: Filled, meta: Meta | None, mode: Mode = "gen", *, strict: bool = True) -> str:
-    """What a base model reads: each item between its role's begin and end; without a meta, the plain text."""
+    """Return what a base model reads: each item between its role's begin and end; without ``meta`` the plain text."""
     if isinstance(filled, str):
         return filled
     if not meta:
         return plain_text(filled, strict=strict)
     known = MetaTemplate.of(meta)
     text = _loose_text(meta.get("begin") or "", known, strict=strict)
-    for part in walk(as_dialogue(filled) if isinstance(filled, Messages) else filled, known, strict=strict):
-        if isinstance(part, Loose):
+    for part in dialogue_parts(as_dialogue(filled) if isinstance(filled, Messages) else filled, known, strict=strict):
+        if isinstance(part, LoosePart):
             text += _loose_text(part.item, known, strict=strict)
             continue
         more, stopped = _turn_text(part, known, generating=mode == "gen", strict=strict)
@@ -103,9 +105,9 @@ def _wrapped(merged: Mapping[str, Any], *, strict: bool) -> str:
     return f"{merged.get('begin') or ''}{merged.get('prompt', '')}{merged.get('end') or ''}"
 
 
-def _turn_text(turn: OneTurn, known: MetaTemplate, *, generating: bool, strict: bool) -> tuple[str, bool]:
-    """One turn, every role of the meta round in its place; and whether the model is to go on from here."""
-    said: dict[str, Mapping[str, Any]] = {}
+def _turn_text(turn: TurnPart, known: MetaTemplate, *, generating: bool, strict: bool) -> tuple[str, bool]:
+    """Return the text of one turn, with every role of the meta round, and whether the model is to continue it."""
+    items: dict[str, Mapping[str, Any]] = {}
     after: dict[str, str] = {}  # strings that follow a role's item
     current = ""
     for item in turn.items:
@@ -118,13 +120,13 @@ def _turn_text(turn: OneTurn, known: MetaTemplate, *, generating: bool, strict: 
                 f"the role {current!r} is reserved in the meta template: in a round its text would be lost",
                 hint="Put the item into the template's begin.",
             )
-        said[current] = item
+        items[current] = item
     text = after.get("", "")
     for entry in known.round:
         if isinstance(entry, str):
             text += entry
             continue
-        merged = {**entry, **said.get(entry["role"], {})}
+        merged = {**entry, **items.get(entry["role"], {})}
         if generating and turn.last and merged.get("generate"):
             return text + (merged.get("begin") or ""), True
         text += _wrapped(merged, strict=strict) + after.get(entry["role"], "")
@@ -137,32 +139,32 @@ def _turn_text(turn: OneTurn, known: MetaTemplate, *, generating: bool, strict: 
 def chat_items(
     filled: Filled, meta: Meta | None = None, mode: Mode = "gen", *, strict: bool = True
 ) -> str | PromptList:
-    """The items of a conversation by API role (``HUMAN``, ``BOT``, ``SYSTEM``), neighbours of one role merged."""
+    """Return the items of a chat by API role (``HUMAN``, ``BOT``, ``SYSTEM``), neighbours of one role merged."""
     if isinstance(filled, str):
         return filled
     if isinstance(filled, Messages):
-        return PromptList({"role": HOME_ROLES.get(m["role"], m["role"]), "prompt": m["content"]} for m in filled)
+        return PromptList({"role": TEMPLATE_ROLES.get(m["role"], m["role"]), "prompt": m["content"]} for m in filled)
     meta = meta or CHAT_META
     known = MetaTemplate.of(meta)
     lead = meta.get("begin") or []
     if isinstance(lead, str):
         _refuse_loss(lead, strict=strict)
         lead = []
-    said = PromptList(_chat_item(known, item) for item in ([lead] if isinstance(lead, Mapping) else lead) if item)
-    for part in walk(filled, known, strict=strict):
-        last = mode == "gen" and isinstance(part, OneTurn) and part.last
-        for item in [part.item] if isinstance(part, Loose) else part.items:
+    items = PromptList(_chat_item(known, item) for item in ([lead] if isinstance(lead, Mapping) else lead) if item)
+    for part in dialogue_parts(filled, known, strict=strict):
+        last = mode == "gen" and isinstance(part, TurnPart) and part.last
+        for item in [part.item] if isinstance(part, LoosePart) else part.items:
             if isinstance(item, str):
                 _refuse_loss(item, strict=strict)
             elif last and known.merged(item).get("generate"):
                 break
             else:
-                _add(said, _chat_item(known, item))
+                _add(items, _chat_item(known, item))
         if last and known.generates:
             break
-    if not said:
+    if not items:
         raise DataError("nothing of the prompt is left for a chat model to read")
-    return said
+    return items
 
 
 def _refuse_loss(item: str, *, strict: bool) -> None:
@@ -183,15 +185,16 @@ def _chat_item(known: MetaTemplate, item: Any) -> dict[str, Any]:
     return {"role": merged.get("api_role") or known.role_of(item), "prompt": content}
 
 
-def _add(said: PromptList, item: dict[str, Any]) -> None:
-    if not said or said[-1]["role"] != item["role"]:
-        said.append(item)
+def _add(items: PromptList, item: dict[str, Any]) -> None:
+    """Append an item, or merge it with the last one if both have the same role."""
+    if not items or items[-1]["role"] != item["role"]:
+        items.append(item)
         return
-    before, more = said[-1]["prompt"], item["prompt"]
+    before, more = items[-1]["prompt"], item["prompt"]
     if isinstance(before, str) and isinstance(more, str):
-        said[-1]["prompt"] = f"{before}\n{more}"
+        items[-1]["prompt"] = f"{before}\n{more}"
     else:
-        said[-1]["prompt"] = [*_parts(before), *_parts(more)]
+        items[-1]["prompt"] = [*_parts(before), *_parts(more)]
 
 
 def _parts(content: Any) -> list[Any]:
@@ -201,7 +204,7 @@ def _parts(content: Any) -> list[Any]:
 def chat_messages(
     filled: Filled, meta: Meta | None = None, mode: Mode = "gen", *, strict: bool = True
 ) -> list[dict[str, Any]]:
-    """What a chat model reads: ``[{"role": "user", "content": …}, …]``; plain text is one user message."""
+    """Return what a chat model reads: ``[{"role": "user", "content": …}, …]``; plain text is one user message."""
     if isinstance(filled, Messages):
         return [dict(message) for message in filled]
     items = chat_items(filled, meta, mode, strict=strict)

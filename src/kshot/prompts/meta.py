@@ -1,4 +1,4 @@
-"""Meta templates: which roles a model knows, and a filled dialogue cut into their turns."""
+"""Meta templates: which roles a model knows, and how a filled dialogue is cut into turns of these roles."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 from kshot.core.errors import DataError
 
 Meta: TypeAlias = Mapping[str, Any]
-Turn: TypeAlias = "list[str | dict[str, Any]]"
+Turn: TypeAlias = list[str | dict[str, Any]]
+"""Role items in the order of the meta round, and strings."""
 
 
 def mark(section: str, pos: str) -> dict[str, str]:
-    """The mark that opens or closes a section."""
+    """Return the mark that opens or closes a section."""
     return {"section": section, "pos": pos}
 
 
@@ -23,18 +24,19 @@ def is_mark(item: Any) -> bool:
 
 
 @dataclass(slots=True)
-class Loose:
-    """Something outside of rounds: a role item of its own, or a string."""
+class LoosePart:
+    """A part of a dialogue outside of rounds: a role item or a string."""
 
     item: Any
 
 
 @dataclass(slots=True)
-class OneTurn:
-    """One turn of a round: role items in the order of the meta round (and, if strict, strings among them)."""
+class TurnPart:
+    """A part of a dialogue that is one turn of a round; only where strict are there strings among its items."""
 
     items: Turn
-    last: bool  # the turn in which the model is to write
+    last: bool
+    """Whether the model is to write in this turn."""
 
 
 @dataclass(slots=True)
@@ -47,7 +49,7 @@ class MetaTemplate:
 
     @classmethod
     def of(cls, meta: Meta) -> MetaTemplate:
-        """Read a meta template; a faulty one is a DataError."""
+        """Check a meta template; a faulty one is a DataError."""
         entries = meta.get("round")
         if not isinstance(entries, (list, tuple)):
             raise DataError("the meta template has no list 'round'", hint="Write round=[dict(role='HUMAN', …), …].")
@@ -70,15 +72,15 @@ class MetaTemplate:
         return any(isinstance(entry, Mapping) and entry.get("generate") for entry in self.round)
 
     def role_of(self, item: Mapping[str, Any]) -> str:
-        """The role an item is written in: its own, or the one it falls back to."""
+        """Return the role of an item: its own, or the one that it falls back to."""
         return _known_role(item, self.roles)
 
     def merged(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        """An item on top of what the meta template says of its role."""
+        """Return an item with everything that the meta template says of its role and the item does not."""
         return {**self.roles[self.role_of(item)], **item}
 
     def turns(self, items: Turn) -> list[Turn]:
-        """Cut items into turns: a new one starts where a role's place does not increase."""
+        """Cut items into turns: a new turn starts where the place of a role does not increase."""
         turns: list[Turn] = [[]]
         last = -1
         for item in items:
@@ -103,31 +105,31 @@ def _known_role(item: Mapping[str, Any], known: Mapping[str, Any]) -> str:
     )
 
 
-def walk(dialogue: Sequence[Any], meta: MetaTemplate, *, strict: bool) -> Iterator[Loose | OneTurn]:
-    """The dialogue in reading order.
+def dialogue_parts(dialogue: Sequence[Any], meta: MetaTemplate, *, strict: bool) -> Iterator[LoosePart | TurnPart]:
+    """Yield the parts of a dialogue in reading order.
 
-    A string inside a round used to be read before that whole round; strict leaves it in its place.
+    A string inside a round stays in its place where strict; the frameworks read it before the whole round.
     """
     open_sections: list[str] = []
-    waiting: Turn = []
+    pending: Turn = []
     for item in dialogue:
         inside = open_sections[-1] if open_sections else "begin"
         if is_mark(item):
             opens = item["pos"] == "begin" or (item["section"] == "end" and inside != "end")
             if opens:
-                if waiting:  # examples in the midst of a round
-                    yield from (OneTurn(turn, last=False) for turn in meta.turns(waiting))
-                    waiting = []
+                if pending:  # examples in the middle of a round
+                    yield from (TurnPart(turn, last=False) for turn in meta.turns(pending))
+                    pending = []
                 open_sections.append(item["section"])
                 continue
             if not open_sections or open_sections.pop() != item["section"]:
                 raise DataError(f"the section {item['section']!r} closes without having been opened")
             if inside in ("round", "ice"):
-                turns = meta.turns(waiting)
-                waiting = []
+                turns = meta.turns(pending)
+                pending = []
                 for index, turn in enumerate(turns):
-                    yield OneTurn(turn, last=inside == "round" and index == len(turns) - 1)
+                    yield TurnPart(turn, last=inside == "round" and index == len(turns) - 1)
         elif inside in ("round", "ice") and (strict or not isinstance(item, str)):
-            waiting.append(item)
+            pending.append(item)
         else:
-            yield Loose(item)
+            yield LoosePart(item)

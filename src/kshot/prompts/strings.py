@@ -22,7 +22,7 @@ _ESCAPE = re.compile(r"\\(?:([ntr\\\"'])|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 
 
 def jinja_environment() -> ImmutableSandboxedEnvironment:
-    """Make a sandbox in which an undefined or None value renders as nothing."""
+    """Return a sandboxed environment in which an undefined or None value renders as nothing."""
     return ImmutableSandboxedEnvironment(
         undefined=jinja2.ChainableUndefined,
         autoescape=False,  # prompts are not HTML
@@ -31,7 +31,7 @@ def jinja_environment() -> ImmutableSandboxedEnvironment:
 
 
 def compile_string(text: str, environment: jinja2.Environment | None = None, *, where: str = "") -> Render:
-    """Turn an instruction into a function of its fields; a faulty one is a DataError that says what and where."""
+    """Return an instruction as a function of its fields; a faulty one is a DataError that says what and where."""
     if _JINJA.search(text):
         return _compile_jinja(text, environment or jinja_environment(), where)
     return _compile_format(text, where)
@@ -49,7 +49,7 @@ def _compile_jinja(text: str, environment: jinja2.Environment, where: str) -> Re
 
     def render(fields: Mapping[str, Any]) -> str:
         try:
-            # What render() does, less a copy of all globals for every text.
+            # The same as render(), without a copy of all globals for every text.
             context = template.new_context({**shared, **fields}, shared=True)
             return "".join(template.root_render_func(context))
         except SecurityError as exc:
@@ -63,14 +63,14 @@ def _compile_jinja(text: str, environment: jinja2.Environment, where: str) -> Re
 
 
 def names_used(text: str, environment: jinja2.Environment) -> set[str]:
-    """The names a jinja instruction takes from outside; none for other instructions, whose unknown names are errors."""
+    """Return the names that a jinja instruction uses; none for other instructions, whose unknown names are errors."""
     if not _JINJA.search(text):
         return set()
     return find_undeclared_variables(environment.parse(text)) - set(environment.globals)
 
 
 class _Fields(Formatter):
-    """``str.format`` without access to private attributes, where None is nothing."""
+    """Format as ``str.format``, without access to private attributes; None renders as nothing."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if "._" in field_name or "[_" in field_name:
@@ -110,7 +110,7 @@ def _compile_format(text: str, where: str) -> Render:
 
 
 def decode_escapes(text: str) -> str:
-    r"""Turn the ``\n``, ``\t``, ``\u00e9`` that people type on a command line into the characters they mean."""
+    r"""Replace ``\n``, ``\t``, ``\u00e9`` and the like, as people type them on a command line, by their characters."""
 
     def character(match: re.Match[str]) -> str:
         simple, *codes = match.groups()

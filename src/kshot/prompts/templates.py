@@ -1,7 +1,7 @@
 """Prompt templates of config files: a string, a dialogue, or one of these per label, with ``{column}`` fields.
 
-``strict`` is kshot's own reading: fields are filled in one pass, inserted text is never touched, and what would be lost
-in silence is a DataError. ``strict=False`` fills as the originals did, quirks included, for files written for them.
+``strict`` is kshot's own reading: fields are filled in one pass, inserted text is never changed, and what would be lost
+without notice is a DataError. ``strict=False`` fills as AISBench and OpenCompass do, for files written for them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.prompts.dialogue import CHAT_ROLES, HOME_ROLES, Filled, Messages, PromptList
+from kshot.core.records import Row
+from kshot.prompts.dialogue import CHAT_ROLES, TEMPLATE_ROLES, Filled, Messages, PromptList
 from kshot.prompts.meta import is_mark, mark
 
-Row: TypeAlias = Mapping[str, Any]
-Shape: TypeAlias = "str | PromptList"
+Shape: TypeAlias = str | PromptList
+"""A template without its examples and columns."""
 
 SECTIONS = ("begin", "round", "end")
 _FIELD = re.compile(r"\{([^{}]*)\}")
@@ -89,7 +90,7 @@ class PromptTemplate:
 
     @property
     def by_label(self) -> Mapping[Any, Any] | None:
-        """The templates per label, if there is one per label."""
+        """The template of each label, if labels have templates of their own."""
         return self.template if isinstance(self.template, Mapping) and self.prompt_type == "origin" else None
 
     def _check(self) -> None:
@@ -114,7 +115,7 @@ class PromptTemplate:
                 )
 
     def generate_ice_item(self, entry: Row, label: Any, *, without: Collection[str] = ()) -> Filled:
-        """An in-context example, its answer in place; ``without`` names further tokens to take out of the template."""
+        """Return an example with its answer; ``without`` names further tokens to remove from the template."""
         shape = self._shape(self._for_label(label), example=True)
         for token in without:
             shape = splice(shape, token, "")
@@ -127,11 +128,11 @@ class PromptTemplate:
         output_field_replace_token: str = "",
         ice_field_replace_token: Shape = "",
     ) -> Filled:
-        """The prompt to continue: examples in, the output column masked."""
+        """Return the prompt to continue, with its examples, and with the output column masked."""
         by_label = self.by_label
         if by_label is not None and self.strict:
             raise DataError(
-                "a template per label scores labels; it cannot say which of them to continue",
+                "a template for each label scores labels; it cannot say which of them to continue",
                 hint="Use PPLInferencer, or give one string or dialogue.",
             )
         template = self.template if by_label is None else next(iter(by_label.values()))
@@ -144,9 +145,9 @@ class PromptTemplate:
         entry: Row,
         ice: Shape,
         label: Any,
-        remain_sep: bool = False,  # noqa: FBT001, FBT002 - as callers have always passed it
+        remain_sep: bool = False,  # noqa: FBT001, FBT002 - the signature of the frameworks
     ) -> Filled:
-        """The prompt that is scored for a label: nothing is masked."""
+        """Return the prompt that is scored for a label: nothing is masked."""
         return self._compose(self._shape(self._for_label(label)), entry, ice, keep_sep=bool(remain_sep))
 
     def _for_label(self, label: Any) -> Any:
@@ -158,7 +159,7 @@ class PromptTemplate:
         return self.by_label[label]
 
     def _shape(self, template: Any, *, example: bool = False) -> Shape:
-        """The flat list of one template, not yet filled; an example keeps its round only."""
+        """Return the flat list of one template, not yet filled; an example has its round alone."""
         if isinstance(template, str):
             return template
         if not isinstance(template, Mapping) or "round" not in template:
@@ -180,7 +181,7 @@ class PromptTemplate:
         return shape
 
     def _compose(self, shape: Shape, row: Row, ice: Shape, *, keep_sep: bool = False) -> Shape:
-        """Put examples and columns into a shape; strict never rereads what it has put in."""
+        """Put examples and columns into a shape; strict never reads inserted text again."""
         if self.strict:
             if self.sep_token and not keep_sep:
                 shape = splice(shape, self.sep_token, "")
@@ -206,26 +207,26 @@ class MultiTurnPromptTemplate(PromptTemplate):
         if isinstance(shape, str):
             return super()._compose(shape, row, ice, keep_sep=keep_sep)
         result = PromptList()
-        waiting = PromptList()
+        pending = PromptList()
         for item in shape:
-            if is_mark(item) and waiting:
-                repeats = _turn_rows(waiting, row) if item["section"] in ("round", "ice") else [row]
+            if is_mark(item) and pending:
+                repeats = _turn_rows(pending, row) if item["section"] in ("round", "ice") else [row]
                 for turn in repeats:
-                    result.extend(super()._compose(waiting, turn, ice, keep_sep=keep_sep))
-                waiting = PromptList()
-            (result if is_mark(item) else waiting).append(item)
-        result.extend(super()._compose(waiting, row, ice, keep_sep=keep_sep))
+                    result.extend(super()._compose(pending, turn, ice, keep_sep=keep_sep))
+                pending = PromptList()
+            (result if is_mark(item) else pending).append(item)
+        result.extend(super()._compose(pending, row, ice, keep_sep=keep_sep))
         return result
 
 
 def _turn_rows(items: PromptList, row: Row) -> list[Row]:
-    """One row per turn: each list-valued column that the round names gives its element (or nothing, if it is empty)."""
+    """Return a row for each turn: list-valued columns that the round names give their elements, empty ones nothing."""
     named = {name for text in _texts(items) for name in _FIELD.findall(text)}
     lists = {name: value for name, value in row.items() if name in named and isinstance(value, (list, tuple))}
     sizes = {len(value) for value in lists.values() if value}
     if len(sizes) > 1:
-        told = ", ".join(f"{name} has {len(value)}" for name, value in lists.items())
-        raise DataError(f"the columns of a conversation differ in length: {told}")
+        lengths = ", ".join(f"{name} has {len(value)}" for name, value in lists.items())
+        raise DataError(f"the columns of a conversation differ in length: {lengths}")
     if not lists:
         return [row]
     if not sizes:
@@ -236,7 +237,7 @@ def _turn_rows(items: PromptList, row: Row) -> list[Row]:
 
 
 class MMPromptTemplate(PromptTemplate):
-    """A dialogue with ``prompt_mm`` items: parts (text, image, video, audio) in the order the row gives them."""
+    """A dialogue with ``prompt_mm`` items: parts (text, image, video, audio) in the order of the row."""
 
     cut: ClassVar[str] = "<AIS_CONTENT_TAG>"
     starts: ClassVar[Mapping[str, str]] = {
@@ -274,18 +275,26 @@ class MMPromptTemplate(PromptTemplate):
 class RawPromptTemplate(PromptTemplate):
     """Messages given directly, ``[{"role": "user", "content": "{question}"}]``; a chat model gets them as they are."""
 
-    def __init__(self, messages: Any, format_variables: bool = True, *, strict: bool = True) -> None:  # noqa: FBT001, FBT002
+    def __init__(
+        self,
+        messages: Any,
+        format_variables: bool = True,  # noqa: FBT001, FBT002 - the signature of the frameworks
+        *,
+        strict: bool = True,
+    ) -> None:
         """Check the messages; without ``format_variables`` their ``{…}`` stay."""
         for message in messages if isinstance(messages, (list, tuple)) else [messages]:
             if not isinstance(message, Mapping) or not {"role", "content"} <= set(message):
                 raise DataError(f"a message is dict(role=…, content=…), not {message!r}")
-            if strict and message["role"] not in HOME_ROLES and message["role"] not in CHAT_ROLES:
-                raise DataError(f"a message has no role {message['role']!r}", hint=f"Roles: {', '.join(HOME_ROLES)}.")
+            if strict and message["role"] not in TEMPLATE_ROLES and message["role"] not in CHAT_ROLES:
+                raise DataError(
+                    f"a message has no role {message['role']!r}", hint=f"Roles: {', '.join(TEMPLATE_ROLES)}."
+                )
         self.messages, self.format_variables = messages, format_variables
         super().__init__("", strict=strict)
         self.prompt_type = "raw"
 
-    def _compose(self, shape: Shape, row: Row, ice: Shape, *, keep_sep: bool = False) -> Any:  # noqa: ARG002
+    def _compose(self, shape: Shape, row: Row, ice: Shape, *, keep_sep: bool = False) -> Any:  # noqa: ARG002 - messages have no examples
         filled = Messages()
         for message in self.messages:
             content = message["content"]

@@ -1,4 +1,4 @@
-"""Conversations turn by turn: where a filled dialogue wants a reply, and what is said before it."""
+"""Conversations turn by turn: where a filled dialogue wants a reply, and what comes before it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.prompts.dialogue import HOME_ROLES, Filled, Messages, PromptList
+from kshot.prompts.dialogue import TEMPLATE_ROLES, Filled, Messages, PromptList
 from kshot.prompts.meta import is_mark, mark
 
 REPLIES = ("BOT", "assistant")
@@ -14,7 +14,7 @@ QUESTIONS = ("HUMAN", "user")
 
 
 def reply_places(filled: PromptList | Messages) -> list[int]:
-    """The positions of the replies: the model's items in the round, not those of examples."""
+    """Return the positions of the replies: the model's items in the round, not those of examples."""
     return _places(filled, REPLIES)
 
 
@@ -34,7 +34,7 @@ def _places(filled: PromptList | Messages, roles: Sequence[str]) -> list[int]:
 
 
 def with_replies(filled: Filled, gold: Any = None) -> PromptList | Messages:
-    """The conversation with a place for each reply: after every question, where the template itself has none."""
+    """Return the conversation with a place for each reply: after every question, if the template itself has none."""
     if isinstance(filled, str):
         filled = PromptList([mark("round", "begin"), {"role": "HUMAN", "prompt": filled}, mark("round", "end")])
     if reply_places(filled):
@@ -49,30 +49,30 @@ def with_replies(filled: Filled, gold: Any = None) -> PromptList | Messages:
 
 
 def before_reply(filled: PromptList | Messages, turn: int, replies: Sequence[str] | None) -> PromptList | Messages:
-    """All that is said before a reply; ``replies`` stand for those before it (None: the gold ones do)."""
+    """Return everything before a reply; ``replies`` replace the earlier ones (None: the right ones stay)."""
     place = reply_places(filled)[turn]
     content = "content" if isinstance(filled, Messages) else "prompt"
-    said = type(filled)(dict(item) if isinstance(item, dict) else item for item in filled[:place])
+    history = type(filled)(dict(item) if isinstance(item, dict) else item for item in filled[:place])
     if replies is not None:
-        for earlier, reply in zip(reply_places(said), replies, strict=False):
-            said[earlier][content] = reply
-    if isinstance(said, PromptList):
-        said.extend([{**filled[place], "prompt": ""}, mark("round", "end")])
-    return said
+        for earlier, reply in zip(reply_places(history), replies, strict=False):
+            history[earlier][content] = reply
+    if isinstance(history, PromptList):
+        history.extend([{**filled[place], "prompt": ""}, mark("round", "end")])
+    return history
 
 
 def gold_replies(filled: PromptList | Messages) -> list[Any]:
-    """What the replies of a conversation should have been."""
+    """Return the right replies of a conversation."""
     content = "content" if isinstance(filled, Messages) else "prompt"
     return [filled[place].get(content, "") for place in reply_places(filled)]
 
 
 def given_chat(value: Any) -> Messages | None:
-    """A column that holds a conversation already, as messages; None for any other value."""
+    """Return the messages of a column that holds a conversation; None for any other value."""
     if not isinstance(value, (list, tuple)) or not value or not all(isinstance(item, Mapping) for item in value):
         return None
     for item in value:
-        if item.get("role") not in HOME_ROLES or "content" not in item:
+        if item.get("role") not in TEMPLATE_ROLES or "content" not in item:
             raise DataError(
                 f"a message of the conversation is {item!r:.80}", hint="Write dict(role='user', content=…)."
             )
