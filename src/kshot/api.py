@@ -12,18 +12,17 @@ from typing import Any
 
 from kshot.backends import names_engine, open_model
 from kshot.backends.adapters import as_model
-from kshot.backends.search.search_engine import corpus_fingerprint
-from kshot.core.corpus import Corpus
 from kshot.core.engine import MemoryMemo
 from kshot.core.errors import RunError, UsageError
-from kshot.core.protocols import Abilities, IndexStore, Model, RequestQueue, Source, Watcher
-from kshot.core.records import Failed, Hit, Ranking, Request, Response
+from kshot.core.protocols import Model, Source, Watcher
+from kshot.core.records import Hit, Ranking, Request
+from kshot.core.specs import parse_spec
 from kshot.core.task import Task
 from kshot.index.store import Store
 from kshot.methods.search import REWRITER
 from kshot.passages import is_passages
+from kshot.runs.absent import StoredResponses, absent_model
 from kshot.runs.folder import JOURNAL, RunFolder, read_spec
-from kshot.runs.journal import Journal
 from kshot.runs.runner import Result, Run
 from kshot.runs.task_run import start_sample
 from kshot.settings import MODEL_OPTIONS, SERVER_OPTIONS, Settings, settings_from
@@ -69,7 +68,7 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
         spec = str(spec)
     if isinstance(spec, Task):
         source = _TaskSource(spec)
-    elif isinstance(spec, str) and spec.partition(":")[0] == "lookup":
+    elif isinstance(spec, str) and parse_spec(spec).name == "lookup":
         from kshot.lookup.source import LookupSource
 
         source = LookupSource(spec)
@@ -245,51 +244,6 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
 # ---- score ----
 
 
-class _AbsentModel:
-    """Replaces a model that is not loaded: every request that the journal lacks fails."""
-
-    answers = (object,)
-    notes = ()
-
-    def __init__(self, name: str, fingerprint: str, *, server: bool = False) -> None:
-        self.name, self.fingerprint = name, fingerprint
-        self.abilities = Abilities(server=server)
-
-    def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
-        for request in queue:
-            yield request, Failed("not_asked", "the run holds no answer to this request")
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
-
-
-class _AbsentEngine:
-    """Replaces a search engine that is not loaded."""
-
-    def __init__(self, name: str, fingerprint: str) -> None:
-        self.name, self.fingerprint = name, fingerprint
-
-    def over(self, corpus: Corpus, store: IndexStore) -> _AbsentModel:
-        del store  # there is nothing to index
-        return _AbsentModel(self.name, corpus_fingerprint(self.fingerprint, corpus))
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
-
-
-class _StoredResponses:
-    """The journal of a run, read only: it returns failures too, and nothing is added."""
-
-    def __init__(self, path: Path) -> None:
-        self._journal = Journal(path / JOURNAL, read_only=True, use_failures=True)
-
-    def get(self, key: str) -> Response | None:
-        return self._journal.get(key)
-
-    def put(self, key: str, asked: str, response: Response) -> None:
-        """Store nothing: nothing was asked."""
-
-
 def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
     """Score a run again from its journal, without its models, after a change of metrics or post-processing."""
     path = Path(run).expanduser()
@@ -301,7 +255,7 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
     wanted = _helpers(settings, sources)
     models, helpers = [], {}
     for noted in spec.get("models", ()):
-        absent = _absent(noted)
+        absent = absent_model(noted)
         if noted["role"] in wanted:
             helpers[noted["role"]] = absent
         elif noted["role"] not in HELPER_ROLES:
@@ -310,7 +264,7 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
         facts = spec.get("tasks", {})
         again = Run(
             settings,
-            _StoredResponses(path),
+            StoredResponses(path),
             store=Store(),
             folder=folder,
             watcher=watcher,
@@ -318,13 +272,6 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
             facts=facts,
         )
         return again.all(models, sources)
-
-
-def _absent(noted: Mapping[str, Any]) -> Model:
-    """Return the replacement of a model that ``spec.json`` lists."""
-    if noted["role"] in {"search_engine", "corpus"}:
-        return _AbsentEngine(noted["name"], noted["fingerprint"])
-    return _AbsentModel(noted["name"], noted["fingerprint"], server=noted.get("server", False))
 
 
 # ---- export ----

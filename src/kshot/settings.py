@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kshot.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from kshot.core.registry import Spec
+    from kshot.core.specs import Spec
 
 MODEL_OPTIONS = ("dtype", "revision", "trust_remote_code", "add_bos", "device", "batch_size", "engine_option")
 """The settings of a model that runs in this process."""
@@ -154,7 +154,7 @@ class Settings:
         None, "search finds passages; rag answers from them", choices=("search", "rag"), group=PASSAGES
     )
     search: str | None = _option(
-        None, "search engine for --method rag (default: fts5)", metavar="ENGINE", group=PASSAGES
+        None, "search engine for --method rag (default: fts5)", metavar="SEARCH_ENGINE", group=PASSAGES
     )
     read: int | None = _option(
         None, "number of passages that the model reads with --method rag (default: 5)", kind=int, group=PASSAGES
@@ -270,7 +270,7 @@ def with_options(settings: Settings, spec: Spec | None) -> Settings:
         return settings
     import inspect  # imported here: ``kshot --help`` needs neither
 
-    from kshot.core.registry import read_option
+    from kshot.core.specs import read_option
 
     known = {item.name: item for item in fields(Settings)}
     changed: dict[str, Any] = {}

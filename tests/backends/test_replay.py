@@ -7,19 +7,8 @@ import pytest
 from kshot.backends.replay import Replay, open_recording
 from kshot.core.errors import BackendError
 from kshot.core.protocols import LanguageModel
-from kshot.core.records import (
-    Failed,
-    Generate,
-    Generated,
-    Likelihood,
-    Loglik,
-    Message,
-    Prompt,
-    Scored,
-    Search,
-    digest,
-    response_to_json,
-)
+from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Message, Prompt, Scored, Search
+from kshot.core.serialization import digest, response_to_json
 
 CHAT = Prompt(messages=(Message("system", "Be brief."), Message("user", "Hi")))
 

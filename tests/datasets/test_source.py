@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import kshot
 from kshot import Em, GenerationDataset
 from kshot.core.errors import DataError, UsageError
-from kshot.core.registry import parse_spec
+from kshot.core.specs import parse_spec
 from kshot.datasets.catalogue.mmlu import Mmlu
 from kshot.datasets.catalogue.race import Race
 from kshot.datasets.dataset import name_of

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from kshot.core.errors import BadValue, KshotError, UsageError
-from kshot.core.registry import Entry, options_of, parse_spec
+from kshot.core.registry import Entry
+from kshot.core.specs import options_of, parse_spec
 from kshot.retrievers import (
     RETRIEVERS,
     BM25Retriever,

@@ -9,7 +9,8 @@ from kshot.backends.adapters import RenamedModel, as_model
 from kshot.backends.search.specs import SEARCH_ENGINES, make_search_engine, search_engine_kind
 from kshot.core.errors import UsageError
 from kshot.core.protocols import LanguageModel, Model
-from kshot.core.registry import Entry, Registry, Spec, construct, parse_spec
+from kshot.core.registry import Entry, Registry
+from kshot.core.specs import Spec, construct, parse_spec
 
 MODELS = Registry(
     "models",

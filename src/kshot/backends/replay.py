@@ -12,18 +12,8 @@ from typing import Any
 from kshot.core.errors import BackendError
 from kshot.core.offsets import Offsets, address
 from kshot.core.protocols import Abilities, Model, RequestQueue
-from kshot.core.records import (
-    Failed,
-    Generate,
-    Generated,
-    Loglik,
-    Prompt,
-    Request,
-    Response,
-    Search,
-    digest,
-    response_from_json,
-)
+from kshot.core.records import Failed, Generate, Generated, Loglik, Prompt, Request, Response, Search
+from kshot.core.serialization import digest, response_from_json
 
 
 def open_recording(path: str) -> Model:

@@ -95,6 +95,11 @@ class Corpus:
         return state.hexdigest()
 
 
+def corpus_fingerprint(fingerprint: str, corpus: Corpus) -> str:
+    """Return the fingerprint of a search engine together with the corpus that it searches."""
+    return f"{fingerprint} over {corpus.digest}"
+
+
 def _written(passage: Passage) -> str:
     """Write a passage with the length of each part, so that two different passages are never written alike."""
     parts = [part for pair in sorted(passage.fields.items()) for part in pair]

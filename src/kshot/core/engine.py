@@ -15,7 +15,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kshot.core.errors import BackendError
 from kshot.core.protocols import Backend
-from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response, digest, key
+from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response
+from kshot.core.serialization import digest, key
 from kshot.core.validation import checked_response, responses_of
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Any
 
 from kshot.core.errors import DataError, KshotError
 from kshot.core.protocols import Scorer
-from kshot.core.registry import split_names
+from kshot.core.specs import split_names
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.metrics import make_metric
 from kshot.prompts.strings import names_used

@@ -15,7 +15,8 @@ from typing import Any
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import Loglik, ResultRow
-from kshot.core.registry import Entry, Registry, Spec, parse_spec
+from kshot.core.registry import Entry, Registry
+from kshot.core.specs import Spec, parse_spec
 from kshot.core.task import Task, TaskResult
 from kshot.datasets import catalogue
 from kshot.datasets.compiler import DatasetCompiler, DatasetSamples

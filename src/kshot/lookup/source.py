@@ -11,7 +11,7 @@ from typing import Any
 from kshot.core.errors import UsageError
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow, Sample
-from kshot.core.registry import parse_spec
+from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult
 from kshot.lookup.configurations import (
     LookupConfiguration,

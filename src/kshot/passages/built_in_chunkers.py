@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from kshot.core.corpus import Chunk
 from kshot.core.errors import UsageError
-from kshot.core.registry import split_options
+from kshot.core.specs import split_options
 from kshot.passages import borders
 from kshot.passages.counting import tokenizer
 from kshot.passages.llama import sentence_chunks

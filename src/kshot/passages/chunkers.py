@@ -8,7 +8,8 @@ from typing import Any
 from kshot.core.corpus import Chunk, Passage
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.protocols import TextChunker
-from kshot.core.registry import Entry, Registry, bind_options, construct, parse_spec
+from kshot.core.registry import Entry, Registry
+from kshot.core.specs import bind_options, construct, parse_spec
 from kshot.passages.built_in_chunkers import KINDS, built_in_chunker
 from kshot.passages.counting import tokenizer
 from kshot.passages.documents import Document

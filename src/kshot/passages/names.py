@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kshot.core.specs import parse_spec
+
 BENCHMARKS = {
     "handbook": "Questions about kshot's own documentation, with evidence: the built-in benchmark.",
     "passages": "Your own documents and questions, in fastbook-benchmark's format (--data FOLDER_OR_URL).",
@@ -13,4 +15,4 @@ BENCHMARKS = {
 
 def is_passages(spec: str) -> bool:
     """Whether a spec names a passage benchmark."""
-    return spec.partition(":")[0] in BENCHMARKS
+    return parse_spec(spec).name in BENCHMARKS

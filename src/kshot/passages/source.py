@@ -11,6 +11,7 @@ from kshot.core.corpus import Corpus
 from kshot.core.errors import RunError, UsageError
 from kshot.core.protocols import Model, Scorer, Source, TextChunker
 from kshot.core.records import Answers, RequestGenerator, Sample, Search, Value
+from kshot.core.specs import parse_spec
 from kshot.core.task import Task
 from kshot.methods.rag import Grounded, rag
 from kshot.methods.search import search
@@ -28,7 +29,7 @@ from kshot.passages.names import BENCHMARKS
 from kshot.passages.prompts import answer_prompt, query_prompt
 from kshot.passages.queries import read_queries
 from kshot.passages.questions import FILTERS
-from kshot.settings import Settings
+from kshot.settings import Settings, flag
 
 EVIDENCE_MEASURES = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
 GRADED_MEASURES = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")
@@ -48,12 +49,18 @@ class PassagesSource(Source[Settings]):
     def __init__(self, spec: str) -> None:
         """Take the spec as the user wrote it."""
         self._label = spec
-        self._name, _, chosen = spec.partition(":")
+        parsed = parse_spec(spec)
+        self._name = parsed.name
+        if parsed.options:
+            name, value = next(iter(parsed.options.items()))
+            raise UsageError(
+                "a passage benchmark takes no options after its name", where=spec, hint=f"Write {flag(name)} {value}."
+            )
         if self._name not in BENCHMARKS:
             raise UsageError(
                 f"there is no passage benchmark {self._name!r}", hint=f"There are: {', '.join(BENCHMARKS)}."
             )
-        self._chosen = tuple(part.strip() for part in chosen.split(",") if part.strip())
+        self._chosen = tuple(part.strip() for part in parsed.argument.split(",") if part.strip())
         self._cached: tuple[Settings, Benchmark] | None = None
         self._finders: dict[str, EvidenceFinder] = {}
 

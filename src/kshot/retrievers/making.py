@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kshot.core.errors import UsageError
-from kshot.core.registry import Entry, Registry, Spec, options_of, parse_spec, read_option
+from kshot.core.registry import Entry, Registry
+from kshot.core.specs import Spec, options_of, parse_spec, read_option
 from kshot.retrievers.base import Retriever
 
 

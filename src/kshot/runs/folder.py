@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from kshot.core.errors import RunError
-from kshot.core.records import Response, response_from_json
+from kshot.core.records import Response
+from kshot.core.serialization import response_from_json
 from kshot.runs.journal import Journal
 
 SPEC, JOURNAL, SAMPLES, SUMMARY = "spec.json", "journal.jsonl", "samples.jsonl", "summary.json"

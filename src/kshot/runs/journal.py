@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.core.errors import RunError
 from kshot.core.offsets import Offsets, address
-from kshot.core.records import Failed, Response, response_from_json, response_to_json
+from kshot.core.records import Failed, Response
+from kshot.core.serialization import response_from_json, response_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

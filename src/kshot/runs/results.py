@@ -23,14 +23,16 @@ def result_rows(result: TaskResult) -> Iterator[ResultRow]:
             values = result.values.get(name, [])
             chosen = [v for v, c in zip(values, result.categories, strict=True) if c == category]
             failed = result.failed_categories.count(category)
-            row = _row(result, f"{task}[{category}]", name, metric, chosen, failed)
+            row = _row(result, f"{task}[{category}]", name, metric, values=chosen, failed=failed)
             yield row | {"category": category}
     for name, metric in result.named():
-        row = _row(result, task, name, metric, result.values.get(name, []), result.failed)
+        row = _row(result, task, name, metric, values=result.values.get(name, []), failed=result.failed)
         yield row | {"unanswered": result.unanswered} if result.unanswered else row
 
 
-def _row(result: TaskResult, task: str, name: str, metric: Scorer, values: Sequence[Value], failed: int) -> ResultRow:
+def _row(
+    result: TaskResult, task: str, name: str, metric: Scorer, *, values: Sequence[Value], failed: int
+) -> ResultRow:
     reduce = partial(_reduced, metric, name, f"dataset {task}")
     found = interval(values, reduce, right=right_value(metric)) if values else None
     return {

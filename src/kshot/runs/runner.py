@@ -223,7 +223,7 @@ def _writer(file: IO[str]) -> Callable[[ResultRow], None]:
 
 def _versions() -> dict[str, str]:
     versions = {"python": platform.python_version(), "kshot": __version__}
-    for package in ("numpy", "torch", "transformers", "datasets", "sacrebleu", "sentence_transformers", "bm25s"):
+    for package in ("numpy", "torch", "transformers", "datasets", "sacrebleu", "sentence_transformers", "tantivy"):
         if package in sys.modules:
             with suppress(metadata.PackageNotFoundError):  # imported from a folder that is not installed
                 versions[package] = metadata.version(package)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow
-from kshot.core.registry import parse_spec
+from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult
 from kshot.runs.results import result_rows
 from kshot.settings import Settings, with_options

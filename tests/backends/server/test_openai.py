@@ -9,7 +9,8 @@ import kshot
 from kshot.backends import open_model
 from kshot.backends.server.connection import load_aiohttp
 from kshot.core.errors import BackendError, MissingExtra
-from kshot.core.records import Failed, Generate, Generated, Message, Prompt, Usage, response_from_json, response_to_json
+from kshot.core.records import Failed, Generate, Generated, Message, Prompt, Usage
+from kshot.core.serialization import response_from_json, response_to_json
 from tests.backends.server.clients import connect
 from tests.fake_server import FakeServer, Reply, chat, completion, echo, error
 from tests.tiny_models import ask_all

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kshot.core.records import Generate, digest
+from kshot.core.records import Generate
+from kshot.core.serialization import digest
 
 
 def choose_token(logits: NDArray[np.float32], request: Generate, prompt: Sequence[int], new: Sequence[int]) -> int:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf.model_errors import invalid_logits
-from kshot.core.records import Generate, Generated, Usage, digest
+from kshot.core.records import Generate, Generated, Usage
+from kshot.core.serialization import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

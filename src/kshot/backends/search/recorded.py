@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from kshot.backends.search.search_engine import Index, IndexSearchEngine, corpus_fingerprint
-from kshot.core.corpus import Corpus
+from kshot.backends.search.search_engine import Index, IndexSearchEngine
+from kshot.core.corpus import Corpus, corpus_fingerprint
 from kshot.core.errors import BackendError, DataError, UsageError
 from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Failed, Hit, Ranking, Request, Response, Search

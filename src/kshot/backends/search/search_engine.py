@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kshot.core.corpus import Corpus
+from kshot.core.corpus import Corpus, corpus_fingerprint
 from kshot.core.errors import BackendError
 from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Hit, Ranking, Request, Response, Search
@@ -52,11 +52,6 @@ class IndexSearchEngine(ABC):
 def changed_options(**options: tuple[Any, Any]) -> str:
     """Write the options whose value (first) differs from the default (second) as a spec has them."""
     return "".join(f",{name}={value}" for name, (value, default) in options.items() if value != default)
-
-
-def corpus_fingerprint(fingerprint: str, corpus: Corpus) -> str:
-    """Return the fingerprint of a search engine together with the corpus that it searches."""
-    return f"{fingerprint} over {corpus.digest}"
 
 
 class _CorpusSearch:

@@ -20,7 +20,8 @@ from kshot.backends.adapters import as_model
 from kshot.backends.search.search_engine import IndexSearchEngine
 from kshot.core.errors import UsageError
 from kshot.core.protocols import SearchEngine
-from kshot.core.registry import Entry, Registry, Spec, construct, finite_number, split_options
+from kshot.core.registry import Entry, Registry
+from kshot.core.specs import Spec, construct, finite_number, split_options
 
 SharedOptions: TypeAlias = Mapping[str, Any]
 """Options for every part that knows them, such as ``device``; those in the spec of a part override them."""

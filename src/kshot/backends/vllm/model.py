@@ -15,18 +15,8 @@ from kshot.backends.vllm.runtime import VllmRuntime, parse_engine_options, prepa
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
-from kshot.core.records import (
-    Failed,
-    Generate,
-    Generated,
-    Likelihood,
-    Loglik,
-    Request,
-    Response,
-    Scored,
-    Usage,
-    digest,
-)
+from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Request, Response, Scored, Usage
+from kshot.core.serialization import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,0 +1,107 @@
+"""Requests and responses as JSON, and the content addresses under which responses are stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kshot.core.records import (
+    Failed,
+    Generate,
+    Generated,
+    Hit,
+    Likelihood,
+    Loglik,
+    Prompt,
+    Ranking,
+    Request,
+    Response,
+    Scored,
+    Search,
+    Usage,
+)
+
+# ---- Content addresses ----
+
+
+def _prompt_body(prompt: Prompt) -> Any:
+    return [[m.role, m.content] for m in prompt.messages] if prompt.messages else prompt.text
+
+
+def request_body(request: Request) -> list[Any]:
+    """Return the request as plain JSON values; its digest and replay files are made from them."""
+    match request:
+        case Generate():
+            sampling = {
+                name: value for name in _SAMPLING if (value := getattr(request, name)) is not None and value != ()
+            }
+            return ["Generate", request.role, _prompt_body(request.prompt), sampling]
+        case Loglik():
+            asked = ["Loglik", request.role, _prompt_body(request.prompt), list(request.continuations)]
+            return [*asked, "listed"] if request.listed else asked
+        case Search():
+            where = [list(pair) for pair in request.where]
+            return ["Search", request.role, request.query, request.k, where, request.topic]
+
+
+_SAMPLING = (
+    "max_tokens",
+    "temperature",
+    "stop",
+    "top_p",
+    "top_k",
+    "repetition_penalty",
+    "no_repeat_ngram_size",
+    "seed",
+    "replica",
+)
+
+
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def digest(request: Request) -> str:
+    """Return the hash of a request; it does not depend on the model that answers."""
+    body = _encoded(request_body(request))
+    return hashlib.blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def key(fingerprint: str, asked: str) -> str:
+    """Return the key of a response: the hash of the request's digest and the model's fingerprint."""
+    return hashlib.blake2b(f"{fingerprint}\0{asked}".encode(), digest_size=16).hexdigest()
+
+
+# ---- Responses to and from JSON ----
+
+
+def response_to_json(response: Response) -> dict[str, Any]:
+    """Return a response as one JSON object; ``response_from_json`` is the inverse."""
+    match response:
+        case Generated(text, stop_reason, usage, reasoning):
+            body: dict[str, Any] = {"text": text, "stop_reason": stop_reason}
+            return body | _usage_to_json(usage) | ({"reasoning": reasoning} if reasoning else {})
+        case Scored(likelihoods, usage):
+            return {"scored": [[item.logprob, item.tokens] for item in likelihoods]} | _usage_to_json(usage)
+        case Ranking(hits):
+            return {"hits": [[hit.id, hit.score, hit.text] for hit in hits]}
+        case Failed(kind, message, retryable):
+            return {"failed": kind, "message": message, "retryable": retryable}
+
+
+def _usage_to_json(usage: Usage | None) -> dict[str, Any]:
+    return {} if usage is None else {"usage": [usage.prompt_tokens, usage.completion_tokens]}
+
+
+def response_from_json(body: Mapping[str, Any]) -> Response:
+    """Return the response that a journal line holds."""
+    usage = Usage(*body["usage"]) if "usage" in body else None
+    if "text" in body:
+        reason = body.get("stop_reason", body.get("finish", "stop"))  # journals of 0.1 say "finish"
+        return Generated(body["text"], reason, usage, body.get("reasoning", ""))
+    if "scored" in body:
+        return Scored(tuple(Likelihood(logprob, tokens) for logprob, tokens in body["scored"]), usage)
+    if "hits" in body:
+        return Ranking(tuple(Hit(*hit) for hit in body["hits"]))
+    return Failed(body["failed"], body["message"], body.get("retryable", False))

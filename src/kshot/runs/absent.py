@@ -1,0 +1,71 @@
+"""What stands in for the models of a run that is scored again: the journal answers, or the request fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kshot.core.corpus import Corpus, corpus_fingerprint
+from kshot.core.protocols import Abilities, IndexStore, Model, RequestQueue
+from kshot.core.records import Failed, Request, Response
+from kshot.runs.folder import JOURNAL
+from kshot.runs.journal import Journal
+
+
+class AbsentModel:
+    """Replaces a model that is not loaded: every request that the journal lacks fails."""
+
+    answers = (object,)
+    notes = ()
+
+    def __init__(self, name: str, fingerprint: str, *, server: bool = False) -> None:
+        """Take what ``spec.json`` recorded of the model."""
+        self.name, self.fingerprint = name, fingerprint
+        self.abilities = Abilities(server=server)
+
+    def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
+        """Fail every request."""
+        for request in queue:
+            yield request, Failed("not_asked", "the run holds no answer to this request")
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+class AbsentSearchEngine:
+    """Replaces a search engine that is not loaded."""
+
+    def __init__(self, name: str, fingerprint: str) -> None:
+        """Take what ``spec.json`` recorded of the search engine."""
+        self.name, self.fingerprint = name, fingerprint
+
+    def over(self, corpus: Corpus, store: IndexStore) -> AbsentModel:
+        """Return the backend that the journal answers for."""
+        del store  # there is nothing to index
+        return AbsentModel(self.name, corpus_fingerprint(self.fingerprint, corpus))
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+class StoredResponses:
+    """The journal of a run, read only: it returns failures too, and nothing is added."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the journal of a run folder."""
+        self._journal = Journal(path / JOURNAL, read_only=True, use_failures=True)
+
+    def get(self, key: str) -> Response | None:
+        """Return the stored response."""
+        return self._journal.get(key)
+
+    def put(self, key: str, asked: str, response: Response) -> None:
+        """Store nothing: nothing was asked."""
+
+
+def absent_model(noted: Mapping[str, Any]) -> Model:
+    """Return the replacement of a model that ``spec.json`` lists."""
+    if noted["role"] in {"search_engine", "corpus"}:
+        return AbsentSearchEngine(noted["name"], noted["fingerprint"])
+    return AbsentModel(noted["name"], noted["fingerprint"], server=noted.get("server", False))
