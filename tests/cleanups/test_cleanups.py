@@ -2,8 +2,14 @@
 
 import pytest
 
+from kshot.cleanups import CLEANUPS, config_names, make_cleanup
 from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
 from kshot.cleanups.formulas import boxed
+from kshot.cleanups.letters import last_letter, letter, lettered
+from kshot.cleanups.programs import completed_program
+from kshot.core.errors import UsageError
+from kshot.core.records import UNANSWERED
+from kshot.core.registry import Entry
 
 
 def clean(name, text, **more):
@@ -75,3 +81,78 @@ def test_boxed_braces_balance():
     assert boxed(r"\boxed{a} and \boxed{\frac{1}{2}}") == r"\frac{1}{2}"
     assert boxed(r"\boxed{a") is None
     assert boxed("none") is None
+
+
+# ---- letters ----
+
+
+def test_letters_are_those_of_spreadsheets():
+    assert [letter(index) for index in (0, 25, 26, 701, 702)] == ["A", "Z", "AA", "ZZ", "AAA"]
+    assert lettered([" yes", "no"]) == ["A. yes", "B. no"]
+
+
+@pytest.mark.parametrize(
+    ("text", "index"),
+    [("A, no: B.", 1), ("答案是C。", 2), ("ABC", UNANSWERED), ("", UNANSWERED), ("E", UNANSWERED), ("(D)", 3)],
+)
+def test_the_last_standalone_letter(text, index):
+    assert last_letter(text, 4) == index
+
+
+# ---- programs ----
+
+HEAD = 'def add(a, b):\n    """Add."""\n'
+
+
+@pytest.mark.parametrize(
+    ("reply", "body"),
+    [
+        ("    return a + b", "\n    return a + b"),
+        ("return a + b", "\n    return a + b"),
+        ("\n    return a + b", "\n    return a + b"),
+        ("Sure:\n```python\ndef add(a, b):\n    return a + b\n```", "\n\ndef add(a, b):\n    return a + b"),
+        ("```\n    return a + b\n```\nIt adds.", "\n    return a + b"),
+    ],
+)
+def test_a_reply_completes_a_function(reply, body):
+    program = completed_program(HEAD, "add", reply)
+    assert program == HEAD.rstrip() + body
+    space = {}
+    exec(program, space)
+    assert space["add"](1, 2) == 3
+
+
+# ---- names ----
+
+
+def test_every_name_is_in_the_registry():
+    assert [entry.name for entry in CLEANUPS.entries() if entry.origin == "kshot"] == list(CLEANUP_FUNCTIONS)
+    for name, function in CLEANUP_FUNCTIONS.items():
+        entry = CLEANUPS.get(name)
+        assert entry.load() is function
+        assert entry.text.endswith(".")
+
+
+def test_a_name_is_given_once(monkeypatch):
+    monkeypatch.setattr(config_names, "_NAMES", {str.upper: ("a", "b"), str.lower: ("b",)})
+    with pytest.raises(ValueError, match="two clean-ups are called 'b': upper and lower"):
+        config_names._table()
+    with pytest.raises(UsageError, match="two cleanups are called 'strip'"):
+        CLEANUPS.add(Entry("strip", "mine:strip", origin="mine 1.0"))
+
+
+def test_clean_ups_by_spec(tmp_path):
+    assert make_cleanup("first-option,options=AB,cushion=no")("The answer is B") == "B"
+    assert make_cleanup("xml_tag_postprocessor,tag=a")("<a>1</a>") == "1"
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "def shout(text, mark='!'):\n    return text.upper() + mark\n"
+        "class First:\n    def __init__(self, n: int = 1):\n        self.n = n\n"
+        "    def __call__(self, text):\n        return text[: self.n]\n"
+    )
+    assert make_cleanup(f"{file}:shout,mark=?")("a") == "A?"
+    assert make_cleanup(f"{file}:First,n=2")("abc") == "ab"
+    with pytest.raises(UsageError, match=r"no option 'colour'.*It knows: mark"):
+        make_cleanup(f"{file}:shout,colour=red")
+    with pytest.raises(UsageError, match=r"no clean-up 'dreamt'"):
+        make_cleanup("dreamt")

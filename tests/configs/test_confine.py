@@ -1,5 +1,6 @@
+"""What a config file must not be able to do, and what it may."""
+
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,7 @@ def refused(tmp_path, text, message, **more):
 
 
 def test_an_endless_loop(tmp_path):
-    began = time.monotonic()
     refused(tmp_path, "while True: pass", r"config.py: it did not end within 1 s", load_seconds=1)
-    assert time.monotonic() - began < 8
 
 
 @pytest.mark.parametrize("text", ["x = [0] * 10**12", "x = 'a' * 10**11", "x = bytearray(3 << 30)"])
@@ -37,7 +36,7 @@ def test_growing_without_end(tmp_path):
     )
 
 
-def test_more_data_than_anybody_wrote(tmp_path):
+def test_too_many_values(tmp_path):
     text = "a = [1] * 1000\nb = [a] * 1000\nc_datasets = [dict(x=[b] * 1000)]"
     refused(tmp_path, text, "more than 3,000,000 values")
 
@@ -100,8 +99,8 @@ def test_the_environment_is_not_shown(tmp_path, monkeypatch):
     refused(tmp_path, "import os\nx = os.environ['OPENAI_API_KEY']", "KeyError: 'OPENAI_API_KEY'")
     text = "import os\nfound = [v for v in os.environ.values() if 'sk-' in v]\n"
     assert load(write(tmp_path, text)).variables["found"] == []
-    said = refused(tmp_path, f"x = open('/proc/{os.getpid()}/environ').read()", "PermissionError|FileNotFoundError")
-    assert "sk-secret" not in said
+    message = refused(tmp_path, f"x = open('/proc/{os.getpid()}/environ').read()", "PermissionError|FileNotFoundError")
+    assert "sk-secret" not in message
 
 
 def test_files_outside_its_tree_are_not_read(tmp_path):
@@ -119,7 +118,7 @@ def test_files_outside_its_tree_are_not_read(tmp_path):
     refused(folder, f"x = open({str(folder / '.env')!r}).read()", "not allowed in a config file: reading")
 
 
-def test_replacing_builtins_changes_nobody_else(tmp_path):
+def test_replacing_builtins_affects_no_other_code(tmp_path):
     text = "import builtins, json, os\nbuiltins.len = None\nbuiltins.isinstance = lambda *a: True\njson.dumps = None\nos.remove('/')\n"
     refused(tmp_path, text, "config.py")
     write(tmp_path, "dear", "precious.txt")
@@ -146,7 +145,7 @@ def test_leaving_in_odd_ways(tmp_path, text, message):
     refused(tmp_path, text, message)
 
 
-def test_a_flood_on_the_pipe_fills_nobodys_memory(tmp_path):
+def test_a_flood_on_the_pipe_does_not_fill_memory(tmp_path):
     text = "import os\nwhile True:\n    for i in range(3, 30):\n        try: os.write(i, b'x' * 999 + b'\\n')\n        except OSError: pass"
     refused(tmp_path, text, "cannot be read")
 

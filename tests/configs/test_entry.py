@@ -64,11 +64,11 @@ def test_strings_with_examples_and_raw_messages(tmp_path):
     shown = "".join(f"{hint}\ni{n}\nAnswer: {'AB'[n]}\n\n" for n in range(2))
     assert mmlu.prompts(rows=rows) == [f"{shown}{hint}\nT\nAnswer:"]
     raw = load(write(tmp_path, RAW)).datasets["raw_datasets"][0]
-    said = raw.prompts(rows={"test": [{"question": "hi", "answer": "yo"}]}, kind="chat")
-    assert said == [[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Say: hi"}]]
+    prompts = raw.prompts(rows={"test": [{"question": "hi", "answer": "yo"}]}, kind="chat")
+    assert prompts == [[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Say: hi"}]]
 
 
-def test_the_random_draw_is_the_originals():
+def test_the_random_draw_is_that_of_the_frameworks():
     rows = [{"q": f"q{i}", "a": f"a{i}"} for i in range(6)]
     body = simple()
     body["infer_cfg"] = {
@@ -126,11 +126,11 @@ def test_entries_that_cannot_be_used(change, message):
         made.prompts(rows=rows)
 
 
-def test_an_entry_knows_whose_it_is():
+def test_an_entry_that_names_a_framework_is_not_strict():
     assert entry(simple()).strict
-    home = simple(type="opencompass.datasets.GSM8KDataset")
-    assert not entry(home).strict
-    assert entry(home, strict=True).strict
+    body = simple(type="opencompass.datasets.GSM8KDataset")
+    assert not entry(body).strict
+    assert entry(body, strict=True).strict
     assert entry({"path": "a/b", "name": "c"}).abbr == "a_b_c"
     assert "abbr" in entry(simple())
     assert entry(simple()).get("nothing", 3) == 3
@@ -141,7 +141,7 @@ def test_an_entry_knows_whose_it_is():
     ("asks", "expected"),
     [("SWCELossInferencer", "Q: x\nA: "), ("AgentInferencer", ["Q: x\nA: y"])],
 )
-def test_prompts_of_an_inferencer_that_only_the_home_has(asks, expected):
+def test_prompts_of_an_inferencer_that_only_the_framework_has(asks, expected):
     body = simple()
     body["infer_cfg"]["inferencer"] = {"type": f"opencompass.openicl.icl_inferencer.{asks}"}
     rows = {"test": [{"q": "x", "a": "y"}]}

@@ -1,12 +1,17 @@
+"""Evaluators and clean-ups as configs name them."""
+
 import math
+import sys
 
 import pytest
 
-from kshot.configs.answers import cleaner, role_part
+from kshot.configs.answers import Repeated, cleaner, role_part
 from kshot.configs.corpus_metrics import AucRoc, Mcc
 from kshot.configs.evaluators import EVALUATORS, edit_distance, evaluator
 from kshot.core.errors import DataError
+from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
+from kshot.core.registry import Entry, Registry
 from kshot.metrics import Metric
 
 
@@ -17,6 +22,42 @@ def test_a_clean_up_that_fails_says_on_what():
         cleaner({"type": "opencompass.utils.dreamt"}, "here", {})
     assert cleaner({"type": "mine"}, "", {"mine": str.upper})("a") == "A"
     assert cleaner(str.upper, "", {})("a") == "A"
+
+
+class Shout:
+    """A clean-up of an installed package, as a class."""
+
+    def __init__(self, mark="!"):
+        self.mark = mark
+
+    def __call__(self, text):
+        return text.upper() + self.mark
+
+
+def whisper(text, mark="."):
+    return text.lower() + mark
+
+
+def test_clean_ups_of_installed_packages(monkeypatch):
+    entries = [
+        Entry("shout", f"{__name__}:Shout", origin="loud 1.0"),
+        Entry("whisper", f"{__name__}:whisper", origin="loud 1.0"),
+        Entry("strip", f"{__name__}:Shout", origin="loud 1.0"),
+    ]
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[Shout.__module__])
+    monkeypatch.setattr("kshot.configs.answers.CLEANUPS", Registry("cleanups", "clean-up", entries))
+    assert cleaner({"type": "shout", "mark": "?"}, "", {})("a") == "A?"
+    assert cleaner({"type": "loud.whisper", "mark": "?"}, "", {})("A") == "a?"
+    assert cleaner({"type": "whisper"}, "", {"whisper": str.upper})("a") == "A"  # the config's own goes first
+    assert cleaner({"type": "strip"}, "", {})(" a ") == "a"  # and kshot's before a package's
+    with pytest.raises(DataError, match=r"no clean-up cry.*It has: .*shout"):
+        cleaner({"type": "cry"}, "", {})
+
+
+def test_a_config_names_no_file_to_import(tmp_path):
+    (tmp_path / "mine.py").write_text("raise SystemExit('it was run')")
+    with pytest.raises(DataError, match="kshot has no clean-up"):
+        cleaner({"type": f"{tmp_path}/mine.py:clean"}, "here", {})
 
 
 def test_a_role_part():
@@ -62,19 +103,19 @@ def test_rouge_and_bleu():
     metric = evaluator({"type": "BleuEvaluator"}, "", {})
     import sacrebleu
 
-    said, truth = ["the cat sat on the mat today", "a dog"], ["the cat sat on a mat today", "the dog"]
-    assert metric(said, truth)["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(said, [truth]).score, abs=1e-6)
+    predicted, gold = ["the cat sat on the mat today", "a dog"], ["the cat sat on a mat today", "the dog"]
+    assert metric(predicted, gold)["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(predicted, [gold]).score, abs=1e-6)
 
 
 def test_correlation_of_labels():
-    said, truth = list("aabbc"), list("abbbc")
-    assert Mcc()(said, truth)["MCC"] == pytest.approx(_mcc(said, truth))
+    predicted, gold = list("aabbc"), list("abbbc")
+    assert Mcc()(predicted, gold)["MCC"] == pytest.approx(_mcc(predicted, gold))
     assert Mcc()(["a", "a"], ["a", "a"])["MCC"] == 0
 
 
-def _mcc(said, truth):
+def _mcc(predicted, gold):
     """By covariances of indicator columns."""
-    labels, n = sorted({*said, *truth}), len(said)
+    labels, n = sorted({*predicted, *gold}), len(predicted)
 
     def covariance(left, right):
         total = 0.0
@@ -83,7 +124,7 @@ def _mcc(said, truth):
             total += sum((i - sum(x) / n) * (j - sum(y) / n) for i, j in zip(x, y, strict=True))
         return total
 
-    return 100 * covariance(said, truth) / math.sqrt(covariance(said, said) * covariance(truth, truth))
+    return 100 * covariance(predicted, gold) / math.sqrt(covariance(predicted, predicted) * covariance(gold, gold))
 
 
 def test_area_under_the_curve():
@@ -109,12 +150,21 @@ def test_humaneval_runs_programs():
         metric.score(Sample("0", {"prompt": ""}, None), ("x",))
 
 
+def test_every_evaluator_is_a_scorer():
+    given = {"prompt_template": {"type": "PromptTemplate", "template": "{prediction}"}}
+    for make in EVALUATORS.values():
+        metric = make(**given)
+        assert isinstance(metric, Scorer)
+        assert (metric.details, metric.token_budgeted, metric.higher_is_better) == ((), (), True)
+    assert isinstance(Repeated(evaluator({"type": "AccEvaluator"}, "", {}), 2), Scorer)
+
+
 def test_edit_distance():
     assert edit_distance("kitten", "sitting") == 3
     assert edit_distance("", "ab") == 2
 
 
-def test_names_that_are_not_here():
+def test_names_that_kshot_does_not_have():
     with pytest.raises(DataError, match=r"here: kshot has no evaluator opencompass.x.Dream|no evaluator Dream"):
         evaluator({"type": "opencompass.x.Dream"}, "here", {})
     with pytest.raises(DataError, match="the judge has no prompt_template"):

@@ -1,4 +1,4 @@
-"""The language of config files, run in this process on files of ours: what the confined worker runs, without its walls."""
+"""The language of config files, run in this process on files of ours, without confinement."""
 
 import json
 
@@ -67,7 +67,7 @@ def test_a_file_with_everything(tree):
     assert "b.txt" not in text  # deleted by the file itself
 
 
-def test_what_a_file_lends_is_a_copy(tree):
+def test_what_a_file_imports_is_a_copy(tree):
     language = interpreter(tree)
     space = language.run(str(tree / "opencompass/configs/main.py"))
     base = language.run(str(tree / "opencompass/configs/parts/base.py"))
@@ -83,8 +83,8 @@ def test_functions_and_classes_are_called_later(tree):
     space = language.run(str(tree / "opencompass/configs/main.py"))
     codec = language._codec
     shout, longest = (codec.encode(space[name])["$own"][0] for name in ("shout", "Longest"))
-    said = asked(language, "call", number=shout, args=codec.encode(["hi"]), kwargs=codec.encode({"mark": "?"}))
-    assert said["result"] == "HI?"
+    answer = asked(language, "call", number=shout, args=codec.encode(["hi"]), kwargs=codec.encode({"mark": "?"}))
+    assert answer["result"] == "HI?"
     given = {"predictions": ["a", "abc"], "references": [], "extra": 1}  # what it has no parameter for is left out
     rated = asked(language, "method", number=longest, method="score", options={"unit": "u"}, kwargs=codec.encode(given))
     assert rated["result"] == {"longest": 3, "unit": "u"}
@@ -94,7 +94,7 @@ def test_functions_and_classes_are_called_later(tree):
 def test_the_written_configs_load_here_too(tmp_path, name):
     (tmp_path / "c.py").write_text(getattr(written, name))
     answer = asked(Interpreter(str(tmp_path / "c.py"), [str(tmp_path)]))
-    # some of them import their neighbours, which are not here: that is told with its place
+    # some of them import neighbours that are not here: the fault says where
     assert "result" in answer or answer["fault"]["message"]
 
 
@@ -122,8 +122,33 @@ def test_faults_name_their_place(tmp_path, text):
     assert answer["fault"]["file"] == str(tmp_path / "c.py")
 
 
-def test_a_circle_of_files_is_told(tmp_path):
+def test_a_circle_of_files_is_an_error(tmp_path):
     (tmp_path / "a.py").write_text("from .b import x\n")
     (tmp_path / "b.py").write_text("from .a import x\n")
     answer = asked(Interpreter(str(tmp_path / "a.py"), []))
     assert "circle" in answer["fault"]["message"]
+
+
+REGISTERS = """
+from opencompass.registry import TEXT_POSTPROCESSORS, ICL_EVALUATORS
+@TEXT_POSTPROCESSORS.register_module('mine')
+def one(text):
+    return text
+@ICL_EVALUATORS.register_module('mine')
+def other(text):
+    return text
+{more}
+def two(text):
+    return text
+"""
+
+
+def test_a_name_is_registered_once_in_each_registry(tmp_path):
+    path = tmp_path / "c.py"
+    path.write_text(REGISTERS.format(more="@TEXT_POSTPROCESSORS.register_module('mine')"))
+    fault = asked(Interpreter(str(path), []))["fault"]
+    assert "'mine' is registered twice in opencompass.registry.TEXT_POSTPROCESSORS" in fault["message"]
+    assert fault["line"] == 9
+    for more in ("@TEXT_POSTPROCESSORS.register_module('mine', force=True)", "@TEXT_POSTPROCESSORS.register_module()"):
+        path.write_text(REGISTERS.format(more=more))
+        assert "fault" not in asked(Interpreter(str(path), []))

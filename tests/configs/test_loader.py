@@ -1,3 +1,5 @@
+"""Loading config files: what a file defines, and what it may import."""
+
 import pytest
 
 from kshot.configs import ConfigSource, load
@@ -77,7 +79,7 @@ copy_datasets = copies
 """
 
 
-def test_what_is_read_changes_as_in_its_home(tmp_path):
+def test_what_is_read_changes_as_in_the_frameworks(tmp_path):
     base = (
         "asks = dict(prompt='q', stop=[], options=dict(top=5))\na_datasets = [dict(abbr=n, asks=asks) for n in 'ab']\n"
     )
@@ -92,7 +94,7 @@ def test_what_is_read_changes_as_in_its_home(tmp_path):
         assert (copy["more"], copy["last"]) == ({"deep": [{"n": 2}]}, {"n": 3})
 
 
-def test_strict_unless_a_home_is_imported(tmp_path):
+def test_strict_unless_a_framework_is_imported(tmp_path):
     text = "from kshot.retrievers import RandomRetriever\nx_datasets = [dict(abbr='x', r=dict(type=RandomRetriever, ice_num=3))]\n"
     config = load(write(tmp_path, text))
     assert config.strict

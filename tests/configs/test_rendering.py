@@ -291,10 +291,10 @@ def test_a_conversation_is_not_for_one_reply():
 
 
 def test_chats_that_a_column_holds():
-    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}, {"role": "user", "content": "q?"}, {"role": "assistant", "content": ""}]  # fmt: skip
+    chat = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}, {"role": "user", "content": "q?"}, {"role": "assistant", "content": ""}]  # fmt: skip
     asks = {"inferencer": {"type": "ChatInferencer"}}
     for cfg in (asks, {**asks, "prompt_template": template("{q}")}):
-        assert made(cfg, [[]], test=[{"q": said, "a": "x"}]).messages() == [[said[:3]]]
+        assert made(cfg, [[]], test=[{"q": chat, "a": "x"}]).messages() == [[chat[:3]]]
     assert made(asks, [[], []]).messages()[0] == [[{"role": "user", "content": "q0"}]]
     assert made(asks, [[]], test=TALK).messages()[0][0][-1] == {"role": "user", "content": "three"}
     repeated = made({**asks, "prompt_template": template({"round": ROUND})}, [[]], test=TALK)

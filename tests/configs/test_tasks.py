@@ -1,4 +1,7 @@
+"""Evaluations of config entries: the same as those of a class, whole files, inferencers and repeats."""
+
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +27,7 @@ ROWS = [{"country": country, "city": city, "n": str(i)} for i, (country, city) i
 
 
 class Speaker:
-    """Answers generation by a function, likelihood by length; remembers what it was asked."""
+    """Answers generation by a function, likelihood by length; keeps the requests."""
 
     name = fingerprint = "speaker"
     answers = (Generate, Loglik)
@@ -71,7 +74,7 @@ def gen_entry(**more):
 
 
 class Cities(GenerationDataset):
-    """The same in free text, told right by the letter it begins with."""
+    """The same in free text, right if its first capital letter is."""
 
     instruction = "The capital of {country} is"
     metrics = (Accuracy(),)
@@ -191,8 +194,8 @@ def test_the_user_wins_over_the_file(tmp_path, gsm8k_rows):
 
 
 def test_models_bring_their_meta_template(tmp_path, gsm8k_rows):
-    home = tree(tmp_path)
-    source = ConfigSource(home / "eval_all.py", data={"gsm8k": str(gsm8k_rows)}, only=["gsm8k"])
+    configs = tree(tmp_path)
+    source = ConfigSource(configs / "eval_all.py", data={"gsm8k": str(gsm8k_rows)}, only=["gsm8k"])
     backend = Speaker(lambda text: "B: 1\nH: 2")
     backend.name = "tiny"
     result = run(source, backend, limit=1)
@@ -201,7 +204,7 @@ def test_models_bring_their_meta_template(tmp_path, gsm8k_rows):
     assert backend.asked[0].max_tokens == 11
     assert result.samples[0]["answer"] == "1"  # BOT's part alone
     with pytest.raises(DataError, match=r"no entry other.*mmlu_anatomy"):
-        list(ConfigSource(home / "eval_all.py", only=["other"]).tasks(Settings()))
+        list(ConfigSource(configs / "eval_all.py", only=["other"]).tasks(Settings()))
 
 
 def test_averages_over_the_entries_of_a_variable(tmp_path):
@@ -211,8 +214,8 @@ def test_averages_over_the_entries_of_a_variable(tmp_path):
         for split in ("dev", "test"):
             lines = [{"question": f"{name} {split} {i}", "choices": list("wxyz"), "answer": i % 2} for i in range(3)]
             (rows / name / f"{split}.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    home = tree(tmp_path)
-    source = ConfigSource(home / "datasets/mmlu/mmlu_gen.py", data={"MMLUDataset": str(rows)})
+    configs = tree(tmp_path)
+    source = ConfigSource(configs / "datasets/mmlu/mmlu_gen.py", data={"MMLUDataset": str(rows)})
     result = run(source, Speaker(lambda text: "The answer is B" if "anatomy test" in text else "A"))
     assert values(result)["mmlu_anatomy", "Accuracy"] == pytest.approx(100 / 3)
     assert values(result)["mmlu_virology", "Accuracy"] == pytest.approx(200 / 3)
@@ -265,9 +268,9 @@ def test_functions_and_evaluators_of_the_config(tmp_path):
 
 
 def test_repeats_give_avg_pass_and_cons():
-    said = iter(["Paris", "Rome", "Paris", "Oslo"] * 2)
+    replies = iter(["Paris", "Rome", "Paris", "Oslo"] * 2)
     made = gen_entry(n=4, k=[1, 2])
-    backend = Speaker(lambda text: next(said))
+    backend = Speaker(lambda text: next(replies))
     result = evaluate(backend, task_of(entry(made), {"test": ROWS[:2]}))
     assert {row["metric"]: row["value"] for row in result.results} == pytest.approx(
         {"avg@4": 25.0, "pass@1": 25.0, "cons@1": 50.0, "pass@2": 100 * (1 - 1 / 6) / 2, "cons@2": 50.0}
@@ -311,14 +314,14 @@ def test_likelihood_of_the_answer_alone():
 
 
 def test_self_consistency_takes_the_majority():
-    said = iter(["Paris", "Rome", "Rome"])
+    replies = iter(["Paris", "Rome", "Rome"])
     made = gen_entry()
     made["infer_cfg"]["inferencer"] = {
         "type": "SCInferencer",
         "sc_size": 3,
         "generation_kwargs": {"do_sample": True, "temperature": 0.7, "top_k": 40},
     }
-    backend = Speaker(lambda text: next(said))
+    backend = Speaker(lambda text: next(replies))
     result = evaluate(backend, task_of(entry(made), {"test": ROWS[2:3]}))
     assert result.samples[0]["answer"] == "Rome"
     assert {(r.temperature, r.top_k) for r in backend.asked} == {(0.7, 40)}
@@ -342,8 +345,8 @@ def test_conversations(mode, asked, answer):
         "retriever": {"type": "ZeroRetriever"},
         "inferencer": {"type": "MultiTurnGenInferencer", "infer_mode": mode},
     }
-    said = iter(["R1", "R2"])
-    backend = Speaker(lambda text: next(said))
+    replies = iter(["R1", "R2"])
+    backend = Speaker(lambda text: next(replies))
     result = evaluate(backend, task_of(entry(made), {"test": [{"q": ["one", "two"], "a": ["1", "2"]}]}))
     assert [request.prompt.text for request in backend.asked] == asked
     assert list(result.samples[0]["answer"]) == answer
@@ -412,3 +415,18 @@ def test_prompts_can_be_seen_whatever_the_evaluator(tmp_path, gsm8k_rows):
     assert request.prompt.text.endswith("Question: What is 0 + 1?\nAnswer:")
     with pytest.raises(DataError, match=r"kshot has no evaluator opencompass.datasets.DreamEvaluator"):
         list(source.tasks(Settings()))
+
+
+@pytest.mark.parametrize("option", ["metric", "cleanup"])
+def test_options_that_a_config_has_no_use_for(tmp_path, option):
+    source = ConfigSource(write(tmp_path, GSM8K))
+    with pytest.raises(UsageError, match=rf"config.py: --{option} has no effect on a config file"):
+        source.tasks(Settings(**{option: ("em",) if option == "metric" else "strip"}))
+
+
+def test_samples_are_found_by_position():
+    task = task_of(entry(gen_entry(n=2)), {"test": ROWS})
+    assert [(sample.id, sample.position) for sample in task.samples] == [(str(i), i) for i in range(5)]
+    third = replace(task.samples[2], id="named otherwise")
+    (request, _) = next(task.ask(third))
+    assert request.prompt.text == "The capital of Italy is"

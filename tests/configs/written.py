@@ -194,17 +194,17 @@ own_datasets = [dict(
 
 
 def tree(folder):
-    """A checkout as users of OpenCompass have it: its package, and configs that read others."""
-    home = folder / "opencompass" / "configs"
+    """Write a checkout as users of OpenCompass have it: its package, and configs that read others."""
+    configs = folder / "opencompass" / "configs"
     for name, text in {
         "datasets/mmlu/mmlu_all_sets.py": SUBJECTS,
         "datasets/mmlu/mmlu_gen.py": MMLU,
         "datasets/gsm8k/gsm8k_gen.py": GSM8K,
         "eval_all.py": ALL,
     }.items():
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(text)
-    return home
+        (configs / name).parent.mkdir(parents=True, exist_ok=True)
+        (configs / name).write_text(text)
+    return configs
 
 
 def write(folder, text, name="config.py"):

@@ -171,7 +171,7 @@ def test_given_messages_pass_unchanged():
 # ---- turn by turn ----
 
 
-def test_what_is_said_before_each_reply():
+def test_what_comes_before_each_reply():
     whole = dialogue(human("a"), bot("1"), human("b"), bot("2"), begin=[human("x"), bot("y")])
     assert reply_places(whole) == [6, 8]
     assert gold_replies(whole) == ["1", "2"]

@@ -87,19 +87,19 @@ class Codec:
         if not isinstance(plain, dict):
             return plain
         if len(plain) == 1:
-            ((key, held),) = plain.items()
+            ((key, content),) = plain.items()
             match key:
                 case "$dict":
-                    return {self.decode(name): self.decode(each) for name, each in held}
+                    return {self.decode(name): self.decode(each) for name, each in content}
                 case "$tuple":
-                    return tuple(self.decode(each) for each in held)
+                    return tuple(self.decode(each) for each in content)
                 case "$set":
-                    return {self.decode(each) for each in held}
+                    return {self.decode(each) for each in content}
                 case "$name":
-                    return self._make_name(str(held[0]), str(held[1]))
+                    return self._make_name(str(content[0]), str(content[1]))
                 case "$own":
                     self.decoded_own = True
-                    return self.make_own(int(held[0]), str(held[1]), str(held[2]))
+                    return self.make_own(int(content[0]), str(content[1]), str(content[2]))
                 case "$opaque":
-                    return self._make_opaque(str(held))
+                    return self._make_opaque(str(content))
         return {key: self.decode(each) for key, each in plain.items()}

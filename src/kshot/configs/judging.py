@@ -76,7 +76,7 @@ class JudgeEvaluator(Metric):
         found = _LETTER.findall(reply)
         if not found:
             raise AskFailed(Failed("judge", f"neither A nor B in the judge's reply: {reply[-200:]!r}"))
-        takes_last = "last" in short(reader or "")  # the frameworks' functions differ by nothing but their names
+        takes_last = "last" in short(reader or "")  # a config says it by nothing but the name of this function
         return _GRADES.get(found[-1] if takes_last else found[0], 0.0)
 
 

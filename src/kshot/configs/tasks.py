@@ -102,7 +102,7 @@ class ConfigTask:
 
         return cleaned
 
-    # ---- asking ----
+    # ---- inference ----
 
     def _template(self, sample: Sample, _: Sequence[Sample]) -> Any:
         rendered = self.rendered

@@ -103,14 +103,14 @@ class RequestProcess:
 
 def _listen(pipe: IO[bytes], answers: queue.Queue[bytes | None]) -> None:
     """Pass whole lines on, not too many and none too long, so that no memory fills; None follows the last."""
-    held = bytearray()
+    buffer = bytearray()
     with pipe, suppress(queue.Full):
         while chunk := pipe.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]  # IO lacks it; a pipe is buffered
-            held += chunk
-            while (end := held.find(b"\n")) >= 0:
-                answers.put_nowait(bytes(held[:end]))
-                del held[: end + 1]
-            if len(held) > _MAX_ANSWER_BYTES:
-                answers.put_nowait(bytes(held))
+            buffer += chunk
+            while (end := buffer.find(b"\n")) >= 0:
+                answers.put_nowait(bytes(buffer[:end]))
+                del buffer[: end + 1]
+            if len(buffer) > _MAX_ANSWER_BYTES:
+                answers.put_nowait(bytes(buffer))
                 break
         answers.put_nowait(None)

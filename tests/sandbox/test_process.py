@@ -1,0 +1,212 @@
+"""Starting and ending confined processes, and what each profile gives them."""
+
+import ast
+import os
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+import kshot
+from kshot.configs import load
+from kshot.sandbox import program
+from kshot.sandbox.process import ConfinedProcess
+from kshot.sandbox.profiles import CONFIG, PROGRAM
+from kshot.sandbox.request_process import NoAnswer, RequestFailed, RequestProcess
+
+ROOT = Path(kshot.__file__).parent
+WORKER = "kshot.configs._worker"
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks at what Linux gives a process")
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path_factory, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("processes")))
+
+
+def config(folder, text):
+    path = folder / "config.py"
+    path.write_text(text)
+    return path
+
+
+def started(folder, text="x = 1", **options):
+    job = {"path": str(config(folder, text)), "search_folders": []}
+    return RequestProcess(CONFIG, WORKER, job, readable=[folder], **options)
+
+
+def leftovers():
+    return list(Path(tempfile.gettempdir()).iterdir())
+
+
+# ---- what runs inside ----
+
+
+def inside():
+    """The modules that are loaded in a confined process."""
+    yield from (ROOT / "sandbox").glob("_[a-z]*.py")
+    yield from (ROOT / "configs").glob("_[a-z]*.py")
+    yield from (path for path in (ROOT / "cleanups").glob("[a-z]*.py") if path.stem != "letters")
+
+
+@pytest.mark.parametrize("path", sorted(inside()), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_runs_inside_imports_the_standard_library_and_itself(path):
+    allowed = {f"kshot.{each.parent.name}.{each.stem}" for each in inside()}
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module]
+            if node.module == "kshot.sandbox":
+                names = [f"kshot.sandbox.{alias.name}" for alias in node.names]
+        for name in names:
+            assert name.partition(".")[0] in {*sys.stdlib_module_names, "jieba"} or name in allowed, name
+
+
+def test_the_packages_of_a_profile_exist():
+    for profile in (PROGRAM, CONFIG):
+        for name in profile.packages:
+            assert ROOT.parent.joinpath(*name.split("."), "__init__.py").is_file()
+
+
+def test_a_program_finds_nothing_of_kshot_and_no_token():
+    text = """
+import os, sys
+assert not [name for name in sys.modules if name.startswith("kshot")]
+assert sys.argv == ["program.py"]
+for number in range(64):
+    try:
+        os.lseek(number, 0, 0)
+        assert b"token" not in os.read(number, 65536)
+    except OSError:
+        pass
+frame = sys._getframe()
+while frame:
+    assert "token" not in repr(frame.f_locals.get("job"))
+    frame = frame.f_back
+"""
+    assert program.run(text) == program.ProgramOutcome(passed=True, reason="")
+
+
+def test_a_program_may_import_what_it_has_written():
+    text = "open('mine.py', 'w').write('x = 3')\nimport mine\nassert mine.x == 3"
+    assert program.run(text).passed
+
+
+def test_a_config_does_not_import_what_lies_in_its_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "cwd").mkdir()
+    (tmp_path / "cwd" / "json.py").write_text("raise SystemExit")
+    monkeypatch.chdir(tmp_path / "cwd")
+    assert load(config(tmp_path, "import json, sys\nx = '' in sys.path")).variables["x"] is False
+
+
+# ---- limits and environment ----
+
+LIMITS = "import resource\nfound = {name: resource.getrlimit(getattr(resource, name)) for name in %r}\n"
+
+
+@LINUX
+def test_the_limits_of_a_profile_hold(tmp_path):
+    table = CONFIG.limits.table()
+    found = load(config(tmp_path, LIMITS % (list(table),))).variables["found"]
+    assert found == {name: (value, value) for name, value in table.items()}
+    table = PROGRAM.limits.table()
+    assert program.run(f"{LIMITS % (list(table),)}assert found == { {n: (v, v) for n, v in table.items()} }").passed
+    assert program.run("import resource\nassert resource.getrlimit(resource.RLIMIT_CPU) == (4, 4)", timeout=2.5).passed
+
+
+def test_the_environment_is_that_of_the_profile(tmp_path, monkeypatch):
+    monkeypatch.setenv("DATASET_SOURCE", "HF")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    common = {"PATH", "HOME", "TMPDIR", "LANG", "PYTHONHASHSEED", "PYTHONUTF8"}
+    shown = load(config(tmp_path, "import os\nx = sorted(os.environ)")).variables["x"]
+    assert set(shown) - {"LC_CTYPE", "SYSTEMROOT"} == common | {"DATASET_SOURCE"}
+    names = common | set(PROGRAM.variables)
+    assert program.run(f"import os\nassert set(os.environ) - {{'LC_CTYPE', 'SYSTEMROOT'}} == {names!r}").passed
+
+
+# ---- starting and ending ----
+
+
+def test_a_process_that_cannot_be_started_leaves_no_folder(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(OSError, match="no/such"):
+        ConfinedProcess(PROGRAM, "kshot.sandbox._program_worker", {})
+    assert leftovers() == []
+
+
+def test_a_process_is_ended_once_and_its_folder_removed(tmp_path):
+    process = started(tmp_path)
+    assert process.ask({"action": "load"}, 20)["variables"] == {"x": 1}
+    assert process.alive
+    process.end()
+    process.end()
+    assert not process.alive
+    assert leftovers() == []
+
+
+def test_a_process_that_is_forgotten_is_ended(tmp_path):
+    process = started(tmp_path)
+    process.ask({"action": "load"}, 20)
+    assert leftovers()
+    del process
+    assert leftovers() == []
+
+
+def test_a_reaped_process_is_not_killed_by_its_number(tmp_path, monkeypatch):
+    process = started(tmp_path, "import os\nos._exit(7)")
+    with pytest.raises(NoAnswer, match="exit code 7"):
+        process.ask({"action": "load"}, 20)
+    monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("its number may belong to another process"))
+    process.end()
+    assert leftovers() == []
+
+
+# ---- requests ----
+
+
+def test_an_exception_tells_its_class_and_its_place(tmp_path):
+    process = started(tmp_path, "x = 1\ny = {}['z']")
+    with pytest.raises(RequestFailed) as caught:
+        process.ask({"action": "load"}, 20)
+    fault = caught.value
+    assert (fault.kind, fault.message, fault.file, fault.line) == ("KeyError", "'z'", str(tmp_path / "config.py"), 2)
+    process.end()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"[]", "cannot be read"),
+        (b"nonsense", "cannot be read"),
+        (b'{"id": 2, "result": 1}', "cannot be read"),
+        (b'{"id": 1}', "cannot be read"),
+        (b'{"id": 1, "fault": "x"}', "cannot be read"),
+        (b"[" * 100_000, "cannot be read"),
+    ],
+)
+def test_answers_that_are_none(tmp_path, line, message):
+    process = started(tmp_path)
+    process._answers.put(line)
+    with pytest.raises(NoAnswer, match=message):
+        process.ask({"action": "load"}, 20)
+    process.end()
+
+
+def test_a_request_to_a_process_that_has_ended(tmp_path):
+    process = started(tmp_path)
+    process.end()
+    with pytest.raises(NoAnswer, match="its process ended"):
+        process.ask({"action": "load"}, 20)
+
+
+def test_the_listening_thread_ends_with_its_process(tmp_path):
+    before = set(threading.enumerate())
+    process = started(tmp_path)
+    (listener,) = set(threading.enumerate()) - before
+    process.end()
+    listener.join(60)
+    assert not listener.is_alive()
