@@ -98,7 +98,7 @@ def _end_orphans() -> None:
     """Kill what the child left running, generation after generation, until nothing is left to adopt."""
     while True:
         try:
-            with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:  # noqa: PTH123 - see above
+            with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:  # noqa: PTH123 - pathlib takes long to load
                 orphans = [int(number) for number in file.read().split()]
         except OSError:
             return
@@ -163,14 +163,14 @@ def _refusal(place: str, report: Callable[[str], None], *, final: bool) -> Calla
 
 def _readable(roots: list[str], folder: str) -> list[str]:
     """Return what may be read: Python's own files, the system's libraries, and what the job names."""
-    own = {sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.__file__), folder}  # noqa: PTH120 - see above
+    own = {sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.__file__), folder}  # noqa: PTH120 - pathlib takes long to load
     paths = [*own, *_SYSTEM_FILES, *roots]
-    return [os.path.realpath(path) for path in paths if os.path.exists(path)]  # noqa: PTH110 - see above
+    return [os.path.realpath(path) for path in paths if os.path.exists(path)]  # noqa: PTH110 - pathlib takes long to load
 
 
 def _load_guard() -> Callable[..., None]:
     """Return the ``install`` of the guard, whose module has a private copy of the builtins."""
-    path = os.path.join(os.path.dirname(__file__), "_guard.py")  # noqa: PTH118, PTH120 - see above
+    path = os.path.join(os.path.dirname(__file__), "_guard.py")  # noqa: PTH118, PTH120 - pathlib takes long to load
     code = SourceFileLoader("_guard", path).get_code("_guard")
     assert code is not None  # noqa: S101 - it is a source file
     private: dict[str, Any] = {"__builtins__": dict(vars(builtins)), "__name__": "_guard"}

@@ -42,7 +42,7 @@ def restrict_writing(folder: str) -> bool:
 def restrict_reading(paths: Iterable[str]) -> None:
     """Forbid reading anything but these files and folders; a kernel without Landlock leaves this to the audit hook."""
     folder = _READ_FILE | _READ_FOLDER
-    rules = [(path, folder if os.path.isdir(path) else _READ_FILE) for path in paths]  # noqa: PTH112 - quick to start
+    rules = [(path, folder if os.path.isdir(path) else _READ_FILE) for path in paths]  # noqa: PTH112 - pathlib takes long to load
     _restrict(struct.pack("=Q", folder), rules)
 
 

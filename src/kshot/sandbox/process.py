@@ -13,8 +13,9 @@ import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from kshot.sandbox.profiles import LAYERS, ProcessLimits, Profile
 
@@ -71,8 +72,8 @@ class ConfinedProcess:
             raise
         self._finalizer = weakref.finalize(self, _end, self._process, folder)
         self.stdin = self._process.stdin
-        assert self._process.stdout is not None  # noqa: S101 - for the type checker: it is a pipe
-        self.stdout: IO[bytes] = self._process.stdout
+        assert isinstance(self._process.stdout, BufferedReader)  # noqa: S101 - for the type checker: it is a pipe
+        self.stdout = self._process.stdout
         if takes_requests:
             self.send(line)
 

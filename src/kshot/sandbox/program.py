@@ -20,7 +20,7 @@ import secrets
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import IO
+from io import BufferedReader
 
 from kshot.sandbox.process import ConfinedProcess
 from kshot.sandbox.profiles import LAYERS, PROGRAM
@@ -75,8 +75,8 @@ def _report_of(process: ConfinedProcess, seconds: float) -> bytes:
     return bytes(report)
 
 
-def _drain(pipe: IO[bytes], report: bytearray) -> None:
+def _drain(pipe: BufferedReader, report: bytearray) -> None:
     """Read to the end, so that the process never blocks, and keep the first bytes alone."""
     with pipe:
-        while chunk := pipe.read1(_MAX_REPORT_BYTES):  # type: ignore[attr-defined]  # IO lacks it; a pipe is buffered
+        while chunk := pipe.read1(_MAX_REPORT_BYTES):
             report += chunk[: max(0, _MAX_REPORT_BYTES - len(report))]

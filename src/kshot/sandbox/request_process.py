@@ -7,8 +7,9 @@ import queue
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from kshot.sandbox.process import ConfinedProcess
 from kshot.sandbox.profiles import LAYERS, ProcessLimits, Profile
@@ -101,11 +102,11 @@ class RequestProcess:
         self._process.end()
 
 
-def _listen(pipe: IO[bytes], answers: queue.Queue[bytes | None]) -> None:
+def _listen(pipe: BufferedReader, answers: queue.Queue[bytes | None]) -> None:
     """Pass whole lines on, not too many and none too long, so that no memory fills; None follows the last."""
     buffer = bytearray()
     with pipe, suppress(queue.Full):
-        while chunk := pipe.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]  # IO lacks it; a pipe is buffered
+        while chunk := pipe.read1(_CHUNK_BYTES):
             buffer += chunk
             while (end := buffer.find(b"\n")) >= 0:
                 answers.put_nowait(bytes(buffer[:end]))
