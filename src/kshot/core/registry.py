@@ -1,7 +1,7 @@
 """One registry for each kind of plug-in: datasets, retrievers, models, metrics and so on.
 
-A spec (``core/specs.py``) names a plug-in by its name (``bm25``) or by a file (``mine.py:Class``). Installed packages add
-names by entry points (``kshot.retrievers`` and so on).
+A spec (``core/specs.py``) names a plug-in by its name (``bm25``) or by a file (``mine.py:Class``). Installed packages
+add names by entry points (``kshot.retrievers`` and so on).
 """
 
 from __future__ import annotations
