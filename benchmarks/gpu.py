@@ -3,10 +3,10 @@
     python benchmarks/gpu.py              # a random Llama of 8 B shape in bfloat16, on CUDA
     python benchmarks/gpu.py --small      # a small one, anywhere
 
-kshot runs as its users run it: ``kshot.evaluate`` on a dataset class, with tokenising, journal and result files; the
-model is made in memory, and loading is not counted for either side. Plain batches are measured on a few questions and
-scaled up. TFLOP/s count 2 × weights for each token put through, and attention; the share is of a measured matmul.
-Prints a table, and JSON as its last line (``--json FILE`` writes it too).
+kshot runs as its users run it: ``kshot.evaluate`` on a dataset class, with tokenising, journal and result files. The
+model is made in memory, and loading counts for neither side. Plain batches are measured on a few questions and scaled
+up. TFLOP/s count 2 × weights for each computed token, and attention; the share is that of a measured matmul. It prints
+a table, and JSON as its last line (``--json FILE`` writes it too).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Given(MultipleChoiceDataset):
 """
 
 
-def config(*, small: bool):
-    """The configuration of the model: 8 B shape, or a small one."""
+def llama_config(*, small: bool):
+    """Return the configuration of the model: 8 B shape, or a small one."""
     import transformers
 
     sizes = (256, 704, 4, 4, 4) if small else (4096, 14336, 32, 32, 8)
@@ -58,41 +58,41 @@ def config(*, small: bool):
     )
 
 
-def made(folder: Path, device: str, *, small: bool):
-    """The model in memory, and a folder that names it: its configuration and its tokenizer, with empty weights."""
+def make_model(folder: Path, device: str, *, small: bool):
+    """Make the model in memory, and a folder for it: its configuration and its tokenizer, with empty weights."""
     import torch
     import transformers
     from safetensors.torch import save_file
 
-    settings = config(small=small)
-    kind = torch.float32 if small else torch.bfloat16
+    config = llama_config(small=small)
+    dtype = torch.float32 if small else torch.bfloat16
     torch.manual_seed(0)
     with torch.device(device):
         before = torch.get_default_dtype()
-        torch.set_default_dtype(kind)
-        model = transformers.LlamaForCausalLM(settings).eval()
+        torch.set_default_dtype(dtype)
+        model = transformers.LlamaForCausalLM(config).eval()
         torch.set_default_dtype(before)
-    settings.save_pretrained(folder)
+    config.save_pretrained(folder)
     tokenizer().save_pretrained(folder)
     save_file({"made_in_memory": torch.zeros(1)}, folder / "model.safetensors")
     return model
 
 
-def matmul_rate(device: str, kind) -> float:
-    """TFLOP/s of a large matrix product: what the device really gives."""
+def matmul_rate(device: str, dtype) -> float:
+    """Return the TFLOP/s of a large matrix product: what the device really gives."""
     import torch
 
     size = 8192 if device == "cuda" else 1024
-    left, right = (torch.randn(size, size, device=device, dtype=kind) for _ in "ab")
+    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
     rates = []
     for _ in range(5):
-        seconds = clocked(device, lambda: [left @ right for _ in range(5)])
+        seconds = time_of(device, lambda: [left @ right for _ in range(5)])
         rates.append(5 * 2 * size**3 / seconds / 1e12)
     return max(rates)
 
 
-def clocked(device: str, work) -> float:
-    """Wall-clock seconds of some work, all of it finished."""
+def time_of(device: str, work) -> float:
+    """Return the wall-clock seconds of some work, until the device has finished it."""
     import torch
 
     if device == "cuda":
@@ -104,51 +104,51 @@ def clocked(device: str, work) -> float:
     return time.perf_counter() - began
 
 
-def kshot_run(model, folder: Path, asked, device: str) -> dict:
-    """kshot.evaluate on the questions; only the loading of weights is replaced, by the model in memory."""
+def kshot_run(model, folder: Path, questions, device: str) -> dict:
+    """Run kshot.evaluate on the questions; only the loading of weights is replaced, by the model in memory."""
     import kshot
-    from kshot.backends.hf import loading as hf_loading
-    from kshot.backends.hf import model as transformers
+    from kshot.backends.hf import loading
+    from kshot.backends.hf.model import Transformers
 
-    hf_loading.load_model = lambda *_, **__: model
-    done = []
-    close = transformers.Transformers.close
+    loading.load_model = lambda *_, **__: model
+    counts = []
+    close = Transformers.close
 
-    def watched(self):
-        done.append(self.work)
+    def count_and_close(self):
+        counts.append(self.token_counts)
         close(self)
 
-    transformers.Transformers.close = watched
+    Transformers.close = count_and_close
     try:
         with tempfile.TemporaryDirectory() as place:
-            data = Path(place) / "asked.jsonl"
-            data.write_text("".join(json.dumps({"question": q, "options": o}) + "\n" for q, o in asked))
+            data = Path(place) / "questions.jsonl"
+            data.write_text("".join(json.dumps({"question": q, "options": o}) + "\n" for q, o in questions))
             (Path(place) / "given.py").write_text(DATASET)
             options = {"dataset_path": str(data), "device": device, "ranking_type": "ppl_no_option"}
             # A few questions first, as for the plain batches: libraries load their kernels once.
             kshot.evaluate(f"hf:{folder}", f"{place}/given.py:Given", limit=48, **options)
-            seconds = clocked(
+            seconds = time_of(
                 device,
                 lambda: kshot.evaluate(f"hf:{folder}", f"{place}/given.py:Given", out=Path(place) / "run", **options),
             )
     finally:
-        transformers.Transformers.close = close
-    work = done[-1]
-    return {"seconds": seconds, "computed": work.computed, "trie": work.distinct, "asked": work.requested}
+        Transformers.close = close
+    last = counts[-1]
+    return {"seconds": seconds, "computed": last.computed, "trie": last.distinct, "asked": last.requested}
 
 
-def plain_run(model, asked, device: str, size: int) -> float:
-    """Seconds of plain batches: sorted by length, padded, one-token options of a prompt scored together."""
+def plain_run(model, questions, device: str, size: int) -> float:
+    """Return the seconds of plain batches: sorted by length, padded, the one-token options of a prompt together."""
     import torch
 
-    words = tokenizer()
+    encode = tokenizer().encode
 
     def work() -> None:
         wanted: dict[tuple, list] = {}
-        for prompt, options in asked:
-            head = words.encode(prompt)
+        for prompt, options in questions:
+            head = encode(prompt)
             for option in options:
-                tail = words.encode(option)
+                tail = encode(option)
                 wanted.setdefault((*head, *tail[:-1]), []).append((len(head), tail))
         keys = sorted(wanted, key=len, reverse=True)
         for at in range(0, len(keys), size):
@@ -167,49 +167,80 @@ def plain_run(model, asked, device: str, size: int) -> float:
                         sums.append(some.gather(1, torch.tensor(tail, device=device)[:, None]).sum())
                 torch.stack(sums).tolist()
 
-    return clocked(device, work)
+    return time_of(device, work)
 
 
-def read(asked) -> int:
-    """Tokens that a plain loop reads for these questions: every different sequence by itself."""
+def plain_tokens(questions) -> int:
+    """Return how many tokens plain batches read for these questions: every distinct sequence by itself."""
     return sum(
-        len({prompt + option.rpartition(" ")[0] for option in options}) * words(prompt) for prompt, options in asked
+        len({prompt + option.rpartition(" ")[0] for option in options}) * word_count(prompt)
+        for prompt, options in questions
     )
 
 
-def words(text: str) -> int:
-    """Words, which are tokens here."""
+def word_count(text: str) -> int:
+    """Return the number of words, which are tokens here."""
     return text.count(" ") + 1
 
 
-def some_of(asked, tokens: int, sequences: int):
-    """The first questions, up to so many tokens and sequences: at least 8 of them."""
+def first_questions(questions, tokens: int, sequences: int):
+    """Return the first questions, up to this many tokens and sequences, but at least 8."""
     count = 8
-    while count < len(asked) and read(asked[:count]) < tokens and count * len(asked[0][1]) < sequences:
+    while (
+        count < len(questions) and plain_tokens(questions[:count]) < tokens and count * len(questions[0][1]) < sequences
+    ):
         count += 8
-    return asked[:count]
+    return questions[:count]
 
 
-def best_plain(model, asked, device: str, sizes) -> tuple[float, int]:
-    """Seconds of plain batches, at the best size that fits; measured on some questions, scaled by their tokens."""
+def best_plain(model, questions, device: str, sizes) -> tuple[float, int]:
+    """Return the seconds of plain batches and their best size; measured on a few questions, scaled by their tokens."""
     import torch
 
-    some = some_of(asked, 180_000, 2400)
+    some = first_questions(questions, 180_000, 2400)
+    scale = plain_tokens(questions) / plain_tokens(some)
     found = []
     for size in sizes:
         try:
             plain_run(model, some[: max(size // 16, 2)], device, size)
-            found.append((plain_run(model, some, device, size) * read(asked) / read(some), size))
-        except torch.OutOfMemoryError:  # noqa: PERF203 - each size for itself
+            found.append((plain_run(model, some, device, size) * scale, size))
+        except torch.OutOfMemoryError:  # noqa: PERF203 - each size may fail by itself
             torch.cuda.empty_cache()
     return min(found)
 
 
 def flops(model, tokens: int, context: float) -> float:
-    """Operations for this many tokens that each look at so many others."""
-    settings = model.config
-    weights = sum(one.numel() for one in model.model.parameters()) - model.model.embed_tokens.weight.numel()
-    return tokens * (2 * weights + 4 * settings.num_hidden_layers * settings.hidden_size * context)
+    """Return the operations for this many tokens that attend to ``context`` others each."""
+    config = model.config
+    weights = sum(parameter.numel() for parameter in model.model.parameters()) - model.model.embed_tokens.weight.numel()
+    return tokens * (2 * weights + 4 * config.num_hidden_layers * config.hidden_size * context)
+
+
+def question_count(shape: Shape, given: argparse.Namespace) -> int:
+    """Return how many questions of a shape are asked."""
+    if shape is MAIN:
+        return given.questions or (12 if given.small else MAIN.questions)
+    return max(int(shape.questions * given.tail * (0.01 if given.small else 4)), 2)
+
+
+def measure(shape: Shape, model, folder: Path, given: argparse.Namespace, rate: float) -> dict:
+    """Measure one shape on both sides, and print its line of the table."""
+    device = model.device.type
+    questions = requests(shape, count=question_count(shape, given))
+    ours = kshot_run(model, folder, questions, device)
+    plain, size = best_plain(model, questions, device, (4,) if given.small else (32, 64, 128, 256, 512))
+    lengths = [word_count(prompt) - shape.prefix for prompt, _ in questions]
+    context = shape.prefix + sum(length**2 for length in lengths) / sum(lengths) / 2
+    reached = flops(model, ours["computed"], context) / ours["seconds"] / 1e12
+    row = {"shape": shape.name, "questions": len(questions), **ours, "plain": plain, "plain_size": size}
+    row |= {"faster": plain / ours["seconds"], "tflops": reached, "share": reached / rate}
+    print(
+        f"{shape.name:<22}{len(questions):>6} questions  kshot {ours['seconds']:>8.2f} s  plain {plain:>8.2f} s"
+        f" (batches of {size})  {row['faster']:>6.1f} ×  {reached:>7.2f} TFLOP/s = {row['share']:.0%} of matmul"
+        f"  {ours['computed']:,} tokens (trie {ours['trie']:,}, requested {ours['asked']:,})",
+        flush=True,
+    )
+    return row
 
 
 def main() -> None:
@@ -224,9 +255,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    rows = []
     with tempfile.TemporaryDirectory() as place:
-        model = made(Path(place), device, small=given.small)
+        model = make_model(Path(place), device, small=given.small)
         rate = matmul_rate(device, model.dtype)
         print(
             f"{device}, {model.dtype}, {model.num_parameters() / 1e9:.2f} B weights, matmul {rate:.3g} TFLOP/s",
@@ -235,24 +265,7 @@ def main() -> None:
         shapes = [MAIN, *(SHAPES[name] for name in TAIL if given.tail > 0)]
         if given.shapes:
             shapes = [shape for shape in shapes if shape.name in given.shapes]
-        for shape in shapes:
-            count = shape.questions if shape is not MAIN else given.questions or (12 if given.small else MAIN.questions)
-            count = count if shape is MAIN else max(int(count * given.tail * (0.01 if given.small else 4)), 2)
-            asked = requests(shape, count=count)
-            ours = kshot_run(model, Path(place), asked, device)
-            plain, size = best_plain(model, asked, device, (4,) if given.small else (32, 64, 128, 256, 512))
-            lengths = [words(prompt) - shape.prefix for prompt, _ in asked]
-            context = shape.prefix + sum(length**2 for length in lengths) / sum(lengths) / 2
-            reached = flops(model, ours["computed"], context) / ours["seconds"] / 1e12
-            row = {"shape": shape.name, "questions": count, **ours, "plain": plain, "plain_size": size}
-            row |= {"faster": plain / ours["seconds"], "tflops": reached, "share": reached / rate}
-            rows.append(row)
-            print(
-                f"{shape.name:<22}{count:>6} questions  kshot {ours['seconds']:>8.2f} s  plain {row['plain']:>8.2f} s"
-                f" (batches of {size})  {row['faster']:>6.1f} ×  {reached:>7.2f} TFLOP/s = {row['share']:.0%} of matmul"
-                f"  {ours['computed']:,} tokens (trie {ours['trie']:,}, asked {ours['asked']:,})",
-                flush=True,
-            )
+        rows = [measure(shape, model, Path(place), given, rate) for shape in shapes]
         peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else None
     body = json.dumps({"device": device, "matmul_tflops": rate, "peak_gib": peak, "rows": rows})
     if given.json:

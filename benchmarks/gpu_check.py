@@ -1,9 +1,8 @@
-"""Whether a GPU gives the numbers and texts it should: packed rows against every sequence by itself, in float32 math.
+"""Check the numbers and texts of a GPU: tree-packed rows against every sequence by itself on the CPU, in float32.
 
     python benchmarks/gpu_check.py
 
-For each shape and dtype: the largest difference of a log-probability from that of the same model, each sequence alone.
-In bfloat16 both sides round, so the differences of unpacked batches stand beside.
+For each shape and dtype, it prints the largest difference of a log-probability.
 """
 
 from __future__ import annotations
@@ -16,47 +15,35 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
 from scoring import plain_batches  # noqa: E402
-from workloads import SHAPES, requests, small_model  # noqa: E402
+from workloads import SHAPES, ChunkedQueue, requests, small_model  # noqa: E402
 
 COUNTS = {"text": 40, "letters": 40, "prefix1500": 20, "no prefix": 40, "short, all alike": 60, "fifty options": 8}
 
 
-class Waiting:
-    """The engine's queue, in short."""
-
-    def __init__(self, items):
-        self.items = items
-
-    def take(self, _at_most=None):
-        """Give everything."""
-        taken, self.items = self.items, []
-        return taken
-
-
-def packed(folder: str, asked, device: str, dtype: str) -> list[list[float]]:
-    """Kshot's numbers."""
+def packed_logprobs(folder: str, questions, device: str, dtype: str) -> list[list[float]]:
+    """Return kshot's log-probabilities."""
     from kshot.backends.hf.model import Transformers
     from kshot.core.records import Loglik, Prompt
 
-    backend = Transformers(folder, device=device, dtype=dtype)
-    questions = [Loglik(Prompt(prompt), tuple(options)) for prompt, options in asked]
-    found = dict(backend.serve(Waiting(list(questions))))
-    return [[item.logprob for item in found[question].likelihoods] for question in questions]
+    model = Transformers(folder, device=device, dtype=dtype)
+    logliks = [Loglik(Prompt(prompt), tuple(options)) for prompt, options in questions]
+    found = dict(model.serve(ChunkedQueue(logliks, chunk=None)))
+    return [[item.logprob for item in found[loglik].likelihoods] for loglik in logliks]
 
 
-def texts(folder: str, asked, device: str) -> list[str]:
-    """What kshot writes: forty texts of all lengths, many at a time on a GPU, one at a time on the CPU."""
+def written_texts(folder: str, questions, device: str) -> list[str]:
+    """Return kshot's texts of many lengths: many at a time on a GPU, one at a time on the CPU."""
     from kshot.backends.hf.model import Transformers
     from kshot.core.records import Generate, Prompt
 
-    backend = Transformers(folder, device=device, dtype="float32", batch_size=1 if device == "cpu" else None)
-    wanted = [Generate(Prompt(prompt), max_tokens=3 + at % 37) for at, (prompt, _) in enumerate(asked)]
-    found = dict(backend.serve(Waiting(list(wanted))))
-    return [found[one].text for one in wanted]
+    model = Transformers(folder, device=device, dtype="float32", batch_size=1 if device == "cpu" else None)
+    generates = [Generate(Prompt(prompt), max_tokens=3 + at % 37) for at, (prompt, _) in enumerate(questions)]
+    found = dict(model.serve(ChunkedQueue(generates, chunk=None)))
+    return [found[generate].text for generate in generates]
 
 
-def apart(ones, others) -> float:
-    """The largest difference."""
+def largest_difference(ones, others) -> float:
+    """Return the largest difference between two tables of numbers."""
     return max(abs(a - b) for x, y in zip(ones, others, strict=True) for a, b in zip(x, y, strict=True))
 
 
@@ -69,17 +56,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = str(small_model(Path(place) / "model", layers=6, width=512))
         for shape, count in COUNTS.items():
-            asked = requests(SHAPES[shape], count=count)
-            truth = plain_batches(folder, asked, 1)["told"]  # on the CPU, one sequence at a time, float32
-            exact = apart(packed(folder, asked, device, "float32"), truth)
-            rounded = apart(packed(folder, asked, device, "bfloat16"), truth)
+            questions = requests(SHAPES[shape], count=count)
+            truth = plain_batches(folder, questions, 1)["logprobs"]  # on the CPU, one sequence at a time, float32
+            exact = largest_difference(packed_logprobs(folder, questions, device, "float32"), truth)
+            rounded = largest_difference(packed_logprobs(folder, questions, device, "bfloat16"), truth)
             print(f"{shape:<20} {device} float32 {exact:.1e}  bfloat16 {rounded:.1e}", flush=True)
             assert exact < 1e-3, shape
             assert rounded < 0.5, shape
-        asked = requests(SHAPES["text"], count=40)
-        same = sum(a == b for a, b in zip(texts(folder, asked, device), texts(folder, asked, "cpu"), strict=True))
-        print(f"{same} of {len(asked)} texts are the CPU's, word for word", flush=True)
-        assert same >= len(asked) - 2, same  # two tokens may be as likely as each other
+        questions = requests(SHAPES["text"], count=40)
+        pairs = zip(written_texts(folder, questions, device), written_texts(folder, questions, "cpu"), strict=True)
+        same = sum(a == b for a, b in pairs)
+        print(f"{same} of {len(questions)} texts are equal to the CPU's", flush=True)
+        assert same >= len(questions) - 2, same  # two tokens may be equally likely
 
 
 if __name__ == "__main__":

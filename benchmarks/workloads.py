@@ -1,4 +1,4 @@
-"""What the speed of models is measured on: random models, a tokenizer of plain words, and questions of many shapes."""
+"""Workloads for measuring the speed of models: random models, a tokenizer of plain words, questions of many shapes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-WORDS = 8000
-"""Words of the vocabulary; each is one token."""
+VOCABULARY_WORDS = 8000
+"""Each word is one token."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One kind of work: ``shots`` examples, questions of this many tokens, options of this many."""
+    """One kind of work: a shared prefix, questions and options, each of this many tokens (low, high)."""
 
     name: str
     questions: int
@@ -39,37 +39,37 @@ SHAPES = {
 
 
 def requests(shape: Shape, seed: int = 0, count: int | None = None) -> list[tuple[str, list[str]]]:
-    """Prompts with their options; words are drawn at random, so nothing is shared but what the shape says."""
+    """Return prompts with their options. Words are drawn at random, so only the shape's prefix is shared."""
     rng = random.Random(seed)
 
     def words(number: int) -> str:
-        return " ".join(f"w{rng.randrange(WORDS)}" for _ in range(number))
+        return " ".join(f"w{rng.randrange(VOCABULARY_WORDS)}" for _ in range(number))
 
     prefix = words(shape.prefix)
     made = []
     for index in range(count or shape.questions):
         low, high = shape.question
-        # Mixed lengths are spread evenly on a logarithmic scale: many short, few long.
+        # Wide ranges are spread evenly on a logarithmic scale: many short, few long.
         length = round(low * (high / low) ** rng.random()) if high > 10 * low else rng.randint(low, high)
         options = [f" w{number}" for number in range(shape.options)] if shape.letters else []
         options = options or [" " + words(rng.randint(*shape.option)) for _ in range(shape.options)]
-        made.append((f"{prefix} {words(length)} w{index % WORDS}".strip(), options))
+        made.append((f"{prefix} {words(length)} w{index % VOCABULARY_WORDS}".strip(), options))
     return made
 
 
 def tokenizer():
-    """A tokenizer that knows w0 to w7999, made on the spot."""
+    """Make a tokenizer that knows w0 to w7999."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    vocabulary = {"<s>": 0, "</s>": 1, "<unk>": 2} | {f"w{number}": number + 3 for number in range(WORDS)}
+    vocabulary = {"<s>": 0, "</s>": 1, "<unk>": 2} | {f"w{number}": number + 3 for number in range(VOCABULARY_WORDS)}
     core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
 
 
 def small_model(folder: Path, layers: int = 4, width: int = 256) -> Path:
-    """Save a random Llama of 4 layers × 256 and its tokenizer."""
+    """Save a random Llama (4 layers × 256 by default) and its tokenizer."""
     import torch
     import transformers
 
@@ -92,15 +92,14 @@ def small_model(folder: Path, layers: int = 4, width: int = 256) -> Path:
     return folder
 
 
-def trie_size(sequences: list[tuple[int, ...]]) -> int:
-    """Distinct prefixes of all sequences together, counted from the definition."""
-    total, before = 0, ()
-    for sequence in sorted(set(sequences)):
-        shared = 0
-        for left, right in zip(before, sequence, strict=False):
-            if left != right:
-                break
-            shared += 1
-        total += len(sequence) - shared
-        before = sequence
-    return total
+class ChunkedQueue:
+    """Requests for a model: every ``take`` gives at most ``chunk`` of them (None: all), as the engine's window does."""
+
+    def __init__(self, requests, chunk=1024):
+        self._requests, self._chunk = list(requests), chunk
+
+    def take(self, _at_most=None):
+        """Remove and return the next requests."""
+        count = len(self._requests) if self._chunk is None else self._chunk
+        taken, self._requests = self._requests[:count], self._requests[count:]
+        return taken
