@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kshot.backends import names_engine, open_model
+from kshot.backends import names_search_engine, open_model
 from kshot.backends.adapters import as_model
 from kshot.core.engine import MemoryMemo
 from kshot.core.errors import RunError, UsageError
@@ -164,7 +164,7 @@ def _helpers(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[st
 
 def _check_pairs(models: Sequence[str | Model], sources: Sequence[Source[Settings]], settings: Settings) -> None:
     """Refuse a dataset that fits none of the models, before anything is loaded."""
-    kinds = {names_engine(spec) if isinstance(spec, str) else None for spec in models}
+    kinds = {names_search_engine(spec) if isinstance(spec, str) else None for spec in models}
     for source in sources:
         searching = source.searches(settings)
         if None not in kinds and searching not in kinds:

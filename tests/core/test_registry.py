@@ -12,7 +12,9 @@ def things(*entries, **more):
 
 
 def test_a_second_registration_names_both():
-    with pytest.raises(UsageError, match=r"two things are called 'child': builtins:dict \(kshot\) and other:Thing \(me 2\)"):
+    with pytest.raises(
+        UsageError, match=r"two things are called 'child': builtins:dict \(kshot\) and other:Thing \(me 2\)"
+    ):
         things(Entry("child", "other:Thing", origin="me 2"))
     registry = things()
     with pytest.raises(UsageError, match="two things are called 'child'"):

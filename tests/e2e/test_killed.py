@@ -19,7 +19,8 @@ SAMPLES = 300
 SLOW = '''
 """A backend that takes its time and logs every request it is asked, before it answers."""
 import hashlib, os, time
-from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored, digest
+from kshot import Generate, Generated, Likelihood, Loglik, Scored
+from kshot.core.serialization import digest
 
 class Slow:
     name = fingerprint = "slow"

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 import kshot
-from kshot.backends import open_backend
+from kshot.backends import open_model
 from kshot.core.errors import BackendError
 from kshot.core.records import Generate, Generated, Loglik, Message, Prompt
 from tests.datasets.fakes import choice
@@ -51,8 +51,8 @@ def test_it_writes_what_the_model_in_this_process_writes(served):
     url, folder = served
     talks = [Prompt(messages=(Message("user", text),)) for text in ("hello there", "What is the answer?", "Paris")]
     requests = [Generate(prompt, max_tokens=12) for prompt in talks]
-    here = ask_all(open_backend(f"hf:{folder}", {"dtype": "float32"}), requests)
-    there = ask_all(open_backend(f"openai:{folder}", {"base_url": url}), requests)
+    here = ask_all(open_model(f"hf:{folder}", {"dtype": "float32"}), requests)
+    there = ask_all(open_model(f"openai:{folder}", {"base_url": url}), requests)
     assert all(isinstance(each, Generated) for each in there)
     assert [each.text.strip() for each in there] == [each.text.strip() for each in here]
     assert there[0].usage.completion_tokens > 0
@@ -61,14 +61,14 @@ def test_it_writes_what_the_model_in_this_process_writes(served):
 def test_texts_go_to_its_completions(served):
     url, folder = served
     (found,) = ask_all(
-        open_backend(f"openai:{folder}", {"base_url": url}), [Generate(Prompt("The capital of"), max_tokens=4)]
+        open_model(f"openai:{folder}", {"base_url": url}), [Generate(Prompt("The capital of"), max_tokens=4)]
     )
     assert isinstance(found, Generated)
 
 
 def test_it_has_no_log_probabilities_and_auto_knows(served):
     url, folder = served
-    backend = open_backend(f"openai:{folder}", {"base_url": url})
+    backend = open_model(f"openai:{folder}", {"base_url": url})
     with pytest.raises(BackendError, match="gives no log-probabilities of a prompt"):
         ask_all(backend, [Loglik(Prompt("The capital of"), (" France",))])
     options = dict(model_type="chat", ranking_type="auto", max_tokens=4, base_url=url)

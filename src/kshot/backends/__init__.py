@@ -90,7 +90,7 @@ def _unknown(spec: Spec) -> UsageError:
     return UsageError(f"there is no model {spec.text!r}", hint=f"Write one of: {known}, or path/to/file.py:Class.")
 
 
-def names_engine(text: str) -> bool | None:
+def names_search_engine(text: str) -> bool | None:
     """Whether a spec names a search engine, as far as can be told without opening it."""
     spec = parse_spec(text)
     if spec.file is not None:

@@ -31,7 +31,7 @@ OK, NOTHING_ANSWERED, WRONG, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. An error that the user can mend becomes one message on stderr and exit code 2."""
+    """Run one command. An error that the user can fix becomes one message on stderr and exit code 2."""
     from kshot.cli.options import parser
 
     for stream in (sys.stdout, sys.stderr):  # neither a lone surrogate nor an ASCII terminal may end a run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class KshotError(Exception):
-    """An error that the user can mend. ``str()`` gives the message that the command line shows."""
+    """An error that the user can fix. ``str()`` gives the message that the command line shows."""
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
         """State what is wrong, where it is (file, dataset, row), and what to do about it."""

@@ -87,7 +87,7 @@ class LanguageModel(Backend, Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """Notes for the user on how it worked; they are read after each run."""
+        """Notes for the user on how it worked, without its name; they are read after each run."""
         ...
 
     def close(self) -> None:

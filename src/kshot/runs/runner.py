@@ -114,7 +114,7 @@ class Run:
         if isinstance(model, LanguageModel):
             # These notes differ from run to run, so they stay out of the summary, which a resumed run must reproduce.
             for note in model.notes:
-                self._watcher.note(note)
+                self._watcher.note(f"{model.name}: {note}")
         return rows
 
     def _roles(self, model: Model, corpus: Corpus | None) -> dict[str, Backend]:

@@ -327,8 +327,8 @@ def test_refused_parameters_are_learned_once():
     assert server.calls[-1].body["max_completion_tokens"] == 9
     assert "temperature" not in server.calls[-1].body
     assert backend.notes == [
-        f"{backend.name}: the server does not accept temperature: it is left out, and the server's default holds",
-        f"{backend.name}: the server does not accept max_tokens: it is sent as max_completion_tokens",
+        "the server does not accept temperature: it is left out, and the server's default holds",
+        "the server does not accept max_tokens: it is sent as max_completion_tokens",
     ]
 
 

@@ -131,7 +131,7 @@ class Transformers:
     def notes(self) -> tuple[str, ...]:
         """What the user should know about how it worked; nothing if it did not work."""
         counts = self.token_counts
-        return (*self._runner.notes, f"{self.name} {counts}") if counts.requested else ()
+        return (*self._runner.notes, str(counts)) if counts.requested else ()
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of the text itself, without BOS."""

@@ -52,7 +52,7 @@ class ModelRunner:
             if not (reason := trial_failure(packed)):
                 packed.computed = 0
                 return packed
-        self._notes[f"{self._name} runs in plain batches, not tree-packed: {reason}"] = None
+        self._notes[f"runs in plain batches, not as a trie: {reason}"] = None
         return None
 
     @property
@@ -127,7 +127,7 @@ class ModelRunner:
         if self._packed is None or self._max_packed_length is None or longest <= self._max_packed_length:
             return self._packed is not None
         limit = self._max_packed_length
-        note = f"{self._name} runs sequences over {limit} tokens, its attention window, in plain batches"
+        note = f"runs sequences over {limit} tokens, its attention window, in plain batches"
         self._notes[note] = None
         return False
 

@@ -154,9 +154,8 @@ class Server(ABC):
         return {renamed.get(name, name): value for name, value in sent.items()}
 
     def _note(self, text: str) -> None:
-        note = f"{self.name}: {text}"
-        if note not in self.notes:
-            self.notes.append(note)
+        if text not in self.notes:
+            self.notes.append(text)
 
 
 # Which parameter a server refuses is often only in the words of its error message. These words are the server's own,
