@@ -60,15 +60,15 @@ def shot(lines, index, length, task, sep):
 def test_rendered_rows_are_prompts(modules, tokenizer, same):
     batches, _ = modules
     torch.manual_seed(3)
-    renderer = batches.Renderer(tokenizer, "cpu")
+    renderer = batches.PromptRenderer(tokenizer, "cpu")
     spec = renderer.specs(120, 40, same=same)
-    tokens, weight = renderer.render(spec, 900, 40 if same else batches.SMALL[1], 40)
+    tokens, weight = renderer.render(spec, 900, 40 if same else batches.SMALL_LENGTHS[1], 40)
     drawn = renderer.last
     for row in range(len(tokens)):
         task, sep = batches.NAMES[spec["task"][row]], int(spec["sep"][row])
         pool, length = int(spec["pool"][row]), int(spec["length"][row])
         shown = [
-            shot(drawn["examples"], row * batches.MOST_SHOTS + i, pool, task, sep) for i in range(spec["shots"][row])
+            shot(drawn["examples"], row * batches.MAX_SHOTS + i, pool, task, sep) for i in range(spec["shots"][row])
         ]
         item = shot(drawn["asked"], row, length, task, sep)
         worked = shot(drawn["worked"], row, pool, task, sep)

@@ -1,7 +1,7 @@
 """Training prompts made on the device: the text of ``kshot.lookup.prompts``, token by token, without Python strings.
 
-A row is a head (rule text, maybe a worked example), some example lines and a query line. Lines are drawn and spelt by
-tensor operations; heads are tokenized once per template x task x separator (x length of the worked example).
+A row is a head (rule text, maybe a worked example), some example lines and a query line. Tensor operations draw and
+spell the lines. Heads are tokenized once per template x task x separator (x length of the worked example).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from kshot.lookup.generate import TASKS, VOCAB
+from kshot.lookup.generate import LOOKUP_TASKS, TASKS, VOCAB
 from kshot.lookup.templates import SEPARATORS, TEMPLATES, Variant, default_texts, fill
 
 NAMES = [task for tasks in TASKS.values() for task in tasks]
-LONGEST = 88
-SMALL = (6, 12)
-MOST_SHOTS = 8
-NOISE = (8, 120)  # tokens of a head that means nothing: foreign wording must not keep the model from the examples
-# Slots of a head that the worked example fills: its query, target and count, and from CHAR on its context characters.
+MAX_LENGTH = 88
+SMALL_LENGTHS = (6, 12)
+MAX_SHOTS = 8
+NOISE_TOKENS = (8, 120)  # heads of random tokens: other wording must not keep the model from using the examples
+# Slots of a head for the worked example: its query, target and count, and from CHAR on its context characters.
 QUERY, TARGET, COUNT, CHAR = 1000, 1001, 1002, 1003
 
 
@@ -35,15 +35,18 @@ class Lines:
     count: Tensor
 
 
-class Renderer:
-    """Draws batches of prompts."""
+class PromptRenderer:
+    """Draws batches of training prompts."""
 
     def __init__(self, tokenizer: Tokenizer, device: str) -> None:
-        """Tokenize what does not change."""
+        """Tokenize the parts that do not change."""
         self.device, self.tokens = device, tokenizer.get_vocab_size()
-        one = lambda text: tokenizer.encode(text).ids  # noqa: E731
-        spaced = [one(" " + c) for c in VOCAB]
-        (self.bar,), (self.colon,), (self.blank,) = one(" |"), one(":"), one("\n\n")
+
+        def encode(text: str) -> list[int]:
+            return tokenizer.encode(text).ids
+
+        spaced = [encode(" " + c) for c in VOCAB]
+        (self.bar,), (self.colon,), (self.blank,) = encode(" |"), encode(":"), encode("\n\n")
         self.spaced = torch.tensor([ids for (ids,) in spaced], device=device)
         heads, index = self._heads(tokenizer)
         self.head_length = torch.tensor([len(head) for head in heads], device=device)
@@ -52,13 +55,13 @@ class Renderer:
         self.head_index = index.to(device)
 
     def _heads(self, tokenizer: Tokenizer) -> tuple[list[list[int]], Tensor]:
-        index = torch.zeros(len(TEMPLATES), len(NAMES), 2, LONGEST + 1, dtype=torch.long)
+        index = torch.zeros(len(TEMPLATES), len(NAMES), 2, MAX_LENGTH + 1, dtype=torch.long)
         heads: list[list[int]] = []
         for t, template in enumerate(TEMPLATES):
             for n, task in enumerate(NAMES):
                 for s, separator in enumerate(SEPARATORS):
                     text = head_text(Variant(separator, "small", template), task)
-                    lengths = range(SMALL[0], LONGEST + 1) if "\x02" in text else [0]
+                    lengths = range(SMALL_LENGTHS[0], MAX_LENGTH + 1) if "\x02" in text else [0]
                     for length in lengths:
                         index[t, n, s, length or slice(None)] = len(heads)
                         heads.append(self._head(tokenizer, text, length, separator))
@@ -77,7 +80,7 @@ class Renderer:
         return ids
 
     def lines(self, length: Tensor, task: Tensor, width: int, most: int = 99) -> Lines:
-        """Draw one record per entry of ``length`` (6 or more, nonunique 7 or more) by the generator's law."""
+        """Draw one record per entry of ``length`` (6 or more, nonunique 7 or more), distributed as in ``generate``."""
         n, device = len(length), self.device
         size = length - 1
         unique = task < len(TASKS["unique"])
@@ -85,7 +88,7 @@ class Renderer:
         upper = torch.where(unique, 1, (size // divisor).clamp(2, most))
         lower = torch.where(unique, 1, 2)
         count = lower + (torch.rand(n, device=device) * (upper - lower + 1)).long()
-        # k places of m, no two neighbours: k of m - k + 1 slots, then the i-th moved on by i
+        # k places of m without neighbours: k of m - k + 1 slots, then the i-th moves on by i.
         start = torch.where(unique, 1, 2)
         slots = torch.where(unique, size - 2, size - 3 - count + 1)
         keys = torch.rand(n, width, device=device)
@@ -99,13 +102,14 @@ class Renderer:
         context = torch.where(here, query[:, None], other + (other >= query[:, None]))
         first = here.int().argmax(1)
         last = width - 1 - here.flip(1).int().argmax(1)
-        names = [(0 if "First" in name or name[0] == "U" else 1, -1 if "L" in name[:2] else 1) for name in NAMES]
-        which, step = torch.tensor(names, device=device)[task].unbind(1)
-        target = context.gather(1, (torch.where(which == 0, first, last) + step)[:, None])[:, 0]
+        rules = [LOOKUP_TASKS[name] for name in NAMES]
+        steps = [(int(rule.occurrence == "last"), 1 if rule.side == "right" else -1) for rule in rules]
+        is_last, step = torch.tensor(steps, device=device)[task].unbind(1)
+        target = context.gather(1, (torch.where(is_last == 0, first, last) + step)[:, None])[:, 0]
         return Lines(context, query, target, count)
 
     def spell(self, lines: Lines, length: Tensor, sep: Tensor, width: int) -> Tensor:
-        """Tokens of whole lines [n, width], answer and blank line after it included."""
+        """Return the tokens of whole lines [n, width], with the answer and the blank line after it."""
         grid = torch.arange(width, device=self.device)
         tail = grid - (length[:, None] - 1) + (1 - sep[:, None])  # 0: bar, 1: query, 2: colon, 3: answer, 4: blank line
         n = len(length)
@@ -120,7 +124,7 @@ class Renderer:
         return torch.where(rest & (tail == 3), self.spaced[lines.target][:, None], out)
 
     def specs(self, n: int, longest: int, *, same: bool) -> dict[str, Tensor]:
-        """Draw what each row is about."""
+        """Draw the settings of each row."""
         device = self.device
 
         def pick(low: int, high: int) -> Tensor:
@@ -134,12 +138,12 @@ class Renderer:
         unique = task < len(TASKS["unique"])
         length = pick(8, longest)
         length = torch.where(unique & (length == 8), pick(6, 8), length)
-        pool = torch.where(unique, pick(*SMALL), pick(8, SMALL[1]))
+        pool = torch.where(unique, pick(*SMALL_LENGTHS), pick(8, SMALL_LENGTHS[1]))
         pool = torch.where(chance(0.25), torch.where(unique, 6, 10), pool)
-        shots = torch.where(chance(0.5), 5, torch.where(template == 0, pick(3, MOST_SHOTS), pick(1, MOST_SHOTS)))
+        shots = torch.where(chance(0.5), 5, torch.where(template == 0, pick(3, MAX_SHOTS), pick(1, MAX_SHOTS)))
         if same:
             pool = length
-        noise = torch.where((template == 0) & chance(0.35), pick(*NOISE), 0)
+        noise = torch.where((template == 0) & chance(0.35), pick(*NOISE_TOKENS), 0)
         return {
             "task": task,
             "sep": sep,
@@ -151,19 +155,22 @@ class Renderer:
         }
 
     def batch(self, rows: int, width: int, longest: int, *, same: bool) -> tuple[Tensor, Tensor]:
-        """Tokens [rows, width] and the weight of predicting the token after each of them."""
+        """Return tokens [rows, width], and the loss weight of the token after each of them."""
         spec = self.specs(rows * 4, longest, same=same)
         head = self.head_index[spec["template"], spec["task"], 1 - spec["sep"], spec["pool"]]
         line, last = spec["pool"] + 3 + spec["sep"], spec["length"] + 3 + spec["sep"]
         total = self.head_length[head] + spec["noise"] + spec["shots"] * line + last
         keep = (total > width).int().argsort(stable=True)[:rows]
         spec = {name: value[keep] for name, value in spec.items()}
-        return self.render(spec, width, longest if same else SMALL[1], longest)
+        return self.render(spec, width, longest if same else SMALL_LENGTHS[1], longest)
 
     def render(self, spec: dict[str, Tensor], width: int, widest: int, longest: int) -> tuple[Tensor, Tensor]:
-        """Fill rows as specified; those too long for ``width`` get no weight."""
+        """Fill rows as specified; a row that is too long for ``width`` gets no weight."""
         rows = len(spec["task"])
-        repeat = lambda x: x.repeat_interleave(MOST_SHOTS)  # noqa: E731
+
+        def repeat(x: Tensor) -> Tensor:
+            return x.repeat_interleave(MAX_SHOTS)
+
         task, sep, pool, shots = spec["task"], spec["sep"], spec["pool"], spec["shots"]
         examples = self.lines(repeat(pool), repeat(task), widest)
         worked = self.lines(pool, task, widest, most=9)
@@ -186,7 +193,7 @@ class Renderer:
         inside = (after >= 0) & (within < end)
         tokens = source.gather(1, index.clamp(0, source.shape[1] - 1)).masked_fill((after >= 0) & ~inside, 0)
         weight = torch.where(is_query, 1.0, 0.4) * (inside & (within == end - 3))
-        # what the first bare example asks cannot be known
+        # Nothing determines the answer of the first bare example.
         weight = weight.masked_fill((spec["template"][:, None] == 0) & (which == 0), 0.0)
         weight = weight + 0.1 * (inside & (within == end - 2))
         fits = begin + shots[:, None] * line + (spec["length"] + 3 + sep)[:, None] <= width
@@ -207,7 +214,7 @@ class Renderer:
 
 
 def head_text(form: Variant, task: str) -> str:
-    """The prompt's text before its first example; control characters stand where the worked example's parts go."""
+    """Return the text before the first example; control characters mark where the parts of the worked example go."""
     texts = default_texts()
     words = texts["separators"][form.separator]
     explanation = fill(

@@ -1,6 +1,6 @@
-"""Make the model card: ``python training/embedded/card.py [--runs DIR]``, 10 minutes on two cores (DIR lets it go on).
+"""Make the model card: ``python training/embedded/card.py [--runs DIR]``, 10 minutes on two cores (DIR lets it resume).
 
-Every figure comes from a ``kshot run``, and the card shows the commands; the recipe is that of ``training.json``.
+Every figure comes from a ``kshot run``, and the card shows the commands; the recipe comes from ``training.json``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kshot.backends.embedded import FOLDER, Embedded  # noqa: E402 - found throu
 from kshot.cli import main as kshot  # noqa: E402
 from kshot.lookup.generate import TASKS  # noqa: E402
 
-SEED = 424242  # training draws on the GPU, its own table uses 90,010 and on: this seed belongs to the card
+SEED = 424242  # training draws on the GPU, and its own table uses 90,010 and up: only the card uses this seed
 SAMPLES = 100
 NAMES = [task for tasks in TASKS.values() for task in tasks]
 LENGTHS = (10, 20, 40, 60, 80, 100, 120)
@@ -50,7 +50,7 @@ def _held_out(*words: str, tasks: str = "lookup", out: str) -> tuple[str, ...]:
     return ("-m", "embedded", "-d", tasks, *words, *seeded, "--seed", str(SEED), "--out", out)
 
 
-# what training never saw -> the run that measures it
+# Settings that training never used -> the run that measures them
 HELD_OUT = {
     "length 160, rule": _held_out("--length", "160", *RULE, out="longer"),
     "hard records (queries in the first half), length 40, bare": _held_out(
@@ -115,16 +115,16 @@ In %, n = {samples} records per cell, the lower end of the 95 % interval in brac
 - **Free text, knowledge, other tasks.** It has seen nothing but lookup prompts; on any other benchmark its answers
   are noise.
 - **Instruct prompts.** It has no chat template: `--model-type chat` is an error that says so.
-- **Lengths far beyond 88.** The tables show where it breaks; tasks that ask for the first occurrence break first.
+- **Lengths far beyond 88.** The tables show where it fails; tasks that ask for the first occurrence fail first.
 - **The length-7 trap.** In a nonunique record of length 7 the query stands at 2 and 4 always, so the right of the
   first is the left of the last. Bare examples of that length (the published pool, `--reference`) cannot tell NRFirst
   from NLLast, for any model; it was not trained on them. kshot's default pool has length 10 instead.
-- **Speak for other models.** It is a demonstration and a test of the tool, not a baseline.
+- **Represent other models.** It is a demonstration and a test of the tool, not a baseline.
 """
 
 
 def run(words: Sequence[str]) -> dict[tuple[str, str, int], Mapping[str, Any]]:
-    """Call ``kshot run``; gives the accuracy rows by variant, task and length."""
+    """Call ``kshot run``, and return the accuracy rows by variant, task and length."""
     if kshot(["run", *words]):
         sys.exit(f"failed: kshot run {shlex.join(words)}")
     summary = json.loads((Path(words[-1]) / "summary.json").read_text(encoding="utf-8"))
@@ -132,7 +132,7 @@ def run(words: Sequence[str]) -> dict[tuple[str, str, int], Mapping[str, Any]]:
 
 
 def cell(row: Mapping[str, Any] | None) -> str:
-    """Accuracy and the lower end of its interval."""
+    """Return the accuracy and the lower end of its interval."""
     if row is None:
         return "–"
     if row["failed"] or row["n"] != SAMPLES:
@@ -141,14 +141,14 @@ def cell(row: Mapping[str, Any] | None) -> str:
 
 
 def lines(head: Sequence[object], rows: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """A Markdown table."""
+    """Give the lines of a Markdown table."""
     yield "| " + " | ".join(map(str, head)) + " |"
     yield "|---" + "|--:" * (len(head) - 1) + "|"
     yield from (f"| {' | '.join([name, *cells])} |" for name, cells in rows.items())
 
 
 def accuracy() -> str:
-    """The tables by task and length, one per variant."""
+    """Return the tables by task and length, one per variant."""
     found = run(TABLE)
     parts = []
     for variant in VARIANTS:
@@ -158,7 +158,7 @@ def accuracy() -> str:
 
 
 def held_out() -> str:
-    """The table of settings that training never saw."""
+    """Return the table of settings that training never used."""
     kshot(["lookup", "generate", *HARD, "--out", "data"])
     rows = {}
     for name, words in HELD_OUT.items():
@@ -168,7 +168,7 @@ def held_out() -> str:
 
 
 def card() -> str:
-    """The whole card; runs what it reports."""
+    """Return the whole card; this runs what the card reports."""
     config = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))
     trained = json.loads((HERE / "training.json").read_text(encoding="utf-8"))
     commands = [("lookup", "generate", *HARD, "--out", "data"), *(("run", *words) for words in HELD_OUT.values())]
@@ -199,7 +199,7 @@ def card() -> str:
 def main() -> None:
     """Run everything in a folder of its own, then write the card."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=Path, help="keep the runs here (default: a folder that is thrown away)")
+    parser.add_argument("--runs", type=Path, help="keep the runs here (default: a temporary folder)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = (args.runs or Path(scratch)).resolve()

@@ -1,4 +1,4 @@
-"""Accuracy of a trained model by task x length x variant, on records of seeds that training never sees."""
+"""The accuracy of a trained model by task x length x variant, on records of seeds that training never uses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VARIANTS = (
 
 @torch.no_grad()
 def accuracy(model: Llama, tokenizer: Tokenizer, texts: Sequence[str], targets: Sequence[str], device: str) -> float:
-    """Share of prompts whose likeliest next token is the answer."""
+    """Return the share of prompts whose likeliest next token is the answer."""
     ids = [encoding.ids for encoding in tokenizer.encode_batch(list(texts))]
     right = 0
     for start in range(0, len(ids), 500):
@@ -42,7 +42,7 @@ def accuracy(model: Llama, tokenizer: Tokenizer, texts: Sequence[str], targets: 
 def table(
     model: Llama, tokenizer: Tokenizer, device: str, samples: int, lengths: Sequence[int] = LENGTHS
 ) -> dict[str, dict[str, list[float]]]:
-    """Variant -> task -> accuracy at each length."""
+    """Return variant -> task -> accuracy at each length."""
     model = model.float().eval()
     records = {(g, n): generate(g, n, samples, 90_000 + n) for g, n in product(TASKS, lengths)}
     out: dict[str, dict[str, list[float]]] = {}
@@ -56,7 +56,7 @@ def table(
 
 
 def show(results: dict[str, dict[str, list[float]]], lengths: Sequence[int] = LENGTHS) -> str:
-    """The table as text."""
+    """Return the table as text."""
     lines = []
     for variant, tasks in results.items():
         lines.append(f"{variant:33}" + "".join(f"{n:>7}" for n in lengths))

@@ -1,8 +1,8 @@
 """Write the ONNX graph of a Hugging Face Llama folder into it: ``python training/embedded/export.py FOLDER``.
 
 ``FOLDER/model.onnx`` is only the graph: its weights are ONNX external data inside ``FOLDER/model.safetensors``, fp16,
-which onnxruntime turns into fp32 once, when it loads the file. So both backends read the very same numbers. The same
-folder gives the same bytes.
+which onnxruntime turns into fp32 once, when it loads the file. So onnxruntime and transformers read the same numbers.
+The same folder gives the same bytes.
 
 Inputs   tokens [B, T], position_ids [B, T], mask [B, P + T] (1: a real token), past [layers, 2, B, heads, P, width],
          wanted [B, S]: the places among the T at which logits are needed (the last layer is computed only there)
@@ -23,8 +23,8 @@ from onnx import TensorProto, helper, numpy_helper
 WEIGHTS = "model.safetensors"
 
 
-def stored(folder: Path) -> dict[str, onnx.TensorProto]:
-    """The tensors of a safetensors file by name, each as a pointer into that file."""
+def external_tensors(folder: Path) -> dict[str, onnx.TensorProto]:
+    """Return the tensors of a safetensors file by name, each as a reference into that file."""
     data = (folder / WEIGHTS).read_bytes()
     size = int.from_bytes(data[:8], "little")
     found = {}
@@ -43,7 +43,7 @@ def stored(folder: Path) -> dict[str, onnx.TensorProto]:
 
 
 class Graph:
-    """Nodes under construction; every method returns the name of its output."""
+    """A graph under construction; every method returns the name of its output."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -66,7 +66,7 @@ class Graph:
         return self.named[key]
 
     def weight(self, tensor: onnx.TensorProto, *, transposed: bool = False) -> str:
-        """Add a checkpoint tensor, stored in fp16, as an fp32 value (cast and transposition are folded at load)."""
+        """Add an fp16 tensor of the checkpoint as an fp32 value; onnxruntime casts and transposes it when it loads."""
         name = tensor.name
         key = f"w_{name}_{transposed}"
         if key not in self.named:
@@ -78,7 +78,7 @@ class Graph:
 
 
 class Exporter:
-    """Spells the Llama forward pass in ONNX."""
+    """Writes the Llama forward pass in ONNX."""
 
     def __init__(self, config: dict[str, Any], weights: dict[str, onnx.TensorProto]) -> None:
         self.config, self.weights, self.g = config, weights, Graph()
@@ -91,14 +91,14 @@ class Exporter:
         return self.g.op("MatMul", x, parts[0] if len(parts) == 1 else self.g.op("Concat", *parts, axis=1))
 
     def norm(self, x: str, name: str) -> str:
-        """Root mean square norm."""
+        """Apply the root mean square norm."""
         g = self.g
         mean = g.op("ReduceMean", g.op("Pow", x, g.const(2.0, np.float32)), axes=[-1], keepdims=1)
         root = g.op("Sqrt", g.op("Add", mean, g.const(self.config["rms_norm_eps"], np.float32)))
         return g.op("Mul", g.op("Div", x, root), g.weight(self.weights[name]))
 
     def angles(self, positions: str) -> tuple[str, str]:
-        """Cosine and sine [B, 1, T, width] of every position."""
+        """Return cosine and sine [B, 1, T, width] of every position."""
         g, half = self.g, self.width // 2
         theta = self.config["rope_parameters"]["rope_theta"]
         frequencies = (1.0 / theta ** (np.arange(half, dtype=np.float32) / half)).astype(np.float32)
@@ -107,7 +107,7 @@ class Exporter:
         return g.op("Cos", angle), g.op("Sin", angle)
 
     def rotate(self, x: str, angles: tuple[str, str]) -> str:
-        """Turn pairs (i, i + half)."""
+        """Rotate the pairs (i, i + half)."""
         g = self.g
         half, end = g.const([self.width // 2]), g.const([self.width])
         left = g.op("Slice", x, g.const([0]), half, g.const([-1]))
@@ -116,14 +116,14 @@ class Exporter:
         return g.op("Add", g.op("Mul", x, angles[0]), g.op("Mul", turned, angles[1]))
 
     def split(self, x: str, count: int) -> list[str]:
-        """[B, T, count * hidden] -> ``count`` times [B, heads, T, width]."""
+        """Split [B, T, count * hidden] into ``count`` parts [B, heads, T, width]."""
         g = self.g
         shaped = g.op("Reshape", x, g.const([0, 0, count, self.heads, self.width]))
         turned = g.op("Transpose", shaped, perm=[2, 0, 3, 1, 4])
         return [g.op("Gather", turned, g.const(i), axis=0) for i in range(count)]
 
     def allowed(self, places: str) -> str:
-        """Additive mask [B, 1, S, P + T]: real tokens that are not after the place."""
+        """Return the additive mask [B, 1, S, P + T]: real tokens that are not after the place."""
         g = self.g
         shape = g.op("Shape", "mask")
         keys = g.op("Range", g.const(0), g.op("Gather", shape, g.const(1), axis=0), g.const(1))
@@ -133,7 +133,7 @@ class Exporter:
         return g.op("Where", both, g.const(0.0, np.float32), g.const(-1e9, np.float32))
 
     def attend(self, q: str, k: str, v: str, mask: str) -> str:
-        """Softmax attention, heads joined."""
+        """Apply softmax attention, and join the heads."""
         g = self.g
         q = g.op("Mul", q, g.const(self.width**-0.5, np.float32))
         scores = g.op("Add", g.op("MatMul", q, g.op("Transpose", k, perm=[0, 1, 3, 2])), mask)
@@ -141,7 +141,7 @@ class Exporter:
         return g.op("Reshape", g.op("Transpose", mixed, perm=[0, 2, 1, 3]), g.const([0, 0, self.config["hidden_size"]]))
 
     def build(self) -> onnx.ModelProto:
-        """The whole graph."""
+        """Return the whole graph."""
         g = self.g
         embedding = g.weight(self.weights["model.embed_tokens.weight"])
         x = g.op("Gather", embedding, "tokens", axis=0)
@@ -159,7 +159,7 @@ class Exporter:
             if index < self.layers - 1:
                 query, key, value = self.split(self.linear(normed, q, k, v), 3)
                 query = self.rotate(query, angles)
-            else:  # nothing comes after the last layer but the logits, so it is asked only where those are wanted
+            else:  # only the logits come after the last layer, so it is computed only where they are wanted
                 key, value = self.split(self.linear(normed, k, v), 2)
                 there = g.op("GatherND", "position_ids", picked, batch_dims=1)
                 (query,) = self.split(self.linear(g.op("GatherND", normed, picked, batch_dims=1), q), 1)
@@ -191,8 +191,8 @@ class Exporter:
         return g.op("Concat", front, batch, heads, keys, width, axis=0)
 
     def _model(self) -> onnx.ModelProto:
-        def tensor(name: str, kind: int, *shape: str | int) -> onnx.ValueInfoProto:
-            return helper.make_tensor_value_info(name, kind, list(shape))
+        def tensor(name: str, element_type: int, *shape: str | int) -> onnx.ValueInfoProto:
+            return helper.make_tensor_value_info(name, element_type, list(shape))
 
         cache = (self.layers, 2, "batch", self.heads)
         inputs = [
@@ -214,9 +214,9 @@ class Exporter:
 
 
 def export(folder: Path) -> Path:
-    """``config.json`` and ``model.safetensors`` -> ``model.onnx`` beside them."""
+    """Write ``model.onnx`` beside ``config.json`` and ``model.safetensors``."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    model = Exporter(config, stored(folder)).build()
+    model = Exporter(config, external_tensors(folder)).build()
     path = folder / "model.onnx"
     path.write_bytes(model.SerializeToString(deterministic=True))
     onnx.checker.check_model(str(path), full_check=True)

@@ -1,4 +1,4 @@
-"""A Llama-shaped transformer with Hugging Face's parameter names, plain enough to train fast."""
+"""A Llama-shaped transformer with Hugging Face's parameter names, simple enough to train fast."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - the custom of the field
+import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor, nn
 
 
@@ -47,7 +47,7 @@ class Attention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(width, width, bias=False) for _ in range(4))
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Attend to what came before."""
+        """Attend to the tokens so far."""
         batch, length, width = x.shape
         q, k, v = (
             p(x).view(batch, length, self.heads, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
@@ -58,7 +58,7 @@ class Attention(nn.Module):
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn pairs (i, i + half) by the angle of their position."""
+    """Rotate the pairs (i, i + half) by the angle of their position."""
     left, right = x.chunk(2, -1)
     return (x * cos + torch.cat((-right, left), -1) * sin).to(x.dtype)
 
@@ -73,12 +73,12 @@ class Mlp(nn.Module):
         self.down_proj = nn.Linear(shape.intermediate_size, shape.hidden_size, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """SwiGLU."""
+        """Apply SwiGLU."""
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
 class Layer(nn.Module):
-    """Attention and feed-forward, each normed and added."""
+    """Attention and feed-forward, each normalised and added."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class Layer(nn.Module):
         self.input_layernorm, self.post_attention_layernorm = Norm(shape), Norm(shape)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """One block."""
+        """Apply one block."""
         x = x + self.self_attn(self.input_layernorm(x), cos, sin)
         return x + self.mlp(self.post_attention_layernorm(x))
 
@@ -120,7 +120,7 @@ class Llama(nn.Module):
                 nn.init.normal_(parameter, std=0.02 / (2 * shape.num_hidden_layers) ** 0.5 if deep else 0.02)
 
     def hidden(self, tokens: Tensor) -> Tensor:
-        """Last hidden states."""
+        """Return the last hidden states."""
         x = self.model.embed_tokens(tokens)
         if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
             x = x.bfloat16()
@@ -130,7 +130,7 @@ class Llama(nn.Module):
         return self.model.norm(x)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits at every position."""
+        """Return the logits at every position."""
         return F.linear(self.hidden(tokens), self.model.embed_tokens.weight)
 
 

@@ -1,7 +1,7 @@
 """Train the embedded model: ``python training/embedded/train.py --out DIR`` on one CUDA GPU (6 minutes on an H200).
 
-Writes DIR/model.safetensors (fp16), config.json, tokenizer.json, tokenizer_config.json, training.json (settings, log,
-accuracy). ``--minutes M`` trains for a time instead: learning rate and lengths then follow the clock.
+It writes DIR/model.safetensors (fp16), config.json, tokenizer.json, tokenizer_config.json, and training.json (settings,
+log, accuracy). ``--minutes M`` trains for a fixed time instead: learning rate and lengths then follow the clock.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1] / "src")]
 import evaluate  # noqa: E402 - found through the lines above
 import model as models  # noqa: E402
 import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402, N812
+import torch.nn.functional as F  # noqa: E402, N812 - its usual name
 import vocabulary  # noqa: E402
-from batches import LONGEST, Renderer  # noqa: E402
+from batches import MAX_LENGTH, PromptRenderer  # noqa: E402
 
-# rows, tokens a row, share of the steps, examples as long as the query
+# rows, tokens per row, share of the steps, whether examples are as long as the query
 BUCKETS = ((384, 193, 0.50, False), (224, 321, 0.33, False), (112, 641, 0.17, True))
 
 
@@ -43,15 +43,17 @@ def arguments() -> argparse.Namespace:
 
 
 def optimizer(model: torch.nn.Module, rate: float, device: str) -> torch.optim.Optimizer:
-    """AdamW, weight decay on matrices only."""
+    """Return AdamW with weight decay on matrices only."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
     vectors = [p for p in model.parameters() if p.dim() == 1]
     groups = [{"params": matrices, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.98), eps=1e-8, fused=device == "cuda")
 
 
-def train(args: argparse.Namespace, model: models.Llama, renderer: Renderer, device: str) -> list[dict[str, float]]:
-    """Run the schedule: warm-up, then cosine; query lengths grow from 16 to LONGEST over the first third."""
+def train(
+    args: argparse.Namespace, model: models.Llama, renderer: PromptRenderer, device: str
+) -> list[dict[str, float]]:
+    """Run the schedule: warm-up, then cosine; query lengths grow from 16 to MAX_LENGTH over the first third."""
     opt = optimizer(model, args.lr, device)
     rng = random.Random(args.seed)
 
@@ -66,7 +68,7 @@ def train(args: argparse.Namespace, model: models.Llama, renderer: Renderer, dev
     start, log, step, done = time.monotonic(), [], 0, 0.0
     while done < 1.0:
         rows, width, _, same = rng.choices(BUCKETS, [bucket[2] for bucket in BUCKETS])[0]
-        longest = 16 + round((LONGEST - 16) * min(1.0, done / 0.33))
+        longest = 16 + round((MAX_LENGTH - 16) * min(1.0, done / 0.33))
         tokens, weight = renderer.batch(max(2, int(rows * args.scale)), width, longest, same=same)
         loss = compiled(tokens, weight)
         loss.backward()
@@ -96,7 +98,7 @@ def main() -> None:
     model = models.Llama(models.Shape()).to(device)
     weights = sum(p.numel() for p in model.parameters())
     print(f"{weights:,} weights, {tokenizer.get_vocab_size()} tokens, {device}, torch {torch.__version__}", flush=True)
-    log = train(args, model, Renderer(tokenizer, device), device)
+    log = train(args, model, PromptRenderer(tokenizer, device), device)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(parameter.half().float())

@@ -1,7 +1,7 @@
 """The embedded model's tokenizer: byte-level BPE whose merges are learnt from kshot's own template texts.
 
-Every one of the 62 characters is one token, alone and with a space before it; so is a blank line. The rest of the
-merges spell the words of the templates. Nothing is random: ties go to the pair that sorts first.
+Each of the 62 characters is one token, alone and with a space before it; so is a blank line. The other merges form the
+words of the templates. Nothing is random: of equally frequent pairs, the one that sorts first is merged.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kshot.lookup.templates import default_texts
 
 SIZE = 480
 END = "<|end|>"
-# Words, single digits, runs of newlines, runs of marks; a word, digit or mark takes the space before it along.
+# Words, single digits, runs of newlines, runs of marks; a word, digit or mark includes the space before it.
 PATTERN = r" ?[A-Za-z]+| ?[0-9]|\n+| ?[^\sA-Za-z0-9]+|\s"
 
 
 def byte_alphabet() -> dict[int, str]:
-    """Byte -> printable character, as byte-level tokenizers write them."""
+    """Return the printable character of each byte, as byte-level tokenizers write them."""
     plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in plain]
     return {**{byte: chr(byte) for byte in plain}, **{byte: chr(256 + i) for i, byte in enumerate(others)}}
 
 
 def corpus() -> str:
-    """All text around the examples of a completion prompt."""
+    """Return all text around the examples of a completion prompt."""
     texts = default_texts()
     pieces = [*texts["completion"].values(), texts["explanation"]]
     pieces += [text for rule in texts["rules"].values() for text in rule.values()]
@@ -39,7 +39,7 @@ def corpus() -> str:
 
 
 def learn(size: int) -> list[tuple[str, str]]:
-    """Merges in order of rank: the 62 spaced characters, the bar, the blank line, then the commonest pairs."""
+    """Return the merges in order of rank: the 62 spaced characters, the bar, the blank line, the commonest pairs."""
     alphabet = byte_alphabet()
     space, newline = alphabet[32], alphabet[10]
     merges = [(space, c) for c in VOCAB] + [(space, "|"), (newline, newline)]
@@ -72,7 +72,7 @@ def _merged(words: Counter[tuple[str, ...]], pair: tuple[str, str]) -> Counter[t
 
 
 def build(size: int = SIZE) -> Tokenizer:
-    """Construct the tokenizer."""
+    """Make the tokenizer."""
     merges = learn(size)
     symbols = [END, *byte_alphabet().values(), *(left + right for left, right in merges)]
     vocabulary = {symbol: index for index, symbol in enumerate(dict.fromkeys(symbols))}
@@ -89,7 +89,7 @@ def build(size: int = SIZE) -> Tokenizer:
 
 
 def save(tokenizer: Tokenizer, folder: Path) -> None:
-    """Write ``tokenizer.json`` and what transformers wants beside it."""
+    """Write ``tokenizer.json``, and the configuration that transformers needs beside it."""
     import json
 
     folder.mkdir(parents=True, exist_ok=True)
