@@ -11,7 +11,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from kshot.core.errors import DataError, MissingExtra, UsageError
@@ -88,10 +88,8 @@ class Registry:
 
     @cached_property
     def _installed(self) -> list[Entry]:
-        from importlib.metadata import entry_points
-
         found = []
-        for point in entry_points(group=self.group):
+        for point in _entry_points().select(group=self.group):
             origin = f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
             found.append(Entry(point.name, point.value, origin=origin))
         return sorted(found, key=lambda entry: (entry.name, entry.origin))
@@ -158,6 +156,14 @@ class Registry:
             f"two {self.kind} are called {one.name!r}: {one.target} ({one.origin}) and {other.target} ({other.origin})",
             hint="Rename one of them, or remove its package.",
         )
+
+
+@cache
+def _entry_points() -> Any:  # SelectableGroups before Python 3.12, EntryPoints since; both can select
+    """Read the entry points of all installed packages, once for all kinds."""
+    from importlib.metadata import entry_points
+
+    return entry_points()
 
 
 def first_line(found: Any) -> str:
