@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kshot.core import engine
-from kshot.runs.folder import read_spec
+from kshot.runs.folder import RunFolder, read_spec
 from tests.commands import kshot
 
 ROOT = Path(__file__).parents[2]
@@ -85,3 +85,24 @@ def test_roles_of_early_folders_become_fields():
         ("model", "embedded"),
         ("corpus", "fts5"),
     ]
+
+
+def test_early_folders_get_what_their_names_tell_of_the_models(tmp_path):
+    fingerprints = {"openai:m@http://host/v1": "a", "judge anthropic:n": "b", "replay:runs/x": "c", "hf:models/y": "d"}
+    fingerprints["engine replay:lists.json"] = "e"
+    (tmp_path / "spec.json").write_text(json.dumps({"identity": {}, "fingerprints": fingerprints}))
+    marks = {each["name"]: set(each) - {"role", "name", "fingerprint"} for each in read_spec(tmp_path)["models"]}
+    assert marks == {
+        "openai:m@http://host/v1": {"server"},
+        "anthropic:n": {"server"},
+        "replay:runs/x": {"searches"},
+        "hf:models/y": set(),
+        "replay:lists.json": set(),
+    }
+
+
+def test_a_resumed_folder_learns_that_a_model_is_behind_a_server(tmp_path):
+    with RunFolder(tmp_path / "run", {}) as folder:
+        folder.note_model("model", "openai:m", "print")
+        folder.note_model("model", "openai:m", "print", server=True)
+        assert folder.spec["models"] == [{"role": "model", "name": "openai:m", "fingerprint": "print", "server": True}]

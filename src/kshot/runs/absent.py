@@ -8,7 +8,7 @@ from typing import Any
 
 from kshot.core.corpus import Corpus, corpus_fingerprint
 from kshot.core.protocols import Abilities, IndexStore, Model, RequestQueue
-from kshot.core.records import Failed, Request, Response
+from kshot.core.records import Failed, Generate, Loglik, Request, Response, Search
 from kshot.runs.folder import JOURNAL
 from kshot.runs.journal import Journal
 
@@ -16,12 +16,13 @@ from kshot.runs.journal import Journal
 class AbsentModel:
     """Replaces a model that is not loaded: every request that the journal lacks fails."""
 
-    answers = (object,)
     notes = ()
 
-    def __init__(self, name: str, fingerprint: str, *, server: bool = False) -> None:
+    def __init__(
+        self, name: str, fingerprint: str, answers: tuple[type, ...] = (Generate, Loglik), *, server: bool = False
+    ) -> None:
         """Take what ``spec.json`` recorded of the model."""
-        self.name, self.fingerprint = name, fingerprint
+        self.name, self.fingerprint, self.answers = name, fingerprint, answers
         self.abilities = Abilities(server=server)
 
     def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
@@ -43,7 +44,7 @@ class AbsentSearchEngine:
     def over(self, corpus: Corpus, store: IndexStore) -> AbsentModel:
         """Return the backend that the journal answers for."""
         del store  # there is nothing to index
-        return AbsentModel(self.name, corpus_fingerprint(self.fingerprint, corpus))
+        return AbsentModel(self.name, corpus_fingerprint(self.fingerprint, corpus), (Search,))
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
@@ -68,4 +69,5 @@ def absent_model(noted: Mapping[str, Any]) -> Model:
     """Return the replacement of a model that ``spec.json`` lists."""
     if noted["role"] in {"search_engine", "corpus"}:
         return AbsentSearchEngine(noted["name"], noted["fingerprint"])
-    return AbsentModel(noted["name"], noted["fingerprint"], server=noted.get("server", False))
+    answers = (Generate, Loglik, Search) if noted.get("searches") else (Generate, Loglik)
+    return AbsentModel(noted["name"], noted["fingerprint"], answers, server=noted.get("server", False))

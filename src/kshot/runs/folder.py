@@ -58,19 +58,26 @@ class RunFolder:
 
     # ---- files ----
 
-    def note_model(self, role: str, name: str, fingerprint: str, *, server: bool = False) -> None:
-        """Record a model with its role and fingerprint; refuse a fingerprint that differs from the recorded one."""
+    def note_model(
+        self, role: str, name: str, fingerprint: str, *, server: bool = False, searches: bool = False
+    ) -> None:
+        """Record a model with its role and fingerprint; refuse a fingerprint that differs from the recorded one.
+
+        ``server``: it is behind a server. ``searches``: it is a language model that answers searches too, as the replay
+        of a journal does.
+        """
         known: list[dict[str, Any]] = self.spec.setdefault("models", [])
         noted = next((each for each in known if (each["role"], each["name"]) == (role, name)), None)
         if noted is None:
-            marked = {"server": True} if server else {}
-            known.append({"role": role, "name": name, "fingerprint": fingerprint, **marked})
+            noted = {"role": role, "name": name, "fingerprint": fingerprint}
+            known.append(noted)
         elif noted["fingerprint"] != fingerprint:
             raise RunError(
                 f"{name} has changed since this run began (its weights, format or template)",
                 where=str(self.path),
                 hint="Choose another folder with --out.",
             )
+        noted |= {mark: True for mark, holds in {"server": server, "searches": searches}.items() if holds}
 
     def write_spec(self, **more: Any) -> None:
         """Add to ``spec.json``."""
@@ -211,8 +218,17 @@ def _name_roles(spec: dict[str, Any]) -> None:
     for label, fingerprint in early.items():
         word, _, rest = label.partition(" ")
         role = _EARLY_ROLES.get(word) if rest else None
-        models.append({"role": role or "model", "name": rest if role else label, "fingerprint": fingerprint})
+        noted = {"role": role or "model", "name": rest if role else label, "fingerprint": fingerprint}
+        models.append(noted | _early_marks(noted["role"], noted["name"]))
     spec["models"] = models
+
+
+def _early_marks(role: str, name: str) -> dict[str, bool]:
+    """Return what ``note_model`` would have marked in a folder of version 0.1, by the role and name of a model."""
+    kind = name.partition(":")[0]
+    if kind in {"openai", "anthropic"}:
+        return {"server": True}
+    return {"searches": True} if (role, kind) == ("model", "replay") else {}
 
 
 def _journal_of(run: str | Path) -> Journal:

@@ -196,7 +196,8 @@ class Run:
         if self._folder is None:
             return
         for role, model in models.items():
-            self._folder.note_model(role, model.name, model.fingerprint, server=_is_server(model))
+            searches = isinstance(model, LanguageModel) and Search in model.answers
+            self._folder.note_model(role, model.name, model.fingerprint, server=_is_server(model), searches=searches)
         self._folder.write_spec(options=self._settings.options(), versions=_versions())
 
 
@@ -209,7 +210,7 @@ def suits(model: Model, *, searching: bool) -> bool:
     if isinstance(model, SearchEngine):
         return searching
     kinds = (Search,) if searching else (Generate, Loglik)
-    return object in model.answers or any(kind in model.answers for kind in kinds)
+    return any(kind in model.answers for kind in kinds)
 
 
 def _writer(file: IO[str]) -> Callable[[ResultRow], None]:
