@@ -313,3 +313,14 @@ def _typed(name: str, kind: type, value: Any) -> Any:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise UsageError(f"{name} is {value!r}; it must be {kind.__name__}")
     return value
+
+
+def refuse_scoring_options(settings: Settings, source: str, *, where: str = "", hint: str = "") -> None:
+    """Refuse ``--metric`` and ``--cleanup`` for a source that scores by rules of its own: they would have no effect."""
+    for name, value in {"metric": settings.metric, "cleanup": settings.cleanup}.items():
+        if value is not None:
+            raise UsageError(
+                f"{flag(name)} has no effect on {source}",
+                where=where,
+                hint=f"{hint}To use it for another dataset only, write -d NAME,{name}=….",
+            )

@@ -302,3 +302,11 @@ def test_data_must_be_named(book, tmp_path):
 def test_search_engines_cannot_generate(book):
     with pytest.raises(UsageError, match="language models"):
         run(book, model="fts5", method="rag")
+
+
+@pytest.mark.parametrize("method", [None, "rag"])
+@pytest.mark.parametrize(("name", "value"), [("metric", "em"), ("cleanup", "first-capital")])
+def test_options_of_scoring_that_would_have_no_effect_are_refused(book, name, value, method):
+    model = "fts5" if method is None else Fake(lambda request: Generated("x"))
+    with pytest.raises(UsageError, match=rf"--{name} has no effect on a passage benchmark.*-d NAME,{name}="):
+        run(book, model, method=method, **{name: value})

@@ -12,11 +12,11 @@ from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loader import Config, load
 from kshot.configs.models import ModelEntry
 from kshot.configs.tasks import ConfigTask
-from kshot.core.errors import DataError, UsageError
+from kshot.core.errors import DataError
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow
 from kshot.core.task import Task, TaskResult
-from kshot.settings import Settings, flag
+from kshot.settings import Settings, refuse_scoring_options
 from kshot.statistics.averages import macro_rows
 
 _NO_DATASETS = "A config lists them in a variable that ends in 'datasets'; a dataset class is named FILE.py:Class."
@@ -93,13 +93,8 @@ class ConfigSource(Source[Settings]):
     ) -> Iterator[Task[Any]]:
         """Compile each entry to a Task."""
         del facts  # examples are chosen without a model
-        for name, value in {"metric": settings.metric, "cleanup": settings.cleanup}.items():
-            if value is not None:
-                raise UsageError(
-                    f"{flag(name)} has no effect on a config file, which names its own",
-                    where=self.label,
-                    hint=f"Change its eval_cfg. To use it for another dataset only, write -d NAME,{name}=….",
-                )
+        named = "a config file, which names its own"
+        refuse_scoring_options(settings, named, where=self.label, hint="Change its eval_cfg. ")
         return self._tasks(settings, model, scored=True)
 
     def previews(self, settings: Settings) -> Iterator[Task[Any]]:

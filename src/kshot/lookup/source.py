@@ -25,7 +25,7 @@ from kshot.lookup.generate import LOOKUP_TASKS, group_of
 from kshot.lookup.metric import LookupAccuracy
 from kshot.lookup.scoring import KINDS, chance, error_kind, gaps
 from kshot.methods.generation import generate as generation
-from kshot.settings import Settings, flag
+from kshot.settings import Settings, flag, refuse_scoring_options
 
 _MAX_TOKENS = {"base": 6, "chat": 32}
 _CHANCE_SAMPLES = 1000
@@ -48,7 +48,7 @@ class LookupSource(Source[Settings]):
     ) -> Iterator[Task[Any]]:
         """Make one Task per task × length × variant, in the order variants → tasks → lengths."""
         del facts  # no task depends on what an earlier run recorded
-        _refuse_unused(settings)
+        refuse_scoring_options(settings, "token lookup, which has rules of its own")
         recorded = recorded_completions(data_file(settings)) or recorded_completions(_replayed_file(model))
         tasks = self._chosen_tasks()
         found = recorded_configurations(recorded, tasks) if recorded else configurations(settings, tasks)
@@ -94,16 +94,6 @@ class LookupSource(Source[Settings]):
         for name in named:
             group_of(name)  # an unknown task is an error
         return tuple(dict.fromkeys(named)) or tuple(LOOKUP_TASKS)
-
-
-def _refuse_unused(settings: Settings) -> None:
-    """Refuse ``--metric`` and ``--cleanup``: token lookup reads and scores replies by rules of its own."""
-    for name, value in {"metric": settings.metric, "cleanup": settings.cleanup}.items():
-        if value is not None:
-            raise UsageError(
-                f"{flag(name)} has no effect on token lookup, which has rules of its own",
-                hint=f"To use it for another dataset only, write -d NAME,{name}=….",
-            )
 
 
 def _replayed_file(model: Model | None) -> str | None:

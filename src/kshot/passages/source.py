@@ -29,7 +29,7 @@ from kshot.passages.names import BENCHMARKS
 from kshot.passages.prompts import answer_prompt, query_prompt
 from kshot.passages.queries import read_queries
 from kshot.passages.questions import FILTERS
-from kshot.settings import Settings, flag
+from kshot.settings import Settings, flag, refuse_scoring_options
 
 EVIDENCE_MEASURES = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
 GRADED_MEASURES = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")
@@ -116,6 +116,8 @@ class PassagesSource(Source[Settings]):
     ) -> Iterator[Task[Any]]:
         """Compile one task for each chunker; ``facts`` are those of the run that is scored again."""
         del model  # no model is needed to cut passages
+        measured = "a passage benchmark, which has measures of its own"
+        refuse_scoring_options(settings, measured, where=self.label, hint="Choose among them with --measures. ")
         benchmark = self.benchmark(settings)
         samples = list(islice(benchmark.samples, settings.limit))
         if not samples:
