@@ -2,8 +2,10 @@
 
 import pytest
 
+from kshot.api import source_of
 from kshot.core.errors import UsageError
-from kshot.studies.example_draws import Spread, parse_seeds, spread
+from kshot.settings import Settings
+from kshot.studies.example_draws import ExampleDraws, Spread, parse_seeds, spread
 
 
 def test_seeds():
@@ -25,3 +27,28 @@ def test_spread():
     assert spread({5: 1}) == (1.0, None, 1.0, 1.0)
     with pytest.raises(UsageError, match="no values"):
         spread({})
+
+
+CONFIG = """
+from opencompass.models import HuggingFaceBaseModel
+models = [dict(type=HuggingFaceBaseModel, abbr="tiny", path="models/tiny", max_out_len=4)]
+judge_models = [dict(type=HuggingFaceBaseModel, abbr="judge", path="models/judge", max_out_len=4)]
+news_datasets = [dict(abbr="news")]
+"""
+
+
+def test_the_draws_of_a_source_use_its_models_and_judges(tmp_path):
+    (tmp_path / "config.py").write_text(CONFIG)
+    draws = source_of(str(tmp_path / "config.py"), Settings(retriever_seeds="0..2"))
+    assert isinstance(draws, ExampleDraws)
+    assert list(draws.models) == ["hf:models/tiny"]
+    assert list(draws.judges) == ["hf:models/judge"]
+    assert not draws.has_corpus
+    assert not draws.searches(Settings())
+
+
+def test_the_draws_of_a_source_are_of_its_kind():
+    draws = source_of("handbook", Settings(retriever_seeds="0..2"))
+    assert draws.has_corpus
+    assert draws.searches(Settings())
+    assert not draws.searches(Settings(method="rag"))

@@ -32,16 +32,41 @@ class Spread(NamedTuple):
 class ExampleDraws(Source[Settings]):
     """Runs a source once for every seed of ``--retriever-seeds``, and reports the spread that the choice causes.
 
-    ``text`` is what the user wrote; ``source`` makes the source for the settings of one draw.
+    ``text`` is what the user wrote; ``source`` makes the source for the settings of one draw; ``whole`` is the source
+    for the settings of the run, whose models and judges every draw uses.
     """
 
     text: str
     source: Callable[[Settings], Source[Settings]]
+    whole: Source[Settings] | None = None
 
     @property
     def label(self) -> str:
         """The source as the user wrote it."""
         return self.text
+
+    @property
+    def has_corpus(self) -> bool:
+        """Whether the tasks of the source have passages."""
+        return self._whole.has_corpus
+
+    @property
+    def models(self) -> Sequence[str]:
+        """The models that the source names."""
+        return self._whole.models
+
+    @property
+    def judges(self) -> Sequence[str]:
+        """The judges that the source names."""
+        return self._whole.judges
+
+    @property
+    def _whole(self) -> Source[Settings]:
+        return self.source(Settings()) if self.whole is None else self.whole
+
+    def searches(self, settings: Settings) -> bool:
+        """Whether search engines are evaluated on the source."""
+        return self._whole.searches(settings)
 
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
