@@ -76,6 +76,7 @@ def test_gaps_compare_tasks_on_the_same_records():
     (gap,) = [row for row in result.results if row["metric"] == "gap: right - left"]
     assert (gap["lookup"], gap["n"], gap["value"]) == ("UR-UL", 20, 100.0 - accuracy["UL"])
     assert (gap["kind"], gap["length"], gap["variant"]) == ("lookup", 8, "sep|small|bare")
+    assert gap["higher_is_better"] is True
 
 
 def test_recorded_completions_are_read_by_the_rules_of_their_kind(tmp_path):

@@ -111,6 +111,33 @@ def test_spread_over_draws():
         75.0,
     )
     assert row["ci95"][0] < 50 < row["ci95"][1]
+    assert row["higher_is_better"] is True
+
+
+@pytest.mark.parametrize(
+    ("metric", "marks"), [(Perplexity(), {"higher_is_better": False}), (Accuracy(), {"higher_is_better": True})]
+)
+def test_the_spread_says_which_direction_is_better(metric, marks):
+    value = (2.0, 1.0) if isinstance(metric, Perplexity) else 100.0
+    results = [result([value] * 3, metric, name=f"quiz@{k}", of="quiz", example_seed=k) for k in (1, 2)]
+    (row,) = spread_rows(results)
+    assert {name: row[name] for name in ("detail", "higher_is_better") if name in row} == marks
+
+
+def test_the_spread_of_a_detail_is_a_detail():
+    task = Task(
+        "quiz@1",
+        (),
+        lambda s, _: Prompt(""),
+        lambda s, p: iter(()),
+        (Detailed(),),
+        labels={"of": "quiz", "example_seed": 1},
+    )
+    made = TaskResult(task, "model")
+    made.add(0, Sample("0", {}), {"Score": 1.0, "error: none": 0.0})
+    score, error = spread_rows([made])
+    assert (score["higher_is_better"], "detail" in score) == (True, False)
+    assert (error["detail"], "higher_is_better" in error) == (True, False)
 
 
 @pytest.mark.parametrize("given", [None, "much", float("nan")])

@@ -75,6 +75,7 @@ class LookupSource(Source[Settings]):
                     "length": length,
                     "variant": form,
                     "metric": f"gap: {gap.kind}",
+                    "higher_is_better": True,
                     "value": gap.difference,
                     "n": gap.records,
                     "failed": 0,
