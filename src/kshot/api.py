@@ -25,7 +25,7 @@ from kshot.runs.absent import StoredResponses, absent_model
 from kshot.runs.folder import JOURNAL, RunFolder, read_spec
 from kshot.runs.runner import Result, Run
 from kshot.runs.task_run import start_sample
-from kshot.settings import MODEL_OPTIONS, SERVER_OPTIONS, Settings, settings_from
+from kshot.settings import MODEL_OPTIONS, SERVER_OPTIONS, Settings, flag, settings_from
 
 HELPER_ROLES = ("judge", REWRITER, "corpus")
 """The roles of the models beside the evaluated one."""
@@ -93,9 +93,17 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
     return ExampleDraws(source.label, lambda drawn: source_of(spec, drawn))
 
 
-def is_config(spec: str) -> bool:
+def is_config(text: str) -> bool:
     """Whether a spec names a config file: a Python file without a class. It runs confined and is never imported."""
-    return spec.endswith(".py")
+    spec = parse_spec(text)
+    if spec.file is None or spec.argument:
+        return False
+    if spec.options:
+        name, value = next(iter(spec.options.items()))
+        raise UsageError(
+            "a config file takes no options after its name", where=text, hint=f"Write {flag(name)} {value}."
+        )
+    return True
 
 
 def evaluate(
@@ -142,7 +150,12 @@ def _distinct(given: Sequence[Any]) -> list[str | Model]:
     for spec in given:
         if not any(spec is each or (isinstance(spec, str) and spec == each) for each in seen):
             seen.append(spec)
-    return [spec if isinstance(spec, str) else as_model(spec) for spec in seen]
+    models = [spec if isinstance(spec, str) else as_model(spec) for spec in seen]
+    names = [model if isinstance(model, str) else model.name for model in models]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two models are called {twice!r}", hint="Give each a name of its own.")
+    return models
 
 
 def _models_in(sources: Sequence[Source[Settings]], settings: Settings) -> list[str | Model]:
@@ -211,13 +224,8 @@ def _close(model: Model, tell: Callable[[str], None]) -> None:
 def _open(spec: str | Model, settings: Settings) -> Model:
     if not isinstance(spec, str):
         return spec
-    given = settings.options()
-    options = {name: given[name] for name in (*MODEL_OPTIONS, *SERVER_OPTIONS)}
-    if settings.chat_template is not None:
-        from kshot.prompts.chat import read_template
-
-        options["chat_template"] = read_template(settings.chat_template)
-    return open_model(spec, options)
+    # Only what the user has set: a plug-in keeps its own defaults.
+    return open_model(spec, settings.changed((*MODEL_OPTIONS, *SERVER_OPTIONS, "chat_template")))
 
 
 # ---- preview ----

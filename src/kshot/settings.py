@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -227,6 +229,11 @@ class Settings:
         """Return every setting by name."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
+    def changed(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return those of the named settings that differ from their defaults."""
+        defaults = {item.name: item.default for item in fields(self)}
+        return {name: value for name in names if (value := getattr(self, name)) != defaults[name]}
+
     def identity(self) -> dict[str, Any]:
         """Return the settings that a result depends on, as plain JSON values."""
         return {
@@ -275,13 +282,11 @@ def with_options(settings: Settings, spec: Spec | None) -> Settings:
     known = {item.name: item for item in fields(Settings)}
     changed: dict[str, Any] = {}
     for name, text in spec.options.items():
-        if name not in known:
-            raise UsageError(
-                f"there is no option {name!r}", where=spec.text, hint=f"The options of a dataset: {', '.join(known)}."
-            )
-        item = known[name]
-        parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=item.metadata["kind"])
-        changed[name] = _read(item, read_option(parameter, text, spec.text))
+        kind = known[name].metadata["kind"].__name__
+        several = known[name].metadata.get("repeat") or known[name].metadata.get("listed")
+        annotation = f"Sequence[{kind}]" if several else kind
+        parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+        changed[name] = _read(known[name], read_option(parameter, text, spec.text))
     return replace(settings, **changed)
 
 
@@ -308,7 +313,7 @@ def _read(item: Any, value: Any) -> Any:
 def _typed(name: str, kind: type, value: Any) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if kind is str and hasattr(value, "__fspath__"):
+    if kind is str and isinstance(value, os.PathLike):
         return str(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise UsageError(f"{name} is {value!r}; it must be {kind.__name__}")

@@ -1,12 +1,13 @@
 """Specs taken apart, and options read as annotations say."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from kshot.core.errors import UsageError
-from kshot.core.specs import bind_options, construct, parse_spec, split_names, split_options
+from kshot.core.specs import bind_options, construct, parse_spec, read_option, split_names, split_options
 
 
 @pytest.mark.parametrize(
@@ -149,3 +150,34 @@ def test_an_option_without_a_default_is_asked_for():
 
     with pytest.raises(UsageError, match=r"it needs the option 'pattern'. Write …,pattern=VALUE"):
         construct(needs, parse_spec("needs"), "text")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text", "value"),
+    [
+        ("int | float", "0.5", 0.5),
+        ("int | float", "3", 3),
+        ("int | str", "abc", "abc"),
+        ("Optional[int]", "none", None),
+        ("typing.Optional[int]", "3", 3),
+        ("Union[int, None]", "none", None),
+        (list[int], "1+10", (1, 10)),
+        (tuple[int, ...], "4", (4,)),
+        (int | None, "none", None),
+        ("str | Iterable[str] | None", "a+b", ("a", "b")),
+        ("str | Iterable[str] | None", "c++", "c++"),
+        ("collections.abc.Sequence[float]", "0.5+1", (0.5, 1.0)),
+        ("Literal['a', 'b']", "a", "a"),
+        ("Callable[[str], int] | str", "x", "x"),
+    ],
+)
+def test_annotations_of_every_form(annotation, text, value):
+    parameter = inspect.Parameter("option", inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+    assert read_option(parameter, text, "here") == value
+
+
+def test_a_comma_in_a_value_is_escaped():
+    spec = parse_spec(r"match,pattern=\d{1\,3},k=2")
+    assert spec.options == {"pattern": r"\d{1,3}", "k": "2"}
+    assert spec.option_text == r",pattern=\d{1\,3},k=2"
+    assert split_names(r"em,match,pattern=\d{1\,3},f1") == ["em", r"match,pattern=\d{1\,3}", "f1"]

@@ -314,3 +314,12 @@ def test_a_cleanup_may_be_an_option_of_one_dataset(quiz):
     result = kshot.evaluate(backend, both)
     assert set(values(result)) == {"quiz,cleanup=first-capital", "colours"}
     assert {type(request) for request in backend.asked} == {Generate, Loglik}
+
+
+def test_options_with_several_values_and_escapes(quiz):
+    (shown,) = kshot.preview(f"{quiz}:Quiz,stop=\\n+END,metric=em+f1", limit=1)
+    assert shown.requests[0].stop == ("\n", "END")
+    result = kshot.evaluate(says("0"), f"{quiz}:Quiz,metric=em+f1")
+    assert [row["metric"] for row in result.results] == ["EM", "F1"]
+    result = kshot.evaluate(says("0"), f"{quiz}:Quiz,instruction=Well\\, {{q}}", limit=1)
+    assert result.samples[0]["prompt"] == "Well, row 0"

@@ -100,7 +100,7 @@ def test_models_metrics_and_cleanups_of_a_package_and_of_files(here, installed):
     named = run(
         "run", "-m", "echo", *common, "--metric", "em,contains", "--cleanup", "last-word", "--out", "a", path=installed
     )
-    assert values(named) == {("cities", "echo-1", "EM"): 100.0, ("cities", "echo-1", "Contains"): 100.0}
+    assert values(named) == {("cities", "echo", "EM"): 100.0, ("cities", "echo", "Contains"): 100.0}
     more = [
         "--metric",
         f"{file_of('contains')}:Contains,ignore_case=no",
@@ -108,7 +108,7 @@ def test_models_metrics_and_cleanups_of_a_package_and_of_files(here, installed):
         f"{file_of('last_word')}:last_word,strip=x",
     ]
     filed = run("run", "-m", f"{file_of('echo')}:Echo,words=2", *common, *more, "--out", "b")
-    assert values(filed) == {("cities", "echo-2", "Contains"): 100.0}
+    assert values(filed) == {("cities", "echo,words=2", "Contains"): 100.0}
     assert run("score", "b").returncode == 0
 
 
@@ -138,6 +138,43 @@ def test_a_function_is_a_language_model(here):
     (here / "plain.py").write_text("def shout(prompt):\n    return prompt.split()[-1].strip('.')\n")
     done = run("run", "-m", "plain.py:shout", "-d", "cities.py:Cities", "--json", "--out", "run")
     assert values(done) == {("cities", "plain.py:shout", "EM"): 100.0}
+
+
+def test_options_of_a_function_reach_it_and_unknown_ones_are_refused(here):
+    (here / "plain.py").write_text(
+        "def last(prompt, words: int = 1):\n    return ' '.join(prompt.split()[-words:]).strip('.')\n"
+    )
+    done = run("run", "-m", "plain.py:last,words=1", "-d", "cities.py:Cities", "--json", "--out", "run")
+    assert values(done) == {("cities", "plain.py:last,words=1", "EM"): 100.0}
+    wrong = run("run", "-m", "plain.py:last,nonsense=4", "-d", "cities.py:Cities", "--out", "other")
+    assert wrong.returncode == 2
+    assert "there is no option 'nonsense'. It knows: words" in wrong.stderr
+
+
+def test_a_plug_in_keeps_its_own_defaults(here):
+    (here / "slow.py").write_text(
+        "from kshot import Generate, Generated\n"
+        "class Slow:\n"
+        "    name, answers = 'slow', (Generate,)\n"
+        "    def __init__(self, timeout: float = 5.0, batch_size: int = 2):\n"
+        "        self.fingerprint = f'{timeout} {batch_size}'\n"
+        "    def serve(self, queue):\n"
+        "        for request in queue:\n"
+        "            yield request, Generated(self.fingerprint)\n"
+    )
+    common = ["-m", "slow.py:Slow", "-d", "cities.py:Cities"]
+    run("run", *common, "--out", "a")
+    run("run", *common, "--batch-size", "7", "--out", "b")
+    assert json.loads(Path("a/spec.json").read_text())["models"][0]["fingerprint"] == "5.0 2"
+    assert json.loads(Path("b/spec.json").read_text())["models"][0]["fingerprint"] == "5.0 7"
+
+
+def test_a_config_file_with_options_is_refused_and_not_run(here):
+    (here / "config.py").write_text("open('marker', 'w').close()\ndatasets = []\n")
+    for arguments in (["-d", "config.py,limit=3"], ["config.py,limit=3"]):
+        done = run("run", *arguments, "-m", "embedded", "--out", "run")
+        assert (done.returncode, Path("marker").exists()) == (2, False)
+        assert "a config file takes no options after its name. Write --limit 3" in done.stderr
 
 
 def test_two_packages_that_claim_one_name_are_both_named(here, installed, tmp_path):

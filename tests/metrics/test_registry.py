@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kshot.core.errors import DataError, UsageError
+from kshot.core.errors import UsageError
 from kshot.core.protocols import Scorer
 from kshot.core.registry import Entry
 from kshot.metrics import F1, METRICS, Accuracy, Em, GPTEval, PassAtK, make_metric
@@ -94,7 +94,7 @@ def test_wrong_specs_say_what_is_wrong(spec, message):
 
 
 def test_what_is_in_a_file_and_no_metric(plug_in):
-    with pytest.raises(DataError, match=r"there is no metric 'NoMetric' in this file. It has: Contains"):
+    with pytest.raises(UsageError, match=r"it is not a metric. Subclass kshot.Metric"):
         make_metric(f"{plug_in}:NoMetric")
     with pytest.raises(UsageError, match="the option 'weights' is a dict, which cannot be written as text"):
         make_metric(f"{plug_in}:Contains,weights=1")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kshot.backends.adapters import RenamedModel, as_model
+from kshot.backends.adapters import as_model, renamed
 from kshot.backends.search.specs import SEARCH_ENGINES, make_search_engine, search_engine_kind
 from kshot.core.errors import UsageError
-from kshot.core.protocols import LanguageModel, Model
+from kshot.core.protocols import Model
 from kshot.core.registry import Entry, Registry
-from kshot.core.specs import Spec, construct, parse_spec
+from kshot.core.specs import Spec, option_text, parse_spec, split_options
 
 MODELS = Registry(
     "models",
@@ -50,44 +50,72 @@ MODELS = Registry(
             "kshot.backends.replay:open_recording",
             "recorded answers: another run's folder or journal, JSONL with prompt and response, or a TREC run",
             "replay:FILE",
+            is_factory=True,
         ),
     ],
 )
 
 
+_WITHOUT_ARGUMENT = {"embedded"}
+"""The built-in models whose names nothing follows; all others need a path, a name or a file."""
+
+
 def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
-    """Open the language model or search engine that a spec names; ``options`` are passed on if it takes them."""
+    """Open the language model or search engine that a spec names; ``options`` are passed on to whatever takes them.
+
+    The option ``chat_template``, in the spec or among ``options``, names a file.
+    """
     spec = parse_spec(text)
-    if spec.file is not None:
-        return _plugged_in(spec, options or {})
-    entry = MODELS.find(spec.name)
-    if entry is None and search_engine_kind(text) is not None:
+    entry = None if spec.file is not None else MODELS.find(spec.name)
+    if spec.file is None and entry is None:
+        if search_engine_kind(text) is None:
+            raise _unknown(text)
         return make_search_engine(text, options)
-    if entry is None or (":" in entry.written) != bool(spec.argument):
-        raise _unknown(spec)
-    args = [spec.argument] if spec.argument else []
-    model = as_model(construct(entry.load(), spec, *args, **(options or {})), text)
-    if spec.options and isinstance(model, LanguageModel):
-        return RenamedModel(model, f"{model.name}{spec.option_text}")
-    return model
-
-
-def _plugged_in(spec: Spec, options: Mapping[str, Any]) -> Model:
-    found, rest = MODELS.load(spec)
-    if not isinstance(found, type):  # a function is itself a model
-        return as_model(found, spec.text)
-    args = [rest] if rest else []
+    if entry is not None:
+        _check_argument(entry, spec)
+    spec, defaults = _with_template(spec, dict(options or {}))
     try:
-        made = construct(found, spec, *args, **options)
+        made = MODELS.make(spec.text, **defaults)
     except TypeError as exc:
-        raise UsageError(f"the class cannot be called with these options: {exc}", where=spec.text) from exc
-    return as_model(made, spec.text)
+        raise UsageError(f"it cannot be made with these options: {exc}", where=text) from exc
+    written, given = split_options(text)
+    model = as_model(made, written)
+    return renamed(model, f"{model.name}{option_text(given)}") if given else model
 
 
-def _unknown(spec: Spec) -> UsageError:
+def _check_argument(entry: Entry, spec: Spec) -> None:
+    """Refuse a built-in model without the argument that it needs, and a name that a search engine has too."""
+    other = SEARCH_ENGINES.find(spec.name)
+    if other is not None and (entry.origin, other.origin) != ("kshot", "kshot"):
+        raise UsageError(
+            f"a model and a search engine are called {entry.name!r}: {entry.target} ({entry.origin}) and "
+            f"{other.target} ({other.origin})",
+            hint="Rename one of them, or remove its package.",
+        )
+    if entry.origin != "kshot":
+        return
+    if spec.argument and entry.name in _WITHOUT_ARGUMENT:
+        raise UsageError(f"nothing can follow its name: {spec.argument!r}", where=spec.text)
+    if not spec.argument and entry.name not in _WITHOUT_ARGUMENT:
+        raise UsageError(f"there is no model {spec.text!r}", hint=f"Write {entry.written}.")
+
+
+def _with_template(spec: Spec, options: dict[str, Any]) -> tuple[Spec, dict[str, Any]]:
+    """Read the file that ``chat_template`` names; an option of the spec overrides that of the run."""
+    own = dict(spec.options)
+    file = own.pop("chat_template", None) or options.get("chat_template")
+    if file is None:
+        return spec, options
+    from kshot.prompts.chat import read_template
+
+    head, _ = split_options(spec.text)
+    return parse_spec(head + option_text(own)), {**options, "chat_template": read_template(file)}
+
+
+def _unknown(text: str) -> UsageError:
     written = [entry.written for entry in (*MODELS.entries(), *SEARCH_ENGINES.entries())]
     known = ", ".join(dict.fromkeys(written))
-    return UsageError(f"there is no model {spec.text!r}", hint=f"Write one of: {known}, or path/to/file.py:Class.")
+    return UsageError(f"there is no model {text!r}", hint=f"Write one of: {known}, or path/to/file.py:Class.")
 
 
 def names_search_engine(text: str) -> bool | None:

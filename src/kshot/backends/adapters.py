@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 from kshot.core.corpus import Corpus
@@ -21,7 +23,7 @@ from kshot.core.protocols import (
 from kshot.core.records import Generate, Generated, Request, Response
 
 _MODEL_MEMBERS = ("name", "fingerprint", "answers", "serve")
-_ENGINE_MEMBERS = ("name", "fingerprint", "over")
+_SEARCH_ENGINE_MEMBERS = ("name", "fingerprint", "over")
 
 
 def as_model(given: Any, where: str = "") -> Model:
@@ -29,10 +31,10 @@ def as_model(given: Any, where: str = "") -> Model:
     if isinstance(given, (LanguageModel, SearchEngine)):
         return given
     # A plug-in may be an object of any class, so only its attributes tell what it is.
-    needed = _ENGINE_MEMBERS if hasattr(given, "over") else _MODEL_MEMBERS
+    needed = _SEARCH_ENGINE_MEMBERS if hasattr(given, "over") else _MODEL_MEMBERS
     missing = [member for member in needed if getattr(given, member, None) is None]
     if not missing:
-        return _PartialEngine(given) if needed is _ENGINE_MEMBERS else _PartialModel(given)
+        return _PartialSearchEngine(given) if needed is _SEARCH_ENGINE_MEMBERS else _PartialModel(given)
     if callable(given) and not isinstance(given, type) and not hasattr(given, "serve"):
         return CallableModel(given, where)
     name = where or type(given).__name__
@@ -46,7 +48,8 @@ def as_model(given: Any, where: str = "") -> Model:
 class CallableModel:
     """A language model that calls a function from a prompt to a text.
 
-    Its fingerprint covers the code of the function, and for a function in a file the whole file.
+    Its fingerprint covers the code of the function and of its file, and the values that it was made with: defaults, the
+    variables of a closure, the arguments of a ``partial``, the attributes of an object.
     """
 
     answers = (Generate,)
@@ -76,14 +79,57 @@ class CallableModel:
 
 
 def _code_digest(function: Callable[..., Any]) -> str:
-    """Hash the source of a callable: its file, or else its own lines, or else its compiled code."""
-    target = function if inspect.isroutine(function) else type(function)
+    """Hash what decides the answers of a callable: its code, and the values that it was made with."""
+    described = repr(_description(function))
+    return hashlib.blake2b(described.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _description(value: Any) -> Any:
+    """Describe a value in a way that is the same in every process."""
+    match value:
+        case None | bool() | int() | float() | str() | bytes():
+            return value
+        case list() | tuple():
+            return [_description(each) for each in value]
+        case dict():
+            return [(_description(key), _description(each)) for key, each in value.items()]
+        case FunctionType() | MethodType() | partial():
+            return _callable_description(value)
+    kind = value if isinstance(value, type) else type(value)
+    own = vars(value) if kind is not value and hasattr(value, "__dict__") else {}  # an object of any class
+    return [kind.__qualname__, _source(kind), _description(own)]
+
+
+def _callable_description(value: FunctionType | MethodType | partial[Any]) -> list[Any]:
+    match value:
+        case partial():
+            return ["partial", *map(_description, (value.func, value.args, value.keywords))]
+        case MethodType():
+            return [_description(value.__func__), _description(value.__self__)]
+        case FunctionType():
+            cells = [cell.cell_contents for cell in value.__closure__ or ()]
+            made_with = [_description(each) for each in (cells, value.__defaults__, value.__kwdefaults__)]
+            # two lambdas may stand on one line, and then have the same source
+            code = _code(value) if value.__name__ == "<lambda>" else None
+            return [value.__qualname__, _source(value), code, *made_with]
+
+
+def _code(function: FunctionType) -> Any:
+    """Return the compiled code of a function, which differs between versions of Python."""
+    code = function.__code__
+    return code.co_code, _description(code.co_consts), code.co_names
+
+
+def _source(target: Any) -> Any:
+    """Return the source of the module that defines a function or class, and its own; else its compiled code."""
     try:
-        source = inspect.getsource(inspect.getmodule(target) or target)
+        own = inspect.getsource(target)
     except (OSError, TypeError):  # typed into a console, or built in
-        code = getattr(target, "__code__", None)
-        source = repr(target) if code is None else repr((code.co_code, code.co_consts, code.co_names))
-    return hashlib.blake2b(source.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        return _code(target) if isinstance(target, FunctionType) else None
+    try:
+        return own, inspect.getsource(inspect.getmodule(target) or target)
+    except (OSError, TypeError):
+        return own
 
 
 class _PartialModel:
@@ -123,7 +169,7 @@ class _PartialModel:
             close()
 
 
-class _PartialEngine:
+class _PartialSearchEngine:
     """Wraps an object with the necessary members of a search engine, and supplies the others."""
 
     def __init__(self, given: Any) -> None:
@@ -146,15 +192,28 @@ class _PartialEngine:
             close()
 
 
-class RenamedModel(_PartialModel):
-    """A model under the name that the user gave: two models with different options must not share a name."""
-
+class _RenamedModel(_PartialModel):
     def __init__(self, given: LanguageModel, name: str) -> None:
-        """Take the model and its name."""
         super().__init__(given)
         self._name = name
 
     @property
     def name(self) -> str:
-        """The name that the user gave."""
         return self._name
+
+
+class _RenamedSearchEngine(_PartialSearchEngine):
+    def __init__(self, given: SearchEngine, name: str) -> None:
+        super().__init__(given)
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+
+def renamed(model: Model, name: str) -> Model:
+    """Return a model under another name: two models with different options must not share a name."""
+    if isinstance(model, LanguageModel):
+        return _RenamedModel(model, name)
+    return _RenamedSearchEngine(model, name)

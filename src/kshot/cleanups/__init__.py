@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
 from kshot.core.errors import UsageError
 from kshot.core.registry import Entry, Registry, first_line
-from kshot.core.specs import bind_options, construct, parse_spec
 
 Cleanup: TypeAlias = Callable[[str], Any]
 """Takes the answer out of a reply."""
@@ -28,10 +27,7 @@ CLEANUPS = Registry(
 
 def make_cleanup(text: str) -> Cleanup:
     """Return the clean-up that a spec names: a function with its options, or an object that can be called."""
-    spec = parse_spec(text)
-    found, rest = CLEANUPS.load(spec)
-    is_class = isinstance(found, type)
-    made = construct(found, spec, *([rest] if rest else [])) if is_class else bind_options(found, spec)
+    made = CLEANUPS.make(text)
     if not callable(made):
         raise UsageError(
             "it cannot be called with a reply", where=text, hint="Write a function, or a class with __call__."

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from kshot.configs.names import ImportedName, short
 from kshot.core.errors import DataError
+from kshot.core.specs import split_options
 
 _BASE = ("HuggingFace", "HuggingFaceCausalLM", "HuggingFaceBaseModel", "HuggingFaceCausalLLM")
 _CHAT = ("HuggingFacewithChatTemplate", "HuggingFaceChatGLM3", "HuggingFaceChatModel")
@@ -70,4 +71,5 @@ class ModelEntry:
     def is_called(self, name: str) -> bool:
         """Whether a model of this name is this entry."""
         path = str(self.body.get("path", ""))
+        name, _ = split_options(name)  # as in hf:PATH,dtype=float16
         return name in {self.abbr, path, f"hf:{path}", Path(path).name}

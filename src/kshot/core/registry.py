@@ -12,11 +12,12 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from kshot.core.errors import DataError, MissingExtra, UsageError
 from kshot.core.plugin_files import load_plugin_file, objects_of
-from kshot.core.specs import Spec, construct, parse_spec
+from kshot.core.specs import Spec, bind_options, construct, max_positional, parse_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Entry:
     text: str = ""
     usage: str = ""
     origin: str = "kshot"
+    is_factory: bool = False
+    """Whether the target is a function that makes the plug-in, rather than the plug-in itself."""
 
     @property
     def written(self) -> str:
@@ -43,11 +46,12 @@ class Entry:
                 found = getattr(found, part)
         except MissingExtra:
             raise
-        except (ImportError, AttributeError) as exc:
+        except Exception as exc:  # a package may raise anything when it is imported
             if self.origin == "kshot":
                 raise
+            reason = f"{type(exc).__name__}: {exc}"
             raise UsageError(
-                f"the package {self.origin} says that {self.name!r} is {self.target}, which cannot be imported: {exc}",
+                f"{self.origin} says that {self.name!r} is {self.target}, which cannot be imported ({reason})",
                 hint="Update or remove the package.",
             ) from exc
         return found
@@ -91,7 +95,7 @@ class Registry:
         found = []
         for point in _entry_points().select(group=self.group):
             origin = f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
-            found.append(Entry(point.name, point.value, origin=origin))
+            found.append(Entry(point.name, f"{point.module}:{point.attr}", origin=origin))
         return sorted(found, key=lambda entry: (entry.name, entry.origin))
 
     def entries(self) -> list[Entry]:
@@ -101,9 +105,8 @@ class Registry:
     def find(self, name: str) -> Entry | None:
         """Return the entry of a name, if there is one; two packages that both claim the name are an error."""
         everything = [*self._entries.values(), *self._installed]
-        held = [entry for entry in everything if entry.name == name]
-        if not held and self._any_case:
-            held = [entry for entry in everything if entry.name.lower() == name.lower()]
+        fold = str.lower if self._any_case else str
+        held = [entry for entry in everything if fold(entry.name) == fold(name)]
         if len(held) > 1:
             raise self._twice(*held[:2])
         return held[0] if held else None
@@ -129,12 +132,13 @@ class Registry:
         if spec.file is None:
             return self.get(spec.name).load(), spec.argument
         name, _, rest = spec.argument.partition(":")
-        own = {key: value for key, value in objects_of(load_plugin_file(spec.file)).items() if self._accepts(value)}
-        if name and name not in own:
+        everything = objects_of(load_plugin_file(spec.file))
+        own = {key: value for key, value in everything.items() if self._accepts(value)}
+        if name and name not in everything:
             hint = f"It has: {', '.join(own) or 'none'}."
             raise DataError(f"there is no {self.noun} {name!r} in this file", where=str(spec.file), hint=hint)
         if name:
-            return own[name], rest
+            return everything[name], rest
         classes = [value for value in own.values() if isinstance(value, type)]
         chosen = classes or list(own.values())
         if len(chosen) != 1:
@@ -146,10 +150,26 @@ class Registry:
         return chosen[0], rest
 
     def make(self, text: str, *args: Any, **defaults: Any) -> Any:
-        """Make what a spec names from its options; ``defaults`` are passed on if the factory takes them."""
+        """Make what a spec names, or return it with its options filled in.
+
+        A class is called with ``args``, the argument of the spec and its options; ``defaults`` are passed on if it
+        takes them. A function is the plug-in itself. Whatever part of the spec is not used is an error.
+        """
         spec = parse_spec(text)
-        made, rest = self.load(spec)
-        return construct(made, spec, *args, *([rest] if rest else []), **defaults)
+        found, rest = self.load(spec)
+        entry = None if spec.file is not None else self.get(spec.name)
+        if isinstance(found, type) or (entry is not None and entry.is_factory):
+            args = (*args, *([rest] if rest else []))
+            if rest and len(args) > max_positional(found):
+                raise UsageError(f"nothing can follow its name: {rest!r}", where=text)
+            return construct(found, spec, *args, **defaults)
+        if rest:
+            raise UsageError(f"nothing can follow its name: {rest!r}", where=text)
+        if isinstance(found, (FunctionType, BuiltinFunctionType)):
+            return bind_options(found, spec) if spec.options else found
+        if spec.options:
+            raise UsageError("it takes no options: it is an object, not a class", where=text)
+        return found
 
     def _twice(self, one: Entry, other: Entry) -> UsageError:
         return UsageError(
@@ -172,5 +192,10 @@ def first_line(found: Any) -> str:
 
 
 def described(entry: Entry) -> Entry:
-    """Return the entry; without a text of its own, it gets the first line of its docstring."""
-    return entry if entry.text else replace(entry, text=first_line(entry.load()))
+    """Return the entry with a text: its own, else the first line of its docstring, else why it cannot be imported."""
+    if entry.text:
+        return entry
+    try:
+        return replace(entry, text=first_line(entry.load()))
+    except UsageError as exc:
+        return replace(entry, text=f"cannot be used: {exc}")

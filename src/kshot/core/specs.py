@@ -5,21 +5,24 @@ A piece that contains ``=`` belongs to the name before it; other commas separate
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from kshot.core.errors import UsageError
 
 T = TypeVar("T")
 
 _FILE = re.compile(r"(.*?\.py)(?::(.*))?$", re.DOTALL)
-_OPTION = re.compile(r"(.*),\s*([A-Za-z_]\w*)\s*=([^,]*)", re.DOTALL)
+_OPTION = re.compile(r"(.*)(?<!\\),\s*([A-Za-z_]\w*)\s*=((?:\\,|[^,])*)", re.DOTALL)
+_COMMA = re.compile(r"(?<!\\),")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,13 @@ class Spec:
     @property
     def option_text(self) -> str:
         """The options as they are written after a name."""
-        return "".join(f",{name}={value}" for name, value in self.options.items())
+        return option_text(self.options)
+
+
+def option_text(options: Mapping[str, str]) -> str:
+    r"""Write options as they follow a name: ``,k1=1.2,b=0.5``. A comma in a value is written ``\,``."""
+    written = ((name, value.replace(",", "\\,")) for name, value in options.items())
+    return "".join(f",{name}={value}" for name, value in written)
 
 
 def parse_spec(text: str) -> Spec:
@@ -48,21 +57,24 @@ def parse_spec(text: str) -> Spec:
 
 
 def split_options(text: str) -> tuple[str, dict[str, str]]:
-    """Split the trailing ``,NAME=VALUE`` options from a text; a name that is given twice is an error."""
+    r"""Split the trailing ``,NAME=VALUE`` options from a text; a name that is given twice is an error.
+
+    A comma in a value is written ``\,``.
+    """
     given: dict[str, str] = {}
     rest = text
     while found := _OPTION.fullmatch(rest):
         rest, name, value = found.groups()
         if name in given:
             raise UsageError(f"the option {name!r} is given twice", where=text)
-        given[name] = value
+        given[name] = value.replace("\\,", ",")
     return rest, dict(reversed(given.items()))
 
 
 def split_names(text: str) -> list[str]:
     """Split ``a,b,x=1,c`` into ``a``, ``b,x=1`` and ``c``."""
     names: list[str] = []
-    for piece in text.split(","):
+    for piece in _COMMA.split(text):
         if "=" in piece and names:
             names[-1] += f",{piece}"
         elif piece.strip():
@@ -78,17 +90,18 @@ def construct(factory: Callable[..., T], spec: Spec, *args: Any, **defaults: Any
 
     ``defaults`` (such as ``device``) are passed on if the factory takes them; the options of the spec override them.
     """
-    return factory(*args, **_chosen_options(factory, spec, len(args), defaults))
+    return factory(*args, **chosen_options(factory, spec, len(args), defaults))
 
 
 def bind_options(function: Callable[..., T], spec: Spec) -> Callable[..., T]:
     """Return a function of one argument with the options of a spec filled in."""
-    return partial(function, **_chosen_options(function, spec, 1, {}))
+    return partial(function, **chosen_options(function, spec, 1, {}))
 
 
-def _chosen_options(
+def chosen_options(
     factory: Callable[..., Any], spec: Spec, positional: int, defaults: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Return the keyword arguments for a class or function that gets so many positional arguments."""
     known = options_of(factory, positional=positional)
     for name in spec.options:
         if name not in known:
@@ -103,6 +116,14 @@ def _chosen_options(
 
 
 _REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+
+
+def max_positional(factory: Callable[..., Any]) -> int:
+    """Return how many positional arguments a class or function takes."""
+    parameters = list(inspect.signature(factory).parameters.values())
+    if any(each.kind is each.VAR_POSITIONAL for each in parameters):
+        return len(parameters)
+    return sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters)
 
 
 def options_of(factory: Callable[..., Any], *, positional: int = 0) -> dict[str, inspect.Parameter]:
@@ -136,35 +157,71 @@ def read_option(parameter: inspect.Parameter, text: str, where: str) -> Any:
     hint = parameter.annotation
     if hint is parameter.empty and parameter.default not in (None, parameter.empty):
         hint = type(parameter.default)
-    written = hint.__name__ if isinstance(hint, type) else str(hint)
-    sequence = _SEQUENCE.search(written)
-    single = _words(written.replace(sequence[0], "") if sequence else written)
-    if "None" in single and text.strip().lower() == "none":
+    kinds = _kinds(hint)
+    names = [name for name, _ in kinds]
+    if "None" in names and text.strip().lower() == "none":
         return None
-    if unreadable := single & _UNREADABLE:
-        raise UsageError(
-            f"the option {parameter.name!r} is a {min(unreadable)}, which cannot be written as text",
-            where=where,
-            hint="Write a class or function of your own that sets it, and name that: file.py:NAME.",
-        )
-    if sequence and "str" not in single and ("+" in text or not single - {"None", ""}):
-        items = _words(sequence[1] or "str")
-        return tuple(_read_value(parameter.name, items, item, where) for item in text.split("+"))
-    return _read_value(parameter.name, single, text, where)
+    items = next((inner for name, inner in kinds if name in _SEQUENCES), None)
+    scalars = [name for name in names if name not in _SEQUENCES and name != "None"]
+    parts = text.split("+")
+    if items is not None and (not scalars or (len(parts) > 1 and all(parts))):  # "c++" is one text
+        return tuple(_read_value(parameter.name, items, part, where) for part in parts)
+    return _read_value(parameter.name, scalars, text, where)
 
 
-def _words(annotation: str) -> set[str]:
-    return {word.rpartition(".")[2] for word in re.split(r"[^\w.]+", annotation)}
+_Kind: TypeAlias = tuple[str, list[str]]
+"""The name of a type, and the names of the types of its items."""
 
 
-def _read_value(name: str, kinds: set[str], text: str, where: str) -> Any:
-    for kind, read in _READERS.items():
-        if kind in kinds:
-            try:
-                return read(text)
-            except (ValueError, KeyError):
-                what = _EXPECTED[kind]
-                raise UsageError(f"the option {name!r} is {text!r}; it must be {what}", where=where) from None
+def _kinds(hint: Any) -> list[_Kind]:
+    """Return the alternatives of an annotation, which may be a type or a text."""
+    text = hint.__name__ if type(hint) is type else str(hint)
+    try:
+        return _alternatives(ast.parse(text, mode="eval").body)
+    except SyntaxError:  # the repr of an object that is no type
+        return []
+
+
+def _alternatives(node: ast.expr) -> list[_Kind]:
+    match node:
+        case ast.BinOp(left, ast.BitOr(), right):
+            return [*_alternatives(left), *_alternatives(right)]
+        case ast.Subscript(value, inner):
+            return _subscripted(_last_name(value), inner.elts if isinstance(inner, ast.Tuple) else [inner])
+        case ast.Constant(None):
+            return [("None", [])]
+    return [(name, [])] if (name := _last_name(node)) else []
+
+
+def _subscripted(name: str, parts: Sequence[ast.expr]) -> list[_Kind]:
+    inner = [kind for part in parts for kind in _alternatives(part)]
+    if name in {"Optional", "Union"}:
+        return [*inner, ("None", [])] if name == "Optional" else inner
+    return [(name, [each for each, _ in inner])]
+
+
+def _last_name(node: ast.expr) -> str:
+    match node:
+        case ast.Attribute(_, name) | ast.Name(name):
+            return name
+    return ""
+
+
+def _read_value(name: str, kinds: Sequence[str], text: str, where: str) -> Any:
+    readable = [kind for kind in kinds if kind in _READERS]
+    for kind in readable:
+        with suppress(ValueError, KeyError):
+            return _READERS[kind](text)
+    if unreadable := [kind for kind in kinds if kind in _UNREADABLE]:
+        if len(unreadable) == len(kinds):
+            raise UsageError(
+                f"the option {name!r} is a {unreadable[0]}, which cannot be written as text",
+                where=where,
+                hint="Write a class or function of your own that sets it, and name that: file.py:NAME.",
+            )
+    elif readable and len(readable) == len(kinds):
+        what = " or ".join(_EXPECTED[kind] for kind in readable)
+        raise UsageError(f"the option {name!r} is {text!r}; it must be {what}", where=where)
     return text
 
 
@@ -182,6 +239,6 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "int": int,
     "float": finite_number,
 }
-_SEQUENCE = re.compile(r"(?:\w+\.)*(?:Sequence|Iterable|Collection|list|tuple|set|frozenset)\b(?:\[([^\[\]]*)\])?")
+_SEQUENCES = {"Sequence", "Iterable", "Collection", "list", "tuple", "set", "frozenset"}
 _UNREADABLE = {"Callable", "Mapping", "dict"}
 _EXPECTED = {"bool": "yes or no", "int": "a whole number", "float": "a number"}

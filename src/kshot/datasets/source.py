@@ -24,6 +24,7 @@ from kshot.datasets.dataset import Dataset, display_name, name_of, where_of
 from kshot.datasets.examples import TokenCounter
 from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
+from kshot.prompts.strings import decode_escapes
 from kshot.settings import RANKING_TYPES, Settings, with_options
 from kshot.statistics.averages import macro_rows
 from kshot.tables.loading import discover_subsets
@@ -78,7 +79,7 @@ class DatasetSource(Source[Settings]):
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Make one Task per subset; the model's tokenizer (or the ``facts`` of an earlier run) fits the examples."""
-        settings, facts = with_options(settings, self.spec), facts or {}
+        settings, facts = _own_settings(settings, self.spec), facts or {}
         subsets = subsets_to_run(self, settings)
         names = [display_name(name_of(self.dataset), subset or self.dataset.subset_name) for subset in subsets]
         recorded = [facts.get(f"{name}{self.options}", {}) for name in names]
@@ -96,6 +97,14 @@ class DatasetSource(Source[Settings]):
         """Average over the subsets that ran."""
         by_subset = {_subset_of(result.task): result for result in results}
         yield from macro_rows(f"{name_of(self.dataset)}{self.options}", by_subset, self.dataset.categorized_subsets)
+
+
+def _own_settings(settings: Settings, spec: Spec | None) -> Settings:
+    """Return the settings with the options of the spec; a stop text may contain escapes, as on the command line."""
+    own = with_options(settings, spec)
+    if spec is not None and "stop" in spec.options:
+        own = replace(own, stop=tuple(decode_escapes(text) for text in own.stop or ()))
+    return own
 
 
 def _subset_of(task: Task[Any]) -> str:

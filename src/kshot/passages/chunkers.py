@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from kshot.core.corpus import Chunk, Passage
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.protocols import TextChunker
 from kshot.core.registry import Entry, Registry
-from kshot.core.specs import bind_options, construct, parse_spec
+from kshot.core.specs import parse_spec
 from kshot.passages.built_in_chunkers import KINDS, built_in_chunker
 from kshot.passages.counting import tokenizer
 from kshot.passages.documents import Document
@@ -35,16 +34,11 @@ def make_chunker(text: str) -> TextChunker:
     A plug-in is a class with a method ``cut(text)``, or a function from a text to its chunks. Chunks are ``Chunk``
     objects or plain texts.
     """
-    spec = parse_spec(text)
-    if spec.file is None and spec.name.strip() in KINDS:
+    name = parse_spec(text).name.strip()
+    entry = CHUNKERS.find(name) if name else None
+    if entry is not None and entry.name in KINDS:
         return built_in_chunker(text)
-    found, argument = CHUNKERS.load(spec)
-    if isinstance(found, type):
-        made: Any = construct(found, spec, *([argument] if argument else []))
-    elif isinstance(found, TextChunker) or not callable(found):
-        made = found
-    else:
-        made = bind_options(found, spec)
+    made = CHUNKERS.make(text)
     cut = made.cut if isinstance(made, TextChunker) else made
     if not callable(cut):
         raise UsageError(

@@ -582,3 +582,14 @@ def test_a_config_that_names_fewer_layers_than_there_are_is_refused(tmp_path):
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": config["num_hidden_layers"] - 1}))
     with pytest.raises(BackendError, match=r"the weights have more layers than config\.json names"):
         ask_all(Transformers(str(folder)), [Generate(Prompt("a"), max_tokens=1)])
+
+
+def test_a_chat_template_in_a_spec_is_a_file(tiny_llama, tmp_path):
+    from kshot.backends import open_model
+
+    (tmp_path / "own.jinja").write_text("{{ messages[0].content }}!")
+    named = open_model(f"hf:{tiny_llama},chat_template={tmp_path / 'own.jinja'}")
+    given = open_model(f"hf:{tiny_llama}", {"chat_template": str(tmp_path / "own.jinja")})
+    assert named.abilities.chat_template
+    assert named.fingerprint == given.fingerprint
+    assert named.name == f"{given.name},chat_template={tmp_path / 'own.jinja'}"

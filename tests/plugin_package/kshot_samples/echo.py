@@ -4,11 +4,10 @@ from kshot import Generate, Generated
 class Echo:
     """Repeats the last words of the prompt."""
 
-    answers = (Generate,)
+    name, answers = "echo", (Generate,)
 
     def __init__(self, words: int = 1) -> None:
-        self.words = words
-        self.name = self.fingerprint = f"echo-{words}"  # the fingerprint covers what changes its answers
+        self.words, self.fingerprint = words, f"echo {words}"  # the fingerprint covers what changes its answers
 
     def serve(self, queue):
         for request in queue:  # or: while batch := queue.take(): …

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kshot.backends.embedded.sampling import choose_token
 from kshot.backends.texts import replace_surrogates
-from kshot.core.errors import BackendError
+from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Prompt, Request, Response, Scored, Usage
 
@@ -73,6 +73,8 @@ class Embedded:
 
     def __init__(self, *, batch_size: int = 16, threads: int | None = None) -> None:
         """Say how many sequences run together, and on how many threads (default: all cores)."""
+        if batch_size < 1:
+            raise UsageError(f"batch_size is {batch_size}; it must be 1 or more")
         self._batch_size = batch_size
         self._threads = threads or int(os.environ.get("OMP_NUM_THREADS") or 0) or os.cpu_count() or 1
         config = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from kshot.backends.server.http_errors import RESUME_HINT, RequestFailedError, RetryableError
 from kshot.backends.server.limits import ConcurrencyLimit, MinuteBudget
-from kshot.core.errors import BackendError
+from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed
 
 T = TypeVar("T")
@@ -50,6 +50,12 @@ class RequestLimits:
     rpm: int | None = None
     tpm: int | None = None
     patience: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Refuse limits under which nothing could be sent."""
+        for name, value in {"max_concurrency": self.max_concurrency, "rpm": self.rpm, "tpm": self.tpm}.items():
+            if value is not None and value < 1:
+                raise UsageError(f"{name} is {value}; it must be 1 or more")
 
 
 class RateLimiter:

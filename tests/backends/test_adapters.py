@@ -1,0 +1,91 @@
+"""Plug-ins of every shape as models."""
+
+from functools import partial
+
+import pytest
+
+import kshot
+from kshot.backends.adapters import CallableModel, as_model, renamed
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
+from kshot.core.records import Generate, Generated, Prompt
+from tests.datasets.fakes import Fake, from_rows, says
+
+
+def always(text):
+    return lambda prompt: text
+
+
+class Answering:
+    def __init__(self, text):
+        self.text = text
+
+    def __call__(self, prompt):
+        return self.text
+
+
+def repeat(times, prompt):
+    return prompt * times
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (always("A"), always("B")),
+        (partial(repeat, 1), partial(repeat, 2)),
+        (Answering("A"), Answering("B")),
+        (lambda prompt: "A", lambda prompt: "B"),
+        (Answering("A").__call__, Answering("B").__call__),
+    ],
+    ids=["closure", "partial", "object", "lambda", "method"],
+)
+def test_functions_that_answer_differently_have_different_fingerprints(one, other):
+    assert CallableModel(one).fingerprint != CallableModel(other).fingerprint
+
+
+def test_a_function_made_again_has_the_same_fingerprint():
+    assert CallableModel(always("A")).fingerprint == CallableModel(always("A")).fingerprint
+    assert CallableModel(Answering("A")).fingerprint == CallableModel(Answering("A")).fingerprint
+
+
+def test_a_function_is_a_language_model():
+    model = as_model(lambda prompt: f"{prompt} yes\nno")
+    assert isinstance(model, LanguageModel)
+    ((_, reply),) = model.serve([Generate(Prompt("q"), stop=("\n",))])
+    assert reply == Generated("q yes")
+    cls = from_rows(kshot.GenerationDataset, [{"q": "a"}], instruction="{q}", metrics=["em"], references=[["a yes"]])
+    assert kshot.evaluate(lambda prompt: f"{prompt} yes", cls).results[0]["value"] == 100.0
+
+
+def test_two_models_of_one_name_are_refused():
+    cls = from_rows(kshot.GenerationDataset, [{"q": "a"}], instruction="{q}", metrics=["em"], references=[["a"]])
+    with pytest.raises(UsageError, match=r"two models are called .*Give each a name of its own"):
+        kshot.evaluate([lambda prompt: "A", lambda prompt: "B"], cls)
+
+
+def test_what_is_no_model_says_what_it_lacks():
+    with pytest.raises(BackendError, match="it has no name, fingerprint, answers, serve"):
+        as_model(object())
+
+    async def later(prompt):
+        return prompt
+
+    with pytest.raises(UsageError, match="an async function cannot be a model"):
+        as_model(later)
+
+
+def test_members_that_a_plug_in_leaves_out_have_defaults():
+    model = as_model(Fake(lambda request: Generated("1")))
+    assert (model.name, model.abilities, tuple(model.notes)) == ("fake", Abilities(), ())
+    model.close()
+    fake = says("x")
+    fake.abilities = Abilities(chat_template=True)
+    assert as_model(fake).abilities.chat_template
+
+
+def test_a_renamed_model_is_the_same_model():
+    model = renamed(as_model(says("x")), "fake,size=2")
+    assert (model.name, model.fingerprint) == ("fake,size=2", "fake")
+    engine = renamed(kshot.backends.open_model("fts5"), "mine")
+    assert isinstance(engine, SearchEngine)
+    assert engine.name == "mine"
