@@ -152,6 +152,21 @@ def test_a_metric_that_does_not_add_up_is_named(given):
         list(result_rows(result([1.0, 2.0], Odd())))
 
 
+class Failing(Metric):
+    name = "Failing"
+
+    def reduce(self, name, values):
+        raise ZeroDivisionError
+
+
+def test_a_metric_that_fails_in_a_comparison_or_an_average_is_named():
+    one, other = result([1.0, 2.0], Failing()), result([2.0, 1.0], Failing())
+    with pytest.raises(DataError, match="dataset quiz: Failing cannot be summed up: ZeroDivisionError"):
+        compared([one, other])
+    with pytest.raises(DataError, match=r"dataset all\[Macro Average\]: Failing cannot be summed up"):
+        list(macro_rows("all", {"a": one, "b": other}, None))
+
+
 def test_templates_that_nest_too_deeply_are_refused():
     with pytest.raises(DataError, match="the template cannot be read"):
         compile_string("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", where="quiz")

@@ -112,10 +112,21 @@ def test_errors_of_methods_and_metrics_name_the_sample():
         def rate(self, prediction, reference):
             raise ZeroDivisionError
 
+    class Unsummed(Metric):
+        name = "Unsummed"
+
+        def rate(self, prediction, reference):
+            return 1.0
+
+        def reduce(self, name, values):
+            return sum(values, "")
+
     with pytest.raises(DataError, match="dataset digits, sample 0: it cannot be asked: ValueError"):
         kshot.evaluate(says("x"), digits())
     with pytest.raises(DataError, match="dataset digits, sample 0: Odd failed: ZeroDivisionError"):
         kshot.evaluate(says("1"), digits(metrics=(Odd(),)))
+    with pytest.raises(DataError, match="dataset digits, sample 0: Unsummed cannot be summed up: TypeError"):
+        kshot.evaluate(says("1"), digits(metrics=(Unsummed(),)))
     with pytest.raises(DataError, match="sample 0: it cannot be asked: KeyError"):
         kshot.preview(digits(template=lambda sample, shots: Prompt(sample.fields["nothing"])))
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations
 
-from kshot.core.errors import DataError, KshotError
 from kshot.core.protocols import Scorer
 from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
+from kshot.statistics.figures import figure, reduced
 from kshot.statistics.intervals import interval, right_value, within_scale
 from kshot.statistics.paired import paired
 
@@ -33,7 +32,7 @@ def result_rows(result: TaskResult) -> Iterator[ResultRow]:
 def _row(
     result: TaskResult, task: str, name: str, metric: Scorer, *, values: Sequence[Value], failed: int
 ) -> ResultRow:
-    reduce = partial(_reduced, metric, name, f"dataset {task}")
+    reduce = partial(figure, metric, name, f"dataset {task}")
     found = interval(values, reduce, right=right_value(metric)) if values else None
     return {
         "task": task,
@@ -48,18 +47,6 @@ def _row(
         "failed": failed,
         "ci95": within_scale(found, metric, values),
     }
-
-
-def _reduced(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> float:
-    try:
-        figure = float(metric.reduce(name, values))
-    except KshotError:
-        raise
-    except Exception as exc:
-        raise DataError(f"{name} cannot be summed up: {type(exc).__name__}: {exc}", where=where) from exc
-    if not math.isfinite(figure):
-        raise DataError(f"{name} came to {figure}, which is not a finite number", where=where)
-    return figure
 
 
 def compared(results: Sequence[TaskResult]) -> list[ResultRow]:
@@ -90,7 +77,7 @@ def _between(name: str, one: TaskResult, other: TaskResult, *, several_cuts: boo
             continue
         ones = [one.values[metric][i] for i, _ in shared]
         others = [other.values[metric][j] for _, j in shared]
-        found = paired(ones, others, partial(scorer.reduce, metric))
+        found = paired(ones, others, partial(reduced, scorer, metric, f"dataset {name}"))
         names = [f"{t.model} · {cut}" if several_cuts else t.model for t, cut in zip((one, other), chunks, strict=True)]
         sure = found.interval is not None and not found.interval[0] <= 0 <= found.interval[1]
         better = names[0] if (found.difference > 0) == scorer.higher_is_better else names[1]

@@ -35,6 +35,7 @@ from kshot.core.records import (
     reference,
 )
 from kshot.core.task import Task, TaskResult
+from kshot.statistics.figures import reduced
 
 # ---- running ----
 
@@ -185,7 +186,8 @@ def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[
         row["failed"] = f"{scores.kind}: {scores.message}"
     else:
         by_name = {name: metric for metric in task.metrics for name in metric.names}
-        row["scores"] = {name: by_name[name].reduce(name, [value]) for name, value in scores.items()}
+        where = f"dataset {task.name}, sample {sample.id}"
+        row["scores"] = {name: reduced(by_name[name], name, where, [value]) for name, value in scores.items()}
     return row
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
+from kshot.statistics.figures import figure
 from kshot.statistics.intervals import macro_interval, right_value, within_scale
 
 
@@ -27,7 +28,7 @@ def macro_rows(
             values = [result.values.get(name, []) for result in chosen]
             if not all(values):
                 continue
-            reduce = partial(metric.reduce, name)
+            reduce = partial(figure, metric, name, f"dataset {label}")
             yield {
                 "task": label,
                 "model": chosen[0].model,
