@@ -1,6 +1,7 @@
 """The journal: whole or absent records, torn lines, locks, full disks."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from kshot.core.errors import RunError
 from kshot.core.records import Failed, Generated, Hit, Likelihood, Ranking, Scored, Usage
 from kshot.runs import Journal
+from kshot.runs.absent import StoredResponses
+from kshot.runs.folder import RunFolder
 
 RESPONSES = {
     "00" * 16: Generated("héllo\n\ud800 wörld", "length", Usage(3, 4)),
@@ -139,3 +142,46 @@ def test_any_texts_under_any_keys(tmp_path_factory, texts):
     assert {key: journal.get(key) for key in responses} == responses
     assert all(json.loads(line)["key"] in responses for line in path.read_text().splitlines())
     journal.close()
+
+
+def open_files(path):
+    """The descriptors of this process that are open on files of a folder."""
+    links = Path("/proc/self/fd")
+    if not links.is_dir():
+        pytest.skip("open files are listed on Linux alone")
+    targets = []
+    for link in links.iterdir():
+        with suppress(OSError):  # the listing itself is closed by now
+            targets.append(str(link.readlink()))
+    return [target for target in targets if target.startswith(str(path))]
+
+
+def test_a_journal_that_cannot_be_read_is_not_left_open_or_locked(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_text("no record\n")
+    for read_only in (False, True):
+        with pytest.raises(RunError, match="not a journal record") as held:  # the traceback keeps what failed alive
+            Journal(path, read_only=read_only)
+        assert open_files(tmp_path) == []
+        assert held.traceback
+    path.write_text("")
+    Journal(path).close()
+
+
+def test_a_folder_that_cannot_be_opened_is_not_left_open_or_locked(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RunError, match="there is no journal to reuse") as held:
+        RunFolder(tmp_path / "run", {}, reuse=tmp_path / "empty")
+    assert open_files(tmp_path) == []
+    assert held.traceback
+    with RunFolder(tmp_path / "run", {}):
+        assert len(open_files(tmp_path)) == 1
+    assert open_files(tmp_path) == []
+
+
+def test_stored_responses_are_closed(tmp_path):
+    filled(tmp_path / "journal.jsonl")
+    with StoredResponses(tmp_path) as stored:
+        assert stored.get("c3" * 16) == Generated("")
+        assert len(open_files(tmp_path)) == 1
+    assert open_files(tmp_path) == []

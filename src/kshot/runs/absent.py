@@ -57,6 +57,18 @@ class StoredResponses:
         """Open the journal of a run folder."""
         self._journal = Journal(path / JOURNAL, read_only=True, use_failures=True)
 
+    def __enter__(self) -> StoredResponses:  # noqa: PYI034 - Self needs Python 3.11
+        """Use the journal until the block ends."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close the journal."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._journal.close()
+
     def get(self, key: str) -> Response | None:
         """Return the stored response."""
         return self._journal.get(key)

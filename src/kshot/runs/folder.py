@@ -26,7 +26,11 @@ class RunFolder:
         self._make()
         self.spec: dict[str, Any] = self._checked_spec()
         self.journal = Journal(self.path / JOURNAL)
-        self._other = _journal_of(reuse) if reuse is not None else None
+        try:
+            self._other = _journal_of(reuse) if reuse is not None else None
+        except BaseException:
+            self.journal.close()  # an error that is kept must not keep the lock
+            raise
 
     def __enter__(self) -> RunFolder:  # noqa: PYI034 - Self needs Python 3.11
         """Use the folder until the block ends."""

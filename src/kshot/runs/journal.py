@@ -39,12 +39,16 @@ class Journal:
             self._fd = os.open(path, flags, 0o644)
         except OSError as exc:
             raise _unusable(path, exc) from exc
-        if not read_only:
-            self._lock()
-        self._end = self._whole(repair=not read_only)
-        for offset, row in _rows(path, self._end):
-            if use_failures or "failed" not in row["response"]:
-                self._offsets[address(row["key"])] = offset
+        try:
+            if not read_only:
+                self._lock()
+            self._end = self._whole(repair=not read_only)
+            for offset, row in _rows(path, self._end):
+                if use_failures or "failed" not in row["response"]:
+                    self._offsets[address(row["key"])] = offset
+        except BaseException:
+            self.close()  # an error that is kept must not keep the lock
+            raise
 
     def __len__(self) -> int:
         """Count the responses that ``get`` can return."""
@@ -107,7 +111,6 @@ class Journal:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
-            os.close(self._fd)
             raise RunError(
                 "another process is working in this run folder",
                 where=str(self._path.parent),
