@@ -87,6 +87,10 @@ def test_numpy_can_be_used():
     [
         ("assert 1 == 2, 'sums'", "AssertionError: sums"),
         ("assert False", "AssertionError"),
+        ("assert False, 'the call failed with 3'", "AssertionError: the call failed with 3"),
+        ("assert False, 'one\\nfailed two'", "AssertionError: one\nfailed two"),
+        ("raise SystemExit", "SystemExit ended the program before its last line"),
+        ("import os\nos._exit(0)", "the program ended before its last line"),
         ("1 / 0", "ZeroDivisionError"),
         ("def f(:", "SyntaxError"),
         ("def f():\n    return f()\nf()", "RecursionError"),

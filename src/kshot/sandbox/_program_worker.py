@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from json.encoder import encode_basestring_ascii as quoted
 
 from kshot.sandbox._confinement import confine, enter_child, read_job
 
@@ -28,7 +29,7 @@ def main() -> NoReturn:
             exec(*_compiled(job))  # type: ignore[func-returns-value]  # noqa: S102 - it returns None; running it is the purpose
         )
     except SystemExit:
-        _report_failure(channel, "left by SystemExit before the tests were through")
+        _report_failure(channel, "SystemExit ended the program before its last line")
     except BaseException as error:  # noqa: BLE001 - a program that raises anything has failed
         _report_failure(channel, _described(error))
     os._exit(1)
@@ -36,10 +37,10 @@ def main() -> NoReturn:
 
 def _confined(job: dict[str, Any], channel: int, *, apart: bool) -> Callable[[None], None]:
     """Confine this process, and return the function that reports a pass."""
-    write, leave, proof = os.write, os._exit, f"{job.pop('token')} passed\n".encode()
+    write, leave, quote, proof = os.write, os._exit, quoted, f"{job.pop('token')} passed\n".encode()
 
     def report_refusal(text: str) -> None:
-        write(channel, f"failed {text}\n".encode())
+        write(channel, f"failed {quote(text)}\n".encode())
 
     def passed(_: None) -> None:
         write(channel, proof)
@@ -50,8 +51,11 @@ def _confined(job: dict[str, Any], channel: int, *, apart: bool) -> Callable[[No
 
 
 def _report_failure(channel: int, reason: str) -> None:
-    """Report a failure. It needs no proof: a program that reports one of itself gains nothing."""
-    os.write(channel, f"failed {reason[:_MAX_REASON_LETTERS]}\n".encode("utf-8", "replace"))
+    """Report a failure: a line with the reason as a JSON string.
+
+    It needs no proof: a program that reports one of itself gains nothing.
+    """
+    os.write(channel, f"failed {quoted(reason[:_MAX_REASON_LETTERS])}\n".encode())
 
 
 def _described(error: BaseException) -> str:

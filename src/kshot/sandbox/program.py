@@ -15,10 +15,12 @@ made to defeat it: run hostile code on Linux. A program can read every file that
 
 from __future__ import annotations
 
+import json
 import math
 import secrets
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from io import BufferedReader
 
@@ -58,8 +60,18 @@ def run(
     text = report.decode("utf-8", "replace")
     if f"{token} passed" in text:
         return ProgramOutcome(passed=True, reason="")
-    _, _, reason = text.rpartition("failed ")
-    return ProgramOutcome(passed=False, reason=reason.strip() or "ended before the tests were through")
+    return ProgramOutcome(passed=False, reason=_reason_in(text) or "the program ended before its last line")
+
+
+def _reason_in(report: str) -> str:
+    """Return the reason in the last line that reports a failure; a program may have written other lines itself."""
+    for line in reversed(report.split("\n")):
+        verb, _, quoted = line.partition(" ")
+        if verb == "failed":
+            with suppress(ValueError, RecursionError):
+                reason = json.loads(quoted)
+                return reason.encode("utf-8", "replace").decode().strip() if isinstance(reason, str) else ""
+    return ""
 
 
 def _report_of(process: ConfinedProcess, seconds: float) -> bytes:
