@@ -78,3 +78,10 @@ def test_pages_name_only_options_that_exist(capsys):
     for page in PAGES:
         for line in re.findall(r"kshot (?:run|preview) [^`\n]*", page.read_text()):
             assert set(re.findall(r"--[a-z][a-z-]+", line)) <= known, f"{page.name}: {line}"
+
+
+def test_the_readme_lists_every_extra():
+    tomllib = pytest.importorskip("tomllib")  # Python 3.11
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]) - {"dev"}
+    table = (ROOT / "README.md").read_text().partition("| extra | what it adds |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == extras

@@ -8,7 +8,7 @@ import pytest
 from kshot.configs.answers import Repeated, cleaner, role_part
 from kshot.configs.corpus_metrics import AucRoc, Mcc
 from kshot.configs.evaluators import EVALUATORS, edit_distance, evaluator
-from kshot.core.errors import DataError
+from kshot.core.errors import DataError, MissingExtra
 from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
 from kshot.core.registry import Entry, Registry
@@ -22,6 +22,12 @@ def test_a_clean_up_that_fails_says_on_what():
         cleaner({"type": "opencompass.utils.dreamt"}, "here", {})
     assert cleaner({"type": "mine"}, "", {"mine": str.upper})("a") == "A"
     assert cleaner(str.upper, "", {})("a") == "A"
+
+
+def test_a_clean_up_without_its_package_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jieba", None)  # as if it were not installed
+    with pytest.raises(MissingExtra, match=r"general_cn_postprocess needs the package 'jieba'.*kshot\[chinese\]"):
+        cleaner({"type": "general_cn_postprocess"}, "here", {})("x")
 
 
 class Shout:

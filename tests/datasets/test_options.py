@@ -1,12 +1,13 @@
 """Options behind the name of a dataset, and metrics and clean-ups that the user names."""
 
 import json
+import sys
 
 import pytest
 
 import kshot
 from kshot import Accuracy, Em, Perplexity
-from kshot.core.errors import DataError, UsageError
+from kshot.core.errors import DataError, MissingExtra, UsageError
 from kshot.core.protocols import Abilities
 from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored
 from tests.datasets.fakes import CHOICES, QUESTIONS, Fake, asked, choice, generation, prefers, says, texts, values
@@ -244,6 +245,12 @@ def test_a_cleanup_takes_the_answer_out_of_the_reply(own):
     assert values(result) == {"mine": {"Accuracy": 100.0}}
     built_in = kshot.evaluate(says("so <a>1</a>."), generation(QUESTIONS[:1]), cleanup="xml_tag_postprocessor,tag=a")
     assert built_in.samples[0]["answer"] == "1"
+
+
+def test_a_cleanup_without_its_package_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jieba", None)  # as if it were not installed
+    with pytest.raises(MissingExtra, match=r"general_cn needs the package 'jieba'.*kshot\[chinese\]"):
+        kshot.evaluate(says("x"), generation(QUESTIONS[:1]), cleanup="general_cn")
 
 
 def test_a_cleanup_cleans_every_reply_of_a_conversation(own):

@@ -1,4 +1,4 @@
-"""Clean-ups by patterns: phrases, tags, what was thought aloud. Standard library only."""
+"""Clean-ups by patterns: phrases, tags, the reasoning before an answer. Standard library only."""
 
 from __future__ import annotations
 

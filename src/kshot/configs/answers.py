@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from kshot.cleanups import CLEANUPS
 from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
+from kshot.cleanups.extras import missing_extra
 from kshot.configs.names import ConfigCallable, short, unknown
 from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value
@@ -42,7 +43,8 @@ def cleaner(config: Any, where: str, registered: Mapping[str, Any]) -> Cleaner:
         try:
             return function(text, **body)
         except ImportError as exc:
-            raise DataError(f"{short(kind)} needs a package: {exc}", where=where) from exc
+            missing = missing_extra(exc, short(kind))
+            raise missing or DataError(f"{short(kind)} needs a package: {exc}", where=where) from exc
         except (TypeError, ValueError, LookupError, AttributeError) as exc:
             raise DataError(f"{short(kind)} fails on {text!r:.80}: {exc}", where=where) from exc
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kshot.cleanups import make_cleanup
+from kshot.cleanups.extras import missing_extra
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.records import Sample
 from kshot.datasets.compiler import DatasetCompiler
@@ -25,7 +26,8 @@ def reply_extractor(compiler: DatasetCompiler) -> Extract:
             raise
         except Exception as exc:
             where = f"{compiler.where}, sample {sample.id}"
-            raise DataError(f"the clean-up {spec} fails: {type(exc).__name__}: {exc}", where=where) from exc
+            missing = missing_extra(exc, f"the clean-up {spec}")
+            raise missing or DataError(f"the clean-up {spec} fails: {type(exc).__name__}: {exc}", where=where) from exc
 
     return extract
 
