@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from kshot.report import findings, grids, results_table, spending, systems_tables, verdicts
-from kshot.report.table import short_name
+from kshot.report.table import short_name, short_names
 
 
 def drawn(*shown, width=80):
@@ -122,13 +122,34 @@ def test_a_gap_may_go_the_other_way():
         ("bm25,k1=2", "bm25,k1=2"),
         ("replay:runs/published.json#bm25", "bm25"),
         ("replay:runs/a.jsonl", "replay:a.jsonl"),
-        ("openai:org/model", "openai:org/model"),
-        ("openai:org/model@http://host:8000/v1", "openai:org/model@host:8000"),
+        ("openai:org/model", "openai:model"),
+        ("openai:org/model@http://host:8000/v1", "openai:model@host:8000"),
+        ("mine:model@https://host/v1", "mine:model@host"),  # whatever kind of server it is
+        ("openai:model@http://host/v1,top_k=1", "openai:model@host,top_k=1"),
+        ("hf:models/a/b,revision=x/y", "hf:b,revision=x/y"),
+        ("replay:runs.json#bm25,depth=3", "bm25,depth=3"),
         ("anthropic:claude", "anthropic:claude"),
     ],
 )
 def test_names_of_models_are_shortened(model, short):
     assert short_name(model) == short
+
+
+def test_models_whose_short_names_are_the_same_keep_their_whole_names():
+    assert short_names(["hf:a/tiny", "hf:b/tiny", "hf:c/small", "bm25", "replay:x.json#bm25"]) == {
+        "hf:a/tiny": "hf:a/tiny",
+        "hf:b/tiny": "hf:b/tiny",
+        "hf:c/small": "hf:small",
+        "bm25": "bm25",
+        "replay:x.json#bm25": "replay:x.json#bm25",
+    }
+    two = plain(results_table([row(model="hf:a/tiny"), row(model="hf:b/tiny")]))
+    assert "hf:a/tiny" in two
+    assert "hf:b/tiny" in two
+    (table,) = systems_tables([system("dense:a/tiny", 0.5), system("dense:b/tiny", 0.6)])
+    assert "dense:a/tiny" in plain(table)
+    (line,) = verdicts([pair("dense:a/tiny", "dense:b/tiny", 0.2, None)], [system("dense:a/tiny", 0.5)])
+    assert "dense:a/tiny cannot be told from dense:b/tiny" in line
 
 
 def usage(model, **more):

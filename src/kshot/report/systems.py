@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
 from kshot.core.records import ResultRow
-from kshot.report.table import short_name
+from kshot.report.table import short_names
 
 _MAIN_MEASURES = ("AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "nDCG@10", "R@100", "RR@10")
 """What the table shows of the default measures; ``summary.json`` has them all."""
@@ -60,11 +60,12 @@ def _table(name: str, rows: Sequence[ResultRow], measures: Sequence[str]) -> Tab
     if failed:
         table.add_column("failed", justify="right", style="bold red")
     cells = {(row["model"], row.get("chunks"), row["metric"]): row for row in rows}
+    names = short_names(row["model"] for row in rows)
     best = {measure: _best(rows, measure) for measure in measures}
     intervals = len(measures) <= _MAX_INTERVALS - failed
     for model, chunks in dict.fromkeys((row["model"], row.get("chunks")) for row in rows):
         found = [cells.get((model, chunks, measure)) for measure in measures]
-        line: list[Text | str] = [Text(short_name(model)), *([str(chunks)] if several_cuts else [])]
+        line: list[Text | str] = [Text(names[model]), *([str(chunks)] if several_cuts else [])]
         line += [_cell(row, best[measure], interval=intervals) for row, measure in zip(found, measures, strict=True)]
         table.add_row(*line, *([str(max((row["failed"] for row in found if row), default=0))] if failed else []))
     return table
@@ -87,9 +88,9 @@ def _passage_count(rows: Sequence[ResultRow]) -> str:
 def _in_common(rows: Sequence[ResultRow]) -> str:
     """Return what all systems have in common: the chunker, and the search engine of a model that reads passages."""
     chunkers = {row.get("chunks") for row in rows} - {None}
-    engines = {row.get("search") for row in rows} - {None}
+    search_engines = {row.get("search") for row in rows} - {None}
     cut = f", cut by {next(iter(chunkers))}" if len(chunkers) == 1 else ""
-    return cut + (f", found by {next(iter(engines))}" if engines else "")
+    return cut + (f", found by {next(iter(search_engines))}" if search_engines else "")
 
 
 def _counted(count: int, noun: str) -> str:
@@ -113,6 +114,7 @@ def _cell(row: ResultRow | None, best: float | None, *, interval: bool) -> Text:
 def verdicts(comparisons: Sequence[ResultRow], rows: Sequence[ResultRow]) -> Iterator[str]:
     """Say for each measure that is shown which systems the best one is ahead of, and which it cannot be told from."""
     shown = set(shown_measures(rows))
+    names = short_names(row[side] for row in comparisons for side in ("a_model", "b_model"))
     for task, measure in dict.fromkeys((row["task"], row["metric"]) for row in comparisons if row["metric"] in shown):
         pairs = [row for row in comparisons if (row["task"], row["metric"]) == (task, measure)]
         systems = {system for row in pairs for system in (row["a"], row["b"])}
@@ -122,10 +124,10 @@ def verdicts(comparisons: Sequence[ResultRow], rows: Sequence[ResultRow]) -> Ite
         others = [_seen_by(leader, row) for row in pairs if leader in {row["a"], row["b"]}]
         behind = [row for row in others if row["ahead"] == leader]
         level = [row for row in others if row["ahead"] != leader]
-        parts = [f"is ahead of {_listed(behind)}"] if behind else []
+        parts = [f"is ahead of {_listed(behind, names)}"] if behind else []
         if level:
-            parts.append(f"cannot be told from {_listed(level)}")
-        yield f"{task} {measure}: {_system_name(others[0], 'a')} {', but '.join(parts)}."
+            parts.append(f"cannot be told from {_listed(level, names)}")
+        yield f"{task} {measure}: {_system_name(others[0], 'a', names)} {', but '.join(parts)}."
 
 
 def _leader(pairs: Sequence[ResultRow]) -> str:
@@ -160,21 +162,21 @@ _SWAPPED = {
 }
 
 
-def _system_name(row: ResultRow, side: str) -> str:
+def _system_name(row: ResultRow, side: str, names: Mapping[str, str]) -> str:
     chunks = row.get(f"{side}_chunks")
-    return short_name(row[f"{side}_model"]) + ("" if chunks is None else f" · {chunks}")
+    return names[row[f"{side}_model"]] + ("" if chunks is None else f" · {chunks}")
 
 
-def _listed(rows: Sequence[ResultRow]) -> str:
+def _listed(rows: Sequence[ResultRow], names: Mapping[str, str]) -> str:
     closest = sorted(rows, key=lambda row: row["difference"] if row["higher_is_better"] else -row["difference"])
-    shown = [_against(row) for row in closest[:_MAX_LISTED]]
+    shown = [_against(row, names) for row in closest[:_MAX_LISTED]]
     more = len(rows) - len(shown)
     return "; ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
-def _against(row: ResultRow) -> str:
+def _against(row: ResultRow, names: Mapping[str, str]) -> str:
     digits = 3 if abs(row["difference"]) <= 1 and abs((row["ci95"] or [0])[-1]) <= 1 else 1
     # adding 0 turns a rounded -0.0 into 0.0
     ends = [round(end, digits) + 0.0 for end in row["ci95"] or ()]
     between = f", 95 %: {ends[0]:+.{digits}f} to {ends[1]:+.{digits}f}" if ends else ""
-    return f"{_system_name(row, 'b')} ({row['difference']:+.{digits}f}{between}, sign test p {row['p']:.2g})"
+    return f"{_system_name(row, 'b', names)} ({row['difference']:+.{digits}f}{between}, sign test p {row['p']:.2g})"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -12,7 +14,9 @@ from kshot.core.records import ResultRow
 _MAX_MODEL_COLUMNS = 2
 """Models that fit side by side."""
 
-_SERVER_KINDS = ("openai", "anthropic")
+_OPTIONS = re.compile(r",\s*[A-Za-z_]\w*\s*=")
+"""Where the options of a spec begin."""
+
 _COUNT_STYLES = {"unanswered": "yellow", "failed": "bold red"}
 """Counts that are shown where there are any: unreadable replies (scored as wrong), and samples without a reply."""
 
@@ -20,8 +24,9 @@ _COUNT_STYLES = {"unanswered": "yellow", "failed": "bold red"}
 def results_table(rows: Sequence[ResultRow]) -> Table:
     """Draw tasks down, and models across when there are several; each figure has its 95 % interval."""
     models = list(dict.fromkeys(row["model"] for row in rows))
+    names = short_names(models)
     if len(models) > _MAX_MODEL_COLUMNS:  # too wide side by side: every model gets lines of its own
-        rows = [{**row, "task": f"{short_name(row['model'])} · {row['task']}", "model": ""} for row in rows]
+        rows = [{**row, "task": f"{names[row['model']]} · {row['task']}", "model": ""} for row in rows]
         models = [""]
     counts = {name: style for name, style in _COUNT_STYLES.items() if any(row.get(name) for row in rows)}
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
@@ -32,7 +37,7 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
         table.add_column("by")
     table.add_column("n", justify="right")
     for model in models:
-        table.add_column(short_name(model) if len(models) > 1 else "value", justify="right", overflow="fold")
+        table.add_column(names[model] if len(models) > 1 else "value", justify="right", overflow="fold")
         table.add_column("95 %", justify="right", style="dim", no_wrap=True)
     for name, style in counts.items():
         table.add_column(name, justify="right", style=style)
@@ -70,16 +75,31 @@ def _interval(row: ResultRow) -> str:
 def short_name(model: str) -> str:
     """Shorten the spec of a model for a column: what tells models apart is mostly at its end.
 
-    ``hf:models/a/b`` becomes ``hf:b``, ``replay:runs.json#bm25`` becomes ``bm25``, and ``openai:m@http://host/v1``
-    becomes ``openai:m@host``.
+    ``hf:models/a/b`` becomes ``hf:b``, ``replay:runs.json#bm25`` becomes ``bm25``, and
+    ``openai:org/m@http://host/v1,top_k=1`` becomes ``openai:m@host,top_k=1``.
     """
-    kind, colon, argument = model.partition(":")
+    options = found.start() if (found := _OPTIONS.search(model)) else len(model)
+    kind, colon, argument = model[:options].partition(":")
+    name, _, url = argument.partition("@")
+    _, slashes, address = url.partition("://")
     if kind == "replay" and "#" in argument:
-        return argument.rpartition("#")[2]
-    if kind in _SERVER_KINDS:
-        name, at, url = argument.partition("@")
-        return f"{kind}:{name}{at}{url.partition('://')[2].partition('/')[0]}"
-    return f"{kind}{colon}{argument.rstrip('/').rsplit('/', 1)[-1]}"
+        shown = argument.rpartition("#")[2]
+    elif slashes:
+        shown = f"{kind}:{_last_part(name)}@{address.partition('/')[0]}"
+    else:
+        shown = f"{kind}{colon}{_last_part(argument)}"
+    return shown + model[options:]
+
+
+def _last_part(path: str) -> str:
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def short_names(models: Iterable[str]) -> dict[str, str]:
+    """Return the short name of each model; models whose short names would be the same keep their whole names."""
+    short = {model: short_name(model) for model in models}
+    shared = Counter(short.values())
+    return {model: name if shared[name] == 1 else model for model, name in short.items()}
 
 
 def spending(usage: Sequence[ResultRow]) -> list[str]:
