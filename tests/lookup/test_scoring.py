@@ -68,11 +68,9 @@ def test_error_kinds(task, prediction, kind):
     assert scoring.error_kind("abQcxdQez|Q", task, prediction) == kind
 
 
-def test_error_kinds_are_counted():
-    rows = [("abcd|b", "UL", p) for p in "accbd"]
-    counts = scoring.error_kinds(rows)
-    assert list(counts) == list(scoring.KINDS)
-    assert {kind: n for kind, n in counts.items() if n} == {scoring.OPPOSITE: 2, scoring.QUERY: 1, scoring.LAST: 1}
+def test_a_right_answer_has_no_error_kind():
+    kinds = [scoring.error_kind("abcd|b", "UL", prediction) for prediction in "accbd"]
+    assert kinds == [None, scoring.OPPOSITE, scoring.OPPOSITE, scoring.QUERY, scoring.LAST]
 
 
 def test_chance():

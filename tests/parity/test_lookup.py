@@ -4,7 +4,7 @@ import hashlib
 import json
 import random
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import lru_cache
 from pathlib import Path
 
@@ -123,8 +123,9 @@ def test_error_kinds_of_recorded_answers():
     for path in REPLAYS:
         rows = [row for row in completions(path) if row["variant"] == "sepsmallsimple_rule" and row["task"] == "UL"]
         wrong = [row for row in rows if not row["correct_prediction"]]
-        kinds = scoring.error_kinds((row["input"], "UL", row["prediction"]) for row in rows)
-        assert sum(kinds.values()) == len(wrong)
+        found = (scoring.error_kind(row["input"], "UL", row["prediction"]) for row in rows)
+        kinds = Counter(kind for kind in found if kind is not None)
+        assert kinds.total() == len(wrong)
         counts[path.stem] = kinds
     # the finding of the paper: asked for the left, this model names the right-hand neighbour more than anything else
     assert max(counts["qwen2.5_32B"], key=counts["qwen2.5_32B"].get) == scoring.OPPOSITE

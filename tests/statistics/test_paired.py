@@ -53,13 +53,14 @@ def test_paired_corpus_figures():
     assert (found.wins, found.losses) == (0, 30)
 
 
-def test_who_is_ahead():
+def test_whether_one_is_ahead():
     better, worse = [0.5, 1.0, 0.5, 1.0] * 20, [0.5, 0.5, 0.25, 1.0] * 20
-    assert paired(better, worse).ahead
-    assert not paired(worse, better).ahead
-    assert not paired(better, better).ahead
-    assert not paired([1.0], [0.0]).ahead
-    assert not paired([1.0, 0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0, 0.0]).ahead  # by chance
+    for found in (paired(better, worse), paired(worse, better)):
+        assert found.decided
+        assert (found.interval[0] > 0) == (found.difference > 0)
+    assert not paired(better, better).decided
+    assert not paired([1.0], [0.0]).decided
+    assert not paired([1.0, 0.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0, 0.0]).decided  # by chance
 
 
 def test_the_paired_interval_covers_the_true_difference_about_as_often_as_it_says():

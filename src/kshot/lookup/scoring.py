@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,12 +95,6 @@ def error_kind(text: str, task: str, prediction: str) -> str | None:
 
 def _neighbours(context: str, position: int) -> list[str]:
     return [context[i] for i in (position - 1, position + 1) if 0 <= i < len(context)]
-
-
-def error_kinds(rows: Iterable[tuple[str, str, str]]) -> dict[str, int]:
-    """Count the kinds of error among (input, task, prediction); every kind is listed."""
-    found = Counter(error_kind(*row) for row in rows)
-    return {kind: found[kind] for kind in KINDS}
 
 
 def chance(inputs: Iterable[str], task: str) -> float:

@@ -79,7 +79,6 @@ def _between(name: str, one: TaskResult, other: TaskResult, *, several_cuts: boo
         others = [other.values[metric][j] for _, j in shared]
         found = paired(ones, others, partial(reduced, scorer, metric, f"dataset {name}"))
         names = [f"{t.model} · {cut}" if several_cuts else t.model for t, cut in zip((one, other), chunks, strict=True)]
-        sure = found.interval is not None and not found.interval[0] <= 0 <= found.interval[1]
         better = names[0] if (found.difference > 0) == scorer.higher_is_better else names[1]
         yield {
             "task": name,
@@ -97,5 +96,5 @@ def _between(name: str, one: TaskResult, other: TaskResult, *, several_cuts: boo
             "losses": found.losses,
             "ties": found.ties,
             "n": len(shared),
-            "ahead": better if sure else None,
+            "ahead": better if found.decided else None,
         }

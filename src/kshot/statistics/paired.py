@@ -42,9 +42,9 @@ class Paired:
     ties: int
 
     @property
-    def ahead(self) -> bool:
-        """Whether the interval of the difference is above 0."""
-        return self.interval is not None and self.interval[0] > 0
+    def decided(self) -> bool:
+        """Whether one system is ahead: whether the interval of the difference excludes 0."""
+        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
 
 def paired(a: Sequence[Value], b: Sequence[Value], reduce: Reduce = mean) -> Paired:

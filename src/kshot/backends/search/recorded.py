@@ -179,8 +179,6 @@ class _RecordedBackend(ABC):
     """What the backends of both kinds of recording share."""
 
     answers = (Search,)
-    missing = 0
-    """How many questions of the corpus have no ranking in the run."""
 
     def __init__(self, recorded: RecordedSearchEngine, corpus: Corpus) -> None:
         self.name = recorded.name
@@ -206,7 +204,6 @@ class _ListBackend(_RecordedBackend):
                 where=self._where,
                 hint="It needs one list for each question, in the order of the questions.",
             )
-        self.missing = sum(not numbers for numbers in recorded.lists)
         self._lists = {topic: (row, recorded.lists[row]) for row, topic in enumerate(corpus.topics)}
 
     def _answer(self, request: Search) -> Response:
@@ -236,7 +233,6 @@ class _TrecBackend(_RecordedBackend):
         if corpus.topics and not topics:
             example = f"{next(iter(recorded.runs))!r}, while a question here is {corpus.topics[0]!r}"
             raise DataError(f"none of its topics is a question here: one is {example}", where=str(recorded.path))
-        self.missing = len(corpus.topics) - len(topics)
         for topic in topics:
             for _, passage, line in recorded.runs[topic]:
                 if passage not in corpus:
