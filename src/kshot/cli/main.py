@@ -58,7 +58,7 @@ def _guarded(parsed: argparse.Namespace) -> int:
         print(f"kshot: {exc}", file=sys.stderr)
         return WRONG
     except SystemExit:
-        print("kshot: code of yours called sys.exit; the command did not finish", file=sys.stderr)
+        print("kshot: your code called sys.exit; the command did not finish", file=sys.stderr)
         return WRONG
     except KeyboardInterrupt:
         print("\nkshot: interrupted; the same command continues from here", file=sys.stderr)
@@ -70,9 +70,7 @@ def _guarded(parsed: argparse.Namespace) -> int:
         if os.environ.get("KSHOT_DEBUG"):
             raise
         what = f"{type(exc).__name__}: {exc}"
-        print(
-            f"kshot: {what}. This is a fault in kshot or in code of yours; KSHOT_DEBUG=1 shows where.", file=sys.stderr
-        )
+        print(f"kshot: {what}. This is a fault in kshot or in your code; KSHOT_DEBUG=1 shows where.", file=sys.stderr)
         return WRONG
 
 

@@ -191,7 +191,7 @@ class PairEncoder:
 
         model = load_model(self.folder, CrossEncoder, self._device)
         if model.num_labels != 1:
-            what = f"gives {model.num_labels} scores for a pair, not one"
+            what = f"it gives {model.num_labels} scores for a pair, not one"
             raise BackendError(what, where=str(self.folder), hint="Use a cross-encoder trained to rank.")
         return model
 
@@ -234,7 +234,7 @@ def _finite(vectors: Array, folder: Path) -> Array:
     """Return the vectors, or raise an error if a value is not finite."""
     if not np.isfinite(vectors).all():
         hint = "Its weights may be damaged: download it again."
-        raise BackendError("gives vectors that are not numbers", where=str(folder), hint=hint)
+        raise BackendError("it gives vectors that are not numbers", where=str(folder), hint=hint)
     return vectors
 
 

@@ -63,7 +63,7 @@ def _settings(folder: Path, name: str) -> Any:
     try:
         return json.loads(path.read_text("utf-8")) if path.is_file() else {}
     except ValueError as error:
-        raise BackendError(f"is not JSON ({error})", where=str(path), hint="Download it again.") from error
+        raise BackendError(f"it is not JSON ({error})", where=str(path), hint="Download it again.") from error
 
 
 def model_kind(folder: Path) -> ModelKind:
@@ -86,7 +86,7 @@ def require_kind(folder: Path, model: str, *kinds: ModelKind) -> ModelKind:
     found = model_kind(folder)
     if found not in kinds:
         hint = f"Use {_SEARCH_ENGINES[found]} for it."
-        raise BackendError(f"is a {found}, not a {' or '.join(kinds)}", where=model, hint=hint)
+        raise BackendError(f"it is a {found}, not a {' or '.join(kinds)}", where=model, hint=hint)
     return found
 
 

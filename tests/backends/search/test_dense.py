@@ -226,14 +226,14 @@ def test_models_that_cannot_be_used(folder, tmp_path, monkeypatch):
         Dense(str(tmp_path / "nowhere" / "at" / "all"))
     with pytest.raises(BackendError, match="could not be fetched from the Hugging Face hub"):
         Dense("nobody/has-this")
-    with pytest.raises(BackendError, match=r"is a cross-encoder, not a sentence encoder\. Use rerank"):
+    with pytest.raises(BackendError, match=r"it is a cross-encoder, not a sentence encoder\. Use rerank"):
         Dense(str(tiny_encoders.cross_encoder(tmp_path / "cross")))
-    with pytest.raises(BackendError, match=r"is a late-interaction model, not a sentence encoder\. Use late"):
+    with pytest.raises(BackendError, match=r"it is a late-interaction model, not a sentence encoder\. Use late"):
         Dense(str(tiny_encoders.colbert(tmp_path / "colbert")))
     spoilt = tmp_path / "spoilt"
     shutil.copytree(folder, spoilt)
     (spoilt / "modules.json").write_text("[")
-    with pytest.raises(BackendError, match=r"modules\.json: is not JSON"):
+    with pytest.raises(BackendError, match=r"modules\.json: it is not JSON"):
         Dense(str(spoilt))
     (spoilt / "modules.json").write_text((folder / "modules.json").read_text())
     (spoilt / "model.safetensors").write_bytes(b"not weights")

@@ -185,7 +185,7 @@ def test_impossible_settings_and_models(plain, colbert, tmp_path, monkeypatch):
         Late(str(plain), precision="int8")
     with pytest.raises(UsageError, match="a window of 99 tokens"):
         Late(str(colbert), window=99).open(corpus(TEXTS), Store(tmp_path))
-    with pytest.raises(BackendError, match="is a cross-encoder, not a sentence encoder or late-interaction model"):
+    with pytest.raises(BackendError, match="it is a cross-encoder, not a sentence encoder or late-interaction model"):
         Late(str(tiny_encoders.cross_encoder(tmp_path / "cross")))
     monkeypatch.setattr(encoders, "version", lambda _: "5.3.0")
     real = importlib.util.find_spec

@@ -128,9 +128,9 @@ def test_the_model_is_loaded_for_the_first_query(folder, tmp_path, monkeypatch):
 def test_impossible_settings_and_models(folder, tmp_path):
     with pytest.raises(UsageError, match="depth is 0"):
         Rerank(str(folder), Backwards(), depth=0)
-    with pytest.raises(BackendError, match="is a sentence encoder, not a cross-encoder"):
+    with pytest.raises(BackendError, match="it is a sentence encoder, not a cross-encoder"):
         Rerank(str(tiny_encoders.sentence_encoder(tmp_path / "plain")), Backwards())
     three = Rerank(str(tiny_encoders.cross_encoder(tmp_path / "three", labels=3)), Backwards())
-    with pytest.raises(BackendError, match="gives 3 scores for a pair"):
+    with pytest.raises(BackendError, match="it gives 3 scores for a pair"):
         opened(three, TEXTS, tmp_path / "store").search(["cat"], 1, None)
     assert Rerank(str(folder), Backwards()).fingerprint != Rerank(str(folder), Backwards(), depth=9).fingerprint

@@ -163,7 +163,7 @@ class Transformers:
                 continue
             for request in chunk:
                 if not isinstance(request, self.answers):
-                    raise BackendError(f"cannot answer a {type(request).__name__}", where=self.name)
+                    raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
             yield from self._score([request for request in chunk if isinstance(request, Loglik)])
             yield from self._generate([request for request in chunk if isinstance(request, Generate)])
 

@@ -94,6 +94,8 @@ class _CorpusSearch:
             if len(positions) != len(scores):
                 raise BackendError(f"it gave {len(positions)} positions with {len(scores)} scores", where=self.name)
             if (wrong := next((at for at in positions if at not in allowed), None)) is not None:
-                raise BackendError(f"it gave position {wrong!r}, which it was not to search", where=self.name)
+                raise BackendError(
+                    f"it gave position {wrong!r}, which is not among the passages to search", where=self.name
+                )
             pairs = zip(positions, scores, strict=True)
             yield request, Ranking(tuple(Hit(passages[at].id, float(score)) for at, score in pairs))

@@ -99,7 +99,7 @@ class OpenAI(Server):
             return await self._logprobs.score(connection, prompt, request.continuations)
         if isinstance(request, Generate):
             return self._measured(await self._generate(connection, request))
-        raise BackendError(f"cannot answer a {type(request).__name__}", where=self.name)
+        raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
 
     def _rendered(self, prompt: Prompt) -> Prompt:
         """Return the prompt that is sent: with a chat template, kshot writes a conversation out as a text."""

@@ -129,7 +129,7 @@ class Vllm:
         while requests := queue.take():
             for request in requests:
                 if not isinstance(request, self.answers):
-                    raise BackendError(f"cannot answer a {type(request).__name__}", where=self.name)
+                    raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
             yield from self._answer(requests)
 
     def _answer(self, requests: Sequence[Request]) -> Iterator[tuple[Request, Response]]:
