@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from kshot.configs.names import short
+from kshot.configs.names import INFERENCERS, short
 from kshot.configs.rows import SelectedRows
 from kshot.core.errors import DataError
 from kshot.prompts.templates import (
@@ -23,12 +23,9 @@ PromptMode: TypeAlias = Literal["gen", "ppl", "multiturn"]
 TEMPLATES: Mapping[str, type[PromptTemplate]] = {
     cls.__name__: cls for cls in (PromptTemplate, RawPromptTemplate, MultiTurnPromptTemplate, MMPromptTemplate)
 }
-PROMPT_MODES: Mapping[str, PromptMode] = {
-    "PPLInferencer": "ppl",
-    "LLInferencer": "ppl",
-    "MultiTurnGenInferencer": "multiturn",
-    "ChatInferencer": "multiturn",
-}
+PROMPT_MODES: Mapping[str, PromptMode] = {"ppl": "ppl", "ll": "ppl", "multiturn": "multiturn"}
+"""The prompts that a way of ``INFERENCERS`` needs; the other ways need one for each row."""
+
 TURN_MODES = ("every", "every_with_gt", "last")
 
 
@@ -79,7 +76,7 @@ def make_plan(infer_cfg: Mapping[str, Any], ids: Sequence[Sequence[int]], column
     prompt = make_template(infer_cfg.get("prompt_template"), strict=strict, where="prompt_template")
     retriever, inferencer = infer_cfg.get("retriever") or {}, infer_cfg.get("inferencer") or {}
     name = short(inferencer.get("type", "GenInferencer"))
-    mode = PROMPT_MODES.get(name, "gen")
+    mode = PROMPT_MODES.get(INFERENCERS.get(name, ""), "gen")
     if examples is None and any(ids):
         raise DataError("examples are chosen and there is no ice_template to show them", hint="Use ZeroRetriever.")
     if isinstance(examples, RawPromptTemplate):
