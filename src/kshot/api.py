@@ -90,7 +90,7 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
         return source
     from kshot.studies.example_draws import ExampleDraws
 
-    return ExampleDraws(source.label, lambda drawn: source_of(spec, drawn))
+    return ExampleDraws(source.label, lambda drawn: source_of(spec, drawn), source)
 
 
 def is_config(text: str) -> bool:
@@ -204,9 +204,13 @@ def _listed(given: Any) -> list[Any]:
 
 def _in_turn(specs: Iterable[str | Model], settings: Settings, tell: Callable[[str], None]) -> Generator[Model]:
     """Open one model at a time; close each model that was opened here before the next one opens."""
+    names: set[str] = set()
     for spec in specs:
         model = _open(spec, settings)
         try:
+            if model.name in names:
+                raise UsageError(f"two models are called {model.name!r}", hint="Give each a name of its own.")
+            names.add(model.name)
             yield model
         finally:
             if isinstance(spec, str):
@@ -268,11 +272,11 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
             helpers[noted["role"]] = absent
         elif noted["role"] not in HELPER_ROLES:
             models.append(absent)
-    with RunFolder(path, spec["identity"]) as folder:
+    with RunFolder(path, spec["identity"]) as folder, StoredResponses(path) as stored:
         facts = spec.get("tasks", {})
         again = Run(
             settings,
-            StoredResponses(path),
+            stored,
             store=Store(),
             folder=folder,
             watcher=watcher,

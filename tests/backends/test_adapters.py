@@ -89,3 +89,12 @@ def test_a_renamed_model_is_the_same_model():
     engine = renamed(kshot.backends.open_model("fts5"), "mine")
     assert isinstance(engine, SearchEngine)
     assert engine.name == "mine"
+
+
+def test_classes_and_functions_of_another_shape_are_no_models():
+    with pytest.raises(UsageError, match=r"Answering: this is a class, not a model\. Pass an instance: Answering\(\)"):
+        as_model(Answering)
+    with pytest.raises(UsageError, match="it cannot be called with a prompt: missing a required argument: 'prompt'"):
+        as_model(repeat)
+    with pytest.raises(UsageError, match="it cannot be called with a prompt"):
+        as_model(kshot.Em())

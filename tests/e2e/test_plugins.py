@@ -177,6 +177,28 @@ def test_a_config_file_with_options_is_refused_and_not_run(here):
         assert "a config file takes no options after its name. Write --limit 3" in done.stderr
 
 
+def test_search_engines_with_different_options_have_different_names(here):
+    code = (
+        file_of("longest").read_text().replace("class Longest(IndexSearchEngine):", "class Ranked(IndexSearchEngine):")
+    )
+    (here / "ranked.py").write_text(
+        code + "\n    def __init__(self, sign: int = 1):\n        self.fingerprint = f'ranked {sign}'\n"
+    )
+    common = ["-d", "handbook", "--limit", "3", "--measures", "AC_Recall@10", "--json"]
+    done = run("run", "-m", "ranked.py:Ranked,sign=1", "-m", "ranked.py:Ranked,sign=2", *common, "--out", "run")
+    assert {model for _, model, _ in values(done)} == {"longest,sign=1", "longest,sign=2"}
+    (here / "other.py").write_text(code)
+    clash = run("run", "-m", "ranked.py:Ranked", "-m", "other.py:Ranked", *common, "--out", "clash")
+    assert clash.returncode == 2
+    assert "two models are called 'longest'. Give each a name of its own." in clash.stderr
+
+
+def test_a_model_that_suits_no_dataset_is_refused(here):
+    done = run("run", "-m", f"{file_of('longest')}:Longest", "-d", "cities.py:Cities", "--out", "run")
+    assert done.returncode == 2
+    assert "longest is a search engine, and the datasets of this run need language models" in done.stderr
+
+
 def test_two_packages_that_claim_one_name_are_both_named(here, installed, tmp_path):
     other = tmp_path / "site2" / "other_samples-2.0.dist-info"
     other.mkdir(parents=True)

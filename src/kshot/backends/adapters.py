@@ -37,6 +37,10 @@ def as_model(given: Any, where: str = "") -> Model:
         return _PartialSearchEngine(given) if needed is _SEARCH_ENGINE_MEMBERS else _PartialModel(given)
     if callable(given) and not isinstance(given, type) and not hasattr(given, "serve"):
         return CallableModel(given, where)
+    if isinstance(given, type):
+        raise UsageError(
+            "this is a class, not a model", where=given.__name__, hint=f"Pass an instance: {given.__name__}()."
+        )
     name = where or type(given).__name__
     raise BackendError(
         f"this is neither a language model nor a search engine: it has no {', '.join(missing)}",
@@ -60,6 +64,12 @@ class CallableModel:
         """Take the function; ``name`` is the spec that names it."""
         if inspect.iscoroutinefunction(function):
             raise UsageError("an async function cannot be a model", where=name, hint="Write a plain function.")
+        try:
+            inspect.signature(function).bind("prompt")
+        except TypeError as exc:
+            raise UsageError(f"it cannot be called with a prompt: {exc}", where=name) from exc
+        except ValueError:  # some built-in functions have no signature
+            pass
         called = getattr(function, "__qualname__", type(function).__qualname__)  # a callable object has none
         self.name = name or called
         self.fingerprint = f"callable {called} {_code_digest(function)}"
@@ -193,7 +203,7 @@ class _PartialSearchEngine:
 
 
 class _RenamedModel(_PartialModel):
-    def __init__(self, given: LanguageModel, name: str) -> None:
+    def __init__(self, given: Backend, name: str) -> None:
         super().__init__(given)
         self._name = name
 
@@ -210,6 +220,9 @@ class _RenamedSearchEngine(_PartialSearchEngine):
     @property
     def name(self) -> str:
         return self._name
+
+    def over(self, corpus: Corpus, store: IndexStore) -> Backend:
+        return _RenamedModel(super().over(corpus, store), self._name)
 
 
 def renamed(model: Model, name: str) -> Model:

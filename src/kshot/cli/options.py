@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     _add_preview(commands)
 
     shown = commands.add_parser("list", help=f"list what you can name, and where it comes from: {', '.join(KINDS)}")
-    shown.add_argument("what", choices=tuple(KINDS), metavar="KIND", help=", ".join(KINDS))
+    shown.add_argument("what", choices=tuple(KINDS), help="the kind of thing to show")
     shown.add_argument("--json", action="store_true", help="print JSON")
 
     _add_lookup(commands)

@@ -17,7 +17,7 @@ from typing import Any
 
 from kshot.core.errors import DataError, MissingExtra, UsageError
 from kshot.core.plugin_files import load_plugin_file, objects_of
-from kshot.core.specs import Spec, bind_options, construct, max_positional, parse_spec
+from kshot.core.specs import Spec, bind_options, construct, parse_spec, positional_parameter, read_option
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +159,7 @@ class Registry:
         found, rest = self.load(spec)
         entry = None if spec.file is not None else self.get(spec.name)
         if isinstance(found, type) or (entry is not None and entry.is_factory):
-            args = (*args, *([rest] if rest else []))
-            if rest and len(args) > max_positional(found):
-                raise UsageError(f"nothing can follow its name: {rest!r}", where=text)
-            return construct(found, spec, *args, **defaults)
+            return construct(found, spec, *args, *self._argument(found, rest, len(args), text), **defaults)
         if rest:
             raise UsageError(f"nothing can follow its name: {rest!r}", where=text)
         if isinstance(found, (FunctionType, BuiltinFunctionType)):
@@ -170,6 +167,16 @@ class Registry:
         if spec.options:
             raise UsageError("it takes no options: it is an object, not a class", where=text)
         return found
+
+    @staticmethod
+    def _argument(factory: Any, rest: str, position: int, text: str) -> tuple[Any, ...]:
+        """Return the argument of a spec, read as the annotation of its parameter says."""
+        if not rest:
+            return ()
+        parameter = positional_parameter(factory, position)
+        if parameter is None:
+            raise UsageError(f"nothing can follow its name: {rest!r}", where=text)
+        return (read_option(parameter, rest, text),)
 
     def _twice(self, one: Entry, other: Entry) -> UsageError:
         return UsageError(

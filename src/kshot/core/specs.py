@@ -118,12 +118,11 @@ def chosen_options(
 _REST = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
-def max_positional(factory: Callable[..., Any]) -> int:
-    """Return how many positional arguments a class or function takes."""
-    parameters = list(inspect.signature(factory).parameters.values())
-    if any(each.kind is each.VAR_POSITIONAL for each in parameters):
-        return len(parameters)
-    return sum(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters)
+def positional_parameter(factory: Callable[..., Any], position: int) -> inspect.Parameter | None:
+    """Return the parameter that takes the positional argument at this position, if there is one."""
+    parameters = inspect.signature(factory).parameters.values()
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return positional[position] if position < len(positional) else None
 
 
 def options_of(factory: Callable[..., Any], *, positional: int = 0) -> dict[str, inspect.Parameter]:

@@ -77,7 +77,7 @@ class RunFolder:
             known.append(noted)
         elif noted["fingerprint"] != fingerprint:
             raise RunError(
-                f"{name} has changed since this run began (its weights, format or template)",
+                f"{name} has changed since this run began (its weights, code, format or template)",
                 where=str(self.path),
                 hint="Choose another folder with --out.",
             )

@@ -108,9 +108,13 @@ class Run:
         if isinstance(model, LanguageModel) and self._settings.model_type == "base" and model.abilities.chat_template:
             self._watcher.note(f"{model.name} has a chat template; --model-type chat would use it")
         rows: list[ResultRow] = []
-        for source in sources:
-            if suits(model, searching=source.searches(self._settings)):
-                rows += self._source(source, model, keep)
+        suitable = [source for source in sources if suits(model, searching=source.searches(self._settings))]
+        if not suitable:
+            kind = "search engine" if isinstance(model, SearchEngine) else "language model"
+            needed = "language models" if isinstance(model, SearchEngine) else "search engines"
+            raise UsageError(f"{model.name} is a {kind}, and the datasets of this run need {needed}")
+        for source in suitable:
+            rows += self._source(source, model, keep)
         if isinstance(model, LanguageModel):
             # These notes differ from run to run, so they stay out of the summary, which a resumed run must reproduce.
             for note in model.notes:

@@ -38,7 +38,7 @@ class ExampleDraws(Source[Settings]):
 
     text: str
     source: Callable[[Settings], Source[Settings]]
-    whole: Source[Settings] | None = None
+    whole: Source[Settings]
 
     @property
     def label(self) -> str:
@@ -48,25 +48,21 @@ class ExampleDraws(Source[Settings]):
     @property
     def has_corpus(self) -> bool:
         """Whether the tasks of the source have passages."""
-        return self._whole.has_corpus
+        return self.whole.has_corpus
 
     @property
     def models(self) -> Sequence[str]:
         """The models that the source names."""
-        return self._whole.models
+        return self.whole.models
 
     @property
     def judges(self) -> Sequence[str]:
         """The judges that the source names."""
-        return self._whole.judges
-
-    @property
-    def _whole(self) -> Source[Settings]:
-        return self.source(Settings()) if self.whole is None else self.whole
+        return self.whole.judges
 
     def searches(self, settings: Settings) -> bool:
         """Whether search engines are evaluated on the source."""
-        return self._whole.searches(settings)
+        return self.whole.searches(settings)
 
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None

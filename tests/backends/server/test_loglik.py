@@ -179,9 +179,10 @@ def test_the_error_for_a_server_without_log_probabilities(answer):
         ask_all(connect(server), [Loglik(CHAT, ("A",))])
 
 
-def test_a_chat_template_turns_a_conversation_into_a_text():
+def test_a_chat_template_turns_a_conversation_into_a_text(tmp_path):
     with FakeServer(with_logprobs()) as server:
-        backend = connect(server, chat_template="{{ messages[0].content }} Answer:")
+        (tmp_path / "own.jinja").write_text("{{ messages[0].content }} Answer:")
+        backend = connect(server, chat_template=str(tmp_path / "own.jinja"))
         (found,) = ask_all(backend, [Loglik(CHAT, (" A",))])
     assert found.likelihoods == (Likelihood(pytest.approx(expected("Which? Answer:", " A")[0]), 1),)
 

@@ -111,10 +111,11 @@ def test_kshot_cuts_at_the_stop_strings_that_servers_do_not_accept():
     assert (found.text, found.stop_reason) == ("1 2 ", "stop")
 
 
-def test_kshot_renders_a_chat_template_which_is_part_of_the_fingerprint():
-    template = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
+def test_kshot_renders_a_chat_template_which_is_part_of_the_fingerprint(tmp_path):
+    file = tmp_path / "own.jinja"
+    file.write_text("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]")
     found, server, backend = answer_with(
-        lambda _: completion("<think>hm</think>yes"), chat_request("hi"), chat_template=template
+        lambda _: completion("<think>hm</think>yes"), chat_request("hi"), chat_template=str(file)
     )
     assert server.calls[0].body["prompt"] == "[user]hi[assistant]"
     assert (found.text, found.reasoning) == ("yes", "hm")

@@ -7,9 +7,9 @@ class Longest(IndexSearchEngine):
     name = fingerprint = "longest"  # the fingerprint covers what changes its rankings, but for the corpus
 
     def open(self, corpus, store):  # store.built(…) keeps index files
-        self.lengths = [len(passage.text) for passage in corpus]
+        self.sizes = [len(passage.text) for passage in corpus]
         return self
 
-    def search(self, queries, k, among):
-        best = sorted(among or range(len(self.lengths)), key=lambda position: -self.lengths[position])[:k]
-        return [Found(best, [self.lengths[position] for position in best]) for _ in queries]
+    def search(self, queries, k, among):  # among: the positions that may be found, or None for all
+        best = sorted(range(len(self.sizes)) if among is None else among, key=lambda at: -self.sizes[at])[:k]
+        return [Found(best, [self.sizes[at] for at in best]) for _ in queries]
