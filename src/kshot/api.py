@@ -221,7 +221,7 @@ def _close(model: Model, tell: Callable[[str], None]) -> None:
     """Close a model; an error there must not lose what the model has answered."""
     try:
         model.close()
-    except Exception as exc:  # noqa: BLE001 - a plug-in may raise anything
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 - a plug-in may raise anything
         tell(f"{model.name} could not be closed ({type(exc).__name__}: {exc})")
 
 
@@ -272,6 +272,8 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
             helpers[noted["role"]] = absent
         elif noted["role"] not in HELPER_ROLES:
             models.append(absent)
+    if not models:
+        raise RunError("spec.json lists no model of this run", where=str(path), hint="Run the command again.")
     with RunFolder(path, spec["identity"]) as folder, StoredResponses(path) as stored:
         facts = spec.get("tasks", {})
         again = Run(

@@ -1,6 +1,9 @@
 """Plug-ins of every shape as models."""
 
+import re
+from datetime import date
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -98,3 +101,65 @@ def test_classes_and_functions_of_another_shape_are_no_models():
         as_model(repeat)
     with pytest.raises(UsageError, match="it cannot be called with a prompt"):
         as_model(kshot.Em())
+
+
+class Slotted:
+    __slots__ = ("text",)
+
+    def __init__(self, text):
+        self.text = text
+
+    def __call__(self, prompt):
+        return self.text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (frozenset({"a", "b"}), frozenset({"a", "c"})),
+        (re.compile("a"), re.compile("b")),
+        (date(2026, 1, 1), date(2026, 1, 2)),
+        (len, max),
+        (Slotted("a"), Slotted("b")),
+        (Path("a"), Path("b")),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_of_every_kind_count(one, other):
+    assert CallableModel(Answering(one)).fingerprint != CallableModel(Answering(other)).fingerprint
+    assert CallableModel(Answering(one)).fingerprint == CallableModel(Answering(one)).fingerprint
+
+
+def test_functions_and_objects_that_refer_to_themselves():
+    def outer():
+        def inner(prompt, depth=0):
+            return prompt if depth else inner(prompt, 1)
+
+        return inner
+
+    assert CallableModel(outer()).fingerprint == CallableModel(outer()).fingerprint
+    own = Answering("x")
+    own.self = own
+    assert CallableModel(own).fingerprint
+
+
+def test_an_empty_stop_text_cuts_nothing():
+    ((_, reply),) = as_model(lambda prompt: "yes").serve([Generate(Prompt("q"), stop=("",))])
+    assert reply == Generated("yes")
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "message"),
+    [
+        ("name", 5, "its name is 5; it must be a text"),
+        ("name", "", "its name is ''"),
+        ("fingerprint", ["x"], r"its fingerprint is \['x'\]"),
+        ("answers", (), r"its answers are \(\)"),
+        ("answers", ("Generate",), "a tuple of request types"),
+    ],
+)
+def test_members_of_wrong_types_are_named(member, value, message):
+    fake = says("x")
+    setattr(fake, member, value)
+    with pytest.raises(BackendError, match=message):
+        as_model(fake)

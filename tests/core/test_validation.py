@@ -6,7 +6,19 @@ import pytest
 import kshot
 from kshot import MultipleChoiceDataset
 from kshot.core.errors import BackendError
-from kshot.core.records import Failed, Generate, Generated, Hit, Likelihood, Loglik, Prompt, Ranking, Scored, Search
+from kshot.core.records import (
+    Failed,
+    Generate,
+    Generated,
+    Hit,
+    Likelihood,
+    Loglik,
+    Prompt,
+    Ranking,
+    Scored,
+    Search,
+    Usage,
+)
 from kshot.core.validation import checked_response
 from tests.datasets.fakes import Fake, from_rows
 
@@ -110,3 +122,15 @@ def test_backends_that_misbehave(kind, message, tmp_path):
     kept = (tmp_path / "run" / "journal.jsonl").read_text().splitlines()
     assert len(kept) == (2 if kind is Raises else 0)
     assert not list((tmp_path / "run").glob(".*draft"))
+
+
+@pytest.mark.parametrize("usage", [("a", None), (-1, 2), (True, 2), (1.5, 2)])
+def test_token_counts_are_whole_numbers(usage):
+    for request, response in (
+        (TEXT, Generated("x", usage=Usage(*usage))),
+        (PAIR, Scored((Likelihood(-1.0, 1),) * 2, Usage(*usage))),
+    ):
+        with pytest.raises(BackendError, match="where token counts belong"):
+            checked_response(request, response, "fake")
+    with pytest.raises(BackendError, match="where a tuple of likelihoods belongs"):
+        checked_response(PAIR, Scored((-1.0, -2.0)), "fake")

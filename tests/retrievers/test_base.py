@@ -282,7 +282,7 @@ def test_a_retriever_in_a_file(tmp_path):
     assert as_config(f"{path}:Every,step=3", 2, 9)["step"] == 3
     with pytest.raises(UsageError, match="has no option 'stop'"):
         make(f"{path}:Every,stop=3", DATA)
-    with pytest.raises(KshotError, match=r"there is no retriever 'helper' in this file. It has: Every"):
+    with pytest.raises(KshotError, match=r"it is not a retriever class. Subclass kshot.Retriever"):
         make(f"{path}:helper", DATA)
     with pytest.raises(KshotError, match="there is no such file"):
         make(str(tmp_path / "none.py"), DATA)

@@ -106,3 +106,17 @@ def test_a_resumed_folder_learns_that_a_model_is_behind_a_server(tmp_path):
         folder.note_model("model", "openai:m", "print")
         folder.note_model("model", "openai:m", "print", server=True)
         assert folder.spec["models"] == [{"role": "model", "name": "openai:m", "fingerprint": "print", "server": True}]
+
+
+@pytest.mark.parametrize("models", [None, [], "x", 5, True, {"planets": 3}])
+@pytest.mark.parametrize("key", ["fingerprints", "models"])
+def test_a_damaged_list_of_models_loses_nothing(key, models, tmp_path, capsys):
+    shutil.copytree(EARLY / "planets", tmp_path / "run")
+    spec = json.loads((tmp_path / "run" / "spec.json").read_text())
+    spec.pop("fingerprints")
+    (tmp_path / "run" / "spec.json").write_text(json.dumps(spec | {key: models}))
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    done = kshot(capsys, "score", tmp_path / "run")
+    assert done.code == 2
+    assert "spec.json" in done.err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before

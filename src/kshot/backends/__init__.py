@@ -10,7 +10,7 @@ from kshot.backends.search.specs import SEARCH_ENGINES, make_search_engine, sear
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Model
 from kshot.core.registry import Entry, Registry
-from kshot.core.specs import Spec, option_text, parse_spec, split_options
+from kshot.core.specs import Spec, option_text, options_of, parse_spec, split_options
 
 MODELS = Registry(
     "models",
@@ -65,22 +65,25 @@ def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
 
     The option ``chat_template``, in the spec or among ``options``, names a file.
     """
+    if _is_search_engine(text):
+        return make_search_engine(text, options)
     spec = parse_spec(text)
     entry = None if spec.file is not None else MODELS.find(spec.name)
     if spec.file is None and entry is None:
-        if search_engine_kind(text) is None:
-            raise _unknown(text)
-        return make_search_engine(text, options)
+        raise _unknown(text)
     if entry is not None:
         _check_argument(entry, spec)
     spec, defaults = _with_template(spec, dict(options or {}))
-    try:
-        made = MODELS.make(spec.text, **defaults)
-    except TypeError as exc:
-        raise UsageError(f"it cannot be made with these options: {exc}", where=text) from exc
+    made = MODELS.make(spec.text, **defaults)
     written, given = split_options(text)
     model = as_model(made, written)
     return renamed(model, f"{model.name}{option_text(given)}") if given else model
+
+
+def _is_search_engine(text: str) -> bool:
+    """Whether a text begins with the name of a search engine; its parts have options of their own."""
+    kind = search_engine_kind(text)
+    return kind is not None and MODELS.find(kind) is None
 
 
 def _check_argument(entry: Entry, spec: Spec) -> None:
@@ -103,6 +106,8 @@ def _check_argument(entry: Entry, spec: Spec) -> None:
 def _with_template(spec: Spec, options: dict[str, Any]) -> tuple[Spec, dict[str, Any]]:
     """Read the file that ``chat_template`` names; an option of the spec overrides that of the run."""
     own = dict(spec.options)
+    if "chat_template" in own and "chat_template" not in options_of(MODELS.load(spec)[0]):
+        return spec, options  # it has no such option, which is an error
     file = own.pop("chat_template", None) or options.get("chat_template")
     if file is None:
         return spec, options
@@ -120,6 +125,8 @@ def _unknown(text: str) -> UsageError:
 
 def names_search_engine(text: str) -> bool | None:
     """Whether a spec names a search engine, as far as can be told without opening it."""
+    if _is_search_engine(text):
+        return True
     spec = parse_spec(text)
     if spec.file is not None:
         return None
@@ -127,6 +134,4 @@ def names_search_engine(text: str) -> bool | None:
         from kshot.backends.search.recorded import is_recorded_run
 
         return True if is_recorded_run(spec.argument) else None  # a journal may hold searches too
-    if MODELS.find(spec.name) is not None:
-        return False
-    return True if search_engine_kind(text) is not None else None
+    return False if MODELS.find(spec.name) is not None else None

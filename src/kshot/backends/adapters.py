@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from types import FunctionType, MethodType
 from typing import Any
 
+from kshot.backends.function_digest import function_digest
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import (
@@ -29,12 +27,14 @@ _SEARCH_ENGINE_MEMBERS = ("name", "fingerprint", "over")
 def as_model(given: Any, where: str = "") -> Model:
     """Return a model for what the user gives: a model, an object with the necessary members, or a callable."""
     if isinstance(given, (LanguageModel, SearchEngine)):
-        return given
+        return _checked(given, where)
     # A plug-in may be an object of any class, so only its attributes tell what it is.
     needed = _SEARCH_ENGINE_MEMBERS if hasattr(given, "over") else _MODEL_MEMBERS
     missing = [member for member in needed if getattr(given, member, None) is None]
     if not missing:
-        return _PartialSearchEngine(given) if needed is _SEARCH_ENGINE_MEMBERS else _PartialModel(given)
+        return _checked(
+            _PartialSearchEngine(given) if needed is _SEARCH_ENGINE_MEMBERS else _PartialModel(given), where
+        )
     if callable(given) and not isinstance(given, type) and not hasattr(given, "serve"):
         return CallableModel(given, where)
     if isinstance(given, type):
@@ -47,6 +47,21 @@ def as_model(given: Any, where: str = "") -> Model:
         where=name,
         hint="A language model has name, fingerprint, answers and serve, or is a function from a prompt to a text.",
     )
+
+
+def _checked(model: Model, where: str) -> Model:
+    """Refuse a model whose name or fingerprint could not be written down, or whose answers are no types of request."""
+    for member, value in {"name": model.name, "fingerprint": model.fingerprint}.items():
+        if not isinstance(value, str) or not value or not value.isprintable():
+            raise BackendError(f"its {member} is {value!r:.60}; it must be a text", where=where or type(model).__name__)
+    if isinstance(model, LanguageModel):
+        answers = model.answers
+        if not isinstance(answers, tuple) or not answers or not all(isinstance(each, type) for each in answers):
+            raise BackendError(
+                f"its answers are {answers!r:.60}; they must be a tuple of request types, such as (Generate,)",
+                where=model.name,
+            )
+    return model
 
 
 class CallableModel:
@@ -62,7 +77,7 @@ class CallableModel:
 
     def __init__(self, function: Callable[[str], str], name: str = "") -> None:
         """Take the function; ``name`` is the spec that names it."""
-        if inspect.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             raise UsageError("an async function cannot be a model", where=name, hint="Write a plain function.")
         try:
             inspect.signature(function).bind("prompt")
@@ -72,7 +87,7 @@ class CallableModel:
             pass
         called = getattr(function, "__qualname__", type(function).__qualname__)  # a callable object has none
         self.name = name or called
-        self.fingerprint = f"callable {called} {_code_digest(function)}"
+        self.fingerprint = f"callable {called} {function_digest(function)}"
         self._function = function
 
     def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
@@ -81,65 +96,12 @@ class CallableModel:
             assert isinstance(request, Generate)  # noqa: S101 - the engine asks only what ``answers`` lists
             text = self._function(request.prompt.text)
             if isinstance(text, str):
-                text = text[: min((at for stop in request.stop if (at := text.find(stop)) >= 0), default=len(text))]
+                ends = [at for stop in request.stop if stop and (at := text.find(stop)) >= 0]
+                text = text[: min(ends, default=len(text))]
             yield request, Generated(text)
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
-
-
-def _code_digest(function: Callable[..., Any]) -> str:
-    """Hash what decides the answers of a callable: its code, and the values that it was made with."""
-    described = repr(_description(function))
-    return hashlib.blake2b(described.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def _description(value: Any) -> Any:
-    """Describe a value in a way that is the same in every process."""
-    match value:
-        case None | bool() | int() | float() | str() | bytes():
-            return value
-        case list() | tuple():
-            return [_description(each) for each in value]
-        case dict():
-            return [(_description(key), _description(each)) for key, each in value.items()]
-        case FunctionType() | MethodType() | partial():
-            return _callable_description(value)
-    kind = value if isinstance(value, type) else type(value)
-    own = vars(value) if kind is not value and hasattr(value, "__dict__") else {}  # an object of any class
-    return [kind.__qualname__, _source(kind), _description(own)]
-
-
-def _callable_description(value: FunctionType | MethodType | partial[Any]) -> list[Any]:
-    match value:
-        case partial():
-            return ["partial", *map(_description, (value.func, value.args, value.keywords))]
-        case MethodType():
-            return [_description(value.__func__), _description(value.__self__)]
-        case FunctionType():
-            cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            made_with = [_description(each) for each in (cells, value.__defaults__, value.__kwdefaults__)]
-            # two lambdas may stand on one line, and then have the same source
-            code = _code(value) if value.__name__ == "<lambda>" else None
-            return [value.__qualname__, _source(value), code, *made_with]
-
-
-def _code(function: FunctionType) -> Any:
-    """Return the compiled code of a function, which differs between versions of Python."""
-    code = function.__code__
-    return code.co_code, _description(code.co_consts), code.co_names
-
-
-def _source(target: Any) -> Any:
-    """Return the source of the module that defines a function or class, and its own; else its compiled code."""
-    try:
-        own = inspect.getsource(target)
-    except (OSError, TypeError):  # typed into a console, or built in
-        return _code(target) if isinstance(target, FunctionType) else None
-    try:
-        return own, inspect.getsource(inspect.getmodule(target) or target)
-    except (OSError, TypeError):
-        return own
 
 
 class _PartialModel:
@@ -150,15 +112,16 @@ class _PartialModel:
 
     @property
     def name(self) -> str:
-        return str(self._given.name)
+        return self._given.name  # type: ignore[no-any-return]  # as_model checks that it is a text
 
     @property
     def fingerprint(self) -> str:
-        return str(self._given.fingerprint)
+        return self._given.fingerprint  # type: ignore[no-any-return]  # as_model checks that it is a text
 
     @property
     def answers(self) -> tuple[type, ...]:
-        return tuple(self._given.answers)
+        found = self._given.answers
+        return tuple(found) if isinstance(found, list) else found
 
     @property
     def abilities(self) -> Abilities:
@@ -187,11 +150,11 @@ class _PartialSearchEngine:
 
     @property
     def name(self) -> str:
-        return str(self._given.name)
+        return self._given.name  # type: ignore[no-any-return]  # as_model checks that it is a text
 
     @property
     def fingerprint(self) -> str:
-        return str(self._given.fingerprint)
+        return self._given.fingerprint  # type: ignore[no-any-return]  # as_model checks that it is a text
 
     def over(self, corpus: Corpus, store: IndexStore) -> Backend:
         found: Backend = self._given.over(corpus, store)

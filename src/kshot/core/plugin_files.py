@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import re
 import sys
+import threading
 import traceback
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -13,6 +14,7 @@ from typing import Any
 
 from kshot.core.errors import DataError
 
+_LOCK = threading.RLock()
 _LOADED: dict[str, bytes] = {}
 """The digest of each file that was imported, by module name."""
 
@@ -20,7 +22,7 @@ _LOADED: dict[str, bytes] = {}
 def module_name(path: Path) -> str:
     """Return the name under which a file is imported: the same in every process, so that its classes can be pickled."""
     place = str(path.resolve()).encode("utf-8", "surrogateescape")
-    stem = re.sub(r"\W", "_", path.stem)
+    stem = re.sub(r"\W", "_", path.resolve().stem)
     return f"kshot_plugin_{stem}_{hashlib.blake2b(place, digest_size=6).hexdigest()}"
 
 
@@ -32,6 +34,11 @@ def load_plugin_file(path: Path) -> ModuleType:
     """
     if not path.is_file():
         raise DataError("there is no such file", where=str(path))
+    with _LOCK:
+        return _loaded(path)
+
+
+def _loaded(path: Path) -> ModuleType:
     name = module_name(path)
     digest = hashlib.blake2b(path.read_bytes(), digest_size=16).digest()
     if name in sys.modules and _LOADED.get(name) == digest:
@@ -46,12 +53,12 @@ def load_plugin_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as exc:
-        del sys.modules[name]
-        raise _fault(path, exc) from exc
-    except BaseException:
+    except KeyboardInterrupt:
         del sys.modules[name]
         raise
+    except BaseException as exc:
+        del sys.modules[name]
+        raise _fault(path, exc) from exc
     _LOADED[name] = digest
     return module
 
@@ -59,7 +66,7 @@ def load_plugin_file(path: Path) -> ModuleType:
 def _fault(path: Path, exc: BaseException) -> DataError:
     """Return the error that names the file and the line."""
     if isinstance(exc, SyntaxError):
-        return DataError(f"this is not Python: {exc.msg}", where=f"{path}:{exc.lineno}")
+        return DataError(f"this is not Python: {exc.msg}", where=f"{path}:{exc.lineno}" if exc.lineno else str(path))
     frames = [f for f in traceback.extract_tb(exc.__traceback__) if Path(f.filename).resolve() == path.resolve()]
     line = f":{frames[-1].lineno}" if frames else ""
     return DataError(f"the file cannot be imported: {type(exc).__name__}: {exc}", where=f"{path}{line}")

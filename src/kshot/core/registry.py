@@ -46,7 +46,7 @@ class Entry:
                 found = getattr(found, part)
         except MissingExtra:
             raise
-        except Exception as exc:  # a package may raise anything when it is imported
+        except (Exception, SystemExit) as exc:  # a package may raise anything when it is imported
             if self.origin == "kshot":
                 raise
             reason = f"{type(exc).__name__}: {exc}"
@@ -94,13 +94,17 @@ class Registry:
     def _installed(self) -> list[Entry]:
         found = []
         for point in _entry_points().select(group=self.group):
-            origin = f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
-            found.append(Entry(point.name, f"{point.module}:{point.attr}", origin=origin))
+            origin = f"{point.dist.name} {point.dist.version}" if point.dist is not None else "a package without a name"
+            try:
+                target = f"{point.module}:{point.attr}"
+            except AttributeError:  # its value is not MODULE:ATTRIBUTE
+                target = point.value
+            found.append(Entry(point.name, target, origin=origin))
         return sorted(found, key=lambda entry: (entry.name, entry.origin))
 
     def entries(self) -> list[Entry]:
         """Return all entries of this kind, those that are built in first."""
-        return [*self._entries.values(), *(self.get(entry.name) for entry in self._installed)]
+        return [*self._entries.values(), *self._installed]
 
     def find(self, name: str) -> Entry | None:
         """Return the entry of a name, if there is one; two packages that both claim the name are an error."""
@@ -134,6 +138,8 @@ class Registry:
         name, _, rest = spec.argument.partition(":")
         everything = objects_of(load_plugin_file(spec.file))
         own = {key: value for key, value in everything.items() if self._accepts(value)}
+        if name and name not in everything:
+            everything = vars(load_plugin_file(spec.file))  # an instance, or what a decorator made of a function
         if name and name not in everything:
             hint = f"It has: {', '.join(own) or 'none'}."
             raise DataError(f"there is no {self.noun} {name!r} in this file", where=str(spec.file), hint=hint)
@@ -188,9 +194,12 @@ class Registry:
 @cache
 def _entry_points() -> Any:  # SelectableGroups before Python 3.12, EntryPoints since; both can select
     """Read the entry points of all installed packages, once for all kinds."""
-    from importlib.metadata import entry_points
+    from importlib.metadata import EntryPoints, entry_points
 
-    return entry_points()
+    try:
+        return entry_points()
+    except (TypeError, ValueError):  # an installed package has an entry_points.txt that cannot be read
+        return EntryPoints()
 
 
 def first_line(found: Any) -> str:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from kshot.core.errors import UsageError
+from kshot.core.errors import KshotError, UsageError
 
 T = TypeVar("T")
 
@@ -51,7 +51,10 @@ def parse_spec(text: str) -> Spec:
     """Split a spec into its parts. Only ``,NAME=VALUE`` at its end is an option: a path may contain other commas."""
     head, options = split_options(text)
     if found := _FILE.match(head):
-        return Spec(text, "", found[2] or "", options, Path(found[1]).expanduser())
+        path = Path(found[1])
+        with suppress(RuntimeError):  # ~name of a user that does not exist
+            path = path.expanduser()
+        return Spec(text, "", found[2] or "", options, path)
     name, _, argument = head.partition(":")
     return Spec(text, name, argument, options)
 
@@ -90,7 +93,13 @@ def construct(factory: Callable[..., T], spec: Spec, *args: Any, **defaults: Any
 
     ``defaults`` (such as ``device``) are passed on if the factory takes them; the options of the spec override them.
     """
-    return factory(*args, **chosen_options(factory, spec, len(args), defaults))
+    options = chosen_options(factory, spec, len(args), defaults)
+    try:
+        return factory(*args, **options)
+    except KshotError:
+        raise
+    except Exception as exc:  # a plug-in may raise anything
+        raise UsageError(f"it cannot be made: {type(exc).__name__}: {exc}", where=spec.text) from exc
 
 
 def bind_options(function: Callable[..., T], spec: Spec) -> Callable[..., T]:

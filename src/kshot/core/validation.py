@@ -95,13 +95,24 @@ def _checked_ranking(request: Search, response: Ranking, where: str) -> Ranking:
 def _checked_text(response: Generated, where: str) -> Generated:
     if type(response.text) is not str or type(response.stop_reason) is not str or type(response.reasoning) is not str:
         raise BackendError(f"it gave {response.text!r:.60} where a text belongs", where=where)
-    if response.usage is not None and not isinstance(response.usage, Usage):
-        raise BackendError(f"it gave {response.usage!r:.60} where token counts belong", where=where)
+    _check_usage(response.usage, where)
     return response
+
+
+def _check_usage(usage: Usage | None, where: str) -> None:
+    if usage is None:
+        return
+    if not isinstance(usage, Usage) or not all(
+        _is_number(count, Integral) and count >= 0 for count in (usage.prompt_tokens, usage.completion_tokens)
+    ):
+        raise BackendError(f"it gave {usage!r:.60} where token counts belong", where=where)
 
 
 def _checked_scores(request: Loglik, response: Scored, where: str) -> Scored:
     given, wanted = response.likelihoods, len(request.continuations)
+    _check_usage(response.usage, where)
+    if not isinstance(given, tuple) or not all(isinstance(each, Likelihood) for each in given):
+        raise BackendError(f"it gave {given!r:.60} where a tuple of likelihoods belongs", where=where)
     if len(given) != wanted:
         raise BackendError(f"it gave {len(given)} likelihoods for {wanted} continuations", where=where)
     for each in given:

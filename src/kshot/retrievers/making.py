@@ -112,7 +112,8 @@ def make(text: str, dataset: Any, ice_num: int = 1, seed: int | None = 43, **opt
     _refuse_unknown(text, {*options, *spec.options}, known)
     if "fix_id_list" in known:
         options.setdefault("fix_id_list", range(ice_num))
-    return kind(dataset, **{"ice_num": ice_num, "seed": seed, **options, **_written(spec, known)})
+    usual = {name: value for name, value in {"ice_num": ice_num, "seed": seed}.items() if name in known}
+    return kind(dataset, **{**usual, **options, **_written(spec, known)})
 
 
 def as_config(text: str, ice_num: int, seed: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -200,14 +200,31 @@ def read_spec(path: str | Path) -> dict[str, Any]:
         raise RunError("spec.json is damaged", where=str(path), hint="Delete it and run the command again.") from exc
     if not isinstance(spec, dict) or not isinstance(spec.get("identity"), dict):
         raise RunError("kshot did not write this spec.json", where=str(path))
-    _name_roles(spec)
-    parts = {"options": dict, "tasks": dict, "models": list}
-    if not all(isinstance(spec.get(name, kind()), kind) for name, kind in parts.items()) or not all(
-        isinstance(each, dict) and all(isinstance(each.get(field), str) for field in ("role", "name", "fingerprint"))
-        for each in spec.get("models", ())
-    ):
+    parts = {"options": dict, "tasks": dict, "models": list, "fingerprints": dict}
+    whole = all(isinstance(spec.get(name, kind()), kind) for name, kind in parts.items())
+    if whole:
+        _name_roles(spec)
+    if not whole or not _is_complete(spec):
         raise RunError("spec.json is damaged", where=str(path), hint="Delete it and run the command again.")
     return spec
+
+
+def _is_complete(spec: dict[str, Any]) -> bool:
+    """Whether the parts of a ``spec.json`` have the types that kshot writes."""
+    datasets, fields = spec["identity"].get("datasets", []), ("role", "name", "fingerprint")
+    return (
+        isinstance(datasets, list)
+        and all(isinstance(label, str) for label in datasets)
+        and all(isinstance(each, dict) for facts in spec.get("tasks", {}).values() for each in _values(facts))
+        and all(
+            isinstance(each, dict) and all(isinstance(each.get(name), str) for name in fields)
+            for each in spec.get("models", ())
+        )
+    )
+
+
+def _values(facts: Any) -> Iterable[Any]:
+    return facts.values() if isinstance(facts, dict) else (facts,)
 
 
 _EARLY_ROLES = {"engine": "search_engine", "judge": "judge", "rewriter": "rewriter", "corpus": "corpus"}
@@ -216,7 +233,7 @@ _EARLY_ROLES = {"engine": "search_engine", "judge": "judge", "rewriter": "rewrit
 def _name_roles(spec: dict[str, Any]) -> None:
     """Convert the models of a folder of version 0.1 to the present form: it had ``"ROLE NAME": fingerprint``."""
     early = spec.pop("fingerprints", None)
-    if not isinstance(early, dict):
+    if early is None:
         return
     models = []
     for label, fingerprint in early.items():

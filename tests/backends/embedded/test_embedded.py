@@ -70,7 +70,7 @@ def test_name_answers_and_tokens(model):
     assert model.count_tokens(" a b | a:") == 5
     assert model.count_tokens("") == 0
     assert isinstance(open_model("embedded", {"batch_size": 2}), Embedded)
-    with pytest.raises(UsageError, match="there is no model 'embedded:other'"):
+    with pytest.raises(UsageError, match="nothing can follow its name: 'other'"):
         open_model("embedded:other")
 
 

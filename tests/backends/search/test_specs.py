@@ -14,6 +14,7 @@ from kshot.backends.search.search_engine import IndexSearchEngine
 from kshot.backends.search.specs import SEARCH_ENGINES, make_search_engine, search_engine_kind
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, UsageError
+from kshot.core.records import Generate
 from kshot.core.registry import Entry
 from kshot.index.ranking import Found
 from kshot.index.store import Store
@@ -208,7 +209,7 @@ class Bare:
 
 class LanguageModelOnly:
     name = fingerprint = "generates"
-    answers = ()
+    answers = (Generate,)
 
     def serve(self, queue):
         yield from ()
@@ -264,3 +265,11 @@ def test_a_plug_in_that_is_no_search_engine():
         make_search_engine("generates")
     with pytest.raises(BackendError, match="none: this is neither a language model nor a search engine"):
         make_search_engine("none")
+
+
+def test_parts_of_a_hybrid_have_options_of_their_own():
+    from kshot.backends import open_model
+
+    made = open_model("hybrid:fts5,weight=2+bm25,weight=1")
+    assert made.name == make_search_engine("hybrid:fts5,weight=2+bm25,weight=1").name
+    assert open_model("hybrid:bm25,k1=1+bm25,k1=2").name
