@@ -1,6 +1,7 @@
 """Taking the answer out of a reply: option letters, numbers, patterns, formulas, code, and the names that configs use.
 
-All modules but ``letters`` and ``extras`` import the standard library and each other alone: they run in confined processes too.
+All modules but ``letters`` and ``extras`` import the standard library and each other alone: they run in confined
+processes too.
 """
 
 from __future__ import annotations
