@@ -330,3 +330,20 @@ def test_options_with_several_values_and_escapes(quiz):
     assert [row["metric"] for row in result.results] == ["EM", "F1"]
     result = kshot.evaluate(says("0"), f"{quiz}:Quiz,instruction=Well\\, {{q}}", limit=1)
     assert result.samples[0]["prompt"] == "Well, row 0"
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ("[[-1]] * 2", "chose the training row -1; there are 2 rows"),
+        ("[[2]] * 2", "chose the training row 2"),
+        ("[[True]] * 2", "chose the training row True"),
+        ("[[0]]", "chose examples for 1 of 2 rows"),
+    ],
+)
+def test_the_choice_of_a_retriever_is_checked(quiz, tmp_path, choices, message):
+    (tmp_path / "own.py").write_text(
+        f"from kshot import Retriever\nclass Own(Retriever):\n    def ranked(self):\n        return {choices}\n"
+    )
+    with pytest.raises(DataError, match=f"the retriever .*own.py:Own {message}"):
+        kshot.preview(f"{quiz}:Quiz", num_shots=1, retriever=f"{tmp_path}/own.py:Own")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from numbers import Integral
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeAlias
 
@@ -118,7 +119,20 @@ class ShownExamples:
             raise DataError("it has no examples to choose from", where=where_of(self._dataset), hint="Set example_set.")
         retriever: ExampleRetriever = make(spec, pool, ice_num=self._dataset.num_shots, seed=self._dataset.seed)
         self._chosen = self._writer.call(f"the retriever {spec}", retriever.retrieve)
+        self._check_choice(spec, len(pool.train), len(pool.test))
         self._retriever = retriever
+
+    def _check_choice(self, spec: str, train: int, test: int) -> None:
+        """Refuse the choice of a plug-in that names no training rows, or does not fit the test rows."""
+        chosen, where = self._chosen or (), where_of(self._dataset)
+        if len(chosen) != test:
+            raise DataError(f"the retriever {spec} chose examples for {len(chosen)} of {test} rows", where=where)
+        numbers: Iterator[object] = (number for row in chosen for number in row)
+        for number in numbers:
+            if type(number) is bool or not isinstance(number, Integral) or not 0 <= int(number) < train:
+                raise DataError(
+                    f"the retriever {spec} chose the training row {number!r}; there are {train} rows", where=where
+                )
 
     def _fits(self, shots: Sequence[Sample]) -> bool:
         if self._count_tokens is None:
