@@ -26,38 +26,39 @@ MODELS = Registry(
             "kshot.backends.hf.model:Transformers",
             "a Hugging Face model, run by transformers (extra: hf)",
             "hf:PATH_OR_ID",
+            needs_argument=True,
         ),
         Entry(
             "vllm",
             "kshot.backends.vllm.model:Vllm",
             "a Hugging Face model, run by vLLM in this process (extra: vllm)",
             "vllm:PATH_OR_ID",
+            needs_argument=True,
         ),
         Entry(
             "openai",
             "kshot.backends.server.openai:OpenAI",
             "a model behind an OpenAI-compatible server, at --base-url or OpenAI's own (extra: api)",
             "openai:MODEL",
+            needs_argument=True,
         ),
         Entry(
             "anthropic",
             "kshot.backends.server.anthropic:Anthropic",
             "a model behind Anthropic's API (extra: api)",
             "anthropic:MODEL",
+            needs_argument=True,
         ),
         Entry(
             "replay",
             "kshot.backends.replay:open_recording",
             "recorded answers: another run's folder or journal, JSONL with prompt and response, or a TREC run",
             "replay:FILE",
+            needs_argument=True,
             is_factory=True,
         ),
     ],
 )
-
-
-_WITHOUT_ARGUMENT = {"embedded"}
-"""The built-in models whose names nothing follows; all others need a path, a name or a file."""
 
 
 def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
@@ -72,7 +73,7 @@ def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
     if spec.file is None and entry is None:
         raise _unknown(text)
     if entry is not None:
-        _check_argument(entry, spec)
+        _check_clash(entry)
     spec, defaults = _with_template(spec, dict(options or {}))
     made = MODELS.make(spec.text, **defaults)
     written, given = split_options(text)
@@ -86,21 +87,15 @@ def _is_search_engine(text: str) -> bool:
     return kind is not None and MODELS.find(kind) is None
 
 
-def _check_argument(entry: Entry, spec: Spec) -> None:
-    """Refuse a built-in model without the argument that it needs, and a name that a search engine has too."""
-    other = SEARCH_ENGINES.find(spec.name)
+def _check_clash(entry: Entry) -> None:
+    """Refuse the name of a model that a package gives to a search engine too, or the other way round."""
+    other = SEARCH_ENGINES.find(entry.name)
     if other is not None and (entry.origin, other.origin) != ("kshot", "kshot"):
         raise UsageError(
             f"a model and a search engine are called {entry.name!r}: {entry.target} ({entry.origin}) and "
             f"{other.target} ({other.origin})",
             hint="Rename one of them, or remove its package.",
         )
-    if entry.origin != "kshot":
-        return
-    if spec.argument and entry.name in _WITHOUT_ARGUMENT:
-        raise UsageError(f"nothing can follow its name: {spec.argument!r}", where=spec.text)
-    if not spec.argument and entry.name not in _WITHOUT_ARGUMENT:
-        raise UsageError(f"there is no model {spec.text!r}", hint=f"Write {entry.written}.")
 
 
 def _with_template(spec: Spec, options: dict[str, Any]) -> tuple[Spec, dict[str, Any]]:

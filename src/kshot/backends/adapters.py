@@ -104,19 +104,29 @@ class CallableModel:
         """Do nothing: nothing is open."""
 
 
-class _PartialModel:
-    """Wraps an object with the necessary members of a language model, and supplies the others."""
+class _Wrapper:
+    """Wraps an object, perhaps under another name, and supplies the members that it may leave out."""
 
-    def __init__(self, given: Any) -> None:
-        self._given = given
+    def __init__(self, given: Any, name: str | None = None) -> None:
+        self._given, self._name = given, name
 
     @property
     def name(self) -> str:
-        return self._given.name  # type: ignore[no-any-return]  # as_model checks that it is a text
+        found: str = self._given.name if self._name is None else self._name
+        return found
 
     @property
     def fingerprint(self) -> str:
-        return self._given.fingerprint  # type: ignore[no-any-return]  # as_model checks that it is a text
+        found: str = self._given.fingerprint
+        return found
+
+    def close(self) -> None:
+        if callable(close := getattr(self._given, "close", None)):
+            close()
+
+
+class _PartialModel(_Wrapper):
+    """An object with the necessary members of a language model."""
 
     @property
     def answers(self) -> tuple[type, ...]:
@@ -137,59 +147,15 @@ class _PartialModel:
         found: Iterator[tuple[Request, Response]] = self._given.serve(queue)
         return found
 
-    def close(self) -> None:
-        if callable(close := getattr(self._given, "close", None)):
-            close()
 
-
-class _PartialSearchEngine:
-    """Wraps an object with the necessary members of a search engine, and supplies the others."""
-
-    def __init__(self, given: Any) -> None:
-        self._given = given
-
-    @property
-    def name(self) -> str:
-        return self._given.name  # type: ignore[no-any-return]  # as_model checks that it is a text
-
-    @property
-    def fingerprint(self) -> str:
-        return self._given.fingerprint  # type: ignore[no-any-return]  # as_model checks that it is a text
+class _PartialSearchEngine(_Wrapper):
+    """An object with the necessary members of a search engine."""
 
     def over(self, corpus: Corpus, store: IndexStore) -> Backend:
         found: Backend = self._given.over(corpus, store)
-        return found
-
-    def close(self) -> None:
-        if callable(close := getattr(self._given, "close", None)):
-            close()
-
-
-class _RenamedModel(_PartialModel):
-    def __init__(self, given: Backend, name: str) -> None:
-        super().__init__(given)
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-
-class _RenamedSearchEngine(_PartialSearchEngine):
-    def __init__(self, given: SearchEngine, name: str) -> None:
-        super().__init__(given)
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    def over(self, corpus: Corpus, store: IndexStore) -> Backend:
-        return _RenamedModel(super().over(corpus, store), self._name)
+        return found if self._name is None else _PartialModel(found, self._name)
 
 
 def renamed(model: Model, name: str) -> Model:
     """Return a model under another name: two models with different options must not share a name."""
-    if isinstance(model, LanguageModel):
-        return _RenamedModel(model, name)
-    return _RenamedSearchEngine(model, name)
+    return (_PartialModel if isinstance(model, LanguageModel) else _PartialSearchEngine)(model, name)

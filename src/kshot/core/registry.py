@@ -29,6 +29,8 @@ class Entry:
     text: str = ""
     usage: str = ""
     origin: str = "kshot"
+    needs_argument: bool = False
+    """Whether ``:ARGUMENT`` must follow its name."""
     is_factory: bool = False
     """Whether the target is a function that makes the plug-in, rather than the plug-in itself."""
 
@@ -164,6 +166,8 @@ class Registry:
         spec = parse_spec(text)
         found, rest = self.load(spec)
         entry = None if spec.file is not None else self.get(spec.name)
+        if entry is not None and entry.needs_argument and not rest:
+            raise UsageError(f"there is no {self.noun} {text!r}", hint=f"Write {entry.written}.")
         if isinstance(found, type) or (entry is not None and entry.is_factory):
             return construct(found, spec, *args, *self._argument(found, rest, len(args), text), **defaults)
         if rest:
