@@ -1,11 +1,44 @@
-"""What many tests share: tiny models, made once."""
+"""What many tests share: tiny models, made once; Ctrl-C; how Hypothesis looks for examples."""
 
 import os
+import signal
 
 import pytest
 
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # the environment of vLLM has pytest alone
+    settings = None
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+# Nothing here depends on how busy the machine is: neither the time of one example nor that of making them fails a test.
+# The examples follow from the test alone, so that a test which fails fails again, for everybody, and a commit is not
+# blamed for a case that an earlier one has met by chance; no example is kept in a file, and the line that repeats a
+# failure is printed. New cases: pytest --hypothesis-profile=default
+if settings is not None:
+    settings.register_profile(
+        "kshot",
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        derandomize=True,
+        database=None,
+        print_blob=True,
+    )
+    settings.load_profile("kshot")
+
+
+@pytest.fixture
+def default_sigint():
+    """Ctrl-C raises ``KeyboardInterrupt``, and ends the processes that the test starts.
+
+    A suite that was started with SIGINT ignored (by ``nohup``, or in the background of a shell script) hands that on to
+    every process, as all programs do. What tests Ctrl-C asks for the default here.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

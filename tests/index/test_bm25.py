@@ -111,7 +111,7 @@ def test_the_batch_index_scores_as_bm25s_does():
         np.testing.assert_allclose(exact, index.scores(counted)[0], rtol=1e-5, atol=1e-5)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(DOCS.filter(any), st.lists(st.sampled_from("abcdefgh"), max_size=9))
 def test_both_indexes_find_the_same(tmp_path_factory, docs, query):
     folder = tmp_path_factory.mktemp("b")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kshot.index.ranking import best
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0, 3.0]), max_size=30), st.integers(0, 35))
 def test_best_is_a_stable_sort(scores, k):
     got = best(np.asarray(scores, dtype=np.float32), k)

@@ -9,7 +9,7 @@ from kshot.core.errors import UsageError
 from kshot.lookup.generate import LOOKUP_TASKS, TASKS, VOCAB, answers, dumps, file_name, generate, group_of, write
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(group=st.sampled_from(sorted(TASKS)), length=st.integers(7, 140), seed=st.integers(0, 10**6))
 def test_records_obey_their_group(group, length, seed):
     for record in generate(group, length, 3, seed):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import sacrebleu
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kshot.core.errors import DataError
@@ -13,7 +13,6 @@ SENTENCE = st.lists(st.sampled_from(["the", "cat", "sat,", "on", "a", "mat.", "ä
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(SENTENCE, SENTENCE, SENTENCE), min_size=1, max_size=5))
 def test_as_sacrebleu_with_two_references(rows):
     predictions = [row[0] for row in rows]
@@ -28,7 +27,6 @@ def test_as_sacrebleu_with_two_references(rows):
     assert Bleu().values(predictions, references)["Sentence_BLEU"] == sentences
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(SENTENCE, SENTENCE), min_size=2, max_size=6), st.data())
 def test_the_statistics_add_up(rows, data):
     """The whole corpus has the score of any two parts' summed statistics."""

@@ -20,7 +20,7 @@ PARTS = st.lists(st.lists(QUOTE, max_size=2).map(tuple), min_size=1, max_size=4)
 PASSAGES = st.lists(st.tuples(st.text("abcdefx", max_size=4), st.integers(1, 4)), max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PASSAGES, PARTS, st.integers(1, 4), st.integers(1, 9))
 def test_no_order_is_better_and_one_is_as_good(passages, parts, k, budget):
     corpus = Corpus([Passage(str(i), text, tokens=n) for i, (text, n) in enumerate(passages)])

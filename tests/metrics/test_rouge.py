@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
@@ -11,7 +11,6 @@ SENTENCE = st.lists(st.sampled_from(["the", "cats", "cat", "running", "ran", "on
 SCORER = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
 
 
-@settings(deadline=None)
 @given(SENTENCE, st.lists(SENTENCE, min_size=1, max_size=3))
 def test_as_rouge_score_best_over_references(prediction, references):
     found = Rouge()([prediction], [references])

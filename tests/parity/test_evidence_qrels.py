@@ -27,7 +27,7 @@ QUESTIONS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(QUESTIONS)
 def test_the_mean_over_a_whole_run(questions):
     metric = Relevance(NAMES)
@@ -45,7 +45,7 @@ def test_the_mean_over_a_whole_run(questions):
         assert ours == pytest.approx(theirs.get(measure, 0.0), abs=1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(QUESTIONS, st.integers(1, 12))
 def test_ndcg_by_its_formula(questions, k):
     for gold, found in questions:

@@ -38,7 +38,6 @@ def published_recall(parts, passages, cutoff):
     return sum(any(holds(quotes, passage) for passage in passages[:cutoff]) for quotes in parts) / len(parts)
 
 
-@settings(deadline=None)
 @given(PARTS, PASSAGES, st.integers(1, 7), st.data())
 def test_the_published_functions(parts, passages, cutoff, data):
     corpus = Corpus([Passage(str(i), text) for i, text in enumerate(passages)])
@@ -54,7 +53,7 @@ def test_the_published_functions(parts, passages, cutoff, data):
     assert AnswerComponents(None, names).rate(texts, parts) == expected
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(PARTS, PASSAGES, st.integers(1, 7))
 def test_one_query_per_component(parts, passages, cutoff):
     """MRR is the lowest reciprocal rank of the components, recall their mean success; what has no qrels is put back."""

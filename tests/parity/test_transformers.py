@@ -147,7 +147,7 @@ def test_penalties_equal_those_of_transformers(model):
         assert response.text == reference.tokenizer.decode(new, skip_special_tokens=True)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(pairs=st.lists(st.tuples(st.text(max_size=12), st.text(min_size=1, max_size=8)), min_size=1, max_size=5))
 def test_any_text_any_batch(any_model, pairs):
     backend, reference = any_model

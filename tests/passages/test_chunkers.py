@@ -59,7 +59,7 @@ def check_laws(text, chunker):
 
 @pytest.mark.parametrize("tokens", ["words", "cl100k", "minilm"])
 @pytest.mark.parametrize("name", ["tokens", "recursive", "headings", "windows"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=TEXTS, lengths=LENGTHS, parts=st.integers(1, 3))
 @example(text="👩‍👩‍👧😀 " * 5, lengths=(1, 0), parts=1)
 @example(text="  Zwingli" * 5, lengths=(1, 0), parts=2)
@@ -77,21 +77,21 @@ def test_laws_of_token_chunkers(name, tokens, text, lengths, parts):
 
 
 @pytest.mark.parametrize("name", ["windows", "lines"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=TEXTS, lengths=LENGTHS)
 def test_laws_of_unit_chunkers(name, text, lengths):
     chunks = check_laws(text, make_chunker(f"{name}:{lengths[0]}/{lengths[1]}"))
     assert all(chunk.start is not None for chunk in chunks)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=TEXTS)
 def test_laws_of_whole(text):
     assert len(check_laws(text, make_chunker("whole"))) == bool(text.strip())
 
 
 @pytest.mark.parametrize("tokens", ["words", "cl100k"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(text=TEXTS, lengths=LENGTHS)
 @example(text="😀漢字" * 5, lengths=(1, 0))
 def test_laws_of_the_sentence_splitter(tokens, text, lengths):

@@ -24,7 +24,7 @@ def fresh():
 
 
 @pytest.mark.parametrize("name", [*TOKENIZERS, str(EMBEDDED)])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(text=st.text(st.one_of(st.characters(), st.sampled_from("ab .\n\ud800😀漢")), max_size=40))
 def test_starts_ascend_and_agree_with_the_count(name, text):
     by = tokenizer(name)

@@ -59,7 +59,7 @@ def test_the_published_draws():
 
 
 @given(st.integers(1, 40), st.integers(0, 40), st.integers(0, 8), st.integers(0, 2**32 - 1), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_draws_are_those_of_numpys_legacy_stream(n, k, m, seed, strict):
     k = min(k, n)
     stream = np.random.RandomState(seed)

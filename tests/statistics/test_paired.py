@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kshot.core.errors import DataError
@@ -17,7 +17,6 @@ from kshot.statistics import paired, sign_test
 PPL = partial(Perplexity().reduce, "PPL")
 
 
-@settings(deadline=None)
 @given(st.integers(0, 12), st.integers(0, 12))
 def test_sign_test(wins, losses):
     n, fewer = wins + losses, min(wins, losses)

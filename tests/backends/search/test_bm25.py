@@ -47,7 +47,7 @@ def check_order(got):
     assert all(score > 0 for score in got.scores)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(DOCS, WORDS, st.floats(0, 3), st.floats(0, 1), st.data())
 def test_the_formula(tmp_path_factory, docs, query, k1, b, data):
     index = opened(Bm25(k1=k1, b=b), docs, tmp_path_factory.mktemp("b"))
@@ -62,7 +62,7 @@ def test_the_formula(tmp_path_factory, docs, query, k1, b, data):
         assert (list(part.positions), list(part.scores)) == (list(got.positions[:k]), list(got.scores[:k]))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(DOCS.filter(any), WORDS, st.data())
 def test_tantivy_has_the_same_formula(tmp_path_factory, docs, query, data):
     # lengths up to 40 are kept exactly by its one-byte code, so nothing but float32 is between the two

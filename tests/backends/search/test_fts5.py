@@ -115,7 +115,7 @@ def fts5_formula(docs, query):
 words = st.lists(st.sampled_from("abcdefg"), max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(words, min_size=1, max_size=12).filter(any), words, st.data())
 def test_the_formula(tmp_path_factory, docs, query, data):
     index = opened([" ".join(doc) for doc in docs], tmp_path_factory.mktemp("f"))

@@ -72,7 +72,7 @@ def brute(fusion, parts, weights, many, k, among, depth):
     return {at: total[at] for at in given_by_any}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from(FUSIONS), st.integers(1, 14), st.sampled_from([3, 6, 1000]))
 def test_brute_force_and_prefixes(data, fusion, many, depth):
     row = st.lists(SCORES, min_size=many, max_size=many)

@@ -172,7 +172,7 @@ scores = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(scores)
 def test_what_is_written_is_read_in_the_same_order(tmp_path_factory, values):
     path = tmp_path_factory.mktemp("trec") / "run"
