@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from kshot.core.lazy import lazy_names
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ _PARTS = (
 )
 """Parts that people use by their own name: ``kshot.lookup.prompts(…)``."""
 
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_find = lazy_names(__name__, _HOMES)
 
 __all__ = [
     "F1",
@@ -169,9 +171,7 @@ def __getattr__(name: str) -> Any:
     """Import a public name from its module when it is first used."""
     if name in _PARTS:
         return importlib.import_module(f"kshot.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'kshot' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME_OF[name]), name)
+    return _find(name)
 
 
 def __dir__() -> list[str]:

@@ -28,7 +28,7 @@ KINDS = {
     "retrievers": "kshot.retrievers.making:RETRIEVERS",
     "models": "kshot.backends:MODELS",
     "search-engines": "kshot.backends.search.specs:SEARCH_ENGINES",
-    "metrics": "kshot.metrics:METRICS",
+    "metrics": "kshot.metrics.making:METRICS",
     "chunkers": "kshot.passages.chunkers:CHUNKERS",
     "cleanups": "kshot.cleanups:CLEANUPS",
 }

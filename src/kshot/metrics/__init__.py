@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
-from kshot.core.errors import UsageError
-from kshot.core.protocols import Scorer
-from kshot.core.registry import Entry, Registry, first_line
-from kshot.metrics.accuracy import Accuracy
-from kshot.metrics.bleu import Bleu
-from kshot.metrics.exact import Em
-from kshot.metrics.f1 import F1
-from kshot.metrics.judge import GPTEval
-from kshot.metrics.metric import Metric
-from kshot.metrics.passatk import PassAtK
-from kshot.metrics.perplexity import Perplexity
-from kshot.metrics.rouge import Rouge
+from typing import TYPE_CHECKING
+
+from kshot.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from kshot.metrics.accuracy import Accuracy
+    from kshot.metrics.bleu import Bleu
+    from kshot.metrics.exact import Em
+    from kshot.metrics.f1 import F1
+    from kshot.metrics.judge import GPTEval
+    from kshot.metrics.making import METRICS, make_metric
+    from kshot.metrics.metric import Metric
+    from kshot.metrics.passatk import PassAtK
+    from kshot.metrics.perplexity import Perplexity
+    from kshot.metrics.rouge import Rouge
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "kshot.metrics.accuracy": ("Accuracy",),
+            "kshot.metrics.bleu": ("Bleu",),
+            "kshot.metrics.exact": ("Em",),
+            "kshot.metrics.f1": ("F1",),
+            "kshot.metrics.judge": ("GPTEval",),
+            "kshot.metrics.making": ("METRICS", "make_metric"),
+            "kshot.metrics.metric": ("Metric",),
+            "kshot.metrics.passatk": ("PassAtK",),
+            "kshot.metrics.perplexity": ("Perplexity",),
+            "kshot.metrics.rouge": ("Rouge",),
+        },
+    )
 
 __all__ = [
     "F1",
@@ -28,28 +47,3 @@ __all__ = [
     "Rouge",
     "make_metric",
 ]
-
-METRICS = Registry(
-    "metrics",
-    "metric",
-    [
-        Entry("Accuracy", "kshot.metrics.accuracy:Accuracy", first_line(Accuracy)),
-        Entry("Em", "kshot.metrics.exact:Em", first_line(Em)),
-        Entry("F1", "kshot.metrics.f1:F1", first_line(F1)),
-        Entry("Bleu", "kshot.metrics.bleu:Bleu", first_line(Bleu)),
-        Entry("Rouge", "kshot.metrics.rouge:Rouge", first_line(Rouge)),
-        Entry("Perplexity", "kshot.metrics.perplexity:Perplexity", first_line(Perplexity)),
-        Entry("PassAtK", "kshot.metrics.passatk:PassAtK", first_line(PassAtK)),
-        Entry("GPTEval", "kshot.metrics.judge:GPTEval", first_line(GPTEval)),
-    ],
-    accepts=lambda found: isinstance(found, type) and issubclass(found, Metric),
-    any_case=True,
-)
-
-
-def make_metric(spec: str) -> Scorer:
-    """Make the metric that a spec names, such as ``f1`` or ``mine.py:Contains,ignore_case=yes``."""
-    made = METRICS.make(spec)
-    if not isinstance(made, Scorer):
-        raise UsageError("it is not a metric", where=spec, hint="Subclass kshot.Metric.")
-    return made

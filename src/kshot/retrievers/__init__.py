@@ -6,8 +6,9 @@ row. A retriever is imported when its name is first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kshot.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from kshot.retrievers.balanced import BalancedRetriever
@@ -18,6 +19,25 @@ if TYPE_CHECKING:
     from kshot.retrievers.simple import FixKRetriever, RandomRetriever, SlidingWindowRetriever, ZeroRetriever
     from kshot.retrievers.topk import TopkRetriever
     from kshot.retrievers.votek import VotekRetriever
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "kshot.retrievers.balanced": ("BalancedRetriever",),
+            "kshot.retrievers.base": ("Retriever",),
+            "kshot.retrievers.bm25": ("BM25Retriever",),
+            "kshot.retrievers.diverse": ("DPPRetriever", "MMRRetriever"),
+            "kshot.retrievers.making": ("RETRIEVERS", "make", "select"),
+            "kshot.retrievers.simple": (
+                "FixKRetriever",
+                "RandomRetriever",
+                "SlidingWindowRetriever",
+                "ZeroRetriever",
+            ),
+            "kshot.retrievers.topk": ("TopkRetriever",),
+            "kshot.retrievers.votek": ("VotekRetriever",),
+        },
+    )
 
 __all__ = [
     "RETRIEVERS",
@@ -35,22 +55,3 @@ __all__ = [
     "make",
     "select",
 ]
-
-_MODULES = {
-    "balanced": ("BalancedRetriever",),
-    "base": ("Retriever",),
-    "bm25": ("BM25Retriever",),
-    "diverse": ("DPPRetriever", "MMRRetriever"),
-    "making": ("RETRIEVERS", "make", "select"),
-    "simple": ("FixKRetriever", "RandomRetriever", "SlidingWindowRetriever", "ZeroRetriever"),
-    "topk": ("TopkRetriever",),
-    "votek": ("VotekRetriever",),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a retriever from its module when it is first used."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

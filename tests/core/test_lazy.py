@@ -1,0 +1,31 @@
+"""Packages whose names are imported when they are first used."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from kshot.core.lazy import lazy_names
+
+PACKAGES = ["kshot.configs", "kshot.datasets", "kshot.metrics", "kshot.prompts", "kshot.retrievers"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_name_of_a_package_is_found(package):
+    found = importlib.import_module(package)
+    assert all(getattr(found, name) is not None for name in found.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_none_of_its_modules(package):
+    code = f"import sys, {package}; print([name for name in sys.modules if name.startswith('{package}.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_name_comes_from_its_module():
+    find = lazy_names("mine", {"math": ("pi",), "string": ("digits",)})
+    assert find("digits") == "0123456789"
+    with pytest.raises(AttributeError, match="module 'mine' has no attribute 'tau'"):
+        find("tau")
