@@ -1,6 +1,7 @@
 """Packages whose names are imported when they are first used."""
 
 import importlib
+import pkgutil
 import subprocess
 import sys
 
@@ -8,13 +9,22 @@ import pytest
 
 from kshot.core.lazy import lazy_names
 
-PACKAGES = ["kshot.configs", "kshot.datasets", "kshot.metrics", "kshot.prompts", "kshot.retrievers"]
+PACKAGES = [
+    "kshot.backends", "kshot.configs", "kshot.datasets", "kshot.lookup", "kshot.metrics", "kshot.prompts", "kshot.retrievers",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_name_of_a_package_is_found(package):
     found = importlib.import_module(package)
     assert all(getattr(found, name) is not None for name in found.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_name_is_that_of_a_module(package):
+    """Importing the module would hide what the package means by the name."""
+    found = importlib.import_module(package)
+    assert not set(found.__all__) & {module.name for module in pkgutil.iter_modules(found.__path__)}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

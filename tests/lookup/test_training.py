@@ -10,7 +10,7 @@ import pytest
 
 import kshot
 from kshot.lookup.generate import VOCAB, answers, generate
-from kshot.lookup.prompts import LookupPromptWriter, Shot, prompts
+from kshot.lookup.prompt_writer import LookupPromptWriter, Shot, prompts
 from kshot.lookup.templates import TEMPLATES, VARIANTS, Variant, default_texts
 
 torch = pytest.importorskip("torch")

@@ -14,7 +14,7 @@ import kshot.lookup
 from kshot.lookup import scoring
 from kshot.lookup.data import completions
 from kshot.lookup.generate import dumps, generate
-from kshot.lookup.prompts import line
+from kshot.lookup.prompt_writer import line
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "lookup"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"the reference material is not at {FOLDER}")

@@ -10,7 +10,7 @@ from model import Llama
 from tokenizers import Tokenizer
 
 from kshot.lookup.generate import TASKS, generate, group_of
-from kshot.lookup.prompts import prompts
+from kshot.lookup.prompt_writer import prompts
 from kshot.lookup.templates import TEMPLATES
 
 NAMES = [task for tasks in TASKS.values() for task in tasks]

@@ -26,7 +26,7 @@ _EXAMPLES = """examples:
 KINDS = {
     "datasets": "kshot.datasets.source:DATASETS",
     "retrievers": "kshot.retrievers.making:RETRIEVERS",
-    "models": "kshot.backends:MODELS",
+    "models": "kshot.backends.making:MODELS",
     "search-engines": "kshot.backends.search.specs:SEARCH_ENGINES",
     "metrics": "kshot.metrics.making:METRICS",
     "chunkers": "kshot.passages.chunkers:CHUNKERS",

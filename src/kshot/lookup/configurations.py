@@ -13,7 +13,7 @@ from kshot.core.errors import UsageError
 from kshot.core.records import Answers, Prompt, Row, Sample
 from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import TASKS, file_name, generate, group_of
-from kshot.lookup.prompts import as_prompt, prompter
+from kshot.lookup.prompt_writer import as_prompt, prompter
 from kshot.lookup.scoring import rules_for
 from kshot.lookup.templates import VARIANTS, Variant, variant
 from kshot.settings import Settings

@@ -15,7 +15,7 @@ from kshot.backends.embedded.sampling import choose_token
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed, Generate, Generated, Loglik, Message, Prompt, Scored, Usage
 from kshot.lookup.generate import generate
-from kshot.lookup.prompts import prompts
+from kshot.lookup.prompt_writer import prompts
 from tests.tiny_models import Queue, ask_all
 
 RECORDS = [record for length in (10, 25, 40) for record in generate("unique", length, 2, 31_000 + length)]

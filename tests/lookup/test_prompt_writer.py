@@ -6,7 +6,7 @@ import pytest
 import kshot.lookup
 from kshot.core.errors import DataError, UsageError
 from kshot.lookup.generate import TASKS, generate, group_of, write
-from kshot.lookup.prompts import as_prompt, line, prompter
+from kshot.lookup.prompt_writer import as_prompt, line, prompter
 from kshot.lookup.templates import TEMPLATES, VARIANTS, Variant, default_texts, load_texts, variant
 
 TASK_NAMES = [task for tasks in TASKS.values() for task in tasks]

@@ -1,0 +1,132 @@
+"""Models by spec: ``hf:PATH``, ``openai:NAME,rpm=60``, ``bm25,k1=1.2``, ``file.py:Class``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kshot.backends.adapters import as_model, renamed
+from kshot.backends.search.specs import SEARCH_ENGINES, make_search_engine, search_engine_kind
+from kshot.core.errors import UsageError
+from kshot.core.protocols import Model
+from kshot.core.registry import Entry, Registry
+from kshot.core.specs import Spec, option_text, options_of, parse_spec, split_options
+
+MODELS = Registry(
+    "models",
+    "language model",
+    [
+        Entry(
+            "embedded",
+            "kshot.backends.embedded:Embedded",
+            "the built-in model: small, trained on token lookup, needs no torch",
+        ),
+        Entry(
+            "hf",
+            "kshot.backends.hf.model:Transformers",
+            "a Hugging Face model, run by transformers (extra: hf)",
+            "hf:PATH_OR_ID",
+            needs_argument=True,
+        ),
+        Entry(
+            "vllm",
+            "kshot.backends.vllm.model:Vllm",
+            "a Hugging Face model, run by vLLM in this process (extra: vllm)",
+            "vllm:PATH_OR_ID",
+            needs_argument=True,
+        ),
+        Entry(
+            "openai",
+            "kshot.backends.server.openai:OpenAI",
+            "a model behind an OpenAI-compatible server, at --base-url or OpenAI's own (extra: api)",
+            "openai:MODEL",
+            needs_argument=True,
+        ),
+        Entry(
+            "anthropic",
+            "kshot.backends.server.anthropic:Anthropic",
+            "a model behind Anthropic's API (extra: api)",
+            "anthropic:MODEL",
+            needs_argument=True,
+        ),
+        Entry(
+            "replay",
+            "kshot.backends.replay:open_recording",
+            "recorded answers: another run's folder or journal, JSONL with prompt and response, or a TREC run",
+            "replay:FILE",
+            needs_argument=True,
+            is_factory=True,
+        ),
+    ],
+)
+
+
+def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
+    """Open the language model or search engine that a spec names; ``options`` are passed on to whatever takes them.
+
+    The option ``chat_template``, in the spec or among ``options``, names a file.
+    """
+    if _is_search_engine(text):
+        return make_search_engine(text, options)
+    spec = parse_spec(text)
+    entry = None if spec.file is not None else MODELS.find(spec.name)
+    if spec.file is None and entry is None:
+        raise _unknown(text)
+    if entry is not None:
+        _check_clash(entry)
+    spec, defaults = _with_template(spec, dict(options or {}))
+    made = MODELS.make(spec.text, **defaults)
+    written, given = split_options(text)
+    model = as_model(made, written)
+    return renamed(model, f"{model.name}{option_text(given)}") if given else model
+
+
+def _is_search_engine(text: str) -> bool:
+    """Whether a text begins with the name of a search engine; its parts have options of their own."""
+    kind = search_engine_kind(text)
+    return kind is not None and MODELS.find(kind) is None
+
+
+def _check_clash(entry: Entry) -> None:
+    """Refuse the name of a model that a package gives to a search engine too, or the other way round."""
+    other = SEARCH_ENGINES.find(entry.name)
+    if other is not None and (entry.origin, other.origin) != ("kshot", "kshot"):
+        raise UsageError(
+            f"a model and a search engine are called {entry.name!r}: {entry.target} ({entry.origin}) and "
+            f"{other.target} ({other.origin})",
+            hint="Rename one of them, or remove its package.",
+        )
+
+
+def _with_template(spec: Spec, options: dict[str, Any]) -> tuple[Spec, dict[str, Any]]:
+    """Read the file that ``chat_template`` names; an option of the spec overrides that of the run."""
+    own = dict(spec.options)
+    if "chat_template" in own and "chat_template" not in options_of(MODELS.load(spec)[0]):
+        return spec, options  # it has no such option, which is an error
+    file = own.pop("chat_template", None) or options.get("chat_template")
+    if file is None:
+        return spec, options
+    from kshot.prompts.chat import read_template
+
+    head, _ = split_options(spec.text)
+    return parse_spec(head + option_text(own)), {**options, "chat_template": read_template(file)}
+
+
+def _unknown(text: str) -> UsageError:
+    written = [entry.written for entry in (*MODELS.entries(), *SEARCH_ENGINES.entries())]
+    known = ", ".join(dict.fromkeys(written))
+    return UsageError(f"there is no model {text!r}", hint=f"Write one of: {known}, or path/to/file.py:Class.")
+
+
+def names_search_engine(text: str) -> bool | None:
+    """Whether a spec names a search engine, as far as can be told without opening it."""
+    if _is_search_engine(text):
+        return True
+    spec = parse_spec(text)
+    if spec.file is not None:
+        return None
+    if spec.name == "replay":
+        from kshot.backends.search.recorded import is_recorded_run
+
+        return True if is_recorded_run(spec.argument) else None  # a journal may hold searches too
+    return False if MODELS.find(spec.name) is not None else None
