@@ -21,8 +21,8 @@ MAY = {
     "core": set(),
     **{part: set() for part in BASE},
     **dict.fromkeys(MIDDLE, BASE),
-    "settings": set(),
-    **dict.fromkeys(FRONT_ENDS, BASE | MIDDLE | {"settings"}),
+    **dict.fromkeys(FRONT_ENDS, BASE | MIDDLE),
+    "settings": {*FRONT_ENDS, "backends"},  # of each its module ``settings`` alone
     "backends": {"index", "prompts"},
     "runs": {"statistics", "settings"},
     "studies": {"statistics", "settings", "runs"},
@@ -84,6 +84,13 @@ def test_imports_point_down(path):
                 "core",
             }  # a benchmark is written as a user would write it
         assert ok, f"{path.relative_to(ROOT)} imports {module}"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.name == "settings.py"], ids=lambda p: str(p.relative_to(ROOT)))
+def test_settings_stand_apart_from_the_code_that_reads_them(path):
+    """``kshot --help`` needs the settings of every part, and no more of it."""
+    for module in imports_of(TREES[path]):
+        assert module in {"kshot.core.options", "kshot.core.errors"} or module.endswith(".settings"), module
 
 
 def assert_acyclic(graph):

@@ -12,8 +12,11 @@ from typing import Any
 
 from kshot.backends import names_search_engine, open_model
 from kshot.backends.adapters import as_model
+from kshot.backends.server.settings import ServerSettings
+from kshot.backends.settings import ModelSettings
 from kshot.core.engine import MemoryMemo
 from kshot.core.errors import RunError, UsageError
+from kshot.core.options import flag
 from kshot.core.protocols import Model, Source, Watcher
 from kshot.core.records import Hit, Ranking, Request
 from kshot.core.specs import parse_spec
@@ -25,7 +28,7 @@ from kshot.runs.absent import StoredResponses, absent_model
 from kshot.runs.folder import JOURNAL, RunFolder, read_spec
 from kshot.runs.runner import Result, Run
 from kshot.runs.task_run import start_sample
-from kshot.settings import MODEL_OPTIONS, SERVER_OPTIONS, Settings, flag, settings_from
+from kshot.settings import Settings, settings_from
 
 HELPER_ROLES = ("judge", REWRITER, "corpus")
 """The roles of the models beside the evaluated one."""
@@ -229,7 +232,7 @@ def _open(spec: str | Model, settings: Settings) -> Model:
     if not isinstance(spec, str):
         return spec
     # Only what the user has set: a plug-in keeps its own defaults.
-    return open_model(spec, settings.changed((*MODEL_OPTIONS, *SERVER_OPTIONS, "chat_template")))
+    return open_model(spec, settings.changed(ModelSettings, ServerSettings))
 
 
 # ---- preview ----

@@ -43,7 +43,8 @@ def test_a_run_leaves_a_folder_with_everything_in_it(here, capsys):
     assert row["ci95"][0] < 75 < row["ci95"][1]
     spec = json.loads(Path("first/spec.json").read_text())
     assert spec["identity"]["datasets"] == ["capitals.py:Cities"]
-    assert spec["identity"]["seed"] == 2023
+    assert spec["identity"].keys() == {"models", "datasets"}  # every other setting is a default
+    assert spec["options"]["seed"] == 2023
     assert spec["versions"]["kshot"] == package.__version__
     assert [(each["role"], each["name"]) for each in spec["models"]] == [("model", "replay:recorded.jsonl")]
     first, *_, last = rows("first")

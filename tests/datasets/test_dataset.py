@@ -9,8 +9,8 @@ import kshot
 from kshot import Accuracy, Em, GenerationDataset, Perplexity
 from kshot.core.errors import DataError
 from kshot.core.records import Likelihood, Scored
+from kshot.datasets.settings import DatasetSettings
 from kshot.datasets.source import compile_dataset
-from kshot.settings import Settings
 from tests.datasets.fakes import QUESTIONS, Fake, asked, choice, from_rows, generation, prefers, says, texts, values
 
 # ---- what is called when ----
@@ -228,13 +228,13 @@ def test_what_an_instance_adds_stays_its_own():
             self.jinja2_env.globals["x"] = 1
 
     for _ in range(2):
-        dataset = Mine(Settings())
+        dataset = Mine(DatasetSettings())
         compile_dataset(dataset)
         assert dataset.extra_model_args == {"stop": ["a", "b"], "max_tokens": 3}
         assert len(dataset.metrics) == 2
     assert (len(Mine.metrics), Mine.extra_model_args, Mine.categorized_subsets) == (1, {"stop": ["a"]}, {"g": ["s"]})
     assert (Mine.banned_subsets, Mine.supported_cot) == (["t"], ["base"])
-    other = generation()(Settings())
+    other = generation()(DatasetSettings())
     assert other.extra_model_args == {}
     assert "x" not in other.jinja2_env.globals
 

@@ -13,8 +13,8 @@ from kshot.core.specs import parse_spec
 from kshot.datasets.catalogue.mmlu import Mmlu
 from kshot.datasets.catalogue.race import Race
 from kshot.datasets.dataset import name_of
+from kshot.datasets.settings import DatasetSettings
 from kshot.datasets.source import DATASETS, DatasetSource, resolve, subsets_to_run
-from kshot.settings import Settings
 from tests.datasets.fakes import from_rows
 
 OWN = '''
@@ -111,7 +111,7 @@ def test_a_class_that_is_not_in_the_file(own):
 
 
 def shown(found, **options):
-    return subsets_to_run(found, Settings(**options))
+    return subsets_to_run(found, DatasetSettings(**options))
 
 
 def write(path, **rows):

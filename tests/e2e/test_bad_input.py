@@ -211,7 +211,7 @@ OPTIONS = {
     "zero limit": (["run", "-m", "x", "-d", "y", "--limit", "0"], "--limit is 0; it must be 1 or more"),
     "unknown ranking": (["run", "-m", "x", "-d", "y", "--ranking-type", "best"], "invalid choice: 'best'"),
     "top-p": (["run", "-m", "x", "-d", "y", "--top-p", "1.5"], "--top-p is 1.5"),
-    "pass@0": (["run", "-m", "x", "-d", "y", "--pass-at-k", "0"], "--pass-at-k must be 1 or more"),
+    "pass@0": (["run", "-m", "x", "-d", "y", "--pass-at-k", "0"], "--pass-at-k is 0; it must be 1 or more"),
     "no run to score": (["score", "nowhere"], "nowhere: this is not a run folder"),
 }
 
@@ -246,7 +246,7 @@ def test_other_settings_in_the_same_folder(here, capsys):
     line = run(
         capsys, "capitals.py:Cities", "--max-tokens", "9", match=r"run: this folder holds a run with other settings"
     )
-    assert "max_tokens was null, is 9" in line
+    assert "max_tokens was not set, is 9" in line
     assert "--reuse run" in line
     assert {path.name: path.read_bytes() for path in Path("run").iterdir()} == before
 

@@ -10,8 +10,8 @@ from kshot.core.protocols import Abilities
 from kshot.core.records import Generate, Generated
 from kshot.lookup.configurations import LookupSamples
 from kshot.lookup.generate import LOOKUP_TASKS, answers, generate
+from kshot.lookup.settings import LookupSettings
 from kshot.lookup.source import LookupSource
-from kshot.settings import Settings
 
 
 class Right:
@@ -31,7 +31,7 @@ class Right:
 
 
 def tasks(text, model=None, **options):
-    return list(LookupSource(text).tasks(Settings(**options), model))
+    return list(LookupSource(text).tasks(LookupSettings(**options), model))
 
 
 def test_the_tasks_that_are_named_or_all():

@@ -10,9 +10,9 @@ import pytest
 import kshot
 from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored
 from kshot.datasets import GenerationDataset, MultipleChoiceDataset
+from kshot.datasets.settings import DatasetSettings
 from kshot.datasets.source import compile_dataset
 from kshot.metrics import F1, Accuracy, Em
-from kshot.settings import Settings
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_datasets.json").read_text())
 CASES = {case["id"]: case for case in GOLDEN["cases"]}
@@ -147,7 +147,7 @@ def test_prompts(name, tmp_path):
 
 def test_token_budget():
     case = CASES["tokens-limit-0"]
-    task = compile_dataset(dataset_of(case)(Settings(num_shots=3, max_example_tokens=5))).task(
+    task = compile_dataset(dataset_of(case)(DatasetSettings(num_shots=3, max_example_tokens=5))).task(
         count_tokens=lambda text: len(text.encode())
     )
     (request,) = next(task.ask(next(iter(task.samples))))
@@ -225,7 +225,7 @@ def test_post_processing(case):
     unanswered = case["processed"].count(-1)
     assert result.results[0].get("unanswered", 0) == unanswered
     # the same through the method a user may call or override
-    dataset = cls(Settings(ranking_type=case["ranking_type"]))
+    dataset = cls(DatasetSettings(ranking_type=case["ranking_type"]))
     compile_dataset(dataset)
     assert list(dataset.post_processing(case["raw_predictions"])) == case["processed"]
 

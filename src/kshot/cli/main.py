@@ -6,10 +6,10 @@ import io
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kshot.core.errors import KshotError, UsageError
-from kshot.settings import flag
+from kshot.core.options import flag
 
 if TYPE_CHECKING:
     import argparse
@@ -76,9 +76,11 @@ def _guarded(parsed: argparse.Namespace) -> int:
 
 def _run(parsed: argparse.Namespace) -> int:
     from kshot.api import evaluate
+    from kshot.cli.folder_names import default_folder
     from kshot.cli.options import options_of
     from kshot.cli.progress import Progress
     from kshot.passages import is_passages
+    from kshot.settings import settings_from
 
     options = options_of(parsed)
     models, datasets = parsed.model, [*parsed.config, *(parsed.dataset or ())]
@@ -88,7 +90,7 @@ def _run(parsed: argparse.Namespace) -> int:
             raise UsageError(f"{flag(other)} needs a dataset, and none is named", hint="Add -d NAME.")
         datasets, options = _STARTERS, STARTER | options
     usual = "config" if parsed.config else "fts5" if is_passages(datasets[0]) else "embedded"
-    out = parsed.out or _default_folder(models or [usual], datasets, options)
+    out = parsed.out or default_folder(models or [usual], datasets, settings_from(options))
     with Progress() as progress:
         result = evaluate(models, datasets, out=out, reuse=parsed.reuse, watcher=progress, **options)
     return _show(result, as_json=parsed.json)
@@ -211,21 +213,6 @@ def _entries(kind: str) -> list[dict[str, str]]:
 
     whole = {"lookup": "Token lookup: which character stands beside the query? Six tasks.", **BENCHMARKS}
     return [*({"name": name, "text": text, "from": "kshot"} for name, text in whole.items()), *found]
-
-
-def _default_folder(models: Sequence[str], datasets: Sequence[str], options: dict[str, Any]) -> str:
-    """Name the folder after the command, so that the same command finds it again."""
-    import hashlib
-    import re
-
-    from kshot.settings import settings_from
-
-    identity = [models, datasets, settings_from(options).identity()]
-    mark = hashlib.blake2b(json.dumps(identity).encode(), digest_size=4).hexdigest()
-    named = [text.partition("@http")[0] for text in (datasets[0], models[0])]
-    words = [re.split(r"[/:]", text.rstrip("/"))[-1] or text for text in named]
-    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip("-.")
-    return f"runs/{slug[:60]}-{mark}"
 
 
 def _lookup(parsed: argparse.Namespace) -> int:

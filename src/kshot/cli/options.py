@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection
-from dataclasses import fields
 from typing import Any, NoReturn
 
 from kshot import __version__
 from kshot.core.errors import UsageError
-from kshot.settings import Settings, flag, settings_from
+from kshot.core.options import flag
+from kshot.settings import Settings, settings_from
 
 _EXAMPLES = """examples:
   kshot run                                              (a starter suite on the built-in model)
@@ -173,26 +173,25 @@ def _add_datasets(command: argparse.ArgumentParser) -> None:
 
 def _add_settings(command: argparse.ArgumentParser, only: Collection[str] | None = None) -> None:
     groups: dict[str, Any] = {"": command}
-    for item in fields(Settings):
-        if only is not None and item.name not in only:
+    for name, declared in Settings.declared().items():
+        if only is not None and name not in only:
             continue
-        meta = item.metadata
-        title = meta.get("group", "") if only is None else ""
+        title = declared.group if only is None else ""
         if title not in groups:
             groups[title] = command.add_argument_group(title)
-        default = "" if item.default is None else f" (default: {item.default})"
-        options: dict[str, Any] = {"help": meta["help"] + default, "dest": item.name, "default": None}
-        if meta.get("choices"):
-            options["choices"] = meta["choices"]
-        elif meta["kind"] is not bool:
-            options["metavar"] = meta.get("metavar") or _METAVARS[meta["kind"]]
-        if meta.get("repeat"):
+        default = "" if declared.default is None else f" (default: {declared.default})"
+        options: dict[str, Any] = {"help": declared.help + default, "dest": name, "default": None}
+        if declared.choices:
+            options["choices"] = declared.choices
+        elif declared.kind is not bool:
+            options["metavar"] = declared.metavar or _METAVARS[declared.kind]
+        if declared.repeat:
             options["action"] = "append"
-        if meta["kind"] is bool:
+        if declared.kind is bool:
             options["action"] = argparse.BooleanOptionalAction
         else:
-            options["type"] = _list_of(meta["kind"]) if meta.get("listed") else meta["kind"]
-        groups[title].add_argument(*meta["flags"], flag(item.name), **options)
+            options["type"] = _list_of(declared.kind) if declared.listed else declared.kind
+        groups[title].add_argument(*declared.flags, flag(name), **options)
 
 
 def _list_of(kind: Any) -> Any:
@@ -212,7 +211,7 @@ def options_of(parsed: argparse.Namespace) -> dict[str, Any]:
     """Return the given options by name. A stop text may contain escapes, such as a backslash and an n."""
     from kshot.prompts.strings import decode_escapes
 
-    given = {item.name: getattr(parsed, item.name, None) for item in fields(Settings)}
+    given = {name: getattr(parsed, name, None) for name in Settings.declared()}
     chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if "stop" in chosen:
         chosen["stop"] = tuple(decode_escapes(text) for text in chosen["stop"])

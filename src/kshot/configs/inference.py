@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.rendering import PromptKind, Rendered
+from kshot.configs.settings import ConfigSettings
 from kshot.core.errors import DataError
 from kshot.core.records import Generate, Message, Prompt, RequestGenerator, Sample, ask
 from kshot.methods.generation import Extract
 from kshot.methods.likelihood import likelihoods
-from kshot.settings import Settings
 
 DEFAULT_MAX_TOKENS = 512
 _GENERATION_KWARGS = ("temperature", "top_p", "top_k", "repetition_penalty", "no_repeat_ngram_size")
@@ -21,7 +21,7 @@ ConfigMethod: TypeAlias = Callable[[Sample, Any], RequestGenerator]
 
 
 def sampling(
-    entry: DatasetEntry, settings: Settings, model_cfg: Mapping[str, Any], times: int
+    entry: DatasetEntry, settings: ConfigSettings, model_cfg: Mapping[str, Any], times: int
 ) -> tuple[dict[str, Any], str]:
     """Return the fields of ``Generate``, and a note for the user or an empty text.
 

@@ -11,18 +11,19 @@ from kshot.configs.data import read_data, splits_of
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loader import Config, load
 from kshot.configs.models import ModelEntry
+from kshot.configs.settings import ConfigSettings
 from kshot.configs.tasks import ConfigTask
 from kshot.core.errors import DataError
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow
 from kshot.core.task import Task, TaskResult
-from kshot.settings import Settings, refuse_scoring_options
+from kshot.metrics.settings import refuse_scoring_options
 from kshot.statistics.averages import macro_rows
 
 _NO_DATASETS = "A config lists them in a variable that ends in 'datasets'; a dataset class is named FILE.py:Class."
 
 
-class ConfigSource(Source[Settings]):
+class ConfigSource(Source[ConfigSettings]):
     """The datasets of a config file, as Tasks.
 
     ``data``: rows by an entry's abbr, name or loader (a file, or a folder with a file for each split). ``retriever``
@@ -89,7 +90,7 @@ class ConfigSource(Source[Settings]):
         return found
 
     def tasks(
-        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
+        self, settings: ConfigSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Compile each entry to a Task."""
         del facts  # examples are chosen without a model
@@ -97,11 +98,11 @@ class ConfigSource(Source[Settings]):
         refuse_scoring_options(settings, named, where=self.label, hint="Change its eval_cfg. ")
         return self._tasks(settings, model, scored=True)
 
-    def previews(self, settings: Settings) -> Iterator[Task[Any]]:
+    def previews(self, settings: ConfigSettings) -> Iterator[Task[Any]]:
         """Compile each entry to a Task for its prompts; kshot need not have its evaluator and clean-ups."""
         return self._tasks(settings, None, scored=False)
 
-    def _tasks(self, settings: Settings, model: Model | None, *, scored: bool) -> Iterator[Task[Any]]:
+    def _tasks(self, settings: ConfigSettings, model: Model | None, *, scored: bool) -> Iterator[Task[Any]]:
         data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
         name = "" if model is None else model.name
         cfg = next((each.body for each in self.model_entries if each.is_called(name)), None)

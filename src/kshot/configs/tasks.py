@@ -23,13 +23,13 @@ from kshot.configs.inference import (
 from kshot.configs.names import ConfigCallable
 from kshot.configs.rendering import PromptKind
 from kshot.configs.rows import Splits
+from kshot.configs.settings import ConfigSettings
 from kshot.core.errors import DataError
 from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
 from kshot.core.task import Task
 from kshot.methods import generate, repeat
 from kshot.metrics import Metric, PassAtK
-from kshot.settings import Settings
 
 
 class ConfigTask:
@@ -39,14 +39,14 @@ class ConfigTask:
         self,
         entry: DatasetEntry,
         splits: Splits,
-        settings: Settings | None = None,
+        settings: ConfigSettings | None = None,
         *,
         model_cfg: Mapping[str, Any] | None = None,
         retriever: Mapping[str, Any] | None = None,
         count: Callable[[str], int] | None = None,
     ) -> None:
         """Choose examples and check templates; ``model_cfg`` is a config's model entry (meta template, lengths)."""
-        self.entry, self.settings, self.model_cfg = entry, settings or Settings(), model_cfg or {}
+        self.entry, self.settings, self.model_cfg = entry, settings or ConfigSettings(), model_cfg or {}
         self.kind: PromptKind = "chat" if self.settings.model_type == "chat" else "text"
         self.meta: Mapping[str, Any] | None = self.model_cfg.get("meta_template")
         self.rendered, self._retriever = entry.prepare(splits, retriever=retriever, count=count)
@@ -176,6 +176,6 @@ class ConfigTask:
         return [each for each in found if self.entry.repeats > 1]
 
 
-def task_of(entry: DatasetEntry, splits: Splits, settings: Settings | None = None, **more: Any) -> Task[Any]:
+def task_of(entry: DatasetEntry, splits: Splits, settings: ConfigSettings | None = None, **more: Any) -> Task[Any]:
     """Compile an entry with its rows to a Task; ``more`` are the options of ``ConfigTask``."""
     return ConfigTask(entry, splits, settings, **more).task()

@@ -13,8 +13,8 @@ from typing import Any
 from kshot.core.errors import DataError, UsageError
 from kshot.core.protocols import Scorer
 from kshot.datasets.rendering import copied
+from kshot.datasets.settings import DatasetSettings
 from kshot.prompts import jinja_environment
-from kshot.settings import Settings
 from kshot.tables.loading import get_raw_dataset_loader
 from kshot.tables.splits import LazyRows, Rows
 
@@ -46,9 +46,9 @@ class Dataset:
     evaluation_data: Rows = ()
     example_data: Rows = ()
 
-    def __init__(self, settings: Settings | None = None, subset_name: str | None = None) -> None:
+    def __init__(self, settings: DatasetSettings | None = None, subset_name: str | None = None) -> None:
         """Prepare the dataset under these settings; its rows are read when it is compiled."""
-        self.args = settings or Settings()
+        self.args = settings or DatasetSettings()
         self.model_type = self.args.model_type
         self.num_shots = self.args.num_shots
         self.seed = self.args.seed

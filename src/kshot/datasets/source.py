@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.options import with_options
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import Loglik, ResultRow
 from kshot.core.registry import Entry, Registry
@@ -24,40 +25,20 @@ from kshot.datasets.dataset import Dataset, display_name, name_of, where_of
 from kshot.datasets.examples import TokenCounter
 from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
+from kshot.datasets.settings import RANKING_TYPES, DatasetSettings
 from kshot.prompts.strings import decode_escapes
-from kshot.settings import RANKING_TYPES, Settings, with_options
 from kshot.statistics.averages import macro_rows
 from kshot.tables.loading import discover_subsets
 
-DATASET_OPTIONS = (
-    "num_shots",
-    "retriever",
-    "max_example_tokens",
-    "ranking_type",
-    "seed",
-    "limit",
-    "instruction",
-    "system_prompt",
-    "model_type",
-    "dataset_path",
-    "evaluation_set",
-    "example_set",
-    "max_tokens",
-    "temperature",
-    "top_p",
-    "top_k",
-    "stop",
-    "sample_num",
-    "pass_at_k",
-    "cot",
-    "metric",
-    "cleanup",
-)
-"""The settings that may follow the name of a dataset; all others are those of a whole run."""
+OF_A_WHOLE_RUN = ("retriever_seeds", "chat_template", "judge")
+"""The settings that all datasets of a run share: its models and the number of its tasks depend on them."""
+
+DATASET_OPTIONS = tuple(name for name in DatasetSettings.declared() if name not in OF_A_WHOLE_RUN)
+"""The settings that may follow the name of a dataset."""
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetSource(Source[Settings]):
+class DatasetSource(Source[DatasetSettings]):
     """A dataset class and the subsets that the user wants; ``text`` is what the user wrote."""
 
     text: str
@@ -76,7 +57,7 @@ class DatasetSource(Source[Settings]):
         return self.spec.option_text if self.spec is not None else ""
 
     def tasks(
-        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
+        self, settings: DatasetSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Make one Task per subset; the model's tokenizer (or the ``facts`` of an earlier run) fits the examples."""
         settings, facts = _own_settings(settings, self.spec), facts or {}
@@ -99,7 +80,7 @@ class DatasetSource(Source[Settings]):
         yield from macro_rows(f"{name_of(self.dataset)}{self.options}", by_subset, self.dataset.categorized_subsets)
 
 
-def _own_settings(settings: Settings, spec: Spec | None) -> Settings:
+def _own_settings(settings: DatasetSettings, spec: Spec | None) -> DatasetSettings:
     """Return the settings with the options of the spec; a stop text may contain escapes, as on the command line."""
     own = with_options(settings, spec)
     if spec is not None and "stop" in spec.options:
@@ -118,7 +99,7 @@ def _token_counter(model: Model | None) -> TokenCounter | None:
 # ---- the ranking type ``auto`` ----
 
 
-def _ranking_type(settings: Settings, model: Model | None, recorded: Iterable[Mapping[str, Any]]) -> str:
+def _ranking_type(settings: DatasetSettings, model: Model | None, recorded: Iterable[Mapping[str, Any]]) -> str:
     """Return what ``--ranking-type auto`` stands for.
 
     That is what an earlier run recorded, else what the model offers, else the default.
@@ -207,7 +188,7 @@ def _chosen_subsets(cls: type[Dataset], text: str) -> list[str]:
 # ---- the subsets that run ----
 
 
-def subsets_to_run(source: DatasetSource, settings: Settings) -> list[str | None]:
+def subsets_to_run(source: DatasetSource, settings: DatasetSettings) -> list[str | None]:
     """Return the subsets that run: those the user named or all, without the banned ones; None where there is none."""
     cls = source.dataset
     subsets = [*source.subsets] or [*_all_subsets(cls, settings)]
@@ -221,7 +202,7 @@ def subsets_to_run(source: DatasetSource, settings: Settings) -> list[str | None
     return [*allowed] or [None]
 
 
-def _all_subsets(cls: type[Dataset], settings: Settings) -> Sequence[str]:
+def _all_subsets(cls: type[Dataset], settings: DatasetSettings) -> Sequence[str]:
     if cls.subset_name is not None or (cls.load_args is not None and len(cls.load_args) > 1):
         return []
     listed = list(dict.fromkeys(s for subsets in (cls.categorized_subsets or {}).values() for s in subsets))
@@ -234,7 +215,7 @@ def _all_subsets(cls: type[Dataset], settings: Settings) -> Sequence[str]:
     return listed if found is None else found
 
 
-def instances(source: DatasetSource, settings: Settings, subsets: Iterable[str | None]) -> list[Dataset]:
+def instances(source: DatasetSource, settings: DatasetSettings, subsets: Iterable[str | None]) -> list[Dataset]:
     """Make one dataset per subset."""
     with _naming_errors(f"dataset {source.dataset.__name__}"):
         return [source.dataset(settings, subset) for subset in subsets]

@@ -15,8 +15,8 @@ from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import TASKS, file_name, generate, group_of
 from kshot.lookup.prompt_writer import as_prompt, prompter
 from kshot.lookup.scoring import rules_for
+from kshot.lookup.settings import LookupSettings
 from kshot.lookup.templates import VARIANTS, Variant, variant
-from kshot.settings import Settings
 
 DEFAULT_LENGTHS = (10, 20, 30)
 DEFAULT_SAMPLES = 100
@@ -78,7 +78,7 @@ class LookupFile:
     records: Sequence[Row]
 
 
-def configurations(settings: Settings, tasks: Sequence[str]) -> Iterator[LookupConfiguration]:
+def configurations(settings: LookupSettings, tasks: Sequence[str]) -> Iterator[LookupConfiguration]:
     """Yield what the settings ask for, in the order variants → tasks → lengths."""
     variants = [variant(text) for text in _variants(settings)]
     files = list(_files(settings, {group_of(task) for task in tasks}))
@@ -93,7 +93,7 @@ def configurations(settings: Settings, tasks: Sequence[str]) -> Iterator[LookupC
                     yield LookupConfiguration(task, file.length, form, file.name, file.records, prompt, rules)
 
 
-def data_file(settings: Settings) -> str | None:
+def data_file(settings: LookupSettings) -> str | None:
     """Return the file that ``--data`` names."""
     given = settings.data or ()
     if len(given) > 1:
@@ -101,12 +101,12 @@ def data_file(settings: Settings) -> str | None:
     return given[0] if given else None
 
 
-def _variants(settings: Settings) -> Sequence[str]:
+def _variants(settings: LookupSettings) -> Sequence[str]:
     given = settings.variant or (DEFAULT_VARIANT,)
     return VARIANTS if "all" in given else tuple(dict.fromkeys(given))
 
 
-def _files(settings: Settings, groups: set[str]) -> Iterator[LookupFile]:
+def _files(settings: LookupSettings, groups: set[str]) -> Iterator[LookupFile]:
     """Read the file of the user, or make records of every length."""
     path = data_file(settings)
     if path is not None:
@@ -132,7 +132,7 @@ def _given_files(path: str, groups: set[str]) -> Iterator[LookupFile]:
 
 
 def _prompts(
-    records: Sequence[Row], task: str, form: Variant, settings: Settings, stream: random.Random
+    records: Sequence[Row], task: str, form: Variant, settings: LookupSettings, stream: random.Random
 ) -> Callable[[int], Prompt]:
     reference = bool(settings.reference)
     make = prompter(

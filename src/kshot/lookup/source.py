@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from kshot.core.errors import UsageError
+from kshot.core.options import flag
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow, Sample
 from kshot.core.specs import parse_spec
@@ -24,8 +25,9 @@ from kshot.lookup.configurations import (
 from kshot.lookup.generate import LOOKUP_TASKS, group_of
 from kshot.lookup.metric import LookupAccuracy
 from kshot.lookup.scoring import KINDS, chance, error_kind, gaps
+from kshot.lookup.settings import LookupSettings
 from kshot.methods.generation import generate as generation
-from kshot.settings import Settings, flag, refuse_scoring_options
+from kshot.metrics.settings import refuse_scoring_options
 
 _MAX_TOKENS = {"base": 6, "chat": 32}
 _CHANCE_SAMPLES = 1000
@@ -33,7 +35,7 @@ _CHANCE_SAMPLES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class LookupSource(Source[Settings]):
+class LookupSource(Source[LookupSettings]):
     """What ``-d lookup…`` names."""
 
     text: str
@@ -44,7 +46,7 @@ class LookupSource(Source[Settings]):
         return self.text
 
     def tasks(
-        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
+        self, settings: LookupSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Make one Task per task × length × variant, in the order variants → tasks → lengths."""
         del facts  # no task depends on what an earlier run recorded
@@ -109,7 +111,7 @@ def _correct(result: TaskResult) -> dict[int, bool]:
     return {position: value > 0 for position, value in zip(result.positions, accuracy, strict=True)}
 
 
-def _task(configuration: LookupConfiguration, settings: Settings) -> Task[Any]:
+def _task(configuration: LookupConfiguration, settings: LookupSettings) -> Task[Any]:
     kind = settings.model_type
     metric = LookupAccuracy(configuration.task, configuration.rules)
     stop = settings.stop if settings.stop is not None else (("\n",) if kind == "base" else ())

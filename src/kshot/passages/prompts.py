@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kshot.core.records import Message, Prompt, Sample
+from kshot.passages.settings import PassageSettings
 from kshot.prompts.strings import compile_string
-from kshot.settings import Settings
 
 QUERY = """Write the words to type into a search engine to find the passage that answers this question. \
 Give the words only, on one line.
@@ -22,7 +22,7 @@ Question: {question}
 Answer:"""
 
 
-def query_prompt(settings: Settings) -> Callable[[Sample], Prompt]:
+def query_prompt(settings: PassageSettings) -> Callable[[Sample], Prompt]:
     """Return the function that asks for the query of a question."""
 
     def write(sample: Sample) -> Prompt:
@@ -31,7 +31,7 @@ def query_prompt(settings: Settings) -> Callable[[Sample], Prompt]:
     return write
 
 
-def answer_prompt(settings: Settings) -> Callable[[Sample, Sequence[str]], Prompt]:
+def answer_prompt(settings: PassageSettings) -> Callable[[Sample, Sequence[str]], Prompt]:
     """Return the function that asks for an answer from passages.
 
     ``--instruction`` with ``{passages}`` and ``{question}`` replaces the text.
@@ -45,7 +45,7 @@ def answer_prompt(settings: Settings) -> Callable[[Sample, Sequence[str]], Promp
     return write
 
 
-def _prompt(text: str, settings: Settings) -> Prompt:
+def _prompt(text: str, settings: PassageSettings) -> Prompt:
     if settings.model_type == "base":
         return Prompt(text)
     system = (Message("system", settings.system_prompt),) if settings.system_prompt else ()

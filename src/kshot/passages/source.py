@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from kshot.core.corpus import Corpus
 from kshot.core.errors import RunError, UsageError
+from kshot.core.options import flag
 from kshot.core.protocols import Model, Scorer, Source, TextChunker
 from kshot.core.records import Answers, RequestGenerator, Sample, Search, Value
 from kshot.core.specs import parse_spec
@@ -20,6 +21,7 @@ from kshot.metrics.ceiling import unreachable_evidence
 from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
 from kshot.metrics.measures import Measure, parse_measure
 from kshot.metrics.qrels import Relevance
+from kshot.metrics.settings import refuse_scoring_options
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.card import passage_filter
 from kshot.passages.chunkers import make_chunker
@@ -29,7 +31,7 @@ from kshot.passages.names import BENCHMARKS
 from kshot.passages.prompts import answer_prompt, query_prompt
 from kshot.passages.queries import read_queries
 from kshot.passages.questions import FILTERS
-from kshot.settings import Settings, flag, refuse_scoring_options
+from kshot.passages.settings import PassageSettings
 
 EVIDENCE_MEASURES = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
 GRADED_MEASURES = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")
@@ -43,7 +45,7 @@ _MAX_DEPTH = 1000
 """The longest ranking that a search asks for."""
 
 
-class PassagesSource(Source[Settings]):
+class PassagesSource(Source[PassageSettings]):
     """A benchmark of ``names.BENCHMARKS``; after a colon, the chapters (of a BEIR folder: the split)."""
 
     def __init__(self, spec: str) -> None:
@@ -61,7 +63,7 @@ class PassagesSource(Source[Settings]):
                 f"there is no passage benchmark {self._name!r}", hint=f"There are: {', '.join(BENCHMARKS)}."
             )
         self._chosen = tuple(part.strip() for part in parsed.argument.split(",") if part.strip())
-        self._cached: tuple[Settings, Benchmark] | None = None
+        self._cached: tuple[PassageSettings, Benchmark] | None = None
         self._finders: dict[str, EvidenceFinder] = {}
 
     @property
@@ -74,17 +76,17 @@ class PassagesSource(Source[Settings]):
         """Its passages can be searched."""
         return True
 
-    def searches(self, settings: Settings) -> bool:
+    def searches(self, settings: PassageSettings) -> bool:
         """Whether search engines are evaluated; else language models that read what a search engine found."""
         return settings.method != "rag"
 
-    def benchmark(self, settings: Settings) -> Benchmark:
+    def benchmark(self, settings: PassageSettings) -> Benchmark:
         """Return the benchmark; it is read once for all models."""
         if self._cached is None or self._cached[0] != settings:
             self._cached, self._finders = (settings, self._read(settings)), {}
         return self._cached[1]
 
-    def _read(self, settings: Settings) -> Benchmark:
+    def _read(self, settings: PassageSettings) -> Benchmark:
         filters = settings.components or ("all",)
         if (wrong := next((each for each in filters if each not in FILTERS), None)) is not None:
             raise UsageError(f"--components {wrong!r} is unknown", hint=f"Known: {', '.join(FILTERS)}.")
@@ -103,7 +105,7 @@ class PassagesSource(Source[Settings]):
             found = replace(found, within=None if settings.within == "none" else settings.within)
         return found
 
-    def chunkers(self, benchmark: Benchmark, settings: Settings) -> list[TextChunker | None]:
+    def chunkers(self, benchmark: Benchmark, settings: PassageSettings) -> list[TextChunker | None]:
         """Return the chunkers of the documents; None where the benchmark has passages, which are used as they are."""
         if benchmark.chunker is None:
             if settings.chunker:
@@ -112,7 +114,7 @@ class PassagesSource(Source[Settings]):
         return [make_chunker(spec) for spec in settings.chunker or (benchmark.chunker,)]
 
     def tasks(
-        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
+        self, settings: PassageSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Compile one task for each chunker; ``facts`` are those of the run that is scored again."""
         del model  # no model is needed to cut passages
@@ -140,7 +142,7 @@ class PassagesSource(Source[Settings]):
         benchmark: Benchmark,
         samples: Sequence[Sample],
         chunker: TextChunker | None,
-        settings: Settings,
+        settings: PassageSettings,
         *,
         several: bool,
     ) -> Task[Search]:
@@ -172,7 +174,7 @@ class PassagesSource(Source[Settings]):
         )
 
 
-def _method(corpus: Corpus, settings: Settings) -> Callable[[Sample, Search], RequestGenerator]:
+def _method(corpus: Corpus, settings: PassageSettings) -> Callable[[Sample, Search], RequestGenerator]:
     rewrite = query_prompt(settings) if settings.rewrite else None
     if settings.method != "rag":
         return search(rewrite)
@@ -224,7 +226,7 @@ def _search_template(within: str | None, k: int) -> Callable[[Sample, Sequence[S
     return template
 
 
-def _measures(benchmark: Benchmark, settings: Settings, read: int) -> tuple[Measure, ...]:
+def _measures(benchmark: Benchmark, settings: PassageSettings, read: int) -> tuple[Measure, ...]:
     if settings.measures:
         names: Sequence[str] = tuple(dict.fromkeys(settings.measures))
     elif benchmark.graded:
@@ -243,7 +245,7 @@ def _measures(benchmark: Benchmark, settings: Settings, read: int) -> tuple[Meas
 
 
 def _metrics(
-    benchmark: Benchmark, finder: EvidenceFinder, measures: Sequence[Measure], settings: Settings
+    benchmark: Benchmark, finder: EvidenceFinder, measures: Sequence[Measure], settings: PassageSettings
 ) -> tuple[Scorer, ...]:
     found: Scorer = Relevance(measures) if benchmark.graded else AnswerComponents(finder, measures)
     if settings.method != "rag":

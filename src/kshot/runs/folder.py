@@ -12,6 +12,7 @@ from kshot.core.errors import RunError
 from kshot.core.records import Response
 from kshot.core.serialization import response_from_json
 from kshot.runs.journal import Journal
+from kshot.settings import Settings
 
 SPEC, JOURNAL, SAMPLES, SUMMARY = "spec.json", "journal.jsonl", "samples.jsonl", "summary.json"
 
@@ -142,10 +143,10 @@ class RunFolder:
         if not journal.exists() or not journal.stat().st_size:
             return {"identity": self._identity}  # nothing was answered yet, so other settings do no harm
         spec = read_spec(self.path)
-        before = spec.get("identity", {})
-        names = [n for n in {**before, **self._identity} if before.get(n) != self._identity.get(n)]
+        before, now = _without_defaults(spec["identity"]), _without_defaults(self._identity)
+        names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
         if names:
-            changes = "; ".join(f"{n} was {_shown(before.get(n))}, is {_shown(self._identity.get(n))}" for n in names)
+            changes = "; ".join(f"{name} was {_shown(name, before)}, is {_shown(name, now)}" for name in names)
             raise RunError(
                 f"this folder holds a run with other settings ({changes})",
                 where=str(self.path),
@@ -184,9 +185,20 @@ class _Draft:
             raise _unwritten(self._target, exc) from exc
 
 
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - the message must stay on one line
+def _without_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an identity without the values that are defaults: earlier folders hold every value."""
+    declared = Settings.declared()
+    defaults = {name: declared[name].default for name in identity if name in declared}
+    return {name: value for name, value in identity.items() if value != defaults.get(name)}
+
+
+def _shown(name: str, identity: Mapping[str, Any]) -> str:
+    """Show a value of an identity for a message, which must stay on one line."""
+    if name in identity:
+        text = json.dumps(identity[name], ensure_ascii=False)
+        return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - about half a line
+    declared = Settings.declared().get(name)
+    return "not set" if declared is None or declared.default is None else f"{json.dumps(declared.default)} (default)"
 
 
 def read_spec(path: str | Path) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kshot.core.errors import UsageError
+from kshot.core.options import with_options
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult
 from kshot.runs.results import result_rows
-from kshot.settings import Settings, with_options
+from kshot.settings import Settings
 
 MAX_SEED = 2**32 - 1
 

@@ -1,0 +1,61 @@
+"""The run folder of a command without ``--out``: it is named after the command, so that the same command finds it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kshot.core.options import Options
+
+
+def default_folder(models: Sequence[str], datasets: Sequence[str], settings: Options) -> str:
+    """Return the folder of a command; a folder that an earlier kshot made for the same command is found again."""
+    title = _title(models, datasets)
+    name = _folder(title, json.dumps([models, datasets, settings.identity()], sort_keys=True))
+    earlier = _earlier_identity(settings)
+    if earlier is None or Path(name).exists():
+        return name
+    before = _folder(title, json.dumps([models, datasets, earlier]))
+    return before if Path(before).exists() else name
+
+
+def _title(models: Sequence[str], datasets: Sequence[str]) -> str:
+    """Return what a reader recognises: the first dataset and the first model."""
+    named = [text.partition("@http")[0] for text in (datasets[0], models[0])]
+    words = [re.split(r"[/:]", text.rstrip("/"))[-1] or text for text in named]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip("-.")[:60]
+
+
+def _folder(title: str, identity: str) -> str:
+    return f"runs/{title}-{hashlib.blake2b(identity.encode(), digest_size=4).hexdigest()}"
+
+
+# ---- folders of the earlier form ----
+
+_EARLIER_OPTIONS = (
+    *("num_shots", "retriever", "retriever_seeds", "max_example_tokens", "ranking_type", "seed", "limit"),
+    *("instruction", "system_prompt", "model_type", "chat_template", "dataset_path", "evaluation_set", "example_set"),
+    *("max_tokens", "temperature", "top_p", "top_k", "stop", "sample_num", "pass_at_k", "cot", "metric", "cleanup"),
+    *("length", "variant", "shots", "samples", "data", "config_root", "templates", "reference"),
+    *("chunker", "queries", "rewrite", "within", "components", "measures", "method", "search", "read", "judge"),
+    *("dtype", "revision", "trust_remote_code", "add_bos", "engine_option", "base_url"),
+)
+"""The options that there were, in their order, when the name of a folder depended on every one. They never change."""
+
+_ABSENT_IF_UNSET = ("metric", "cleanup")
+
+
+def _earlier_identity(settings: Options) -> dict[str, Any] | None:
+    """Return what a folder was named by when its name depended on every option; None if it cannot have been."""
+    if not settings.identity().keys() <= set(_EARLIER_OPTIONS):
+        return None  # an option is set that did not exist then
+    values = settings.options()
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name in _EARLIER_OPTIONS
+        if (value := values.get(name)) is not None or name not in _ABSENT_IF_UNSET
+    }

@@ -1,0 +1,182 @@
+"""Options: settings that the command line and the Python functions offer. Each part of kshot declares its own.
+
+A part declares a small class of settings beside the code that reads them. ``kshot.settings`` joins the classes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kshot.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from kshot.core.specs import Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionField:
+    """What one option means: its default, how it is written, and which values it may have.
+
+    ``repeat``: it may be given several times. ``listed``: its values stand in one text, with commas between them.
+    ``identity=False``: it cannot change a result.
+    """
+
+    default: Any
+    help: str
+    kind: type = str
+    flags: tuple[str, ...] = ()
+    group: str = ""
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    repeat: bool = False
+    listed: bool = False
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    identity: bool = True
+
+    @property
+    def several(self) -> bool:
+        """Whether the value is a tuple."""
+        return self.repeat or self.listed
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value that cannot mean anything, naming the option."""
+        for each in value if self.several and value is not None else (value,):
+            problem = None if each is None else self._problem(each)
+            if problem is not None:
+                shown = repr(each) if isinstance(each, str) else each
+                raise UsageError(f"{flag(name)} is {shown}; it must be {problem}")
+
+    def _problem(self, value: Any) -> str | None:
+        """Return what a value must be, if it is not."""
+        if self.choices and value not in self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if self.kind is float and not math.isfinite(value):
+            return "a finite number"
+        too_low = (self.least is not None and value < self.least) or (self.above is not None and value <= self.above)
+        if too_low or (self.most is not None and value > self.most):
+            return self._range()
+        return None
+
+    def _range(self) -> str:
+        if self.most is None:
+            return f"{self.least} or more" if self.above is None else f"above {self.above}"
+        return (
+            f"from {self.least} to {self.most}" if self.above is None else f"above {self.above} and at most {self.most}"
+        )
+
+
+def option(default: Any, text: str, **more: Any) -> Any:
+    """Declare an option in a class of settings: its default, its help text, and the fields of ``OptionField``."""
+    return field(default=default, metadata={"option": OptionField(default=default, help=text, **more)})
+
+
+def flag(name: str) -> str:
+    """Return an option as the command line spells it."""
+    return "--" + name.replace("_", "-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The settings that one part declares, or several parts together.
+
+    A class of settings is a frozen dataclass whose fields are options. It inherits the classes that it joins, so it has
+    no slots.
+    """
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        for name, declared in self.declared().items():
+            declared.check(name, getattr(self, name))
+
+    @classmethod
+    def declared(cls) -> dict[str, OptionField]:
+        """Return every option by name."""
+        return {item.name: item.metadata["option"] for item in fields(cls)}
+
+    def options(self) -> dict[str, Any]:
+        """Return every value by name."""
+        return {name: getattr(self, name) for name in self.declared()}
+
+    def changed(self, *owners: type[Options]) -> dict[str, Any]:
+        """Return the values that differ from their defaults; with ``owners``, only those that these classes declare."""
+        wanted = {name for owner in owners or (type(self),) for name in owner.declared()}
+        return {
+            name: value
+            for name, declared in self.declared().items()
+            if name in wanted and (value := getattr(self, name)) != declared.default
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """Return the values that a result depends on and that differ from their defaults, as plain JSON values.
+
+        A default is left out, so that a new option changes the identity of no earlier run.
+        """
+        declared = self.declared()
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self.changed().items()
+            if declared[name].identity
+        }
+
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+def options_from(cls: type[OptionsT], given: Mapping[str, Any]) -> OptionsT:
+    """Make settings from Python values by name; an unknown name is an error that lists the known ones."""
+    declared = _declared(cls, given)
+    return cls(**{name: _read(name, declared[name], value) for name, value in given.items()})
+
+
+def with_options(settings: OptionsT, spec: Spec | None) -> OptionsT:
+    """Return the settings of one dataset: those of the run, changed by the options of its spec."""
+    if spec is None or not spec.options:
+        return settings
+    import inspect  # imported here: ``kshot --help`` needs neither
+
+    from kshot.core.specs import read_option
+
+    declared = _declared(type(settings), spec.options, where=spec.text)
+    changed: dict[str, Any] = {}
+    for name, text in spec.options.items():
+        kind = declared[name].kind.__name__
+        annotation = f"Sequence[{kind}]" if declared[name].several else kind
+        parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
+        changed[name] = _read(name, declared[name], read_option(parameter, text, spec.text))
+    return replace(settings, **changed)
+
+
+def _declared(cls: type[Options], names: Iterable[str], *, where: str = "") -> dict[str, OptionField]:
+    """Return the options of a class; a name that is not among them is an error."""
+    declared = cls.declared()
+    unknown = sorted(set(names) - set(declared))
+    if unknown:
+        known = ", ".join(sorted(declared))
+        raise UsageError(f"there is no option {unknown[0]!r}", where=where, hint=f"Options: {known}.")
+    return declared
+
+
+def _read(name: str, declared: OptionField, value: Any) -> Any:
+    """Convert a Python value to the type of the option: a single stop string becomes a tuple, and so on."""
+    if value is None:
+        return declared.default
+    if not declared.several:
+        return _typed(name, declared.kind, value)
+    values = value if isinstance(value, (list, tuple)) else (value,)
+    return tuple(_typed(name, declared.kind, each) for each in values)
+
+
+def _typed(name: str, kind: type, value: Any) -> Any:
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if kind is str and isinstance(value, os.PathLike):
+        return str(value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise UsageError(f"{name} is {value!r}; it must be {kind.__name__}")
+    return value

@@ -1,0 +1,39 @@
+"""The settings that every front end reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from kshot.core.options import Options, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(Options):
+    """Which samples a run takes, and the seed of its random choices."""
+
+    seed: int = option(2023, "seed of every random choice", kind=int, least=0, most=2**32 - 1)
+    limit: int | None = option(None, "evaluate only the first N samples of each subset", kind=int, least=1)
+
+
+_option = partial(option, group="generation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationSettings(Options):
+    """How a model writes its replies."""
+
+    max_tokens: int | None = _option(None, "maximum length of a reply, in tokens", kind=int, least=1)
+    temperature: float | None = _option(
+        None, "0 takes the most likely token; above 0, replies are sampled", kind=float, least=0
+    )
+    top_p: float | None = _option(
+        None,
+        "sample only from the most likely tokens that hold this share of the probability",
+        kind=float,
+        above=0,
+        most=1,
+    )
+    top_k: int | None = _option(None, "sample only from the N most likely tokens", kind=int, least=1)
+    stop: tuple[str, ...] | None = _option(None, "end the reply before this text (repeatable)", repeat=True)
+    sample_num: int = _option(1, "number of replies for each sample; the majority answer counts", kind=int, least=1)

@@ -1,0 +1,43 @@
+"""The settings of scores: metrics, clean-ups and the judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from kshot.core.errors import UsageError
+from kshot.core.options import Options, flag, option
+
+_option = partial(option, group="generation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringSettings(Options):
+    """How replies are scored."""
+
+    pass_at_k: tuple[int, ...] | None = _option(
+        None, "values of k for pass@k, such as 1,10", kind=int, listed=True, least=1
+    )
+    metric: tuple[str, ...] | None = _option(
+        None,
+        "metrics to use instead of the dataset's own, such as em,f1 or file.py:Class (kshot list metrics; repeatable)",
+        repeat=True,
+        metavar="NAME",
+    )
+    cleanup: str | None = _option(
+        None,
+        "clean-up that takes the answer out of each reply, such as first-capital (kshot list cleanups)",
+        metavar="NAME",
+    )
+    judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL")
+
+
+def refuse_scoring_options(settings: ScoringSettings, source: str, *, where: str = "", hint: str = "") -> None:
+    """Refuse ``--metric`` and ``--cleanup`` for a source that scores by rules of its own: they would have no effect."""
+    for name, value in {"metric": settings.metric, "cleanup": settings.cleanup}.items():
+        if value is not None:
+            raise UsageError(
+                f"{flag(name)} has no effect on {source}",
+                where=where,
+                hint=f"{hint}To use it for another dataset only, write -d NAME,{name}=….",
+            )

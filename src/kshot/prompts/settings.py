@@ -1,0 +1,28 @@
+"""The settings of prompts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kshot.core.options import Options, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptSettings(Options):
+    """What a prompt says beside the sample, and in which form."""
+
+    instruction: str | None = option(None, "prompt template to use instead of the dataset's own")
+    system_prompt: str | None = option(None, "system message for chat models")
+    model_type: Literal["base", "chat"] = option(
+        "base", "whether prompts are text (base) or messages (chat)", choices=("base", "chat"), group="model"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TemplateSettings(Options):
+    """The chat template that a model gets; datasets need it to place the system message."""
+
+    chat_template: str | None = option(
+        None, "file with a jinja chat template to use instead of the model's own", metavar="FILE", group="model"
+    )

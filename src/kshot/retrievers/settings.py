@@ -1,0 +1,24 @@
+"""The settings of the examples in a prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kshot.core.options import Options, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleSettings(Options):
+    """How many examples a prompt shows, and which."""
+
+    num_shots: int = option(0, "number of examples in the prompt", flags=("-k",), kind=int, least=0)
+    retriever: str | None = option(
+        None,
+        "retriever that chooses the examples, such as bm25,k1=1.2 (kshot list retrievers; default: one random draw)",
+    )
+    retriever_seeds: str | None = option(
+        None, "repeat the run over these seeds of the retriever, such as 0..9, and report the spread"
+    )
+    max_example_tokens: int = option(
+        1024, "token budget for the examples; each is kept whole or left out", kind=int, least=0
+    )

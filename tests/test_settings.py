@@ -1,0 +1,77 @@
+"""The settings of all parts together."""
+
+from collections import Counter
+
+import pytest
+
+from kshot.backends.server.settings import ServerSettings
+from kshot.backends.settings import ModelSettings
+from kshot.core.errors import UsageError
+from kshot.core.options import Options
+from kshot.settings import Settings, settings_from
+
+
+def test_every_option_is_declared_by_one_owner():
+    owners = [cls for cls in Settings.__mro__ if issubclass(cls, Options)]
+    declared = Counter(name for cls in owners for name in vars(cls).get("__annotations__", ()))
+    assert set(declared) == set(Settings.declared())
+    assert [name for name, count in declared.items() if count > 1] == []
+
+
+def test_the_joined_class_declares_no_option_of_its_own():
+    assert "__annotations__" not in vars(Settings) or not vars(Settings)["__annotations__"]
+
+
+def test_a_model_gets_its_own_settings_and_those_of_servers_only_if_they_are_set():
+    settings = settings_from({"dtype": "float16", "rpm": 60, "timeout": 600, "price_in": 2, "num_shots": 3, "seed": 1})
+    assert settings.changed(ModelSettings, ServerSettings) == {"dtype": "float16", "rpm": 60}
+    assert Settings(chat_template="x.jinja", model_type="chat").changed(ModelSettings) == {"chat_template": "x.jinja"}
+
+
+def test_nothing_that_leaves_results_alone_is_in_the_identity():
+    settings = settings_from(
+        {"device": "cpu", "batch_size": 2, "rpm": 1, "tpm": 1, "timeout": 1, "patience": 1, "max_concurrency": 1}
+        | {"price_in": 1, "price_out": 1}
+    )
+    assert settings.identity() == {}
+    assert settings_from({"metric": "em", "seed": 2023, "temperature": 0}).identity() == {
+        "metric": ["em"],
+        "temperature": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_shots": -1}, "--num-shots is -1; it must be 0 or more"),
+        ({"max_example_tokens": -1}, "--max-example-tokens is -1; it must be 0 or more"),
+        ({"limit": 0}, "--limit is 0; it must be 1 or more"),
+        ({"max_tokens": 0}, "--max-tokens is 0; it must be 1 or more"),
+        ({"temperature": -1}, "--temperature is -1.0; it must be 0 or more"),
+        ({"temperature": float("inf")}, "--temperature is inf; it must be a finite number"),
+        ({"top_p": 0}, "--top-p is 0.0; it must be above 0 and at most 1"),
+        ({"top_k": 0}, "--top-k is 0; it must be 1 or more"),
+        ({"sample_num": 0}, "--sample-num is 0; it must be 1 or more"),
+        ({"pass_at_k": (1, 0)}, "--pass-at-k is 0; it must be 1 or more"),
+        ({"shots": -1}, "--shots is -1; it must be 0 or more"),
+        ({"samples": 0}, "--samples is 0; it must be 1 or more"),
+        ({"read": 0}, "--read is 0; it must be 1 or more"),
+        ({"batch_size": 0}, "--batch-size is 0; it must be 1 or more"),
+        ({"max_concurrency": 0}, "--max-concurrency is 0; it must be 1 or more"),
+        ({"rpm": 0}, "--rpm is 0; it must be 1 or more"),
+        ({"tpm": 0}, "--tpm is 0; it must be 1 or more"),
+        ({"timeout": 0}, "--timeout is 0.0; it must be 0.001 or more"),
+        ({"patience": -1}, "--patience is -1.0; it must be 0 or more"),
+        ({"price_in": -1}, "--price-in is -1.0; it must be 0 or more"),
+        ({"price_out": float("nan")}, "--price-out is nan; it must be a finite number"),
+        ({"seed": 2**32}, "--seed is 4294967296; it must be from 0 to 4294967295"),
+        ({"ranking_type": "best"}, "--ranking-type is 'best'; it must be one of ppl_no_option, ppl, prob"),
+        ({"model_type": "instruct"}, "--model-type is 'instruct'; it must be one of base, chat"),
+        ({"method": "read"}, "--method is 'read'; it must be one of search, rag"),
+        ({"shoots": 1}, "there is no option 'shoots'. Options: add_bos, base_url"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(options, message):
+    with pytest.raises(UsageError) as caught:
+        settings_from(options)
+    assert str(caught.value).startswith(message)
