@@ -14,6 +14,7 @@ from kshot.core.specs import parse_spec
 class Camera(Options):
     lens: str = option("wide", "which lens", choices=("wide", "long"))
     aperture: float | None = option(None, "width of the opening", kind=float, above=0, most=32)
+    focus: float | None = option(None, "distance in metres", kind=float, above=0)
     shutter: float = option(0.5, "seconds", kind=float, least=0)
     frames: tuple[int, ...] | None = option(None, "numbers of frames", kind=int, listed=True, least=1)
 
@@ -44,6 +45,7 @@ def test_joined_settings_have_the_options_of_all_owners_in_order():
         ({"aperture": 0.0}, "--aperture is 0.0; it must be above 0 and at most 32"),
         ({"aperture": 33.0}, "--aperture is 33.0; it must be above 0 and at most 32"),
         ({"aperture": float("nan")}, "--aperture is nan; it must be a finite number"),
+        ({"focus": -2.0}, "--focus is -2.0; it must be above 0"),
         ({"shutter": float("inf")}, "--shutter is inf; it must be a finite number"),
         ({"shutter": -0.1}, "--shutter is -0.1; it must be 0 or more"),
         ({"frames": (3, 0)}, "--frames is 0; it must be 1 or more"),
@@ -97,7 +99,7 @@ def test_python_values_become_those_of_the_options():
         ({"speed": "fast"}, "speed is 'fast'; it must be int"),
         ({"frames": [1, "two"]}, "frames is 'two'; it must be int"),
         ({"colour": 1}, "colour is 1; it must be bool"),
-        ({"sped": 1}, "there is no option 'sped'. Options: aperture, colour, frames"),
+        ({"sped": 1}, "there is no option 'sped'. Options: aperture, colour, focus, frames"),
     ],
 )
 def test_other_python_values_are_refused(values, message):
