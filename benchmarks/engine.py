@@ -40,7 +40,8 @@ class range_rows:
 
 def engine_only(samples: int) -> tuple[float, float]:
     """Drive trivial generators with answers at hand: what the loop, the addresses and the queue cost."""
-    from kshot.core.engine import MemoryMemo, drive
+    from kshot.core.engine import drive
+    from kshot.core.memo import MemoryMemo
     from kshot.core.records import Generate, Generated, Prompt, ask
 
     class Echo:

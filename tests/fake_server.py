@@ -1,6 +1,7 @@
 """An HTTP server for tests, in a thread of this process: a function answers, and replies may be broken or late."""
 
 import asyncio
+import inspect
 import json
 import math
 import re
@@ -40,11 +41,15 @@ class Reply:
 
 
 class FakeServer:
-    """Serves until the block ends; ``calls`` are all requests, ``max_running`` the most that ran at one time."""
+    """Serves until the block ends; ``calls`` are all requests, ``max_running`` the most that ran at one time.
+
+    ``answer`` returns a reply, or a coroutine that does, for a server that waits for something.
+    """
 
     def __init__(self, answer, latency=0.0):
         self.answer, self.latency = answer, latency
         self.calls = []
+        self._writers = set()
         self.running = self.max_running = 0
 
     def __enter__(self):
@@ -59,22 +64,32 @@ class FakeServer:
         return self
 
     def __exit__(self, *exc):
-        self._loop.call_soon_threadsafe(self._end)
-        self._thread.join(5)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(60)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(60)
+        self._loop.close()
 
-    def _end(self):
+    async def _end(self):
         self._server.close()
-        for task in asyncio.all_tasks(self._loop):
+        connections = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in connections:
             task.cancel()
-        self._loop.call_soon(self._loop.stop)
+        await asyncio.gather(*connections, return_exceptions=True)
+        await asyncio.sleep(0)  # transports close in the next iteration
+
+    def accepted(self):
+        """The sockets of the connections that are open now."""
+        return [writer.get_extra_info("socket") for writer in list(self._writers)]
 
     async def _connection(self, reader, writer):
+        self._writers.add(writer)
         try:
             while await self._one(reader, writer):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
+            self._writers.discard(writer)
             writer.close()
 
     async def _one(self, reader, writer):
@@ -87,6 +102,8 @@ class FakeServer:
         self.running += 1
         self.max_running = max(self.max_running, self.running)
         reply = self.answer(call)
+        if inspect.isawaitable(reply):
+            reply = await reply
         reply = reply if isinstance(reply, Reply) else Reply(reply)
         await asyncio.sleep(self.latency if reply.delay is None else reply.delay)
         self.running -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -104,8 +105,11 @@ def copied(folder: Path, target: Path) -> Path:
 class Queue:
     """A list as a RequestQueue; requests given as ``later`` join when the first ones are taken."""
 
+    more_expected = False
+
     def __init__(self, requests: Iterable[Request], later: Iterable[Request] = ()) -> None:
         self.requests, self.later = list(requests), list(later)
+        self.news = threading.Event()
 
     def take(self, at_most: int | None = None, /) -> list[Request]:
         count = len(self.requests) if at_most is None else at_most
@@ -118,10 +122,28 @@ class Queue:
         while taken := self.take(1):
             yield taken[0]
 
+    def notify(self) -> None:
+        self.news.set()
+
+
+def answers_of(backend: Any, requests: Iterable[Request], later: Iterable[Request] = ()) -> Iterator[Any]:
+    """Yield the answers of a backend as they come, and wait for those of one that works in the background."""
+    queue = Queue(requests, later)
+    stream = backend.serve(queue)
+    try:
+        for answer in stream:
+            if answer is not None:
+                yield answer
+            else:
+                queue.news.wait(60)
+                queue.news.clear()
+    finally:
+        stream.close()
+
 
 def ask_all(backend: Any, requests: Iterable[Request]) -> list[Response]:
     """Return the response of every request, in the order of the requests."""
     asked = list(requests)
-    found = dict(backend.serve(Queue(asked)))
+    found = dict(answers_of(backend, asked))
     assert len(found) == len(set(asked))
     return [found[request] for request in asked]

@@ -14,8 +14,8 @@ from kshot.backends import names_search_engine, open_model
 from kshot.backends.adapters import as_model
 from kshot.backends.server.settings import ServerSettings
 from kshot.backends.settings import ModelSettings
-from kshot.core.engine import MemoryMemo
 from kshot.core.errors import RunError, UsageError
+from kshot.core.memo import MemoryMemo
 from kshot.core.options import flag
 from kshot.core.protocols import Model, Source, Watcher
 from kshot.core.records import Hit, Ranking, Request
@@ -251,9 +251,8 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
             for text in task.notes:
                 note(text)
             for sample in task.samples:
-                method = start_sample(task, sample)
-                yield Preview(task.name, sample.id, tuple(next(method)))
-                method.close()
+                with closing(start_sample(task, sample)) as method:
+                    yield Preview(task.name, sample.id, tuple(next(method, ())))  # a method may ask nothing
 
 
 # ---- score ----

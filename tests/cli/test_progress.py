@@ -3,8 +3,7 @@
 import io
 
 from kshot.cli.progress import Progress
-from kshot.core.engine import Outcome
-from kshot.core.records import Failed, Sample
+from kshot.core.records import Failed, Outcome, Sample
 
 
 class Terminal(io.StringIO):

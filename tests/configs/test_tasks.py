@@ -12,8 +12,8 @@ from kshot.backends import open_model
 from kshot.backends.adapters import as_model
 from kshot.configs import ConfigSource, entry, load, splits_of, task_of
 from kshot.configs.data import read_data
-from kshot.core.engine import MemoryMemo
 from kshot.core.errors import DataError, UsageError
+from kshot.core.memo import MemoryMemo
 from kshot.core.protocols import Source
 from kshot.core.records import Generate, Generated, Likelihood, Loglik, Scored
 from kshot.index.store import Store

@@ -1,14 +1,20 @@
-"""The engine: order, window, equal requests once, failures, and agreement with asking one by one."""
+"""The engine: order, window, equal requests once, failures, overlapping roles, and agreement with asking one by one."""
 
 import gc
+import os
+import pickle
+import signal
+import threading
 from collections import Counter
+from contextlib import closing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.core.engine import MemoryMemo, drive
+from kshot.core.engine import drive
 from kshot.core.errors import BackendError
+from kshot.core.memo import MemoryMemo
 from kshot.core.records import AskFailed, Failed, Generate, Generated, Loglik, Prompt, Search, ask
 
 
@@ -204,10 +210,261 @@ def test_a_backend_that_drops_or_invents_answers_is_caught():
             yield Generate(Prompt("other")), Generated("x")
 
     jobs = [(i, i) for i in range(3)]
-    with pytest.raises(BackendError, match="1 requests were taken and never answered"):
+    with pytest.raises(BackendError, match="echo: 1 requests were taken and never answered"):
         outcomes(((i, one(f"q{i}")) for i, _ in jobs), Drops())
     with pytest.raises(BackendError, match="was not waiting"):
         outcomes(((i, one(f"q{i}")) for i, _ in jobs), Invents())
+
+
+def test_an_answer_fits_by_its_ticket_after_a_process_boundary():
+    class Pickles(Batches):
+        def serve(self, waiting):
+            for request, response in super().serve(waiting):
+                yield pickle.loads(pickle.dumps(request)), response
+
+    got = outcomes(((i, one(f"q{i % 7}")) for i in range(20)), Pickles())
+    assert [o.answer for o in got] == [f"Q{i % 7}" for i in range(20)]
+
+
+def test_an_answer_is_given_once_and_by_the_role_that_was_asked():
+    class Twice(Echo):
+        def serve(self, waiting):
+            for request in waiting:
+                yield request, self.reply(request)
+                yield request, self.reply(request)
+
+    with pytest.raises(BackendError, match="echo: it answered a request that was not waiting"):
+        outcomes(((i, one(f"q{i}")) for i in range(3)), Twice())
+
+    seen = []
+
+    class Other(Echo):
+        def serve(self, waiting):
+            for request in waiting:
+                yield (seen[0] if seen else request), self.reply(request)
+
+    class First(Echo):
+        def serve(self, waiting):
+            seen.extend(waiting.take())
+            while not judge.asked:
+                yield None
+            yield seen[0], Generated("late")
+
+        in_background = True
+
+    judge = Other("judge")
+    jobs = [(0, one("q")), (1, to_judge("v"))]
+    with pytest.raises(BackendError, match="judge: it answered a request that was not waiting"):
+        list(drive(jobs, {"model": First(), "judge": judge}, MemoryMemo()))
+
+
+# ---- roles ----
+
+
+def to_judge(text):
+    (reply,) = yield from ask(Generate(Prompt(text), role="judge"))
+    return reply.text
+
+
+def both(text):
+    (reply,) = yield from ask(Generate(Prompt(text)))
+    (verdict,) = yield from ask(Generate(Prompt(reply.text), role="judge"))
+    return verdict.text
+
+
+class Background(Echo):
+    """Answers in a thread, as many as ``release`` lets pass; remembers whether its stream was closed."""
+
+    in_background = True
+
+    def __init__(self, name="echo", release=None):
+        super().__init__(name)
+        self.release = release
+        self.opened = self.closed = 0
+        self.expected_more = []
+
+    def serve(self, waiting):
+        self.opened += 1
+        under_way, answered = 0, []
+
+        def answer(request):
+            if self.release is not None:
+                assert self.release.wait(60)
+            answered.append((request, self.reply(request)))
+            waiting.notify()
+
+        try:
+            while True:
+                for request in waiting.take(4):
+                    under_way += 1
+                    threading.Thread(target=answer, args=(request,), daemon=True).start()
+                if answered:
+                    under_way -= 1
+                    yield answered.pop()
+                elif under_way or waiting.more_expected:
+                    self.expected_more.append(waiting.more_expected)
+                    yield None
+                else:
+                    return
+        finally:
+            self.closed += 1
+
+
+def test_a_backend_that_withholds_its_answers_until_another_role_is_asked():
+    asked = threading.Event()
+
+    class Judge(Background):
+        def reply(self, request):
+            asked.set()
+            return super().reply(request)
+
+    backends = {"model": Background("model", release=asked), "judge": Judge("judge")}
+    jobs = [(0, one("q")), (1, to_judge("v")), (2, both("w"))]
+    assert [o.answer for o in drive(jobs, backends, MemoryMemo())] == ["Q", "V", "W"]
+
+
+def test_a_role_in_the_background_is_asked_while_another_computes():
+    """The judge is asked about the first answer before the model, which blocks the thread, has given its last."""
+    judged = threading.Event()
+
+    class Judge(Background):
+        def reply(self, request):
+            judged.set()
+            return super().reply(request)
+
+    class Model(Echo):
+        def serve(self, waiting):
+            for number, request in enumerate(waiting.take()):
+                if number == 5:
+                    assert judged.wait(60)
+                yield request, self.reply(request)
+
+    backends = {"model": Model("model"), "judge": Judge("judge")}
+    got = list(drive(((i, both(f"q{i}")) for i in range(10)), backends, MemoryMemo()))
+    assert [o.answer for o in got] == [f"Q{i}" for i in range(10)]
+
+
+def test_of_two_that_compute_in_this_thread_each_finds_large_batches():
+    model, judge = Batches(name="model"), Batches(name="judge")
+    jobs = ((i, both(f"q{i}")) for i in range(10))
+    assert len(list(drive(jobs, {"model": model, "judge": judge}, MemoryMemo()))) == 10
+    assert model.sizes == judge.sizes == [10]
+
+
+def test_a_queue_tells_nothing_now_from_nothing_more():
+    release = threading.Event()
+    model = Background("model", release)
+
+    class Judge(Background):
+        def serve(self, waiting):
+            for answer in super().serve(waiting):
+                if answer is None:
+                    assert waiting.more_expected or self.asked
+                    release.set()  # there is nothing now, and more to come from the model
+                yield answer
+
+    judge = Judge("judge")
+    jobs = [(0, to_judge("v")), *((i, both(f"q{i}")) for i in range(1, 6))]
+    assert len(list(drive(jobs, {"model": model, "judge": judge}, MemoryMemo()))) == 6
+    assert True in judge.expected_more
+    assert judge.opened == 1  # it waited for more instead of ending
+
+    class Alone(Background):
+        def serve(self, waiting):
+            for answer in super().serve(waiting):
+                assert not waiting.more_expected  # only its own answers lead to more
+                yield answer
+
+    assert len(outcomes(((i, chain(f"q{i}", 3)) for i in range(20)), Alone())) == 20
+
+
+def test_samples_are_in_their_second_method_while_others_are_in_their_first():
+    order = []
+
+    class Notes(Echo):
+        def serve(self, waiting):
+            for request in waiting:
+                order.append((request.role, request.prompt.text))
+                yield request, self.reply(request)
+
+    def then(outcome):
+        return to_judge(f"{outcome.item}:{outcome.answer}")
+
+    backends = {"model": Notes("model"), "judge": Notes("judge")}
+    got = list(drive(((i, one(f"q{i}")) for i in range(9)), backends, MemoryMemo(), then=then, window=3))
+    assert [o.answer for o in got] == [f"{i}:Q{i}" for i in range(9)]
+    assert [o.item.item for o in got] == list(range(9))
+    assert all(len(o.exchanges) == len(o.item.exchanges) == 1 for o in got)
+    assert order.index(("judge", "0:Q0")) < order.index(("model", "q5"))
+
+
+# ---- streams are closed ----
+
+
+def holding(error):
+    """Run something that raises, and return the exception, which keeps every frame alive."""
+
+    def held(run):
+        with pytest.raises(error) as caught:
+            run()
+        return caught
+
+    return held
+
+
+@pytest.mark.parametrize("kind", [Background, Echo])
+def test_every_stream_is_closed_when_a_method_raises(kind):
+    closed = []
+
+    class Model(kind):
+        def serve(self, waiting):
+            try:
+                yield from super().serve(waiting)
+            finally:
+                closed.append(self.name)
+
+    def job(i):
+        reply = yield from both(f"q{i}")
+        if i == 3:
+            raise ValueError("a metric fails")
+        return reply
+
+    backends = {"model": Model("model"), "judge": Model("judge")}
+    held = holding(ValueError)(lambda: list(drive(((i, job(i)) for i in range(50)), backends, MemoryMemo())))
+    assert "judge" in closed
+    assert closed.count("model") == 1
+    assert held.value
+
+
+def test_a_stream_is_closed_when_the_caller_stops():
+    backend = Background()
+    with closing(drive(((i, one(f"q{i}")) for i in range(100)), {"model": backend}, MemoryMemo(), window=4)) as stream:
+        next(stream)
+        assert not backend.closed
+    assert backend.closed == backend.opened == 1
+    assert sum(backend.asked.values()) < 100
+
+
+def test_a_stream_is_closed_on_ctrl_c(default_sigint):
+    class Interrupted(Background):
+        def reply(self, request):
+            if request.prompt.text == "q5":
+                os.kill(os.getpid(), signal.SIGINT)
+                threading.Event().wait()  # no answer comes any more
+            return super().reply(request)
+
+    backend = Interrupted()
+    held = holding(KeyboardInterrupt)(lambda: outcomes(((i, one(f"q{i}")) for i in range(100)), backend, window=8))
+    assert backend.closed == 1
+    assert held.value is not None
+
+
+def test_the_iterator_of_a_plug_in_need_not_be_a_generator():
+    class Lists(Echo):
+        def serve(self, waiting):
+            return iter([(request, self.reply(request)) for request in waiting.take()])
+
+    assert [o.answer for o in outcomes(((i, one(f"q{i}")) for i in range(3)), Lists())] == ["Q0", "Q1", "Q2"]
 
 
 def test_a_method_that_asks_nothing_is_done_at_once():

@@ -1,7 +1,10 @@
 """The journal: whole or absent records, torn lines, locks, full disks."""
 
 import json
-from contextlib import suppress
+import re
+import subprocess
+import sys
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -110,14 +113,36 @@ def test_two_processes_cannot_write_one_journal(tmp_path):
     Journal(tmp_path / "journal.jsonl").close()
 
 
-def test_a_full_disk_is_a_clear_error():
-    if not Path("/dev/full").exists():
-        pytest.skip("this system has no /dev/full")
-    journal = Journal(Path("/dev/full"))
-    with pytest.raises(
-        RunError, match=r"/dev/full: the journal cannot be read or written: No space left on device\. Free some space"
-    ):
-        journal.put("00" * 16, "asked", Generated("x"))
+FULL = """
+import resource, sys
+from pathlib import Path
+from kshot.core.errors import RunError
+from kshot.core.records import Generated
+from kshot.runs.journal import Journal
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # the file system takes no more, as a full disk does
+journal = Journal(Path(sys.argv[1]))
+number = 0
+try:
+    while True:
+        journal.put(f"{number:02x}" * 16, "asked", Generated("x"))
+        number += 1
+except RunError as exc:
+    print(number, exc)
+"""
+
+
+def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path):
+    pytest.importorskip("resource", reason="this system has no limits on file sizes")
+    path = tmp_path / "journal.jsonl"
+    done = subprocess.run([sys.executable, "-c", FULL, path], capture_output=True, text=True, check=True)
+    written, _, message = done.stdout.partition(" ")
+    assert re.search(r"only part of a record|File too large\. Free some space", message)
+    with closing(Journal(path)) as journal:
+        assert all(journal.get(f"{number:02x}" * 16) == Generated("x") for number in range(int(written)))
+        assert len(journal) == int(written) > 10
+        journal.put("ff" * 16, "asked", Generated("y"))
+        assert journal.get("ff" * 16) == Generated("y")
 
 
 def test_an_unreadable_place_is_a_clear_error(tmp_path):

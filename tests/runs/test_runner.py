@@ -159,7 +159,7 @@ def test_a_judge_without_a_verdict_is_a_failure_not_a_zero():
 
     task = kshot.api.source_of(cls, kshot.settings.Settings())
     assert task.label
-    from kshot.core.engine import MemoryMemo
+    from kshot.core.memo import MemoryMemo
     from kshot.index.store import Store
     from kshot.runs.runner import Run
     from kshot.settings import Settings

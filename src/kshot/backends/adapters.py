@@ -143,8 +143,13 @@ class _PartialModel(_Wrapper):
         found: Sequence[str] = getattr(self._given, "notes", ())
         return found
 
-    def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
-        found: Iterator[tuple[Request, Response]] = self._given.serve(queue)
+    @property
+    def in_background(self) -> bool:
+        found: bool = getattr(self._given, "in_background", False)
+        return found
+
+    def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response] | None]:
+        found: Iterator[tuple[Request, Response] | None] = self._given.serve(queue)
         return found
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 def as_text(shown: Preview) -> str:
     """Return the exact prompt, and what is requested."""
     lines = [f"── {shown.task} · {shown.id} " + "─" * max(0, 60 - len(shown.task) - len(shown.id))]
+    if not shown.requests:
+        lines.append("  ↳ nothing is asked")
     for request in shown.requests:
         lines.append(_prompt_text(_prompt(request)))
         match request:
@@ -58,7 +60,7 @@ def _plain(request: Request) -> dict[str, Any]:
         case Loglik(_, continuations):
             body["continuations"] = list(continuations)
         case Generate():
-            names = [name for name in request.__slots__ if name not in {"prompt", "role"}]
+            names = [name for name in request.__slots__ if name not in {"prompt", "role", "ticket"}]
             body |= {name: getattr(request, name) for name in names if getattr(request, name) is not None}
         case Search():
             body |= {"k": request.k, "where": dict(request.where)}

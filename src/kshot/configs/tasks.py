@@ -30,6 +30,7 @@ from kshot.core.records import Gold, Sample
 from kshot.core.task import Task
 from kshot.methods import generate, repeat
 from kshot.metrics import Metric, PassAtK
+from kshot.metrics.passatk import programs_needed
 
 
 class ConfigTask:
@@ -139,7 +140,10 @@ class ConfigTask:
             if self.rendered.mode == "multiturn"
             else generate(extract, **options)
         )
-        return repeat(method, self.times) if self.times > 1 else method
+        if self.times == 1:
+            return method
+        all_count = any(isinstance(metric, Repeated) for metric in metrics)  # avg@n is a mean of n
+        return repeat(method, self.times, at_least=self.times if all_count else programs_needed(metrics))
 
     # ---- scoring ----
 

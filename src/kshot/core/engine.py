@@ -1,23 +1,27 @@
 """The engine drives methods. It bounds the live samples, asks equal requests once, and stores answers before use.
 
-It is one loop in one thread. A backend pulls from its queue and yields answers in any order. The engine stores each
-answer and resumes the methods that wait for it; what they ask next joins the queue that the backend still pulls from.
+It is one loop in one thread. Each role has a backend, a queue, and one live stream: the backend pulls from its queue
+and yields answers in any order. The engine stores each answer and resumes the methods that wait for it; what they ask
+next joins the queues that the backends still pull from. Backends that work in the background overlap with all others.
 """
 
 from __future__ import annotations
 
 import gc
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, NamedTuple, TypeVar, overload
 
 from kshot.core.errors import BackendError
+from kshot.core.memo import Memo
 from kshot.core.protocols import Backend
-from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response
+from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response, resume
 from kshot.core.serialization import digest, key
-from kshot.core.validation import checked_response, responses_of
+from kshot.core.streams import RoleStream
+from kshot.core.validation import checked_response
 
 T = TypeVar("T")
 
@@ -27,114 +31,103 @@ WINDOW_SAMPLES = 1024
 BACKLOG_WINDOWS = 16
 """Finished samples may wait for a slower sample before them, up to this many windows."""
 
+_ANSWERS_IN_A_ROW = 64
+"""Answers that one stream may give before the streams of background backends have their turn."""
+
+_POLL_SECONDS = 0.5
+"""How long the engine waits before it asks the streams again, in case that a backend does not notify it."""
+
 _GC_THRESHOLD_OBJECTS = 20_000
 """New objects between two runs of the garbage collector."""
 
 
-class Memo(Protocol):
-    """Responses by content address: a run's journal, or a dict in memory."""
-
-    def get(self, key: str, /) -> Response | None:
-        """Return the stored response, if there is one to use."""
-        ...
-
-    def put(self, key: str, asked: str, response: Response, /) -> None:
-        """Store a response; when this returns, it survives a crash."""
-        ...
-
-
-class MemoryMemo:
-    """A memo for runs without a folder. It does not store failures: they are asked again."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, Response] = {}
-
-    def get(self, key: str) -> Response | None:
-        """Return the stored response."""
-        return self._held.get(key)
-
-    def put(self, key: str, asked: str, response: Response) -> None:  # noqa: ARG002 - only the journal needs ``asked``
-        """Store a response for as long as the process lives."""
-        if not isinstance(response, Failed):
-            self._held[key] = response
-
-
 @dataclass(slots=True)
-class _LiveSample(Generic[T]):
-    """A sample whose method is under way."""
+class _LiveSample:
+    """A sample whose method is under way; ``then`` makes the method that follows."""
 
     index: int
-    item: T
+    item: Any
     method: RequestGenerator
+    then: Callable[[Outcome[Any]], RequestGenerator] | None = None
     exchanges: list[tuple[Request, Response]] = field(default_factory=list)
-    pending: list[Response | None] = field(default_factory=list)
+    responses: list[Response] | None = None
+    """The responses to its latest requests; None before the first."""
     missing: int = 0
 
 
-class _Queue:
-    """Requests that wait for one backend; ``refill`` starts more samples until the queue holds enough requests."""
+class _Asked(NamedTuple):
+    """A request that is queued or under way, its address and digest, and the samples that wait for it."""
 
-    def __init__(self, refill: Callable[[Callable[[], bool]], None]) -> None:
-        self._waiting: deque[Request] = deque()
-        self._refill = refill
-
-    def add(self, request: Request) -> None:
-        self._waiting.append(request)
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def take(self, at_most: int | None = None) -> list[Request]:
-        self._refill(lambda: at_most is not None and len(self._waiting) >= at_most)
-        if at_most is None:
-            at_most = len(self._waiting)
-        return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
-
-    def __iter__(self) -> Iterator[Request]:
-        while taken := self.take(1):
-            yield taken[0]
+    request: Request
+    address: str
+    digest: str
+    waiters: list[tuple[_LiveSample, int]]
 
 
-class _Engine(Generic[T]):
+class _Engine:
     def __init__(
-        self, jobs: Iterable[tuple[T, RequestGenerator]], backends: Mapping[str, Backend], memo: Memo, window: int
+        self,
+        jobs: Iterable[tuple[Any, RequestGenerator]],
+        backends: Mapping[str, Backend],
+        memo: Memo,
+        window: int,
+        then: Callable[[Outcome[Any]], RequestGenerator] | None,
     ) -> None:
+        self._news = threading.Event()
         self._jobs = enumerate(jobs)
-        self._backends = backends
         self._memo = memo
         self._window = window
+        self._then = then
         self._exhausted = False
         self._live = 0
         self._admitted = 0
         self._emitted = 0
-        self._finished: dict[int, Outcome[T]] = {}
-        self._waiters: dict[str, list[tuple[_LiveSample[T], int]]] = {}
-        self._asked: dict[int, tuple[str, str]] = {}  # id of a waiting request → its address and digest
-        self._queues = {role: _Queue(self._admit) for role in backends}
+        self._finished: dict[int, Outcome[Any]] = {}
+        self._tickets = count(1)
+        self._asked: dict[int, _Asked] = {}  # by ticket
+        self._by_address: dict[str, _Asked] = {}
+        self._streams = {
+            role: RoleStream(backend, self._admit, lambda: len(self._asked), self._news)
+            for role, backend in backends.items()
+        }
+        self._background = [stream for stream in self._streams.values() if stream.in_background]
+        self._blocking = [stream for stream in self._streams.values() if not stream.in_background]
 
-    def run(self) -> Iterator[Outcome[T]]:
-        while True:
-            self._admit(lambda: self._emitted in self._finished or any(self._queues.values()))
-            yield from self._emit()
-            busy = next((role for role, queue in self._queues.items() if queue), None)
-            if busy is None:
-                if self._waiters:
-                    raise BackendError(
-                        f"{len(self._waiters)} requests were taken and never answered", where=self._names()
-                    )
-                if self._exhausted:
-                    return
-                continue
-            backend, queue = self._backends[busy], self._queues[busy]
-            waiting, answered = len(queue), 0
-            for request, response in responses_of(backend, queue):
-                self._answered(backend, request, response)
-                answered += 1
+    def run(self) -> Iterator[Outcome[Any]]:
+        with ExitStack() as stack:
+            for stream in self._streams.values():
+                stack.callback(stream.close)
+            while True:
+                self._admit(lambda: self._emitted in self._finished or any(s.waits for s in self._streams.values()))
                 yield from self._emit()
-            if not answered and len(queue) >= waiting:
-                raise BackendError(f"it took none of {waiting} waiting requests", where=backend.name)
+                if self._exhausted and not self._live:
+                    return
+                self._news.clear()
+                answered = False
+                for stream in self._background:
+                    answered |= yield from self._serve(stream, _ANSWERS_IN_A_ROW)
+                # One that computes in this thread goes on to its end: then the next one finds the largest batches.
+                busy = next((s for s in self._blocking if s.live), None) or next(
+                    (s for s in self._blocking if s.waits), None
+                )
+                if busy is not None:
+                    yield from self._serve(busy, 1 if self._background else _ANSWERS_IN_A_ROW)
+                elif not answered and any(s.live for s in self._background):
+                    self._news.wait(_POLL_SECONDS)
 
-    def _emit(self) -> Iterator[Outcome[T]]:
+    def _serve(self, stream: RoleStream, at_most: int) -> Generator[Outcome[Any], None, bool]:
+        """Use the answers that a stream has now; return whether there was one."""
+        if not stream.live and not stream.waits:
+            return False
+        for number in range(at_most):
+            answer = stream.next_answer()
+            if answer is None:
+                return number > 0
+            self._answered(stream, *answer)
+            yield from self._emit()
+        return True
+
+    def _emit(self) -> Iterator[Outcome[Any]]:
         while (outcome := self._finished.pop(self._emitted, None)) is not None:
             self._emitted += 1
             yield outcome
@@ -155,79 +148,82 @@ class _Engine(Generic[T]):
                 return
             self._admitted += 1
             self._live += 1
-            self._resume(_LiveSample(index, item, method), lambda job: next(job.method))
+            self._resume(_LiveSample(index, item, method, self._then))
 
-    def _resume(self, job: _LiveSample[T], step: Callable[[_LiveSample[T]], Sequence[Request]]) -> None:
-        """Advance a method until it waits for a backend or is done."""
+    def _resume(self, job: _LiveSample) -> None:
+        """Advance a sample until it waits for a backend or is done."""
         while True:
             try:
-                requests = step(job)
+                requests = next(job.method) if job.responses is None else resume(job.method, job.responses)
             except StopIteration as stop:
-                return self._done(job, stop.value)
+                answer = stop.value
             except AskFailed as exc:
-                return self._done(job, exc.failed)
-            if self._ask(job, requests):
-                return None
-            step = _hand_over
+                answer = exc.failed
+            else:
+                if self._ask(job, requests):
+                    return
+                continue
+            outcome = Outcome(job.item, answer, tuple(job.exchanges))
+            if job.then is None:
+                self._live -= 1
+                self._finished[job.index] = outcome
+                return
+            job = _LiveSample(job.index, outcome, job.then(outcome))
 
-    def _ask(self, job: _LiveSample[T], requests: Sequence[Request]) -> bool:
+    def _ask(self, job: _LiveSample, requests: Sequence[Request]) -> bool:
         """Look each request up in the memo, or queue it; return whether any is still open."""
-        job.pending = [None] * len(requests)
+        job.responses = [_OPEN] * len(requests)
         job.missing = 0
         for slot, request in enumerate(requests):
-            backend = self._route(request)
+            stream = self._route(request)
             asked = digest(request)
-            address = key(backend.fingerprint, asked)
-            if (waiters := self._waiters.get(address)) is not None:
-                waiters.append((job, slot))
+            address = key(stream.backend.fingerprint, asked)
+            response: Response = _OPEN
+            if (earlier := self._by_address.get(address)) is not None:
+                earlier.waiters.append((job, slot))
             elif (known := self._memo.get(address)) is not None:
-                known = checked_response(request, known, backend.name)
-                job.pending[slot] = known
-                job.exchanges.append((request, known))
-                continue
+                response = checked_response(request, known, stream.backend.name)
             else:
-                self._waiters[address] = [(job, slot)]
-                self._asked[id(request)] = (address, asked)
-                self._queues[request.role].add(request)
-            job.missing += 1
-            job.exchanges.append((request, _OPEN))
+                ticket = next(self._tickets)
+                entry = _Asked(request, address, asked, [(job, slot)])
+                self._asked[ticket] = self._by_address[address] = entry
+                stream.add(replace(request, ticket=ticket))
+            job.missing += response is _OPEN
+            job.responses[slot] = response
+            job.exchanges.append((request, response))
         return job.missing > 0
 
-    def _answered(self, backend: Backend, request: Request, response: Response) -> None:
-        address, asked = self._asked.pop(id(request), ("", ""))
-        if not address:
-            raise BackendError("it answered a request that was not waiting", where=backend.name)
-        response = checked_response(request, response, backend.name)
-        self._memo.put(address, asked, response)
-        for job, slot in self._waiters.pop(address):
-            job.pending[slot] = response
-            at = len(job.exchanges) - len(job.pending) + slot
+    def _answered(self, stream: RoleStream, request: Request, response: Response) -> None:
+        asked = self._asked.get(request.ticket)
+        if asked is None or self._streams[asked.request.role] is not stream:
+            raise BackendError("it answered a request that was not waiting", where=stream.backend.name)
+        response = checked_response(asked.request, response, stream.backend.name)
+        self._memo.put(asked.address, asked.digest, response)
+        del self._asked[request.ticket], self._by_address[asked.address]
+        stream.unanswered -= 1
+        for job, slot in asked.waiters:
+            assert job.responses is not None  # noqa: S101 - it has asked
+            job.responses[slot] = response
+            at = len(job.exchanges) - len(job.responses) + slot
             job.exchanges[at] = (job.exchanges[at][0], response)
             job.missing -= 1
             if not job.missing:
-                self._resume(job, _hand_over)
+                self._resume(job)
 
-    def _names(self) -> str:
-        return ", ".join(backend.name for backend in self._backends.values())
-
-    def _route(self, request: Request) -> Backend:
-        backend = self._backends.get(request.role)
+    def _route(self, request: Request) -> RoleStream:
+        stream = self._streams.get(request.role)
         verb = type(request).__name__
-        if backend is None:
+        if stream is None:
             raise BackendError(
                 f"no model of this run has the role {request.role!r}, which {verb} requests need",
                 hint=_HINTS.get(request.role, ""),
             )
-        if not isinstance(request, backend.answers):
-            able = ", ".join(kind.__name__ for kind in backend.answers)
+        if not isinstance(request, stream.backend.answers):
+            able = ", ".join(kind.__name__ for kind in stream.backend.answers)
             raise BackendError(
-                f"it cannot answer {verb} requests, only {able}", where=backend.name, hint=_HINTS.get(verb, "")
+                f"it cannot answer {verb} requests, only {able}", where=stream.backend.name, hint=_HINTS.get(verb, "")
             )
-        return backend
-
-    def _done(self, job: _LiveSample[T], answer: Any) -> None:
-        self._live -= 1
-        self._finished[job.index] = Outcome(job.item, answer, tuple(job.exchanges))
+        return stream
 
 
 _OPEN = Failed("open", "not answered yet")
@@ -238,14 +234,25 @@ _HINTS = {
 }
 
 
-def _hand_over(job: _LiveSample[Any]) -> Sequence[Request]:
-    """Send a method its responses, or raise its failure where it asked."""
-    replies = job.pending
-    failed = next((reply for reply in replies if isinstance(reply, Failed)), None)
-    if failed is not None:
-        requests: Sequence[Request] = job.method.throw(AskFailed(failed))
-        return requests
-    return job.method.send([reply for reply in replies if reply is not None])
+@overload
+def drive(
+    jobs: Iterable[tuple[T, RequestGenerator]],
+    backends: Mapping[str, Backend],
+    memo: Memo,
+    *,
+    window: int = WINDOW_SAMPLES,
+) -> Generator[Outcome[T]]: ...
+
+
+@overload
+def drive(
+    jobs: Iterable[tuple[T, RequestGenerator]],
+    backends: Mapping[str, Backend],
+    memo: Memo,
+    *,
+    then: Callable[[Outcome[T]], RequestGenerator],
+    window: int = WINDOW_SAMPLES,
+) -> Generator[Outcome[Outcome[T]]]: ...
 
 
 def drive(
@@ -253,11 +260,17 @@ def drive(
     backends: Mapping[str, Backend],
     memo: Memo,
     *,
+    then: Callable[[Outcome[T]], RequestGenerator] | None = None,
     window: int = WINDOW_SAMPLES,
-) -> Iterator[Outcome[T]]:
-    """Drive the method of every job to its end; yield the outcomes in the order of the jobs, as early as possible."""
+) -> Generator[Outcome[Any]]:
+    """Drive the method of every job to its end; yield the outcomes in the order of the jobs, as early as possible.
+
+    ``then`` makes a second method from the outcome of the first. While some samples are in their first method, others
+    are in their second; the yielded outcomes are those of the second, and their ``item`` is the outcome of the first.
+    Closing this generator closes what the backends have open.
+    """
     with _rare_collections():
-        yield from _Engine(jobs, backends, memo, window).run()
+        yield from _Engine(jobs, backends, memo, window, then).run()
 
 
 @contextmanager

@@ -26,16 +26,31 @@ class RequestQueue(Protocol):
     """Requests that wait for one backend. More may join while the backend works."""
 
     def take(self, at_most: int | None = None, /) -> list[Request]:
-        """Remove and return the waiting requests: all of them, or at most this many."""
+        """Remove and return the waiting requests: all of them, or at most this many. None may wait now."""
         ...
 
     def __iter__(self) -> Iterator[Request]:
         """Take requests one by one until none waits."""
         ...
 
+    @property
+    def more_expected(self) -> bool:
+        """Whether more requests may come before the backend answers another one: other roles are at work.
+
+        If nothing waits and this is False, nothing more comes until the backend has answered what it took.
+        """
+        ...
+
+    def notify(self) -> None:
+        """Wake the engine: a backend that works in the background has an answer. Any thread may call this."""
+        ...
+
 
 class Backend(Protocol):
-    """What the engine drives. It takes requests from a queue and yields each with its response, in any order."""
+    """What the engine drives. It takes requests from a queue and yields each with its response, in any order.
+
+    The engine finds what was asked by the request's ticket, so a copy that went through another process will do.
+    """
 
     @property
     def name(self) -> str:
@@ -52,8 +67,21 @@ class Backend(Protocol):
         """The types of request that it can answer."""
         ...
 
-    def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response]]:
-        """Answer the waiting requests, and those that join while it works."""
+    def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response] | None]:
+        """Answer the waiting requests, and those that join while it works; the engine may close the iterator early."""
+        ...
+
+
+@runtime_checkable
+class BackgroundBackend(Backend, Protocol):
+    """A backend that can work in the background, as one behind a server does, while the engine serves other roles.
+
+    Its ``serve`` yields None while no answer is ready, and ``queue.notify`` wakes the engine when one is.
+    """
+
+    @property
+    def in_background(self) -> bool:
+        """Whether it works in the background."""
         ...
 
 

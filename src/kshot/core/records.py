@@ -6,7 +6,7 @@ Every record is immutable and uses the standard library alone, so every part of 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -150,6 +150,14 @@ class Sample:
 # ---- Requests ----
 
 
+def _ticket() -> int:
+    """Declare the ticket of a request: the engine numbers what it queues, and finds the request of an answer by it.
+
+    The ticket is no part of what is asked. It survives pickling, so an answer from another process still fits.
+    """
+    return field(default=0, compare=False, repr=False, kw_only=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Generate:
     """Continue the prompt. Equal requests are asked once; repeats differ by ``replica``.
@@ -169,6 +177,7 @@ class Generate:
     seed: int | None = None
     replica: int = 0
     role: str = "model"
+    ticket: int = _ticket()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +191,7 @@ class Loglik:
     continuations: tuple[str, ...]
     role: str = "model"
     listed: bool = False
+    ticket: int = _ticket()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +206,7 @@ class Search:
     where: tuple[tuple[str, str], ...] = ()
     topic: str = ""
     role: str = "corpus"
+    ticket: int = _ticket()
 
 
 Request: TypeAlias = Generate | Loglik | Search
@@ -269,9 +280,10 @@ Value: TypeAlias = float | tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """The answers of a sample that was asked several times."""
+    """The answers of a sample that was asked several times, and how many of its repeats failed."""
 
     answers: tuple[Any, ...]
+    failed: int = 0
 
     @property
     def majority(self) -> Any:
@@ -300,12 +312,25 @@ RequestGenerator: TypeAlias = Generator[Sequence[Request], Sequence[Any], Any]
 
 
 class AskFailed(Exception):  # noqa: N818 - it carries a Failed, and is named after it
-    """Raised inside a method at the ``yield`` whose request got no answer; a method may catch it."""
+    """Raised inside a method at the ``yield`` whose request got no answer; a method may catch it.
 
-    def __init__(self, failed: Failed) -> None:
-        """Carry the failure."""
+    ``responses`` are those to all requests of that ``yield``, in order, so that those that did not fail can be used.
+    """
+
+    def __init__(self, failed: Failed, responses: Sequence[Response] = ()) -> None:
+        """Carry the first failure, and the responses that came with it."""
         super().__init__(failed.message)
         self.failed = failed
+        self.responses = tuple(responses) or (failed,)
+
+
+def resume(method: RequestGenerator, responses: Sequence[Response]) -> Sequence[Request]:
+    """Send a method its responses, or raise their first failure where it asked; return what it asks next."""
+    failed = next((response for response in responses if isinstance(response, Failed)), None)
+    if failed is None:
+        return method.send(responses)
+    requests: Sequence[Request] = method.throw(AskFailed(failed, responses))
+    return requests
 
 
 def ask(*requests: Request) -> Generator[Sequence[Request], Sequence[Any], tuple[Any, ...]]:

@@ -70,6 +70,8 @@ class TaskResult:
     categories: list[str | None] = field(default_factory=list)
     failed_categories: list[str | None] = field(default_factory=list)
     unanswered: int = 0
+    failed_replies: int = 0
+    """Replies that failed among several to one sample, which is scored by the others."""
     first_failure: str = ""
     usage: dict[str, list[int]] = field(default_factory=dict)
     """By role (``model``, ``judge``): tokens read and written; equal requests are counted once."""

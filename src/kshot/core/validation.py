@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 from kshot.core.errors import BackendError, KshotError
-from kshot.core.protocols import Backend, RequestQueue
+from kshot.core.protocols import Backend, BackgroundBackend, RequestQueue
 from kshot.core.records import (
     Failed,
     Generate,
@@ -30,26 +30,43 @@ _ROUNDING_NATS = 1e-3
 """Rounding may put a log-probability this much above 0."""
 
 
-def responses_of(backend: Backend, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
-    """Yield the responses of a backend; anything that it raises becomes an error that names the backend."""
+def responses_of(backend: Backend, queue: RequestQueue) -> Generator[tuple[Request, Response] | None]:
+    """Yield what a backend yields; anything that it raises becomes an error that names the backend.
+
+    Closing this generator closes the stream of the backend.
+    """
     try:
         stream = iter(backend.serve(queue))
     except KshotError:
         raise
     except Exception as exc:
         raise _broken(backend, exc) from exc
-    while True:
-        try:
-            pair = next(stream)
-        except StopIteration:
-            return
-        except KshotError:
-            raise
-        except Exception as exc:
-            raise _broken(backend, exc) from exc
-        if not isinstance(pair, tuple) or len(pair) != 2:  # noqa: PLR2004 - a pair
-            raise BackendError(f"it yielded {pair!r:.80}, not a request with its response", where=backend.name)
-        yield pair
+    try:
+        while True:
+            try:
+                pair = next(stream)
+            except StopIteration:
+                return
+            except KshotError:
+                raise
+            except Exception as exc:
+                raise _broken(backend, exc) from exc
+            if pair is not None or not works_in_background(backend):
+                _check_pair(pair, backend)
+            yield pair
+    finally:
+        if callable(close := getattr(stream, "close", None)):  # a plug-in may return any iterator
+            close()
+
+
+def works_in_background(backend: Backend) -> bool:
+    """Whether a backend yields None while no answer is ready."""
+    return isinstance(backend, BackgroundBackend) and backend.in_background
+
+
+def _check_pair(pair: Any, backend: Backend) -> None:
+    if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Request):  # noqa: PLR2004 - a pair
+        raise BackendError(f"it yielded {pair!r:.80}, not a request with its response", where=backend.name)
 
 
 def _broken(backend: Backend, exc: Exception) -> BackendError:

@@ -254,11 +254,11 @@ class DatasetCompiler:
 
     # ---- the task ----
 
-    def task(self, count_tokens: TokenCounter | None = None, num_examples: int | None = None) -> Task[Any]:
+    def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:
         """Make the Task.
 
-        ``count_tokens`` counts the tokens of a text for the model that will be asked; ``num_examples`` says how many
-        examples an earlier run kept.
+        ``count_tokens`` counts the tokens of a text for the model that will be asked; ``recorded`` are the facts of an
+        earlier run, which say how many examples it kept.
         """
         raise NotImplementedError
 

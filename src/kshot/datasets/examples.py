@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
 from types import SimpleNamespace
@@ -45,6 +45,7 @@ class ShownExamples:
         self._chosen: Sequence[Sequence[int]] | None = None
         self._retriever: ExampleRetriever | None = None
         self._count_tokens: TokenCounter | None = None
+        self._kept: dict[str, int] = {}
         self.shots: tuple[Sample, ...] = ()
 
     def choose(self) -> None:
@@ -58,21 +59,26 @@ class ShownExamples:
         """Return the examples before a sample."""
         if self._chosen is None:
             return self.shots
-        shots = tuple(self._writer.example_at(i) for i in self._chosen[sample.position])
+        chosen = self._chosen[sample.position]
+        kept = self._kept.get(str(sample.position), len(chosen))
+        shots = tuple(self._writer.example_at(i) for i in chosen[len(chosen) - kept :])
         while shots and not self._fits(shots):
             shots = shots[1:]  # the nearest ones are last
+        if len(shots) < len(chosen):
+            self._kept[str(sample.position)] = len(shots)
         return shots
 
-    def fit(self, count_tokens: TokenCounter | None, num_examples: int | None = None) -> None:
+    def fit(self, count_tokens: TokenCounter | None, recorded: Mapping[str, Any] | None = None) -> None:
         """Keep the whole examples, from the front, that fit the token budget of the model's tokenizer.
 
-        ``num_examples`` says how many of them an earlier run kept.
+        ``recorded`` are the facts of an earlier run, which say how many it kept.
         """
-        self._count_tokens = count_tokens
+        self._count_tokens, recorded = count_tokens, recorded or {}
+        self._kept = dict(recorded.get("kept", {}))
         if not self.shots:
             return
-        if num_examples is not None:
-            self.shots = self.shots[:num_examples]
+        if recorded.get("shots") is not None:
+            self.shots = self.shots[: recorded["shots"]]
             return
         if count_tokens is None:
             self._writer.note("the example budget needs a tokenizer and is not applied")
@@ -85,8 +91,13 @@ class ShownExamples:
             self._writer.note(f"{len(self.shots)} of {drawn} examples fit {budget} tokens")
 
     def facts(self) -> dict[str, Any]:
-        """Return what a run records of the examples."""
-        return {"shots": len(self.shots)} if self._retriever is None else {"retriever": dict(self._retriever.facts)}
+        """Return what a run records of the examples.
+
+        ``kept`` is the number of examples of each row that has fewer than the retriever chose. It grows with the run.
+        """
+        if self._retriever is None:
+            return {"shots": len(self.shots)}
+        return {"retriever": dict(self._retriever.facts), "kept": self._kept}
 
     @cached_property
     def drawn(self) -> tuple[Sample, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from kshot.core.errors import DataError, UsageError
@@ -19,6 +19,7 @@ from kshot.datasets.rendering import continuation
 from kshot.datasets.sampling_options import refuse_sampling_options, sampling_options
 from kshot.methods import converse, generate, likelihood, repeat
 from kshot.metrics import PassAtK, Perplexity
+from kshot.metrics.passatk import programs_needed
 
 
 class GenerationDataset(Dataset):
@@ -58,14 +59,14 @@ class GenerationCompiler(DatasetCompiler):
         first = target[0] if isinstance(target, (list, tuple)) and target else target
         return str(first).strip()
 
-    def task(self, count_tokens: TokenCounter | None = None, num_examples: int | None = None) -> Task[Any]:
+    def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:
         """Make the Task."""
-        self.examples.fit(count_tokens, num_examples)
+        self.examples.fit(count_tokens, recorded)
         metrics = self._metrics()
         measured = [isinstance(metric, Perplexity) for metric in metrics]
         if any(measured) and not all(measured):
             raise DataError("Perplexity cannot be mixed with metrics of generated text", where=self.where)
-        template, method, finish = self._measuring() if any(measured) else self._generating()
+        template, method, finish = self._measuring() if any(measured) else self._generating(programs_needed(metrics))
         return Task(
             self.dataset.display_name,
             DatasetSamples(self),
@@ -94,7 +95,7 @@ class GenerationCompiler(DatasetCompiler):
 
     # ---- replies are generated ----
 
-    def _generating(self) -> TaskParts:
+    def _generating(self, replies_needed: int) -> TaskParts:
         options = sampling_options(self)
         extract, times = reply_extractor(self), self.dataset.args.sample_num
         method: Callable[[Sample, Any], RequestGenerator]
@@ -104,7 +105,7 @@ class GenerationCompiler(DatasetCompiler):
         else:
             template, method = self._prompt, generate(extract, **options)
         finish = post_processing_of(self, self._blank) if self.processes_answers else None
-        return template, repeat(method, times) if times > 1 else method, finish
+        return template, repeat(method, times, at_least=replies_needed) if times > 1 else method, finish
 
     def _prompt(self, sample: Sample, shots: Sequence[Sample]) -> Prompt:
         return self.prompt(sample, shots, self.question(sample, shots=len(shots)))

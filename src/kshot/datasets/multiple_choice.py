@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from kshot.cleanups.letters import last_letter, letter, lettered
@@ -143,11 +143,11 @@ class MultipleChoiceCompiler(DatasetCompiler):
             case _:
                 return [letter(i) for i in range(len(sample.choices))]
 
-    def task(self, count_tokens: TokenCounter | None = None, num_examples: int | None = None) -> Task[Any]:
+    def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:
         """Make the Task, by the chosen ranking type."""
         if self.dataset.multi_turn:
             raise DataError("multi_turn is for datasets of generation", where=self.where)
-        self.examples.fit(count_tokens, num_examples)
+        self.examples.fit(count_tokens, recorded)
         template, method, finish = {
             "ppl_no_option": self._by_perplexity,
             "ppl": self._by_perplexity,

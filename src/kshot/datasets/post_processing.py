@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Any
 
 from kshot.core.errors import DataError
@@ -16,7 +17,8 @@ def post_processing_of(
 ) -> PostProcessing:
     """Return the class's own post_processing, which sees all raw answers in order and a blank for each failed one.
 
-    Repeats are processed a round at a time, so that every call sees one answer per evaluated row.
+    Repeats are processed a round at a time, so that every call sees one answer per evaluated row; a failed repeat is
+    blank too.
     """
     call = process or compiler.dataset.post_processing
     times = compiler.dataset.args.sample_num
@@ -39,7 +41,13 @@ def post_processing_of(
         whole = [blanks(sample) if isinstance(answer, Failed) else answer for answer, sample in pairs]
         if times == 1:
             return processed(whole)
-        rounds = [processed([answer.answers[i] for answer in whole]) for i in range(times)]
-        return [Repeats(tuple(each)) for each in zip(*rounds, strict=True)]
+        filled = [
+            (*answer.answers, *blanks(sample).answers[len(answer.answers) :])
+            for answer, sample in zip(whole, compiler.samples(), strict=True)
+        ]
+        rounds = zip(*(processed(list(each)) for each in zip(*filled, strict=True)), strict=True)
+        return [
+            replace(answer, answers=each[: len(answer.answers)]) for answer, each in zip(whole, rounds, strict=True)
+        ]
 
     return finish

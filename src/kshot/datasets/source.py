@@ -68,9 +68,9 @@ class DatasetSource(Source[DatasetSettings]):
         if auto:
             settings = replace(settings, ranking_type=_ranking_type(settings, model, recorded))
         for dataset in instances(self, settings, subsets):
-            num_examples = facts.get(f"{dataset.display_name}{self.options}", {}).get("shots")
+            earlier = facts.get(f"{dataset.display_name}{self.options}", {})
             with _naming_errors(where_of(dataset)):
-                task = compile_dataset(dataset).task(_token_counter(model), num_examples)
+                task = compile_dataset(dataset).task(_token_counter(model), earlier)
             task = replace(task, name=f"{task.name}{self.options}")
             yield _with_ranking_note(task, decided=model is not None) if auto else task
 

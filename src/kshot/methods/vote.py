@@ -2,33 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
-from kshot.core.records import Generate, Repeats, Request, RequestGenerator, Sample
+from kshot.core.records import (
+    AskFailed,
+    Failed,
+    Generate,
+    Repeats,
+    Request,
+    RequestGenerator,
+    Response,
+    Sample,
+    resume,
+)
+
+RepeatedMethod: TypeAlias = Callable[[Sample, Any], RequestGenerator]
 
 
-def repeat(method: Callable[[Sample, Any], RequestGenerator], times: int) -> Callable[[Sample, Any], RequestGenerator]:
-    """Run a method ``times`` times, each with its own replica number; the answer is ``Repeats`` of the answers."""
+def repeat(method: RepeatedMethod, times: int, *, at_least: int = 1) -> RepeatedMethod:
+    """Run a method ``times`` times, each with its own replica number; the answer is ``Repeats`` of the answers.
+
+    A repeat may fail: its failure reaches its method, which may catch it. If fewer than ``at_least`` answers are left,
+    the sample fails.
+    """
 
     def repeated(sample: Sample, prompt: Any) -> RequestGenerator:
-        generators = [method(sample, prompt) for _ in range(times)]
-        pending = {i: next(generator) for i, generator in enumerate(generators)}
-        answers: dict[int, Any] = {}
-        while pending:
-            requests = [_replica(request, i) for i, requested in pending.items() for request in requested]
-            replies = iter((yield requests))
-            following = {}
-            for i, requested in pending.items():
+        repeats = [_Repeat(method(sample, prompt)) for _ in range(times)]
+        try:
+            for each in repeats:
+                each.start()
+            while any(each.requests is not None for each in repeats):
                 try:
-                    following[i] = generators[i].send([next(replies) for _ in requested])
-                except StopIteration as stop:  # noqa: PERF203 - a generator ends this way
-                    answers[i] = stop.value
-            pending = following
-        return Repeats(tuple(answers[i] for i in range(times)))
+                    responses: Sequence[Response] = yield [
+                        _replica(request, number)
+                        for number, each in enumerate(repeats)
+                        for request in each.requests or ()
+                    ]
+                except AskFailed as exc:
+                    responses = exc.responses
+                remaining = iter(responses)
+                for each in repeats:
+                    if each.requests is not None:
+                        each.go_on([next(remaining) for _ in each.requests])
+        finally:
+            for each in repeats:
+                each.method.close()
+        answers = tuple(answer for each in repeats for answer in each.answers)
+        failures = [each.failed for each in repeats if each.failed is not None]
+        if len(answers) < at_least and failures:
+            raise AskFailed(failures[0])
+        return Repeats(answers, failed=len(failures))
 
     return repeated
+
+
+class _Repeat:
+    """One run of the method: what it asks now (None: it has ended), and its answer or failure."""
+
+    def __init__(self, method: RequestGenerator) -> None:
+        self.method = method
+        self.requests: Sequence[Request] | None = None
+        self.answers: tuple[Any, ...] = ()
+        self.failed: Failed | None = None
+
+    def start(self) -> None:
+        self._step(lambda: next(self.method))
+
+    def go_on(self, responses: Sequence[Response]) -> None:
+        self._step(lambda: resume(self.method, responses))
+
+    def _step(self, step: Callable[[], Sequence[Request]]) -> None:
+        self.requests = None
+        try:
+            self.requests = step()
+        except StopIteration as stop:
+            self.answers = (stop.value,)
+        except AskFailed as exc:
+            self.failed = exc.failed
 
 
 def _replica(request: Request, number: int) -> Request:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kshot.core.errors import DataError, UsageError
+from kshot.core.protocols import Scorer
 from kshot.core.records import Value
 from kshot.metrics.metric import Metric
 from kshot.sandbox import program as sandbox
@@ -71,6 +72,11 @@ class PassAtK(Metric):
         for i in range(n - c + 1, n + 1):
             missed *= 1.0 - k / i
         return 1.0 - missed
+
+
+def programs_needed(metrics: Iterable[Scorer]) -> int:
+    """Return how many replies to a sample the metrics need at least."""
+    return max((max(metric.k) for metric in metrics if isinstance(metric, PassAtK)), default=1)
 
 
 def _too_few_programs(n: int, k: int) -> DataError:

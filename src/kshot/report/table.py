@@ -17,8 +17,9 @@ _MAX_MODEL_COLUMNS = 2
 _OPTIONS = re.compile(r",\s*[A-Za-z_]\w*\s*=")
 """Where the options of a spec begin."""
 
-_COUNT_STYLES = {"unanswered": "yellow", "failed": "bold red"}
-"""Counts that are shown where there are any: unreadable replies (scored as wrong), and samples without a reply."""
+_COUNT_STYLES = {"unanswered": "yellow", "failed_replies": "red", "failed": "bold red"}
+"""Counts that are shown where there are any: unreadable replies (scored as wrong), failed ones among several replies to
+a sample, and samples without a reply."""
 
 
 def results_table(rows: Sequence[ResultRow]) -> Table:
@@ -40,7 +41,7 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
         table.add_column(names[model] if len(models) > 1 else "value", justify="right", overflow="fold")
         table.add_column("95 %", justify="right", style="dim", no_wrap=True)
     for name, style in counts.items():
-        table.add_column(name, justify="right", style=style)
+        table.add_column(name.replace("_", " "), justify="right", style=style)
     for (task, metric), found in _by_task(rows).items():
         cells: list[str | Text] = [Text(task), metric]
         if ranked:

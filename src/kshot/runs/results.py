@@ -26,7 +26,8 @@ def result_rows(result: TaskResult) -> Iterator[ResultRow]:
             yield row | {"category": category}
     for name, metric in result.named():
         row = _row(result, task, name, metric, values=result.values.get(name, []), failed=result.failed)
-        yield row | {"unanswered": result.unanswered} if result.unanswered else row
+        counts = {"unanswered": result.unanswered, "failed_replies": result.failed_replies}
+        yield row | {name: count for name, count in counts.items() if count}
 
 
 def _row(

@@ -14,8 +14,8 @@ from typing import IO, Any
 
 from kshot import __version__
 from kshot.core.corpus import Corpus
-from kshot.core.engine import Memo
-from kshot.core.errors import UsageError
+from kshot.core.errors import RunError, UsageError
+from kshot.core.memo import Memo
 from kshot.core.protocols import Backend, IndexStore, LanguageModel, Model, SearchEngine, Source, Watcher
 from kshot.core.records import Generate, Loglik, ResultRow, Sample, Search
 from kshot.core.task import Task, TaskResult
@@ -73,10 +73,11 @@ class Run:
         self._helpers = dict(helpers or {})
         self._store = store
         self._earlier_facts = facts or {}
+        self._scores_again = facts is not None
         self._notes: dict[str, None] = {}
         self._failures: list[str] = []
         self._results: list[TaskResult] = []
-        self._facts: dict[str, Any] = {}
+        self._facts: dict[str, Any] = dict(folder.spec.get("tasks", {})) if folder is not None else {}
         self._usage: dict[tuple[str, str], list[int]] = {}
         self._servers: set[str] = set()
 
@@ -90,6 +91,12 @@ class Run:
                 keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
             for model in models:
                 results += self._model(model, sources, keep)
+            if self._scores_again and not any(result.positions for result in self._results):
+                raise RunError(  # before the files are replaced: the earlier figures stay
+                    "the journal holds no answer to the requests of these datasets",
+                    where="" if self._folder is None else str(self._folder.path),
+                    hint="If a dataset or a template has changed, run the command again.",
+                )
         comparisons = compared(self._results)
         notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
         if self._folder is None:
@@ -147,14 +154,15 @@ class Run:
         for task in source.tasks(self._settings, model, self._earlier_facts.get(model.name)):
             for note in task.notes:
                 self._note(note)
-            self._facts.setdefault(model.name, {})[task.name] = dict(task.facts)
+            self._record_facts(model, task)
             total = len(task.samples) if isinstance(task.samples, Sized) else None
             self._watcher.begin(task.name, model.name, total)
             with self._emitting(task, keep) as emit:
                 roles = self._roles(model, task.corpus)
                 result = run_task(task, roles, self._memo, emit, self._watcher.answered)
-            if result.failed:
-                self._failures.append(f"{task.name} on {model.name}: {result.failed} failed ({result.first_failure})")
+            if result.first_failure:
+                failed = f"{result.failed} failed" if result.failed else f"{result.failed_replies} replies failed"
+                self._failures.append(f"{task.name} on {model.name}: {failed} ({result.first_failure})")
             for role, spent in result.usage.items():
                 sums = self._usage.setdefault((roles[role].name, role), [0, 0])
                 sums[:] = [sums[0] + spent[0], sums[1] + spent[1]]
@@ -194,6 +202,12 @@ class Run:
                 write(*export(sample, row))
 
             yield emit
+
+    def _record_facts(self, model: Model, task: Task[Any]) -> None:
+        """Write the facts of a task before it runs: a run that is killed can be scored with them."""
+        self._facts[model.name] = {**self._facts.get(model.name, {}), task.name: dict(task.facts)}
+        if self._folder is not None:
+            self._folder.write_spec(tasks=self._facts)
 
     def _record(self, models: Mapping[str, Model]) -> None:
         self._servers |= {model.name for model in models.values() if _is_server(model)}

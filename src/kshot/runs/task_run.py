@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, is_dataclass, replace
 from hashlib import blake2b
 from numbers import Real
 from typing import Any
 
-from kshot.core.engine import Memo, drive
+from kshot.core.engine import drive
 from kshot.core.errors import DataError, KshotError
+from kshot.core.memo import Memo
 from kshot.core.offsets import Offsets, address
 from kshot.core.protocols import Backend, Scorer
 from kshot.core.records import (
@@ -53,34 +55,58 @@ def run_task(
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"two of its metrics report {twice!r}", where=f"dataset {task.name}")
     result = TaskResult(task, backends["model"].name)
-    jobs = ((sample, start_sample(task, sample)) for sample in _distinct(task))
-    answered: Iterable[Outcome[Sample]] = _watched(drive(jobs, backends, memo), progress)
-    if task.finish is not None:
-        answered = _finished(list(answered), task.finish)
-    judged = drive(((outcome, _scoring(task, outcome)) for outcome in answered), backends, memo)
-    for position, judgement in enumerate(judged):
-        outcome, scores = judgement.item, judgement.answer
-        result.spend((*outcome.exchanges, *judgement.exchanges))
-        if isinstance(scores, Failed):
-            result.failed_categories.append(outcome.item.category)
-            again = "; the same command asks again" if scores.retryable else ""
-            result.first_failure = result.first_failure or f"{scores.kind}: {scores.message}{again}"
-        else:
-            result.add(position, outcome.item, scores)
-            result.unanswered += _majority(outcome.answer) == UNANSWERED and isinstance(outcome.item.target, Option)
-        row = _row(task, result.model, outcome, scores)
-        if judgement.exchanges:
-            row["judge"] = [{"prompt": _prompt(q), "response": _response([(q, r)])} for q, r in judgement.exchanges]
-        emit(outcome.item, row)
+    with closing(_judgements(task, backends, memo, progress)) as judgements:
+        for position, judgement in enumerate(judgements):
+            outcome, scores = judgement.item, judgement.answer
+            result.spend((*outcome.exchanges, *judgement.exchanges))
+            if isinstance(scores, Failed):
+                result.failed_categories.append(outcome.item.category)
+                _note_failure(result, scores)
+            else:
+                result.add(position, outcome.item, scores)
+                result.unanswered += _majority(outcome.answer) == UNANSWERED and isinstance(outcome.item.target, Option)
+                for failed in _failed_replies(outcome):
+                    result.failed_replies += 1
+                    _note_failure(result, failed)
+            row = _row(task, result.model, outcome, scores)
+            if judgement.exchanges:
+                row["judge"] = [{"prompt": _prompt(q), "response": _response([(q, r)])} for q, r in judgement.exchanges]
+            emit(outcome.item, row)
     return result
 
 
-def _watched(
-    outcomes: Iterable[Outcome[Sample]], progress: Callable[[Outcome[Sample]], None]
-) -> Iterator[Outcome[Sample]]:
-    for outcome in outcomes:
+def _note_failure(result: TaskResult, failed: Failed) -> None:
+    again = "; the same command asks again" if failed.retryable else ""
+    result.first_failure = result.first_failure or f"{failed.kind}: {failed.message}{again}"
+
+
+def _failed_replies(outcome: Outcome[Sample]) -> list[Failed]:
+    """Return the failures among the replies to a sample that was answered by the other replies."""
+    if not isinstance(outcome.answer, Repeats) or not outcome.answer.failed:
+        return []
+    return [response for _, response in outcome.exchanges if isinstance(response, Failed)]
+
+
+def _judgements(
+    task: Task[Any], backends: Mapping[str, Backend], memo: Memo, progress: Callable[[Outcome[Sample]], None]
+) -> Generator[Outcome[Outcome[Sample]]]:
+    """Ask and score every sample, in order. Samples are scored while others are asked, unless the task needs all."""
+
+    def scoring(outcome: Outcome[Sample]) -> RequestGenerator:
         progress(outcome)
-        yield outcome
+        return _scoring(task, outcome)
+
+    jobs = ((sample, start_sample(task, sample)) for sample in _distinct(task))
+    if task.finish is None:
+        yield from drive(jobs, backends, memo, then=scoring)
+        return
+    asked: list[Outcome[Sample]] = []
+    with closing(drive(jobs, backends, memo)) as outcomes:
+        for outcome in outcomes:
+            progress(outcome)
+            asked.append(outcome)
+    finished = _finished(asked, task.finish)
+    yield from drive(((outcome, _scoring(task, outcome)) for outcome in finished), backends, memo)
 
 
 def _distinct(task: Task[Any]) -> Iterator[Sample]:
@@ -181,6 +207,8 @@ def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[
     row["target"] = reference(sample.target) if sample.target is not None else None
     if sample.category is not None:
         row["category"] = sample.category
+    if failed_replies := len(_failed_replies(outcome)):
+        row["failed_replies"] = failed_replies
     if isinstance(scores, Failed):
         row["scores"] = {}
         row["failed"] = f"{scores.kind}: {scores.message}"

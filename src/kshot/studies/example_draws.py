@@ -69,7 +69,6 @@ class ExampleDraws(Source[Settings]):
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Compile the source with every seed; the name of a task ends in ``@SEED``."""
-        del facts  # each draw fits its examples anew
         spec = parse_spec(self.text)
         if "seed" in spec.options:
             raise UsageError(
@@ -80,9 +79,11 @@ class ExampleDraws(Source[Settings]):
             raise UsageError("--retriever-seeds needs examples to choose", hint="Add --num-shots K.")
         for seed in parse_seeds(settings.retriever_seeds or ""):
             drawn = replace(settings, seed=seed, retriever_seeds=None)
-            for task in self.source(drawn).tasks(drawn, model):
+            suffix = f"@{seed}"
+            earlier = {name.removesuffix(suffix): each for name, each in (facts or {}).items() if name.endswith(suffix)}
+            for task in self.source(drawn).tasks(drawn, model, earlier):
                 labels = {**task.labels, "of": task.name, "example_seed": seed}
-                yield replace(task, name=f"{task.name}@{seed}", labels=labels)
+                yield replace(task, name=f"{task.name}{suffix}", labels=labels)
 
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
         """Return the spread of every figure over the draws."""

@@ -1,231 +1,114 @@
-"""The event loop in which servers are asked. The thread that asks runs it, so no other thread competes with it."""
+"""The event loop in which servers are asked. One daemon thread runs it, and all servers of the process share it."""
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import threading
-import time
-from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+import weakref
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError  # in Python 3.10 not the built-in one
+from contextlib import suppress
 from typing import Any, TypeVar
-
-from kshot.backends.server import interrupts
 
 T = TypeVar("T")
 
-RUN_INTERVAL_SECONDS = 0.002
-"""How long a thread may use answers before it runs the loop again."""
-IDLE_SECONDS = 0.02
-"""If no thread has run the loop for this long, the background thread does: the thread that asks may be busy."""
-_ITERATIONS = 3
-"""One iteration reads a reply, the next one parses it, and the third sends the next request."""
+_EXIT_SECONDS = 2.0
+"""How long the end of the process waits until the connections of one server are closed."""
 
 
-class _ThreadLoop:
-    """The event loop of one thread. All servers that the thread asks share it: running it serves all of them."""
+class _LoopThread:
+    """A daemon thread that runs an event loop as long as a handle uses it."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.process = os.getpid()
-        self.handles = 0
-        self._run_lock = threading.RLock()
-        self._executor: ThreadPoolExecutor | None = None
-        self._last_run = time.perf_counter()
-        self._background_users = 0
-        self._background_thread: threading.Thread | None = None
-        self._iterations_left = 0
-        self._stop_scheduled = False
-
-    @contextmanager
-    def background(self) -> Iterator[None]:
-        """Have a background thread run the loop in this block, whenever this thread does something else."""
-        with _lock:
-            self._background_users += 1
-            missing = self._background_thread is None
-            if missing:
-                self._background_thread = threading.Thread(
-                    target=self._run_in_background, name="kshot-event-loop", daemon=True
-                )
-        if missing and self._background_thread is not None:
-            self._background_thread.start()  # without the lock: a server collected in the new thread may want it
-        try:
-            with interrupts.stopping_loops():
-                yield
-        finally:
-            with _lock:
-                self._background_users -= 1
-
-    def _run_in_background(self) -> None:
-        while True:
-            time.sleep(IDLE_SECONDS)
-            with _lock:
-                if not self._background_users:
-                    self._background_thread = None
-                    return
-            if time.perf_counter() - self._last_run > IDLE_SECONDS:
-                self.run_ready()
-
-    def run_ready(self) -> None:
-        """Run what is ready, for a few iterations of the loop, unless another thread runs the loop now."""
-        if self._run_lock.acquire(blocking=False):
-            try:
-                if not self.loop.is_running() and not self.loop.is_closed():
-                    self._iterations_left = _ITERATIONS
-                    self.loop.call_soon(self._count_iteration)
-                    self._run()
-            finally:
-                self._iterations_left = 0
-                self._run_lock.release()
-
-    def run_until(self, condition: Callable[[], bool]) -> None:
-        """Run the loop until the condition holds, which is checked after each ``notify``.
-
-        Another thread may be running the loop; then this thread only waits.
-        """
-        while not condition():
-            if not self._run_lock.acquire(blocking=False):
-                time.sleep(RUN_INTERVAL_SECONDS)
-                continue
-            try:
-                if not condition():
-                    self._run_inside()
-            finally:
-                self._run_lock.release()
-
-    def _run_inside(self) -> None:
-        """Run the loop, perhaps inside ``run_ready``: a garbage collection there may close a server and wait for it.
-
-        The iterations of ``run_ready`` wait meanwhile. They would keep ``notify`` from stopping this run.
-        """
-        left, self._iterations_left = self._iterations_left, 0
-        self._run()
-        if left:
-            self._iterations_left = left
-            self.loop.call_soon(self._count_iteration)
+        self.users = 0
+        self.stopped = False
+        self._thread = threading.Thread(target=self._run, name="kshot-servers", daemon=True)
+        self._thread.start()
 
     def _run(self) -> None:
-        if not _has_running_loop():
-            with interrupts.running(self.loop):
-                self.loop.run_forever()
-        else:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(1, "kshot-server")
-            running = self._executor.submit(self.loop.run_forever)
-            try:
-                running.result()
-            except BaseException:  # Ctrl-C is raised in this thread, and does not stop the loop in the other
-                self.loop.call_soon_threadsafe(self.loop.stop)
-                running.result()
-                raise
-        self._last_run = time.perf_counter()
-        if not self.handles:
-            self._close()
+        self.loop.run_forever()
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())  # its threads looked up host names
+        self.loop.close()
 
-    def notify(self) -> None:
-        """Wake the thread that waits in ``run_until``, in the next iteration. Call this in the loop."""
-        if not self._stop_scheduled:
-            self._stop_scheduled = True
-            self.loop.call_soon(self._stop)
+    @property
+    def is_current(self) -> bool:
+        """Whether the calling code runs in this thread."""
+        return threading.current_thread() is self._thread
 
-    def _stop(self) -> None:
-        self._stop_scheduled = False
-        if not self._iterations_left:  # otherwise ``run_ready`` stops the loop itself after its last iteration
-            self.loop.stop()
+    def finish(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+        """Start the last work of a user. The loop stops after the last work of the last user."""
+        return asyncio.run_coroutine_threadsafe(self._finish(work), self.loop)
 
-    def _count_iteration(self) -> None:
-        if self._iterations_left > 1:
-            self._iterations_left -= 1
-            self.loop.call_soon(self._count_iteration)
-        else:
-            self.loop.stop()
+    async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
+        global _shared  # noqa: PLW0603 - the state of this module
+        try:
+            await work
+        finally:
+            with _lock:
+                self.users -= 1
+                if not self.users:
+                    self.stopped = True
+                    _shared = None if _shared is self else _shared
+                    self.loop.call_later(0, self.loop.stop)
 
-    def release(self) -> None:
-        """Give one handle back; with the last one the loop closes, now or when it stops."""
-        with _lock:
-            self.handles -= 1
-        if not self.handles:
-            with self._run_lock:
-                self._close()
-
-    def _close(self) -> None:
-        with _lock:
-            if self.handles or self.loop.is_running() or self.loop.is_closed():
-                return
-            self.loop.close()
-            if self._executor is not None:
-                self._executor.shutdown(wait=False)
+    def join_if_stopped(self, seconds: float | None) -> None:
+        """Wait until the thread has ended, if its last user is gone."""
+        if self.stopped:
+            self._thread.join(seconds)
 
 
-class _ThreadState(threading.local):
-    """What belongs to one thread: its event loop."""
-
-    loop: _ThreadLoop | None = None
-
-
-_state = _ThreadState()
 _lock = threading.RLock()
+_shared: _LoopThread | None = None
 inherited: list[object] = []
 """What a forked process has from its parent. Closing it here would remove the parent's sockets from its selector."""
 
 
-def _reset_after_fork() -> None:
-    """Replace the lock: the thread that held it is not in this process."""
-    global _lock  # noqa: PLW0603 - the state of this module
-    _lock = threading.RLock()
+def _forget_parent() -> None:
+    """Start anew in a forked process, where the thread of the loop is not, nor the thread that held the lock."""
+    global _lock, _shared
+    inherited.append(_shared)
+    _lock, _shared = threading.RLock(), None
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_reset_after_fork)
-
-
-def _acquire_loop() -> _ThreadLoop:
-    """Return the loop of this thread, with one handle more; a forked process must not touch that of its parent."""
-    found = _state.loop
-    if found is not None and found.process != os.getpid():
-        inherited.append(found)
-        found = None
-    if found is None or found.loop.is_closed():
-        found = _state.loop = _ThreadLoop()
-    found.handles += 1
-    return found
-
-
-def _has_running_loop() -> bool:
-    """Whether a loop runs in this thread already, as in a notebook: then the thread cannot run another one."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+    os.register_at_fork(after_in_child=_forget_parent)
 
 
 class EventLoopHandle:
-    """One server's handle on the event loop of its thread, acquired when it is first needed.
+    """One server's handle on the event loop, acquired when it is first needed.
 
-    ``close`` cancels the server's tasks, calls what ``on_close`` lists, and releases the loop. A closed handle can be
+    Closing it cancels the server's tasks, calls what ``on_close`` lists, and releases the loop. A closed handle can be
     used again: it acquires the loop again.
     """
 
     def __init__(self) -> None:
-        self._acquired: _ThreadLoop | None = None
+        self._acquired: _LoopThread | None = None
         self.tasks: set[asyncio.Task[Any]] = set()
         self.on_close: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        _handles.add(self)
 
     @property
-    def _shared(self) -> _ThreadLoop:
+    def _thread(self) -> _LoopThread:
+        global _shared  # noqa: PLW0603 - the state of this module
         with _lock:
             if self._acquired is not None and self._acquired.process != os.getpid():
                 inherited.append((self._acquired, self.tasks, self.on_close))
                 self._acquired, self.tasks, self.on_close = None, set(), []
             if self._acquired is None:
-                self._acquired = _acquire_loop()
+                if _shared is None:
+                    _shared = _LoopThread()
+                _shared.users += 1
+                self._acquired = _shared
             return self._acquired
 
     def call_soon(self, callback: Callable[[], object]) -> None:
-        """Schedule a callback in the loop, which another thread may be running."""
-        self._shared.loop.call_soon_threadsafe(callback)
+        """Schedule a callback in the loop. Any thread may call this."""
+        self._thread.loop.call_soon_threadsafe(callback)
 
     def create_task(self, work: Coroutine[Any, Any, None], group: set[asyncio.Task[Any]]) -> None:
         """Start a task, which stays in the group until it is done. Call this in the loop."""
@@ -234,52 +117,61 @@ class EventLoopHandle:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-    def notify(self) -> None:
-        """Wake the thread that waits for a result. Call this in the loop."""
-        if self._acquired is not None:
-            self._acquired.notify()
-
-    def run_ready(self) -> None:
-        """Run what is ready, for a few iterations of the loop."""
-        self._shared.run_ready()
-
-    def run_until(self, condition: Callable[[], bool]) -> None:
-        """Run the loop until the condition holds, which is checked after each ``notify``."""
-        self._shared.run_until(condition)
-
-    def background(self) -> AbstractContextManager[None]:
-        """Have a background thread run the loop in this block, whenever this thread does something else."""
-        return self._shared.background()
-
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end."""
-        shared = self._shared
-        future = asyncio.run_coroutine_threadsafe(work, shared.loop)
-        future.add_done_callback(lambda _: shared.notify())
+        """Run a coroutine in the loop to its end, and return its result; Ctrl-C cancels it."""
+        future = asyncio.run_coroutine_threadsafe(work, self._thread.loop)
         try:
-            with interrupts.stopping_loops():
-                shared.run_until(future.done)
+            return future.result()
         finally:
             future.cancel()
-        return future.result()
 
-    def close(self) -> None:
-        """Cancel what runs, and close what is open."""
-        if self._acquired is None or self._acquired.process != os.getpid():
+    def cancel(self, tasks: set[asyncio.Task[Any]]) -> None:
+        """Cancel tasks, and wait until they have ended."""
+        thread = self._thread
+        cancelling = asyncio.run_coroutine_threadsafe(_cancel(tasks), thread.loop)
+        if (
+            not thread.is_current
+        ):  # a garbage collection in the loop may close a stream; the loop cannot wait for itself
+            cancelling.result()
+
+    def close(self, seconds: float | None = None) -> None:
+        """Cancel what runs, close what is open, and wait until that is done, or for this long."""
+        thread = self._acquired
+        closing = self.close_later()
+        if thread is None or closing is None or thread.is_current:
             return
-        shared, loop = self._acquired, self._acquired.loop
-        if loop.is_running():  # the last reference was dropped while the loop ran, here or in another thread
-            asyncio.run_coroutine_threadsafe(self._finish(), loop)
-        else:
-            self.run(self._finish())
-        self._acquired = None
-        shared.release()
+        closing.result(seconds)
+        thread.join_if_stopped(seconds)
 
-    async def _finish(self) -> None:
-        tasks = set(self.tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for close in self.on_close:
-            await close()
-        self.on_close.clear()
+    def close_later(self) -> Future[None] | None:
+        """Close without waiting and without a lock: garbage collections come at any point, in any thread."""
+        thread, self._acquired = self._acquired, None
+        if thread is None or thread.process != os.getpid():
+            return None
+        tasks, self.tasks = self.tasks, set()
+        on_close, self.on_close = self.on_close, []
+        return thread.finish(_finish(tasks, on_close))
+
+
+async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:
+    cancelled = set(tasks)
+    for task in cancelled:
+        task.cancel()
+    await asyncio.gather(*cancelled, return_exceptions=True)
+
+
+async def _finish(tasks: set[asyncio.Task[Any]], on_close: list[Callable[[], Coroutine[Any, Any, None]]]) -> None:
+    await _cancel(tasks)
+    for close in on_close:
+        await close()
+
+
+_handles: weakref.WeakSet[EventLoopHandle] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close the connections that the user left open: the HTTP library complains about them at the end."""
+    for handle in list(_handles):
+        with suppress(FutureTimeoutError):
+            handle.close(_EXIT_SECONDS)

@@ -43,6 +43,7 @@ class Server(ABC):
     """A model behind a server. Nothing is sent before the first request."""
 
     answers: tuple[type, ...] = (Generate,)
+    in_background = True
 
     def __init__(
         self, kind: str, spec: str, model: str, address: Address, limits: RequestLimits, *identity: str
@@ -60,7 +61,7 @@ class Server(ABC):
         self._connection_loop: asyncio.AbstractEventLoop | None = None
         self._mean_reply_tokens = 0.0
         self._changes = ParameterChanges()
-        weakref.finalize(self, self._event_loop.close)
+        weakref.finalize(self, self._event_loop.close_later).atexit = False  # the event loop sees to that itself
 
     @property
     def abilities(self) -> Abilities:
@@ -79,7 +80,7 @@ class Server(ABC):
         """Show the model and the server, and no key."""
         return f"<{self.name} at {self._address.url}>"
 
-    def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response]]:
+    def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response] | None]:
         """Answer requests, as many at one time as the server can take, and yield the answers as they come."""
         return WorkerPool(self._event_loop, self._respond, self._limits.max_concurrency).serve(queue)
 

@@ -1,0 +1,98 @@
+"""One role of a run: requests that wait for its backend, and the stream of the backend's answers."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+
+from kshot.core.errors import BackendError
+from kshot.core.protocols import Backend
+from kshot.core.records import Request, Response
+from kshot.core.validation import responses_of, works_in_background
+
+
+class RoleStream:
+    """The backend of one role, its queue, and its answers. It is the ``RequestQueue`` that the backend sees.
+
+    ``unanswered`` counts the requests that wait to be taken or are under way.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        admit: Callable[[Callable[[], bool]], None],
+        unanswered: Callable[[], int],
+        news: threading.Event,
+    ) -> None:
+        """Take the backend, and what the engine offers.
+
+        ``admit`` starts samples until a condition holds; ``unanswered`` counts the open requests of all roles; ``news``
+        wakes the engine.
+        """
+        self.backend = backend
+        self._admit, self._unanswered, self._news = admit, unanswered, news
+        self.in_background = works_in_background(backend)
+        self.unanswered = 0
+        self._waiting: deque[Request] = deque()
+        self._answers: Generator[tuple[Request, Response] | None] | None = None
+
+    # ---- for the backend ----
+
+    def take(self, at_most: int | None = None) -> list[Request]:
+        """Remove and return the waiting requests: all of them, or at most this many."""
+        self._admit(lambda: at_most is not None and len(self._waiting) >= at_most)
+        if at_most is None:
+            at_most = len(self._waiting)
+        return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
+
+    def __iter__(self) -> Iterator[Request]:
+        """Take requests one by one until none waits."""
+        while taken := self.take(1):
+            yield taken[0]
+
+    @property
+    def more_expected(self) -> bool:
+        """Whether requests of other roles are open, whose answers may lead to more requests."""
+        return self._unanswered() > self.unanswered
+
+    def notify(self) -> None:
+        """Wake the engine."""
+        self._news.set()
+
+    # ---- for the engine ----
+
+    @property
+    def waits(self) -> bool:
+        """Whether requests wait to be taken."""
+        return bool(self._waiting)
+
+    @property
+    def live(self) -> bool:
+        """Whether the backend is serving."""
+        return self._answers is not None
+
+    def add(self, request: Request) -> None:
+        """Queue a request."""
+        self._waiting.append(request)
+        self.unanswered += 1
+
+    def next_answer(self) -> tuple[Request, Response] | None:
+        """Return the next answer; None if there is none now, or if the backend has answered all that it took."""
+        before = len(self._waiting)
+        if self._answers is None:
+            self._answers = responses_of(self.backend, self)
+        try:
+            return next(self._answers)
+        except StopIteration:
+            self._answers = None
+        if taken := self.unanswered - len(self._waiting):
+            raise BackendError(f"{taken} requests were taken and never answered", where=self.backend.name)
+        if before and len(self._waiting) >= before:
+            raise BackendError(f"it took none of {before} waiting requests", where=self.backend.name)
+        return None
+
+    def close(self) -> None:
+        """End the work of the backend."""
+        if self._answers is not None:
+            self._answers.close()
