@@ -4,8 +4,10 @@ import pytest
 
 from kshot.core.records import (
     UNANSWERED,
+    AskFailed,
     Choice,
     Dialogue,
+    Failed,
     Generate,
     Generated,
     Hit,
@@ -19,6 +21,7 @@ from kshot.core.records import (
     Scored,
     Search,
     ask,
+    resume,
 )
 from kshot.methods import converse, generate, highest, likelihood, perplexity, probability, repeat
 from kshot.methods.rag import Grounded, rag
@@ -35,7 +38,7 @@ def play(method, answer):
         requests = next(method)
         while True:
             rounds.append(list(requests))
-            requests = method.send([answer(request) for request in requests])
+            requests = resume(method, [answer(request) for request in requests])
     except StopIteration as stop:
         return stop.value, rounds
 
@@ -160,6 +163,94 @@ def test_repeats_may_end_at_different_times():
     answer, rounds = play(repeat(method, 2)(SAMPLE, PROMPT), lambda r: Generated(replies[r.replica, r.prompt.text]))
     assert answer == Repeats(("done", "late"))
     assert [len(requests) for requests in rounds] == [2, 1]
+
+
+BROKEN = Failed("broken", "no answer")
+
+
+def fails_for(*replicas):
+    return lambda request: BROKEN if request.replica in replicas else Generated(str(request.replica))
+
+
+def test_one_failed_repeat_of_three_leaves_two():
+    answer, _ = play(repeat(generate(), 3)(SAMPLE, PROMPT), fails_for(1))
+    assert answer == Repeats(("0", "2"), failed=1)
+    answer, _ = play(repeat(generate(), 3, at_least=2)(SAMPLE, PROMPT), fails_for(1))
+    assert answer == Repeats(("0", "2"), failed=1)
+
+
+@pytest.mark.parametrize(("failing", "at_least"), [((0, 1, 2), 1), ((0, 2), 2), ((1,), 3)])
+def test_too_many_failed_repeats_fail_the_sample(failing, at_least):
+    with pytest.raises(AskFailed) as caught:
+        play(repeat(generate(), 3, at_least=at_least)(SAMPLE, PROMPT), fails_for(*failing))
+    assert caught.value.failed == BROKEN
+
+
+def test_the_failure_of_a_repeat_reaches_its_own_method():
+    caught = []
+
+    def method(sample, prompt):
+        try:
+            (reply,) = yield from ask(Generate(prompt))
+        except AskFailed as exc:
+            caught.append(exc)
+            (reply,) = yield from ask(Generate(Prompt("once more")))
+        return reply.text
+
+    def answer(request):
+        again = request.prompt.text == "once more"
+        return BROKEN if request.replica == 1 and not again else Generated(f"{request.replica}{again}")
+
+    found, rounds = play(repeat(method, 3)(SAMPLE, PROMPT), answer)
+    assert found == Repeats(("0False", "1True", "2False"))
+    assert [exc.failed for exc in caught] == [BROKEN]
+    assert [[request.replica for request in requests] for requests in rounds] == [[0, 1, 2], [1]]
+
+
+def test_a_failure_carries_the_responses_that_came_with_it():
+    def method(sample, prompt):
+        try:
+            yield from ask(*(Generate(prompt, max_tokens=n) for n in (1, 2, 3)))
+        except AskFailed as exc:
+            return exc.responses
+
+    answers, _ = play(method(SAMPLE, PROMPT), lambda r: BROKEN if r.max_tokens == 2 else Generated("x"))
+    assert answers == (Generated("x"), BROKEN, Generated("x"))
+
+
+def test_repeats_of_repeats():
+    inner = repeat(generate(), 2)
+    answer, rounds = play(repeat(inner, 2)(SAMPLE, PROMPT), fails_for(1))
+    assert len(rounds[0]) == 4
+    assert answer == Repeats((Repeats(("0", "0")),), failed=1)  # the second repeat of the outer one has replica 1
+
+
+def test_repeats_of_a_method_that_asks_nothing_or_asks_an_empty_list():
+    def silent(sample, prompt):
+        return "known"
+        yield
+
+    def empty(sample, prompt):
+        yield from ask()
+        return "asked"
+
+    assert play(repeat(silent, 3)(SAMPLE, PROMPT), None)[0] == Repeats(("known",) * 3)
+    assert play(repeat(empty, 3)(SAMPLE, PROMPT), None)[0] == Repeats(("asked",) * 3)
+
+
+def test_the_repeats_are_closed_with_the_whole():
+    closed = []
+
+    def method(sample, prompt):
+        try:
+            yield from ask(Generate(prompt))
+        finally:
+            closed.append(True)
+
+    whole = repeat(method, 3)(SAMPLE, PROMPT)
+    next(whole)
+    whole.close()
+    assert len(closed) == 3
 
 
 # ---- search and rag ----

@@ -9,9 +9,10 @@ import kshot
 from kshot import Accuracy, GenerationDataset, GPTEval, Metric, Option, Perplexity, Prompt, Sample, Task, ask
 from kshot.backends.adapters import as_model
 from kshot.core.errors import BackendError, DataError, RunError, UsageError
-from kshot.core.records import Failed, Generate, Generated, Likelihood, Scored
+from kshot.core.records import Answers, Failed, Generate, Generated, Likelihood, Scored
+from kshot.methods import repeat
 from kshot.runs.watchers import SilentWatcher
-from tests.datasets.fakes import Fake, from_rows, says
+from tests.datasets.fakes import Fake, from_rows, generation, says
 
 
 def digits(**more):
@@ -215,3 +216,79 @@ def test_options_are_checked_by_name_and_type():
         kshot.evaluate(says("1"), 3)
     with pytest.raises(UsageError, match="at least one model and one dataset"):
         kshot.evaluate([], digits())
+
+
+# ---- several replies ----
+
+
+def test_a_failed_reply_of_three_is_counted_and_the_others_vote(tmp_path):
+    def answer(request):
+        return Failed("broken", "no reply", retryable=True) if request.replica == 1 else Generated("x")
+
+    rows = [{"q": str(i), "target": "x"} for i in range(4)]
+    model = Fake(answer)
+    options = dict(sample_num=3, temperature=1.0, out=tmp_path / "run")
+    result = kshot.evaluate(model, generation(rows), **options)
+    (row,) = result.results
+    assert (row["n"], row["failed"], row["failed_replies"], row["value"]) == (4, 0, 4, 100.0)
+    assert all(sample["failed_replies"] == 1 and len(sample["response"]) == 2 for sample in result.samples)
+    assert result.first_failures == ["mine on fake: 4 replies failed (broken: no reply; the same command asks again)"]
+    model.answer = lambda _: Generated("x")  # the same command asks again what failed, and nothing else
+    asked = len(model.asked)
+    (row,) = kshot.evaluate(model, generation(rows), **options).results
+    assert len(model.asked) == asked + 4
+    assert "failed_replies" not in row
+
+
+def test_a_class_processes_the_replies_that_are_left():
+    def post_processing(self, predictions):
+        seen.append(list(predictions))
+        return [text.lower() for text in predictions]
+
+    def answer(request):
+        return Failed("broken", "no reply") if request.replica == 0 else Generated("X")
+
+    seen = []
+    cls = generation([{"q": "a", "target": "x"}, {"q": "b", "target": "x"}], post_processing=post_processing)
+    (row,) = kshot.evaluate(Fake(answer), cls, sample_num=3, temperature=1.0).results
+    assert (row["n"], row["value"], row["failed_replies"]) == (2, 100.0, 2)
+    assert seen == [["X", "X"], ["X", "X"], ["", ""]]
+
+
+def test_pass_at_k_fails_a_sample_with_too_few_programs():
+    def answer(request):
+        broken = request.replica == 0 and "two" in request.prompt.text
+        return Failed("broken", "no reply") if broken else Generated("x = 1")
+
+    rows = [{"q": "one", "target": "assert x == 1"}, {"q": "two", "target": "assert x == 1"}]
+    for k, failed in ((1, 0), (2, 1)):
+        cls = generation(rows, metrics=[kshot.PassAtK(k=k)])
+        (row,) = kshot.evaluate(Fake(answer), cls, sample_num=2, temperature=1.0).results
+        assert (row["n"], row["failed"], row["value"]) == (2 - failed, failed, 100.0)
+
+
+def test_a_method_that_asks_nothing():
+    def known(sample, prompt):
+        return "x"
+        yield
+
+    for method in (known, repeat(known, 3)):
+        task = Task(
+            "known", [Sample("s", {}, Answers(("x",)))], lambda sample, shots: Prompt("?"), method, (kshot.Em(),)
+        )
+        (row,) = kshot.evaluate(says("never"), task).results
+        assert (row["n"], row["value"]) == (1, 100.0)
+        (preview,) = kshot.preview(task)
+        assert preview.requests == ()
+
+
+def test_any_object_can_be_a_model_even_an_unhashable_one():
+    class Unhashable(Fake):
+        __hash__ = None
+
+        def __eq__(self, other):
+            return NotImplemented
+
+    model = Unhashable(lambda _: Generated("x"))
+    (row,) = kshot.evaluate(model, generation([{"q": "a", "target": "x"}])).results
+    assert row["value"] == 100.0

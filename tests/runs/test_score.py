@@ -46,3 +46,59 @@ def test_a_replayed_journal_that_answers_searches_too_meets_both_kinds_of_datase
     done = kshot(capsys, "score", "replayed")
     assert done.code == 0, done.err
     assert contents("replayed") == before
+
+
+PLANETS = f"{Path(__file__).parents[2] / 'examples' / 'planets.py'}:Planets"
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        (),
+        ("--retriever-seeds", "0..2"),
+        ("--retriever", "bm25"),
+        ("--retriever", "random", "--retriever-seeds", "0..2"),
+        ("--ranking-type", "auto", "--retriever-seeds", "0..1"),
+    ],
+    ids=" ".join,
+)
+def test_examples_that_were_cut_to_the_token_budget(choice, capsys):
+    command = ("run", "-m", "embedded", "-d", PLANETS, "-k", "3", "--max-example-tokens", "70", *choice, "--out", "run")
+    assert kshot(capsys, *command).code == 0
+    before, facts = contents("run"), read_spec("run")["tasks"]["embedded"].values()
+    if "--retriever" in choice:
+        assert any(each["kept"] for each in facts)
+    else:
+        assert all(0 < each["shots"] < 3 for each in facts)
+    for _ in range(2):
+        done = kshot(capsys, "score", "run")
+        assert done.code == 0, done.err
+        assert contents("run") == before
+    assert kshot(capsys, *command).code == 0
+    assert contents("run") == before
+
+
+def test_a_run_that_was_killed_is_scored_with_what_it_has(capsys):
+    command = ("run", "-m", "embedded", "-d", PLANETS, "-k", "3", "--max-example-tokens", "70", "--out", "run")
+    assert kshot(capsys, *command).code == 0
+    facts = read_spec("run")["tasks"]
+    first_half = Path("run", "journal.jsonl").read_text().splitlines(keepends=True)[:5]
+    Path("run", "journal.jsonl").write_text("".join(first_half))
+    for name in ("samples.jsonl", "summary.json"):
+        Path("run", name).unlink()
+    done = kshot(capsys, "score", "run")
+    assert done.code == 0
+    assert "3 failed (not_asked" in done.err
+    assert read_spec("run")["tasks"] == facts
+
+
+def test_figures_are_never_overwritten_with_nothing(capsys):
+    planets = Path("planets.py")
+    planets.write_text(Path(PLANETS.rpartition(":")[0]).read_text())
+    assert kshot(capsys, "run", "-m", "embedded", "-d", "planets.py:Planets", "--out", "run").code == 0
+    before = contents("run")
+    planets.write_text(planets.read_text().replace("Which planet", "What planet"))
+    done = kshot(capsys, "score", "run")
+    assert done.code == 2
+    assert "run: the journal holds no answer to the requests of these datasets. If a dataset" in done.err
+    assert contents("run") == before

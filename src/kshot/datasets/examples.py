@@ -77,14 +77,12 @@ class ShownExamples:
         self._kept = dict(recorded.get("kept", {}))
         if not self.shots:
             return
-        if recorded.get("shots") is not None:
-            self.shots = self.shots[: recorded["shots"]]
-            return
-        if count_tokens is None:
+        drawn, kept = len(self.shots), recorded.get("shots")
+        if kept is None and count_tokens is None:
             self._writer.note("the example budget needs a tokenizer and is not applied")
             return
-        drawn = len(self.shots)
-        while self.shots and not self._fits(self.shots):
+        self.shots = self.shots[:kept]
+        while kept is None and self.shots and not self._fits(self.shots):
             self.shots = self.shots[:-1]
         if len(self.shots) < drawn:
             budget = self._dataset.args.max_example_tokens
