@@ -10,11 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kshot.backends import names_search_engine, open_model
+from kshot.backends import model_packages, names_search_engine, open_model
 from kshot.backends.adapters import as_model
 from kshot.backends.server.settings import ServerSettings
 from kshot.backends.settings import ModelSettings
 from kshot.core.errors import RunError, UsageError
+from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
 from kshot.core.options import flag
 from kshot.core.protocols import Model, Source, Watcher
@@ -128,6 +129,8 @@ def evaluate(
     sources = [source_of(spec, settings) for spec in _listed(dataset)]
     models = _distinct(_listed(model)) if model is not None else _models_in(sources, settings)
     settings = _with_judge(settings, sources)
+    named_helpers = _helpers(settings, sources)
+    _require_packages([*models, *named_helpers.values()], sources, settings)
     identity = {
         "models": [spec if isinstance(spec, str) else spec.name for spec in models],
         "datasets": [source.label for source in sources],
@@ -138,7 +141,7 @@ def evaluate(
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(out, identity, reuse=reuse)) if out is not None else None
         tell = watcher.note if watcher is not None else lambda _: None
-        helpers = {role: _open(spec, settings) for role, spec in _helpers(settings, sources).items()}
+        helpers = {role: _open(spec, settings) for role, spec in named_helpers.items()}
         for helper in helpers.values():
             stack.callback(_close, helper, tell)
         store = Store(progress=watcher.step) if watcher is not None else Store()
@@ -176,6 +179,14 @@ def _helpers(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[st
     elif settings.search is not None:
         raise UsageError("--search needs --method rag", hint="Name the search engines to compare with -m.")
     return {role: spec for role, spec in helpers.items() if spec is not None}
+
+
+def _require_packages(models: Sequence[str | Model], sources: Sequence[Source[Settings]], settings: Settings) -> None:
+    """Name every package that the run needs and that is missing, in one error, before anything is opened."""
+    wanted: dict[str, Sequence[str]] = {spec: model_packages(spec) for spec in models if isinstance(spec, str)}
+    for source in sources:
+        wanted.update(source.packages(settings))
+    require_all(wanted)
 
 
 def _check_pairs(models: Sequence[str | Model], sources: Sequence[Source[Settings]], settings: Settings) -> None:
@@ -247,6 +258,7 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
     """Yield the previews one by one."""
     for spec in _listed(dataset):
         source = source_of(spec, settings)
+        require_all(source.packages(settings))
         for task in source.previews(settings):
             for text in task.notes:
                 note(text)

@@ -1,6 +1,7 @@
 """The language of config files, run in this process on files of ours, without confinement."""
 
 import json
+import sys
 
 import pytest
 
@@ -148,7 +149,7 @@ def test_a_name_is_registered_once_in_each_registry(tmp_path):
     path.write_text(REGISTERS.format(more="@TEXT_POSTPROCESSORS.register_module('mine')"))
     fault = asked(Interpreter(str(path), []))["fault"]
     assert "'mine' is registered twice in opencompass.registry.TEXT_POSTPROCESSORS" in fault["message"]
-    assert fault["line"] == 9
+    assert fault["line"] == (9 if sys.version_info >= (3, 11) else 10)  # older Pythons name the line below a decorator
     for more in ("@TEXT_POSTPROCESSORS.register_module('mine', force=True)", "@TEXT_POSTPROCESSORS.register_module()"):
         path.write_text(REGISTERS.format(more=more))
         assert "fault" not in asked(Interpreter(str(path), []))

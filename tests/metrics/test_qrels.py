@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import math
+import sys
 
 import pytest
 
@@ -80,17 +80,10 @@ def test_what_is_refused():
 
 
 def test_a_missing_package_names_its_extra(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *rest):
-        if name == "ir_measures":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    qrels._evaluator.cache_clear()
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtra, match=r"kshot\[passages\]"):
-        rated(["a"])
+    for module in ("ir_measures", "pytrec_eval"):
+        monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+    with pytest.raises(MissingExtra, match=r"packages 'ir-measures' and 'pytrec-eval-terrier'.*kshot\[passages\]"):
+        Relevance()
 
 
 def test_one_evaluator_serves_all_questions_of_the_same_grades():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kshot.core.errors import DataError, MissingExtra, UsageError
-from kshot.passages.counting import TOKENIZERS, tokenizer
+from kshot.passages.counting import TOKENIZER_PACKAGES, tokenizer
 
 EMBEDDED = Path(__file__).parents[2] / "src" / "kshot" / "backends" / "embedded"
 
@@ -23,7 +23,7 @@ def fresh():
     tokenizer.cache_clear()
 
 
-@pytest.mark.parametrize("name", [*TOKENIZERS, str(EMBEDDED)])
+@pytest.mark.parametrize("name", [*TOKENIZER_PACKAGES, str(EMBEDDED)])
 @settings(max_examples=80)
 @given(text=st.text(st.one_of(st.characters(), st.sampled_from("ab .\n\ud800😀漢")), max_size=40))
 def test_starts_ascend_and_agree_with_the_count(name, text):

@@ -146,7 +146,8 @@ def test_pdf_that_is_broken(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("file", "module", "package"), [("a.pdf", "pypdf", "pypdf"), ("a.html", "bs4", "bs4"), ("a.html", "lxml", "lxml")]
+    ("file", "module", "package"),
+    [("a.pdf", "pypdf", "pypdf"), ("a.html", "bs4", "beautifulsoup4"), ("a.html", "lxml", "lxml")],
 )
 def test_a_missing_package_is_named(tmp_path, monkeypatch, file, module, package):
     monkeypatch.setitem(__import__("sys").modules, module, None)

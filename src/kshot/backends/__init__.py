@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from kshot.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from kshot.backends.making import MODELS, names_search_engine, open_model
+    from kshot.backends.making import MODELS, model_packages, names_search_engine, open_model
 else:
-    __getattr__ = lazy_names(__name__, {"kshot.backends.making": ("MODELS", "names_search_engine", "open_model")})
+    __getattr__ = lazy_names(
+        __name__, {"kshot.backends.making": ("MODELS", "model_packages", "names_search_engine", "open_model")}
+    )
 
-__all__ = ["MODELS", "names_search_engine", "open_model"]
+__all__ = ["MODELS", "model_packages", "names_search_engine", "open_model"]

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.backends.adapters import as_model, renamed
-from kshot.backends.search.specs import SEARCH_ENGINES, make_search_engine, search_engine_kind
+from kshot.backends.search.specs import (
+    SEARCH_ENGINES,
+    make_search_engine,
+    search_engine_kind,
+    search_engine_packages,
+)
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Model
 from kshot.core.registry import Entry, Registry
@@ -27,6 +32,7 @@ MODELS = Registry(
             "a Hugging Face model, run by transformers (extra: hf)",
             "hf:PATH_OR_ID",
             needs_argument=True,
+            packages=("torch", "transformers"),
         ),
         Entry(
             "vllm",
@@ -34,6 +40,7 @@ MODELS = Registry(
             "a Hugging Face model, run by vLLM in this process (extra: vllm)",
             "vllm:PATH_OR_ID",
             needs_argument=True,
+            packages=("vllm",),
         ),
         Entry(
             "openai",
@@ -41,6 +48,7 @@ MODELS = Registry(
             "a model behind an OpenAI-compatible server, at --base-url or OpenAI's own (extra: api)",
             "openai:MODEL",
             needs_argument=True,
+            packages=("aiohttp",),
         ),
         Entry(
             "anthropic",
@@ -48,6 +56,7 @@ MODELS = Registry(
             "a model behind Anthropic's API (extra: api)",
             "anthropic:MODEL",
             needs_argument=True,
+            packages=("aiohttp",),
         ),
         Entry(
             "replay",
@@ -79,6 +88,11 @@ def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
     written, given = split_options(text)
     model = as_model(made, written)
     return renamed(model, f"{model.name}{option_text(given)}") if given else model
+
+
+def model_packages(text: str) -> tuple[str, ...]:
+    """Return the packages of kshot's extras that a spec needs, as far as can be told without opening it."""
+    return search_engine_packages(text) if _is_search_engine(text) else MODELS.packages(parse_spec(text))
 
 
 def _is_search_engine(text: str) -> bool:

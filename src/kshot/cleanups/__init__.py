@@ -1,26 +1,35 @@
 """Taking the answer out of a reply: option letters, numbers, patterns, formulas, code, and the names that configs use.
 
-All modules but ``letters`` and ``extras`` import the standard library and each other alone: they run in confined
+All modules but ``letters`` import the standard library and each other alone: they run in confined
 processes too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
+from kshot.cleanups.patterns import general_cn_postprocess
 from kshot.core.errors import UsageError
 from kshot.core.registry import Entry, Registry, first_line
 
 Cleanup: TypeAlias = Callable[[str], Any]
 """Takes the answer out of a reply."""
 
+CLEANUP_PACKAGES: Mapping[Cleanup, tuple[str, ...]] = {general_cn_postprocess: ("jieba",)}
+"""The packages of kshot's extras that clean-ups need."""
+
 CLEANUPS = Registry(
     "cleanups",
     "clean-up",
     [
-        Entry(name, f"{function.__module__}:{function.__name__}", first_line(function))
+        Entry(
+            name,
+            f"{function.__module__}:{function.__name__}",
+            first_line(function),
+            packages=CLEANUP_PACKAGES.get(function, ()),
+        )
         for name, function in CLEANUP_FUNCTIONS.items()
     ],
 )

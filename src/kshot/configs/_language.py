@@ -102,6 +102,8 @@ class Interpreter:
         if isinstance(error, SyntaxError) and error.filename in known:
             file, line = str(error.filename), error.lineno or 0
         message = str(error.msg if isinstance(error, SyntaxError) else error)
+        if isinstance(error, OSError) and error.errno is None:
+            message = " ".join(map(str, error.args))  # a file that Python 3.13's rmtree adds would hide what it says
         self._running.clear()
         return {
             "kind": type(error).__name__,

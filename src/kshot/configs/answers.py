@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kshot.cleanups import CLEANUPS
+from kshot.cleanups import CLEANUP_PACKAGES, CLEANUPS
 from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
-from kshot.cleanups.extras import missing_extra
 from kshot.configs.names import ConfigCallable, short, unknown
 from kshot.core.errors import DataError
+from kshot.core.extras import missing_package, require
 from kshot.core.records import Sample, Value
 from kshot.methods.generation import Extract
 from kshot.metrics import Metric, PassAtK
@@ -31,7 +31,9 @@ def cleaner(config: Any, where: str, registered: Mapping[str, Any]) -> Cleaner:
     kind = body.pop("type", None)
     function: Any = kind if isinstance(kind, ConfigCallable) or (callable(kind) and not isinstance(kind, str)) else None
     if function is None:
-        function = registered.get(str(kind)) or CLEANUP_FUNCTIONS.get(short(kind))
+        function = registered.get(str(kind))
+    if function is None and (function := CLEANUP_FUNCTIONS.get(short(kind))) is not None:
+        require(short(kind), *CLEANUP_PACKAGES.get(function, ()))
     if function is None and (entry := CLEANUPS.find(short(kind))) is not None:
         function = entry.load()
         if isinstance(function, type):  # a clean-up of an installed package may be a class, made with the options
@@ -43,7 +45,7 @@ def cleaner(config: Any, where: str, registered: Mapping[str, Any]) -> Cleaner:
         try:
             return function(text, **body)
         except ImportError as exc:
-            missing = missing_extra(exc, short(kind))
+            missing = missing_package(exc, short(kind))
             raise missing or DataError(f"{short(kind)} needs a package: {exc}", where=where) from exc
         except (TypeError, ValueError, LookupError, AttributeError) as exc:
             raise DataError(f"{short(kind)} fails on {text!r:.80}: {exc}", where=where) from exc

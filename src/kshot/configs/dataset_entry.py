@@ -121,6 +121,14 @@ class DatasetEntry:
             unknown("inferencer", kind, self.place, [name for name, mode in INFERENCERS.items() if mode])
         return found
 
+    def packages(self, retriever: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...]]:
+        """Return the packages of kshot's extras that choosing examples needs; ``retriever`` replaces the config's."""
+        config: Any = retriever or self.infer_cfg.get("retriever")
+        found = _retriever_class(config.get("type")) if isinstance(config, Mapping) else None
+        if found is None:
+            return {}
+        return {f"{found.__name__} ({self.abbr})": found.packages({"strict": self.strict, **config})}
+
     # ---- prompts ----
 
     def prompts(
@@ -173,8 +181,8 @@ class DatasetEntry:
                 "infer_cfg has no retriever", where=self.place, hint="Write retriever=dict(type=ZeroRetriever)."
             )
         kind = config["type"]
-        found = kind if isinstance(kind, type) else _named_retriever(short(kind))
-        if isinstance(kind, ConfigCallable) or not (isinstance(found, type) and issubclass(found, Retriever)):
+        found = _retriever_class(kind)
+        if found is None:
             known = [name for name in retrievers.__all__ if name.endswith("Retriever")]
             unknown("retriever", kind, self.place, known)
         options = {name: value for name, value in config.items() if name != "type"}
@@ -184,6 +192,13 @@ class DatasetEntry:
             return found(rows, strict=self.strict, **options)
         except TypeError as exc:
             raise DataError(f"{short(kind)} cannot be made: {exc}", where=self.place) from exc
+
+
+def _retriever_class(kind: Any) -> type[Retriever] | None:
+    """Return the retriever that a config names by ``type``; None where kshot has none."""
+    found = kind if isinstance(kind, type) else _named_retriever(short(kind))
+    retriever = isinstance(found, type) and issubclass(found, Retriever) and not isinstance(kind, ConfigCallable)
+    return found if retriever else None
 
 
 def _named_retriever(name: str) -> Any:

@@ -13,7 +13,8 @@ from kshot.cleanups.programs import completed_program
 from kshot.configs.corpus_metrics import AucRoc, ConfigEvaluator, Mcc
 from kshot.configs.judging import JudgeEvaluator
 from kshot.configs.names import ConfigCallable, short, unknown
-from kshot.core.errors import DataError, MissingExtra
+from kshot.core.errors import DataError
+from kshot.core.extras import import_package
 from kshot.core.records import Sample, Value
 from kshot.metrics import Metric, PassAtK, Rouge
 from kshot.statistics.resampling import mean
@@ -155,17 +156,16 @@ class PlainBleu(Metric):
 class WordRouge(Rouge):
     """ROUGE of Chinese text, cut into words by the package jieba."""
 
+    def __init__(self) -> None:
+        self._jieba = import_package("JiebaRougeEvaluator", "jieba")
+
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Replace each word by its number, so that a tokenizer for Latin script sees the words."""
-        try:
-            import jieba  # type: ignore[import-not-found,import-untyped,unused-ignore]  # untyped, and an extra
-        except ImportError as exc:
-            raise MissingExtra("jieba", "chinese", "JiebaRougeEvaluator") from exc
         numbers: dict[str, int] = {}
 
         def numbered(text: Any) -> str:
             return " ".join(
-                f"w{numbers.setdefault(word, len(numbers))}" for word in jieba.cut(str(text)) if word.strip()
+                f"w{numbers.setdefault(word, len(numbers))}" for word in self._jieba.cut(str(text)) if word.strip()
             )
 
         return super().rate(numbered(prediction), numbered(reference))

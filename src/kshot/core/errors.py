@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 
 class KshotError(Exception):
     """An error that the user can fix. ``str()`` gives the message that the command line shows."""
@@ -38,8 +40,16 @@ class RunError(KshotError):
 
 
 class MissingExtra(KshotError):  # noqa: N818 - it names what is missing
-    """A package of one of kshot's extras that is needed and not installed."""
+    """Packages of kshot's extras that are needed and not installed."""
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        """Name the package, what it is for, and the command that installs it."""
-        super().__init__(f"{purpose} needs the package {package!r}", hint=f"Install it: pip install 'kshot[{extra}]'")
+    def __init__(self, missing: Mapping[str, Sequence[str]], extras: Sequence[str]) -> None:
+        """Take the packages by what needs them, and the extras that one command installs."""
+        needs = [f"{purpose} needs the {_packages(names)}" for purpose, names in missing.items()]
+        several = len({name for names in missing.values() for name in names}) > 1
+        command = f"pip install 'kshot[{','.join(extras)}]'"
+        super().__init__("; ".join(needs), hint=f"Install {'them' if several else 'it'}: {command}")
+
+
+def _packages(names: Sequence[str]) -> str:
+    *before, last = map(repr, names)
+    return f"packages {', '.join(before)} and {last}" if before else f"package {last}"

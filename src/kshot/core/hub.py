@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kshot.core.errors import BackendError, MissingExtra, UsageError
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.extras import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,11 +47,10 @@ _MAX_QUOTED_CHARACTERS = 300
 
 def import_transformers() -> tuple[Any, Any]:
     """Import torch and transformers. Both stay silent unless TRANSFORMERS_VERBOSITY is set."""
-    try:
-        import torch
-        import transformers
-    except ModuleNotFoundError as error:
-        raise MissingExtra("transformers", "hf", "running a Hugging Face model") from error
+    require("running a Hugging Face model", "torch", "transformers")
+    import torch
+    import transformers
+
     if "TRANSFORMERS_VERBOSITY" not in os.environ:
         transformers.utils.logging.set_verbosity_error()
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)

@@ -195,6 +195,10 @@ class Source(Protocol[SettingsT]):
         """Return whether search engines are evaluated on it, rather than language models."""
         return False
 
+    def packages(self, settings: SettingsT, /) -> Mapping[str, Sequence[str]]:  # noqa: ARG002 - for classes that override it
+        """Return the packages of kshot's extras that it needs, by what needs them; nothing is read or computed."""
+        return {}
+
     @property
     def has_corpus(self) -> bool:
         """Whether its tasks have passages for a search engine."""

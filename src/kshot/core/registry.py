@@ -16,6 +16,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from kshot.core.errors import DataError, MissingExtra, UsageError
+from kshot.core.extras import require
 from kshot.core.plugin_files import load_plugin_file, objects_of
 from kshot.core.specs import Spec, bind_options, construct, parse_spec, positional_parameter, read_option
 
@@ -33,6 +34,8 @@ class Entry:
     """Whether ``:ARGUMENT`` must follow its name."""
     is_factory: bool = False
     """Whether the target is a function that makes the plug-in, rather than the plug-in itself."""
+    packages: tuple[str, ...] = ()
+    """The packages of kshot's extras that it needs, whatever its options."""
 
     @property
     def written(self) -> str:
@@ -130,12 +133,18 @@ class Registry:
             )
         return found
 
+    def packages(self, spec: Spec) -> tuple[str, ...]:
+        """Return the packages of kshot's extras that what a spec names needs, as far as its name tells."""
+        entry = self.find(spec.name) if spec.file is None else None
+        return entry.packages if entry is not None else ()
+
     def load(self, spec: Spec) -> tuple[Any, str]:
         """Return the object that a spec names, and the rest of its argument.
 
         The rest of ``file.py:Class:rest`` is ``rest``, and so is that of ``name:rest``.
         """
         if spec.file is None:
+            require(spec.name, *self.packages(spec))
             return self.get(spec.name).load(), spec.argument
         name, _, rest = spec.argument.partition(":")
         everything = objects_of(load_plugin_file(spec.file))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kshot.cleanups import make_cleanup
-from kshot.cleanups.extras import missing_extra
 from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.extras import missing_package
 from kshot.core.records import Sample
 from kshot.datasets.compiler import DatasetCompiler
 from kshot.methods.generation import Extract, raw
@@ -26,7 +26,7 @@ def reply_extractor(compiler: DatasetCompiler) -> Extract:
             raise
         except Exception as exc:
             where = f"{compiler.where}, sample {sample.id}"
-            missing = missing_extra(exc, f"the clean-up {spec}")
+            missing = missing_package(exc, f"the clean-up {spec}")
             raise missing or DataError(f"the clean-up {spec} fails: {type(exc).__name__}: {exc}", where=where) from exc
 
     return extract

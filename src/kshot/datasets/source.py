@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kshot.cleanups import CLEANUPS
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.options import with_options
 from kshot.core.protocols import LanguageModel, Model, Source
@@ -27,8 +28,9 @@ from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
 from kshot.datasets.settings import RANKING_TYPES, DatasetSettings
 from kshot.prompts.strings import decode_escapes
+from kshot.retrievers.making import retriever_packages
 from kshot.statistics.averages import macro_rows
-from kshot.tables.loading import discover_subsets
+from kshot.tables.loading import discover_subsets, row_packages
 
 OF_A_WHOLE_RUN = ("retriever_seeds", "chat_template", "judge")
 """The settings that all datasets of a run share: its models and the number of its tasks depend on them."""
@@ -55,6 +57,18 @@ class DatasetSource(Source[DatasetSettings]):
     def options(self) -> str:
         """The settings of this dataset as they are written; the names of its tasks end in them."""
         return self.spec.option_text if self.spec is not None else ""
+
+    def packages(self, settings: DatasetSettings) -> dict[str, tuple[str, ...]]:
+        """Return the packages of kshot's extras that its rows, its examples and its clean-up need."""
+        own = _own_settings(settings, self.spec)
+        found = {}
+        if self.dataset.load_raw_dataset is Dataset.load_raw_dataset:
+            found[self.text] = row_packages(own.dataset_path, self.dataset.load_args)
+        if own.retriever is not None and own.num_shots:
+            found[f"the retriever {own.retriever}"] = retriever_packages(own.retriever)
+        if own.cleanup is not None:
+            found[f"the clean-up {own.cleanup}"] = CLEANUPS.packages(parse_spec(own.cleanup))
+        return found
 
     def tasks(
         self, settings: DatasetSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None

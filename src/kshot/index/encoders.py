@@ -17,8 +17,9 @@ import numpy as np
 
 from kshot.core import hub
 from kshot.core.errors import BackendError, BadValue
+from kshot.core.extras import require
 from kshot.index.arrays import Array
-from kshot.index.model_folders import MINILM, minilm_folder, require_package
+from kshot.index.model_folders import MINILM, MINILM_PACKAGE, encoder_packages, minilm_folder
 
 Side: TypeAlias = Literal["query", "passage"]
 TextEncoder: TypeAlias = Callable[[Sequence[str]], Any]
@@ -139,7 +140,7 @@ class ColBERT:
         self.folder, self._device = folder, device
         self._native = int(version("sentence-transformers").split(".")[0]) >= _FIRST_WITH_COLBERT
         if not self._native:
-            require_package("pylate", "pylate", "late", "searching with a ColBERT model")
+            require("searching with a ColBERT model", "pylate")
 
     @cached_property
     def model(self) -> Any:
@@ -241,11 +242,16 @@ def _finite(vectors: Array, folder: Path) -> Array:
 # ---- encoders as plain functions ----
 
 
+def text_encoder_packages(model: str) -> tuple[str, ...]:
+    """Return the packages of kshot's extras that ``text_encoder`` needs: for MiniLM, plain transformers."""
+    return ("torch", "transformers", MINILM_PACKAGE) if model.lower() == MINILM else encoder_packages(model)
+
+
 def text_encoder(model: str, batch_size: int, purpose: str) -> TextEncoder:
     """Return a model as a function: ``minilm``, or the name or folder of a sentence-transformers model."""
+    require(purpose, *text_encoder_packages(model))
     if model.lower() == MINILM:
         return _minilm(batch_size, purpose)
-    require_package("sentence_transformers", "sentence-transformers", "dense", purpose)
     from sentence_transformers import SentenceTransformer
 
     loaded = SentenceTransformer(model)
@@ -255,8 +261,6 @@ def text_encoder(model: str, batch_size: int, purpose: str) -> TextEncoder:
 def _minilm(batch_size: int, purpose: str) -> TextEncoder:
     """Return all-MiniLM-L6-v2 with plain transformers: the mean of the token vectors, as the model was trained."""
     folder = str(minilm_folder(purpose))
-    require_package("torch", "torch", "hf", purpose)
-    require_package("transformers", "transformers", "hf", purpose)
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer, network = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()

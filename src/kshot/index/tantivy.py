@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kshot.core.errors import MissingExtra
+from kshot.core.extras import import_package
 from kshot.index.ranking import Found
 from kshot.index.store import damaged
+
+TANTIVY = "tantivy"
 
 _WRITER_BYTES, _MAX_WRITER_THREADS = 128_000_000, 4
 _TOKENIZER = "between_spaces"
@@ -21,11 +23,7 @@ _ROUNDING = 2e-6
 
 def tantivy_package() -> Any:
     """Import the package tantivy."""
-    try:
-        import tantivy
-    except ImportError as exc:
-        raise MissingExtra("tantivy", "search", "bm25:disk") from exc
-    return tantivy
+    return import_package("bm25:disk", TANTIVY)
 
 
 def write_tantivy(folder: Path, texts: Iterable[str]) -> None:

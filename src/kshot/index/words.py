@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 
-from kshot.core.errors import BackendError, MissingExtra, UsageError
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.extras import require
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"  # kana, Han, Hangul: scripts that put no space between words
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
@@ -62,11 +63,15 @@ def cased_tokens(text: str) -> list[str]:
     return _CASED_TOKEN.findall(text)
 
 
+def word_packages(stem: str) -> tuple[str, ...]:
+    """Return the packages of kshot's extras that this stemming needs."""
+    return () if stem == "none" else ("PyStemmer",)
+
+
 def _stemmer(language: str) -> Callable[[list[str]], list[str]]:
-    try:
-        from Stemmer import Stemmer
-    except ImportError as exc:
-        raise MissingExtra("PyStemmer", "search", f"stem={language}") from exc
+    require(f"stem={language}", *word_packages(language))
+    from Stemmer import Stemmer
+
     try:
         stem_words: Callable[[list[str]], list[str]] = Stemmer(language).stemWords
     except KeyError as exc:

@@ -6,10 +6,14 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from kshot.core.errors import DataError, MissingExtra
+from kshot.core.errors import DataError
+from kshot.core.extras import require
 from kshot.core.records import Graded, Sample, Value
 from kshot.metrics.measures import RR, Measure, checked_measures, nDCG
 from kshot.metrics.metric import Metric
+
+PACKAGES = ("ir-measures", "pytrec-eval-terrier")
+"""The packages of kshot's extras that compute the measures."""
 
 _QUESTION_ID = "q"
 
@@ -26,6 +30,7 @@ class Relevance(Metric):
     name = "nDCG@10"
 
     def __init__(self, measures: Iterable[Measure | str] = (nDCG @ 10,)) -> None:
+        require("scoring against graded ids (qrels)", *PACKAGES)
         self.measures = checked_measures(measures, evidence=False)
         # pytrec-eval has no RR@k: the cutoff is applied to RR
         self._plan = {str(m): (RR if m.name == RR.name else m, m.cutoff) for m in self.measures}
@@ -81,10 +86,7 @@ class Relevance(Metric):
 
 @lru_cache(maxsize=4096)
 def _evaluator(measures: tuple[str, ...], grades: tuple[int, ...]) -> Any:
-    try:
-        import ir_measures
-        import pytrec_eval  # noqa: F401 - without it, the error of ir_measures is less clear
-    except ImportError as exc:
-        raise MissingExtra("ir-measures", "passages", "scoring against graded ids (qrels)") from exc
+    import ir_measures
+
     qrels = {_QUESTION_ID: {str(number): grade for number, grade in enumerate(grades)}}
     return ir_measures.pytrec_eval.evaluator([ir_measures.parse_measure(name) for name in measures], qrels)

@@ -12,8 +12,8 @@ from kshot.core.corpus import Chunk
 from kshot.core.errors import UsageError
 from kshot.core.specs import split_options
 from kshot.passages import borders
-from kshot.passages.counting import tokenizer
-from kshot.passages.llama import sentence_chunks
+from kshot.passages.counting import TOKENIZER_PACKAGES, tokenizer
+from kshot.passages.llama import LLAMA_INDEX, sentence_chunks
 from kshot.passages.packing import Span, packed, windows
 
 _Piece: TypeAlias = "tuple[str, int | None, tuple[str, ...]]"
@@ -46,6 +46,12 @@ class Chunker:
     unit: str
     tokenizer: str
     parts: int = 1
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages of kshot's extras that it needs."""
+        of_kind = (LLAMA_INDEX,) if self.name == "sentence" else ()
+        return (*of_kind, *TOKENIZER_PACKAGES.get(self.tokenizer, ()))
 
     def __post_init__(self) -> None:
         """Refuse sizes that cannot be used."""

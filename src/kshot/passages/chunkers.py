@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kshot.core.corpus import Chunk, Passage
 from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.extras import require
 from kshot.core.protocols import TextChunker
 from kshot.core.registry import Entry, Registry
 from kshot.core.specs import parse_spec
@@ -37,6 +38,7 @@ def make_chunker(text: str) -> TextChunker:
     name = parse_spec(text).name.strip()
     entry = CHUNKERS.find(name) if name else None
     if entry is not None and entry.name in KINDS:
+        require(f"the chunker {text}", *chunker_packages(text))
         return built_in_chunker(text)
     made = CHUNKERS.make(text)
     cut = made.cut if isinstance(made, TextChunker) else made
@@ -45,6 +47,11 @@ def make_chunker(text: str) -> TextChunker:
             "it is not a chunker", where=text, hint="Write a class with cut(text), or a function of a text."
         )
     return PlugInChunker(text, cut)
+
+
+def chunker_packages(text: str) -> tuple[str, ...]:
+    """Return the packages of kshot's extras that the chunker of a spec needs."""
+    return built_in_chunker(text).packages if parse_spec(text).name.strip() in KINDS else ()
 
 
 class PlugInChunker:

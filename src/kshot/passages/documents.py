@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.passages.readers import FORMATS, NoteCallback, read_text
+from kshot.passages.readers import FORMAT_PACKAGES, FORMATS, NoteCallback, read_text
 
 DocumentPaths: TypeAlias = "str | Path | Sequence[str | Path]"
 
@@ -61,6 +61,12 @@ def read_documents(
         raise DataError("no documents are given", hint="Give a file, a folder, or a list of them.")
     files = [file for path in listed for file in _files(Path(path).expanduser(), note)]
     return _with_distinct_names([read_document(file, until=until, note=note) for file in files], note)
+
+
+def document_packages(path: Path) -> tuple[str, ...]:
+    """Return the packages of kshot's extras that reading a file, or a folder with all below it, needs."""
+    formats = {FORMATS.get(file.suffix.lower(), "") for file in _files(path, ignore_note)}
+    return tuple(name for kind, names in FORMAT_PACKAGES.items() if kind in formats for name in names)
 
 
 def _files(path: Path, note: NoteCallback) -> Iterator[Path]:

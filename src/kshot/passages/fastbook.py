@@ -10,8 +10,8 @@ from pathlib import Path
 
 from kshot.core.errors import DataError, UsageError
 from kshot.passages.benchmark import Benchmark
-from kshot.passages.documents import Document, read_documents
-from kshot.passages.fetching import local_path
+from kshot.passages.documents import Document, document_packages, read_documents
+from kshot.passages.fetching import is_url, local_path
 from kshot.passages.questions import QuestionSet, read_questions
 
 FASTBOOK_CHUNKER = "sentence:500/64,parts=2"
@@ -65,6 +65,14 @@ def handbook(*, filters: Sequence[str] = ("all",), only: Sequence[str] = ()) -> 
     questions, documents = read_questions(HANDBOOK / "questions.json"), read_documents(HANDBOOK / "documents")
     found = _benchmark("handbook", questions, documents, filters=filters, only=only)
     return replace(found, within=None, chunker=HANDBOOK_CHUNKER)
+
+
+def own_document_packages(data: Sequence[str] | None, name: str) -> tuple[str, ...]:
+    """Return the packages of kshot's extras that reading the documents needs; those of a URL are not known yet."""
+    if any(is_url(entry.partition("=")[2] or entry) for entry in data or ()):
+        return ()
+    _, folder = _paths(data, name)
+    return document_packages(folder) if folder is not None else ()
 
 
 def find_questions(location: str) -> Path:

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from kshot.core.errors import MissingExtra
-from kshot.passages.counting import EXTRA, tokenizer
+from kshot.core.extras import require
+from kshot.passages.counting import tokenizer
+
+LLAMA_INDEX = "llama-index-core"
 
 _MAX_RUN_CHARACTERS = 100_000
 """The longest run without (or of) white space that the splitter gets: it makes an object of each character of a run."""
@@ -28,12 +30,10 @@ def sentence_chunks(text: str, size: int, overlap: int, tokens: str) -> Iterator
 
 @lru_cache(maxsize=16)
 def _splitter(size: int, overlap: int, tokens: str) -> Callable[[str], list[str]]:
-    try:
-        parsers: Any = importlib.import_module("llama_index.core.node_parser")
-        utils: Any = importlib.import_module("llama_index.core.node_parser.text.utils")
-        punkt: Any = importlib.import_module("nltk.tokenize").PunktSentenceTokenizer()
-    except ImportError as exc:
-        raise MissingExtra("llama-index-core", EXTRA, "the chunker 'sentence'") from exc
+    require("the chunker 'sentence'", LLAMA_INDEX)
+    parsers: Any = importlib.import_module("llama_index.core.node_parser")
+    utils: Any = importlib.import_module("llama_index.core.node_parser.text.utils")
+    punkt: Any = importlib.import_module("nltk.tokenize").PunktSentenceTokenizer()
     count = tokenizer(tokens).count
 
     @lru_cache(maxsize=4096)

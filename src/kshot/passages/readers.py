@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import importlib
 import io
 import json
 import re
@@ -11,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kshot.core.errors import DataError, MissingExtra
-from kshot.passages.counting import EXTRA
-from kshot.passages.webpages import visible_text
+from kshot.core.errors import DataError
+from kshot.core.extras import import_package
+from kshot.passages.webpages import HTML_PACKAGES, visible_text
 
 FORMATS = {
     ".ipynb": "notebook",
@@ -26,6 +25,9 @@ FORMATS = {
     ".pdf": "pdf",
 }
 """The formats that can be read, by suffix."""
+
+FORMAT_PACKAGES = {"html": HTML_PACKAGES, "pdf": ("pypdf",)}
+"""The packages of kshot's extras that formats need."""
 
 NoteCallback: TypeAlias = Callable[[str], None]
 """Is called with what is left out or odd: one sentence."""
@@ -116,10 +118,7 @@ def _pdf_text(raw: bytes, file: Path, note: NoteCallback) -> str:
     Lines are joined: the breaks belong to the page, not to the text. A quote that is copied has a space where the page
     breaks a line, and no hyphen where it breaks a word.
     """
-    try:
-        pypdf: Any = importlib.import_module("pypdf")
-    except ImportError as exc:
-        raise MissingExtra("pypdf", EXTRA, "reading PDF files") from exc
+    pypdf = import_package("reading PDF files", "pypdf")
     try:
         reader = pypdf.PdfReader(io.BytesIO(raw))
         locked = reader.is_encrypted and not reader.decrypt("")

@@ -16,7 +16,7 @@ from kshot.core.specs import parse_spec
 from kshot.core.task import Task
 from kshot.methods.rag import Grounded, rag
 from kshot.methods.search import search
-from kshot.metrics import F1, Em, GPTEval
+from kshot.metrics import F1, Em, GPTEval, qrels
 from kshot.metrics.ceiling import unreachable_evidence
 from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
 from kshot.metrics.measures import Measure, parse_measure
@@ -24,8 +24,16 @@ from kshot.metrics.qrels import Relevance
 from kshot.metrics.settings import refuse_scoring_options
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.card import passage_filter
-from kshot.passages.chunkers import make_chunker
-from kshot.passages.fastbook import fastbook, handbook, own_benchmark
+from kshot.passages.chunkers import chunker_packages, make_chunker
+from kshot.passages.fastbook import (
+    FASTBOOK_CHUNKER,
+    HANDBOOK_CHUNKER,
+    OWN_CHUNKER,
+    fastbook,
+    handbook,
+    own_benchmark,
+    own_document_packages,
+)
 from kshot.passages.graded import beir, trec
 from kshot.passages.names import BENCHMARKS
 from kshot.passages.prompts import answer_prompt, query_prompt
@@ -35,6 +43,9 @@ from kshot.passages.settings import PassageSettings
 
 EVIDENCE_MEASURES = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
 GRADED_MEASURES = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")
+_CHUNKERS = {"handbook": HANDBOOK_CHUNKER, "fastbook": FASTBOOK_CHUNKER, "passages": OWN_CHUNKER}
+"""How the documents of a benchmark are cut if the user names no chunker; other benchmarks have graded passages."""
+
 _DEFAULT_READ = 5
 """Passages that a model reads for an answer."""
 
@@ -79,6 +90,16 @@ class PassagesSource(Source[PassageSettings]):
     def searches(self, settings: PassageSettings) -> bool:
         """Whether search engines are evaluated; else language models that read what a search engine found."""
         return settings.method != "rag"
+
+    def packages(self, settings: PassageSettings) -> dict[str, tuple[str, ...]]:
+        """Return the packages of kshot's extras that its measures, or its documents and chunkers, need."""
+        if self._name not in _CHUNKERS:
+            return {self._label: qrels.PACKAGES}
+        chunkers = settings.chunker or (_CHUNKERS[self._name],)
+        found = {f"the chunker {spec}": chunker_packages(spec) for spec in chunkers}
+        if self._name != "handbook":
+            found[self._label] = own_document_packages(settings.data, self._name)
+        return found
 
     def benchmark(self, settings: PassageSettings) -> Benchmark:
         """Return the benchmark; it is read once for all models."""

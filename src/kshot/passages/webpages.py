@@ -7,8 +7,9 @@ import re
 import warnings
 from typing import Any
 
-from kshot.core.errors import MissingExtra
-from kshot.passages.counting import EXTRA
+from kshot.core.extras import require
+
+HTML_PACKAGES = ("beautifulsoup4", "lxml")
 
 _INVISIBLE_TAGS = {"head", "iframe", "noscript", "object", "script", "select", "style", "svg", "template", "textarea"}
 _HEADING_MARKS = {f"h{depth}": "#" * depth + " " for depth in range(1, 7)}
@@ -41,11 +42,8 @@ def visible_text(html: str) -> str:
 
 
 def _parsed(html: str) -> Any:
-    try:
-        bs4: Any = importlib.import_module("bs4")
-        importlib.import_module("lxml")
-    except ImportError as exc:
-        raise MissingExtra(exc.name or "beautifulsoup4", EXTRA, "reading HTML") from exc
+    require("reading HTML", *HTML_PACKAGES)
+    bs4: Any = importlib.import_module("bs4")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # bs4 warns of text that looks like a file name or XML; it is read nevertheless
         return bs4.BeautifulSoup(html, "lxml")

@@ -76,6 +76,11 @@ class Retriever:
         """Yield for each test row, in turn, the chosen training rows, nearest first."""
         raise NotImplementedError
 
+    @classmethod
+    def packages(cls, options: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG003 - for classes that override it
+        """Return the packages of kshot's extras that it needs with these options."""
+        return ()
+
     @property
     def facts(self) -> dict[str, Any]:
         """What a run records of this choice, as plain JSON values."""

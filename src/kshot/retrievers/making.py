@@ -92,6 +92,12 @@ def retriever_class(spec: Spec) -> type[Retriever]:
     return kind
 
 
+def retriever_packages(text: str) -> tuple[str, ...]:
+    """Return the packages of kshot's extras that the retriever of a spec needs."""
+    spec = parse_spec(text)
+    return retriever_class(spec).packages(spec.options)
+
+
 def _entry(name: str) -> Entry:
     """Return the entry of a name, or that of a class: ``BM25Retriever`` and ``SlidingWindow`` are known too."""
     if (found := RETRIEVERS.find(name)) is not None:

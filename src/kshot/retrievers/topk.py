@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from kshot.core.errors import BadValue
+from kshot.core.extras import require
 from kshot.index.arrays import Array, Positions
-from kshot.index.encoders import TextEncoder, checked_vectors, text_encoder
+from kshot.index.encoders import TextEncoder, checked_vectors, text_encoder, text_encoder_packages
 from kshot.index.model_folders import MINILM
 from kshot.index.vectors import nearest
 from kshot.retrievers.base import ComparingRetriever, whole_number
@@ -39,10 +40,19 @@ class EmbeddingRetriever(ComparingRetriever):
     ) -> None:
         """Keep the options; texts are encoded when they are needed."""
         super().__init__(dataset, *positional, **options)
-        default = MINILM if self.strict else "all-mpnet-base-v2"
-        self.model = model or sentence_transformers_model_name or default
+        self.model = model or sentence_transformers_model_name or _default_model(strict=self.strict)
         self._encoder, self._given = encoder, vectors
         self._batch_size = max(whole_number("batch_size", batch_size), 1)
+        if vectors is None and encoder is None:
+            require(_PURPOSE, *text_encoder_packages(self.model))
+
+    @classmethod
+    def packages(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the packages of kshot's extras that it needs with these options."""
+        if options.get("vectors") is not None or options.get("encoder") is not None:
+            return ()
+        named = options.get("model") or options.get("sentence_transformers_model_name")
+        return text_encoder_packages(named or _default_model(strict=options.get("strict", True)))
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -74,6 +84,10 @@ class EmbeddingRetriever(ComparingRetriever):
         """Yield for each test row its ``k`` nearest training rows, or all that may be shown where there are fewer."""
         self.check_pool()
         return nearest(*self.vectors, min(k, len(self.train)), self.excluded)
+
+
+def _default_model(*, strict: bool) -> str:
+    return MINILM if strict else "all-mpnet-base-v2"
 
 
 class TopkRetriever(EmbeddingRetriever):

@@ -65,6 +65,10 @@ class ExampleDraws(Source[Settings]):
         """Whether search engines are evaluated on the source."""
         return self.whole.searches(settings)
 
+    def packages(self, settings: Settings) -> Mapping[str, Sequence[str]]:
+        """The packages that the source needs."""
+        return self.whole.packages(settings)
+
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kshot.core.errors import DataError, MissingExtra
+from kshot.core.errors import DataError
+from kshot.core.extras import require
 
 FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
@@ -132,11 +133,10 @@ def _unlimited_fields() -> Iterator[None]:
 
 
 def _parquet(file: Path) -> FileRows:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet
-    except ImportError as exc:
-        raise MissingExtra("pyarrow", "datasets", "reading parquet files") from exc
+    require("reading parquet files", "pyarrow")
+    import pyarrow as pa
+    import pyarrow.parquet
+
     try:
         rows: FileRows = pyarrow.parquet.read_table(file).to_pylist()
     except pa.ArrowInvalid as exc:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kshot.core.errors import DataError, MissingExtra
+from kshot.core.errors import DataError
+from kshot.core.extras import import_package
 from kshot.tables.splits import Rows
 
 
@@ -43,10 +44,7 @@ def load_saved_copy(folder: Path) -> Rows | Mapping[str, Rows]:
 
 
 def _datasets_library() -> Any:
-    try:
-        import datasets
-    except ImportError as exc:
-        raise MissingExtra("datasets", "datasets", "loading Hugging Face datasets") from exc
+    datasets = import_package("loading Hugging Face datasets", "datasets")
     datasets.disable_progress_bars()
     return datasets
 

@@ -38,6 +38,14 @@ def get_raw_dataset_loader(
     return load
 
 
+def row_packages(dataset_path: str | Path | None, load_args: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the packages of kshot's extras that reading rows from there needs, as far as the name tells."""
+    path = _local_path(dataset_path, load_args)
+    if path is None:
+        return ("datasets",) if load_args else ()
+    return ("pyarrow",) if path.lower().endswith(".parquet") else ()
+
+
 def discover_subsets(
     dataset_path: str | None, name: str, load_args: tuple[str, ...] | None, split: str | None
 ) -> list[str] | None:

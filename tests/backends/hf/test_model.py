@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import gc
 import json
 import math
@@ -550,14 +549,7 @@ def test_bad_options(folders):
 
 
 def test_a_missing_package_names_its_extra(monkeypatch):
-    real = builtins.__import__
-
-    def refuse(name, *args, **kwargs):
-        if name == "transformers":
-            raise ModuleNotFoundError(name=name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "transformers", None)  # as if it were not installed
     with pytest.raises(MissingExtra, match=r"pip install 'kshot\[hf\]'"):
         Transformers("gpt2")
 

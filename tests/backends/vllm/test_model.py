@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -106,7 +106,7 @@ def test_the_setting_reaches_vllm_models_only(folder):
 
 
 def test_without_vllm_the_error_says_what_to_install(folder, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(MissingExtra, match=r"needs the package 'vllm'.*pip install 'kshot\[vllm\]'"):
         Vllm(str(folder))
 

@@ -19,9 +19,13 @@ from typing import Any, TypeAlias
 from kshot.backends.adapters import as_model
 from kshot.backends.search.search_engine import IndexSearchEngine
 from kshot.core.errors import UsageError
+from kshot.core.extras import require
 from kshot.core.protocols import SearchEngine
 from kshot.core.registry import Entry, Registry
 from kshot.core.specs import Spec, construct, finite_number, split_options
+from kshot.index.model_folders import MINILM, encoder_packages
+from kshot.index.tantivy import TANTIVY
+from kshot.index.words import word_packages
 
 SharedOptions: TypeAlias = Mapping[str, Any]
 """Options for every part that knows them, such as ``device``; those in the spec of a part override them."""
@@ -38,7 +42,7 @@ SEARCH_ENGINES = Registry(
         Entry(
             "bm25",
             "kshot.backends.search.bm25:Bm25",
-            "BM25 in mapped memory, or on disk (tantivy; it takes stem and stopwords) (extra: search)",
+            "BM25 in mapped memory, or on disk (tantivy; it takes stem and stopwords) (disk and stem: extra search)",
             "bm25[:disk][,k1=…,b=…,method=…,stem=english,stopwords=english]",
         ),
         Entry(
@@ -81,6 +85,7 @@ def make_search_engine(text: str, options: SharedOptions | None = None) -> Searc
     if kind is None:
         known = ", ".join(entry.written for entry in SEARCH_ENGINES.entries())
         raise UsageError(f"there is no search engine {text!r}", hint=f"Write one of: {known}.")
+    require(text, *search_engine_packages(text))
     return _READERS.get(kind, _plain)(kind, text[len(kind) :], options or {})
 
 
@@ -88,6 +93,25 @@ def search_engine_kind(text: str) -> str | None:
     """Return the kind of search engine that a spec names, or None if it names none."""
     kind = re.split("[:,@+]", text, maxsplit=1)[0]
     return kind if SEARCH_ENGINES.find(kind) is not None else None
+
+
+def search_engine_packages(text: str) -> tuple[str, ...]:
+    """Return the packages of kshot's extras that a spec needs, those of its parts included; nothing is opened."""
+    kind = search_engine_kind(text) or ""
+    rest = text[len(kind) :]
+    match kind:
+        case "hybrid":
+            return tuple(name for part, _ in _hybrid_parts(rest)[1] for name in search_engine_packages(part))
+        case "rerank":
+            spec, search_engine = _rerank_parts(rest)
+            return (*encoder_packages(spec.argument), *search_engine_packages(search_engine))
+        case "dense" | "late":
+            return encoder_packages(_parsed(kind, rest).argument or MINILM)
+        case "bm25":
+            spec = _parsed(kind, rest)
+            on_disk = (TANTIVY,) if spec.argument == "disk" else ()
+            return (*on_disk, *word_packages(spec.options.get("stem", "none")))
+    return ()
 
 
 # ---- parts of a spec ----
@@ -144,39 +168,55 @@ def _bm25(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
 def _rerank(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
     from kshot.backends.search.rerank import Rerank
 
+    del kind
+    spec, search_engine = _rerank_parts(rest)
+    return construct(Rerank, spec, spec.argument, _part(search_engine, options), **options)
+
+
+def _rerank_parts(rest: str) -> tuple[Spec, str]:
+    """Return the spec of the cross-encoder, and that of the search engine whose passages it reads."""
     head, *tail = _before_search_engine("@").split(rest, maxsplit=1)
-    spec = _parsed(kind, head)
+    spec = _parsed("rerank", head)
     if not spec.argument or not tail:
-        where = f"{kind}{rest}"
+        where = f"rerank{rest}"
         raise UsageError("it needs a model and a search engine", where=where, hint="Write rerank:MODEL@SEARCH_ENGINE.")
-    return construct(Rerank, spec, spec.argument, _part(tail[0], options), **options)
+    return spec, tail[0]
 
 
 def _hybrid(kind: str, rest: str, options: SharedOptions) -> SearchEngine:
-    from kshot.backends.search.hybrid import FUSIONS, Hybrid
+    from kshot.backends.search.hybrid import Hybrid
 
-    where = f"{kind}{rest}"
+    del kind
+    fusion, parts = _hybrid_parts(rest)
+    made = Hybrid([_part(part, options) for part, _ in parts], fusion=fusion, weights=[weight for _, weight in parts])
+    if not rest:
+        made.name = "hybrid"  # tables show it as it was written; its fingerprint names the parts
+    return made
+
+
+def _hybrid_parts(rest: str) -> tuple[str, list[tuple[str, float]]]:
+    """Return how scores are made comparable, and the spec and weight of each part."""
+    from kshot.backends.search.hybrid import FUSIONS
+
+    where = f"hybrid{rest}"
     if rest and not rest.startswith(":"):
         raise UsageError(f"{rest!r} cannot be understood", where=where, hint="Write hybrid:bm25+dense.")
     fusion, _, parts = (rest[1:] or DEFAULT_HYBRID).partition(":")
     if fusion not in FUSIONS:
         fusion, parts = "zscore", rest[1:]
     parts = parts or DEFAULT_HYBRID.partition(":")[2]
-    search_engines, weights = [], []
+    found = []
     for part in _before_search_engine("+").split(parts):
         if search_engine_kind(part) == "hybrid":
             raise UsageError("a hybrid cannot be part of a hybrid", where=where)
         text, given = split_options(part)
         weight = given.pop("weight", "1")
         try:
-            weights.append(finite_number(weight))
+            number = finite_number(weight)
         except ValueError:
             raise UsageError(f"the weight of {text!r} is {weight!r}; it must be a number", where=where) from None
-        search_engines.append(_part(text + "".join(f",{name}={value}" for name, value in given.items()), options))
-    made = Hybrid(search_engines, fusion=fusion, weights=weights)
-    if not rest:
-        made.name = "hybrid"  # tables show it as it was written; its fingerprint names the parts
-    return made
+        found.append((text + "".join(f",{name}={value}" for name, value in given.items()), number))
+    return fusion, found
 
 
 def _part(text: str, options: SharedOptions) -> IndexSearchEngine:

