@@ -64,5 +64,5 @@ def kshot(capsys, *arguments):
 def kshot_process(*arguments, cwd, **more):
     """Call the command line as a user does."""
     command = [sys.executable, "-m", "kshot", *map(str, arguments)]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False, **more)
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600, check=False, **more)
     return Done(done.returncode, done.stdout, done.stderr)

@@ -167,7 +167,7 @@ def loops(text):
 
 
 def writes(text):
-    open('/tmp/kshot_config_was_here', 'w').write(text)
+    open(__file__[:-9] + 'was_here', 'w').write(text)
 
 
 @ICL_EVALUATORS.register_module()

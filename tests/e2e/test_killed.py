@@ -1,4 +1,7 @@
-"""A run killed with SIGKILL at random moments and resumed gives the files of an undisturbed run, and asks nothing twice."""
+"""A run killed with SIGKILL at any point and resumed gives the files of an undisturbed run, and asks nothing twice.
+
+The process kills itself, at a point that the test names. So each kill falls where it should, however busy the machine is.
+"""
 
 import json
 import os
@@ -6,32 +9,78 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.commands import CAPITALS
 
-KILLS = 20
 SAMPLES = 300
 
-SLOW = '''
-"""A backend that takes its time and logs every request it is asked, before it answers."""
-import hashlib, os, time
+KILLER = '''
+"""Kills this process at a named point."""
+import os, signal
+from pathlib import Path
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def arm(point, number):
+    """Die where the point is reached for the ``number``-th time.
+
+    ``asked``: the model has a request. ``answered``, ``torn``, ``written``: before, in the middle of and after writing the
+    answer to the journal. ``draft NAME``, ``replaced NAME``: before and after a new version of a file replaces the old.
+    """
+    left = int(number)
+
+    def reach(here):
+        nonlocal left
+        if here == point:
+            left -= 1
+            if not left:
+                die()
+
+    write, replace = os.write, Path.replace
+
+    def watched_write(descriptor, data):
+        of_journal = data.startswith(b'{"key"')
+        if of_journal:
+            reach("answered")
+            if (point, left) == ("torn", 1):
+                write(descriptor, data[: len(data) // 2])
+            reach("torn")
+        written = write(descriptor, data)
+        if of_journal:
+            reach("written")
+        elif data.startswith(b"asked "):
+            reach("asked")
+        return written
+
+    def watched_replace(draft, target):
+        reach(f"draft {Path(target).name}")
+        replaced = replace(draft, target)
+        reach(f"replaced {Path(target).name}")
+        return replaced
+
+    os.write, Path.replace = watched_write, watched_replace
+    return reach
+'''
+
+LOGGING = '''
+"""A model that logs every request before it answers."""
+import hashlib, os
 from kshot import Generate, Generated, Likelihood, Loglik, Scored
 from kshot.core.serialization import digest
 
-class Slow:
-    name = fingerprint = "slow"
+class Logging:
+    name = fingerprint = "logging"
     answers = (Generate, Loglik)
 
     def serve(self, waiting):
         log = os.open("asked.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         for request in waiting:
             mark = digest(request)
-            os.write(log, f"{mark}\\n".encode())
-            time.sleep(0.002)
+            os.write(log, f"asked {mark}\\n".encode())
             spread = hashlib.sha256(mark.encode()).digest()
             if isinstance(request, Generate):
                 yield request, Generated(["Paris", "Rome", "Oslo"][spread[0] % 3])
@@ -39,114 +88,134 @@ class Slow:
                 yield request, Scored(tuple(Likelihood(-float(spread[i]), 1) for i, _ in enumerate(request.continuations)))
 '''
 
+DRIVER = """
+import sys, killer
+from kshot.cli import main
+
+killer.arm(sys.argv[1], sys.argv[2])
+sys.exit(main(sys.argv[3:]))
+"""
+
 # Importing torch takes seconds, so one process imports it and every attempt is a fork of that one.
 HF_DRIVER = """
-import os, random, signal, sys, time
+import json, os, sys
 import torch
 torch.set_num_threads(1)
-import kshot
+import killer, kshot
 
-model, kills = sys.argv[1], int(sys.argv[2])
+model, kills = sys.argv[1], json.loads(sys.argv[2])
 options = dict(dataset_path="{samples}", batch_size=1, num_shots=2)
 kshot.evaluate(f"hf:{{model}}", "capitals.py:Capitals", limit=1, batch_size=1)  # all imports done
 
-def attempt(out):
+def attempt(out, point="", number=0):
     pid = os.fork()
     if not pid:
+        reach = killer.arm(point, number)
+        torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: reach("forward"))
         kshot.evaluate(f"hf:{{model}}", "capitals.py:Capitals", out=out, **options)
         os._exit(0)
-    return pid
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-def finish(out):
-    assert os.waitpid(attempt(out), 0)[1] == 0
-
-began = time.monotonic()
-finish("calm")
-whole = time.monotonic() - began
-rng = random.Random(5)
-for _ in range(kills):
-    pid = attempt("killed")
-    # The first answers come when the model is loaded and the prompts are read, which is a good part of the whole.
-    time.sleep(rng.uniform(0, whole * 0.8))
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
+assert attempt("calm") == 0
+for point, number in kills:
+    status = attempt("killed", point, number)
     journal = "killed/journal.jsonl"
-    print(open(journal, "rb").read().count(b"\\n") if os.path.exists(journal) else 0, flush=True)
-finish("killed")
+    print(status, open(journal, "rb").read().count(b"\\n") if os.path.exists(journal) else 0, flush=True)
+assert attempt("killed") == 0
 """
+
+
+def kills_while_answering(points, times, up_to):
+    """Each point so many times, in any order, after any number of answers."""
+    rng = random.Random(3)
+    kills = [(point, rng.randint(1, up_to)) for point in points for _ in range(times)]
+    rng.shuffle(kills)
+    return kills
 
 
 def keys(run):
     return [json.loads(line)["key"] for line in (run / "journal.jsonl").read_text().splitlines()]
 
 
+def asked(folder):
+    return (folder / "asked.log").read_text().splitlines()
+
+
 def same_files(a, b):
     return all((a / name).read_bytes() == (b / name).read_bytes() for name in ("samples.jsonl", "summary.json"))
 
 
-def test_with_a_slow_backend_through_the_command_line(tmp_path):
-    (tmp_path / "slow.py").write_text(SLOW)
-    (tmp_path / "capitals.py").write_text(CAPITALS)
-    command = [
-        sys.executable, "-m", "kshot", "run", "-m", "slow.py:Slow", "-d", "capitals.py:Capitals", "-d", "capitals.py:Cities",
-        "--dataset-path", str(SAMPLES), "-k", "2",
-    ]  # fmt: skip
-    subprocess.run([*command, "--out", "calm"], cwd=tmp_path, check=True, capture_output=True)
-    calm = (tmp_path / "asked.log").read_text().split()
-    assert len(calm) == len(set(calm)) == 2 * SAMPLES
-    (tmp_path / "asked.log").unlink()
+@pytest.fixture
+def folder(tmp_path):
+    for name, code in (("logging_model", LOGGING), ("capitals", CAPITALS), ("killer", KILLER), ("driver", DRIVER)):
+        (tmp_path / f"{name}.py").write_text(code)
+    return tmp_path
 
-    rng = random.Random(3)
-    log = tmp_path / "asked.log"
-    log.touch()
-    for _ in range(KILLS):
-        process = subprocess.Popen(
-            [*command, "--out", "killed"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        wanted = len(log.read_text().split()) + rng.randint(1, 2 * SAMPLES // KILLS - 2)
-        while len(log.read_text().split()) < wanted and process.poll() is None:
-            time.sleep(0.001)
-        assert process.poll() is None  # fewer requests were asked in all kills than there are
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    final = subprocess.run([*command, "--out", "killed"], cwd=tmp_path, check=False, capture_output=True, text=True)
+
+def test_through_the_command_line(folder):
+    arguments = ["run", "-m", "logging_model.py:Logging", "-d", "capitals.py:Capitals", "-d", "capitals.py:Cities"]
+    arguments += ["--dataset-path", str(SAMPLES), "-k", "2"]
+
+    def run(out, *kill):
+        command = [sys.executable, *(("driver.py", *map(str, kill)) if kill else ("-m", "kshot")), *arguments]
+        return subprocess.run([*command, "--out", out], cwd=folder, check=False, capture_output=True, text=True)
+
+    calm = run("calm")
+    assert calm.returncode == 0, calm.stderr
+    assert len(asked(folder)) == len(set(asked(folder))) == 2 * SAMPLES
+    (folder / "asked.log").unlink()
+
+    kills = kills_while_answering(("asked", "answered", "torn", "written"), 4, up_to=2 * SAMPLES // 17)
+    files = [(f"{when} {name}.json", 1) for name in ("spec", "summary") for when in ("draft", "replaced")]
+    files += [("draft samples.jsonl", 1), ("replaced samples.jsonl", 1)]
+    for kill in kills + files:
+        done = run("killed", *kill)
+        assert done.returncode == -signal.SIGKILL, (kill, done.stderr)
+    final = run("killed")
     assert final.returncode == 0, final.stderr
-    assert same_files(tmp_path / "calm", tmp_path / "killed")
-    # what was journalled was never asked again: only a request being answered when the blow fell is asked twice
-    asked = (tmp_path / "asked.log").read_text().split()
-    assert len(keys(tmp_path / "killed")) == len(set(keys(tmp_path / "killed"))) == 2 * SAMPLES
-    assert len(asked) - len(set(asked)) <= KILLS
+    assert same_files(folder / "calm", folder / "killed")
+    assert len(keys(folder / "killed")) == len(set(keys(folder / "killed"))) == 2 * SAMPLES
+    # what was journalled was never asked again: only a request whose answer was not written down yet is asked twice
+    lost = sum(point in {"asked", "answered", "torn"} for point, _ in kills)
+    assert len(asked(folder)) - len(set(asked(folder))) <= lost
 
 
-def test_with_a_transformers_model_at_batch_size_1(tmp_path, tiny_llama):
-    (tmp_path / "capitals.py").write_text(CAPITALS)
-    (tmp_path / "driver.py").write_text(HF_DRIVER.format(samples=SAMPLES))
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+def test_with_a_transformers_model_at_batch_size_1(folder, tiny_llama):
+    (folder / "hf_driver.py").write_text(HF_DRIVER.format(samples=SAMPLES))
+    kills = kills_while_answering(("answered", "torn", "written"), 4, up_to=SAMPLES // 17)
+    kills += [("forward", number) for number in (1, 2, 50, 200)]  # of any module of the model
     done = subprocess.run(
-        [sys.executable, "driver.py", str(tiny_llama), str(KILLS)],
-        cwd=tmp_path,
-        check=True,
-        env=environment,
-        timeout=300,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    counts = [int(line) for line in done.stdout.split()]
-    assert any(0 < count < SAMPLES for count in counts), counts
-    assert same_files(tmp_path / "calm", tmp_path / "killed")
-    assert len(keys(tmp_path / "killed")) == len(set(keys(tmp_path / "killed"))) == SAMPLES
+        [sys.executable, "hf_driver.py", str(tiny_llama), json.dumps(kills)],
+        cwd=folder, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=1200, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    ends = [[int(number) for number in line.split()] for line in done.stdout.splitlines()]
+    assert [status for status, _ in ends] == [-signal.SIGKILL] * len(kills)
+    counts = [count for _, count in ends]
+    assert counts == sorted(counts)
+    assert 0 < counts[-1] < SAMPLES
+    assert same_files(folder / "calm", folder / "killed")
+    assert len(keys(folder / "killed")) == len(set(keys(folder / "killed"))) == SAMPLES
 
 
 @pytest.mark.parametrize("cut", [1, 7, 40])
-def test_a_torn_journal_line_costs_one_answer(tmp_path, cut):
-    (tmp_path / "slow.py").write_text(SLOW)
-    (tmp_path / "capitals.py").write_text(CAPITALS)
-    command = [sys.executable, "-m", "kshot", "run", "-m", "slow.py:Slow", "-d", "capitals.py:Cities", "--out", "run"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    before = [(tmp_path / "run" / name).read_bytes() for name in ("samples.jsonl", "summary.json")]
-    (tmp_path / "asked.log").unlink()
-    journal: Path = tmp_path / "run" / "journal.jsonl"
+def test_a_torn_journal_line_costs_one_answer(folder, cut):
+    command = [
+        sys.executable,
+        "-m",
+        "kshot",
+        "run",
+        "-m",
+        "logging_model.py:Logging",
+        "-d",
+        "capitals.py:Cities",
+        "--out",
+        "run",
+    ]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    before = [(folder / "run" / name).read_bytes() for name in ("samples.jsonl", "summary.json")]
+    (folder / "asked.log").unlink()
+    journal: Path = folder / "run" / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[:-cut])
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    assert len((tmp_path / "asked.log").read_text().split()) == 1
-    assert [(tmp_path / "run" / name).read_bytes() for name in ("samples.jsonl", "summary.json")] == before
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    assert len(asked(folder)) == 1
+    assert [(folder / "run" / name).read_bytes() for name in ("samples.jsonl", "summary.json")] == before

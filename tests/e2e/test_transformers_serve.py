@@ -1,11 +1,10 @@
 """A real server: ``transformers serve`` on a tiny model. What it writes is what ``hf:`` writes."""
 
 import os
-import socket
+import re
 import subprocess
 import sys
 import time
-import urllib.request
 
 import pytest
 
@@ -23,28 +22,26 @@ pytest.importorskip("uvicorn")
 @pytest.fixture(scope="module")
 def served(tiny_chat, tmp_path_factory):
     """The address of the server, and the folder of its model."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = (tmp_path_factory.mktemp("serve") / "log").open("w")
+    log = tmp_path_factory.mktemp("serve") / "log"
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(tiny_chat)]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", "float32"]
-    process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    command += ["--host", "127.0.0.1", "--port", "0", "--device", "cpu", "--dtype", "float32"]
+    with log.open("w") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file, env={**os.environ, "HF_HUB_OFFLINE": "1"})
     try:
-        until = time.monotonic() + 180
-        while True:
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).read()
-                break
-            except OSError:
-                assert process.poll() is None, "transformers serve ended"
-                assert time.monotonic() < until, "transformers serve did not come up"
-                time.sleep(0.3)
-        yield f"http://127.0.0.1:{port}", tiny_chat
+        yield address_in(log, process), tiny_chat
     finally:
-        process.terminate()
-        process.wait(30)
-        log.close()
+        process.kill()
+        process.wait()
+
+
+def address_in(log, process):
+    """Wait for the server, and return its address: it takes a free port and logs which."""
+    until = time.monotonic() + 600
+    while not (found := re.search(r"running on (http://\S+)", log.read_text())):
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < until, "transformers serve did not come up"
+        time.sleep(0.1)
+    return found[1]
 
 
 def test_it_writes_what_the_model_in_this_process_writes(served):

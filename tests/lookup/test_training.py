@@ -94,7 +94,7 @@ SHIPPED = Path(kshot.__file__).parent / "backends" / "embedded"
 
 def script(name, *arguments):
     command = [sys.executable, str(FOLDER / name), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
 
 

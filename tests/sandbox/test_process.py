@@ -18,6 +18,8 @@ from kshot.sandbox.request_process import NoAnswer, RequestFailed, RequestProces
 
 ROOT = Path(kshot.__file__).parent
 WORKER = "kshot.configs._worker"
+SECONDS = 60
+"""What an answer may take on a busy machine."""
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks at what Linux gives a process")
 
 
@@ -115,7 +117,8 @@ def test_the_limits_of_a_profile_hold(tmp_path):
     assert found == {name: (value, value) for name, value in table.items()}
     table = PROGRAM.limits.table()
     assert program.run(f"{LIMITS % (list(table),)}assert found == { {n: (v, v) for n, v in table.items()} }").passed
-    assert program.run("import resource\nassert resource.getrlimit(resource.RLIMIT_CPU) == (4, 4)", timeout=2.5).passed
+    text = "import resource\nassert resource.getrlimit(resource.RLIMIT_CPU) == (62, 62)"
+    assert program.run(text, timeout=60.5).passed
 
 
 def test_the_environment_is_that_of_the_profile(tmp_path, monkeypatch):
@@ -140,7 +143,7 @@ def test_a_process_that_cannot_be_started_leaves_no_folder(monkeypatch):
 
 def test_a_process_is_ended_once_and_its_folder_removed(tmp_path):
     process = started(tmp_path)
-    assert process.ask({"action": "load"}, 20)["variables"] == {"x": 1}
+    assert process.ask({"action": "load"}, SECONDS)["variables"] == {"x": 1}
     assert process.alive
     process.end()
     process.end()
@@ -150,7 +153,7 @@ def test_a_process_is_ended_once_and_its_folder_removed(tmp_path):
 
 def test_a_process_that_is_forgotten_is_ended(tmp_path):
     process = started(tmp_path)
-    process.ask({"action": "load"}, 20)
+    process.ask({"action": "load"}, SECONDS)
     assert leftovers()
     del process
     assert leftovers() == []
@@ -159,7 +162,7 @@ def test_a_process_that_is_forgotten_is_ended(tmp_path):
 def test_a_reaped_process_is_not_killed_by_its_number(tmp_path, monkeypatch):
     process = started(tmp_path, "import os\nos._exit(7)")
     with pytest.raises(NoAnswer, match="exit code 7"):
-        process.ask({"action": "load"}, 20)
+        process.ask({"action": "load"}, SECONDS)
     monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("its number may belong to another process"))
     process.end()
     assert leftovers() == []
@@ -171,7 +174,7 @@ def test_a_reaped_process_is_not_killed_by_its_number(tmp_path, monkeypatch):
 def test_an_exception_tells_its_class_and_its_place(tmp_path):
     process = started(tmp_path, "x = 1\ny = {}['z']")
     with pytest.raises(RequestFailed) as caught:
-        process.ask({"action": "load"}, 20)
+        process.ask({"action": "load"}, SECONDS)
     fault = caught.value
     assert (fault.kind, fault.message, fault.file, fault.line) == ("KeyError", "'z'", str(tmp_path / "config.py"), 2)
     process.end()
@@ -192,7 +195,7 @@ def test_answers_that_are_none(tmp_path, line, message):
     process = started(tmp_path)
     process._answers.put(line)
     with pytest.raises(NoAnswer, match=message):
-        process.ask({"action": "load"}, 20)
+        process.ask({"action": "load"}, SECONDS)
     process.end()
 
 
@@ -200,7 +203,7 @@ def test_a_request_to_a_process_that_has_ended(tmp_path):
     process = started(tmp_path)
     process.end()
     with pytest.raises(NoAnswer, match="its process ended"):
-        process.ask({"action": "load"}, 20)
+        process.ask({"action": "load"}, SECONDS)
 
 
 def test_the_listening_thread_ends_with_its_process(tmp_path):

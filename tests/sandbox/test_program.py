@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -37,7 +37,7 @@ def layers(request):
     return request.param
 
 
-def run(program, layers=ALL, timeout=20, **options):
+def run(program, layers=ALL, timeout=60, **options):
     return sandbox.run(program, timeout=timeout, layers=layers, **options)
 
 
@@ -45,6 +45,12 @@ def run(program, layers=ALL, timeout=20, **options):
 def own_temporary_folder(tmp_path_factory, monkeypatch):
     """Folders of sandboxes that other tests run at the same time are not this test's."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("sandboxes")))
+
+
+@pytest.fixture(autouse=True)
+def long_grace(monkeypatch):
+    """A busy machine may take long to start a process; what counts is how the program in it ends."""
+    monkeypatch.setattr(sandbox, "_GRACE_SECONDS", 60.0)
 
 
 def leftovers():
@@ -72,11 +78,11 @@ def leftovers():
     ],
 )
 def test_a_correct_program_passes(program, layers):
-    assert run(program, layers, timeout=10) == sandbox.ProgramOutcome(passed=True, reason="")
+    assert run(program, layers) == sandbox.ProgramOutcome(passed=True, reason="")
 
 
 def test_numpy_can_be_used():
-    outcome = run("import numpy\nassert numpy.ones((20, 20)).dot(numpy.ones(20)).sum() == 400", timeout=10)
+    outcome = run("import numpy\nassert numpy.ones((20, 20)).dot(numpy.ones(20)).sum() == 400")
     if outcome.reason == "not allowed in the sandbox: import":
         pytest.skip("no kernel layer guards the files here, so no native packages")
     assert outcome.passed, outcome.reason
@@ -155,20 +161,20 @@ def test_memory_is_limited(swallow, layers):
 
 
 def test_files_are_limited(layers):
-    program = "with open('big', 'wb') as f:\n    for _ in range(10 * 1024):\n        f.write(b'0' * (1 << 20))"
-    outcome = run(program, layers, timeout=5)
+    program = "with open('big', 'wb') as f:\n    for _ in range(128):\n        f.write(b'0' * (1 << 20))"
+    outcome = run(program, layers)
     assert not outcome.passed
     assert "File too large" in outcome.reason or "No space" in outcome.reason
 
 
 def test_output_does_not_fill_memory():
     program = "import sys\nline = 'x' * 65536\nfor _ in range(4000):\n    print(line)\n    print(line, file=sys.stderr)"
-    assert run(program, timeout=5).passed
+    assert run(program).passed
 
 
 def test_a_flood_in_the_report_does_not_fill_memory():
     program = "import os\nfor _ in range(2000):\n    for fd in range(3, 6):\n        try:\n            os.write(fd, b'x' * 65536)\n        except OSError:\n            pass\nos._exit(0)"
-    assert not run(program, timeout=5).passed
+    assert not run(program).passed
 
 
 @pytest.mark.parametrize(
@@ -194,19 +200,21 @@ def test_no_processes_and_no_signals(program, layers):
 @pytest.mark.parametrize("layers", [ALL, ("namespaces",), ()], ids=lambda layers: "+".join(layers) or "none")
 def test_a_daemon_dies_with_its_program(layers):
     """Without the layers that forbid processes, a child that has left session and group must still be ended."""
-    name = f"stray{time.monotonic_ns() % 10**9}"
+    name = f"stray{secrets.token_hex(4)}"
     program = f"""
 import ctypes, os, time
+reader, writer = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         ctypes.CDLL(None).prctl(15, b"{name}", 0, 0, 0)
+        os.write(writer, b"ready")
         while True:
             time.sleep(1)
     os._exit(0)
-time.sleep(0.2)
+assert os.read(reader, 5) == b"ready"
 """
-    run(program, layers)
+    assert run(program, layers).passed == (layers != ALL)
     alive = [p for p in Path("/proc").glob("[0-9]*/comm") if _read(p).strip() == name]
     assert alive == []
 
@@ -337,17 +345,12 @@ def test_the_order_of_sets_does_not_vary():
     assert len({run("raise ValueError(list({c for c in 'abcdefgh'}))").reason for _ in range(3)}) == 1
 
 
-@pytest.mark.skipif(not LINUX, reason="needs the module resource")
-def test_a_trivial_program_costs_little_cpu():
-    import resource
-
-    costs = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run("pass")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        costs.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(costs) < 0.4  # measured: 0.04 s
+def test_what_takes_long_to_load_is_not_loaded():
+    """A trivial program takes 0.04 s of CPU time; most of it would be these."""
+    slow = ("typing", "pathlib", "inspect", "dataclasses", "subprocess", "asyncio", "logging", "tempfile")
+    assert run(f"import sys\nassert not [name for name in {slow!r} if name in sys.modules]") == sandbox.ProgramOutcome(
+        passed=True, reason=""
+    )
 
 
 def test_the_token_of_a_pass_cannot_be_read_from_memory():
@@ -359,6 +362,6 @@ for line in open('/proc/self/maps'):
         start, stop = (int(end, 16) for end in ends.split('-'))
         memory = open('/proc/self/mem', 'rb')
 """
-    outcome = sandbox.run(program + "\nraise SystemExit", timeout=5)
+    outcome = run(program + "\nraise SystemExit")
     assert not outcome.passed
     assert "SystemExit" not in outcome.reason
