@@ -1,12 +1,14 @@
 """A model behind a server: kshot beside a bare HTTP client and other harnesses, and time and memory by size.
 
-    python benchmarks/server.py [--peers] [--sizes 1000,10000,100000]
+    python benchmarks/server.py [--peers] [--rounds 7] [--sizes 1000,10000,100000]
 
 The server is a separate process that answers every request after 50 ms. Each client sends 2,000 requests, 100 at a
 time. "kshot" sends them through the engine and journals every answer; "kshot, whole run" adds prompts, scores,
 intervals and files. ``--peers`` also measures lm-eval and inspect_ai, in environments under benchmarks/.peers, which
-are made if they are missing; a peer that does not install is reported. The second table is about whole runs against a
-server without latency.
+are made if they are missing; a peer that does not install is reported.
+
+The second table is about two roles on two servers: a run of 1,000 samples with a judge, 64 requests at a time to each
+server, beside the same run on each server alone. The last table is about whole runs against a server without latency.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ sys.path.insert(0, str(HERE))
 from peers import python_of  # noqa: E402 - found by the path above
 
 REQUESTS, CONCURRENCY, LATENCY_SECONDS = 2000, 100, 0.05
+JUDGED_SAMPLES, ROLE_SECONDS = 1000, (0.2, 0.4)
 CHAT = {
     "id": "x", "object": "chat.completion", "created": 0, "model": "m",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "It is 42."}, "finish_reason": "stop"}],
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "It is 42 [[7]]."}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 30, "completion_tokens": 6, "total_tokens": 36},
 }  # fmt: skip
 TEXT = {
@@ -123,7 +126,12 @@ def bare_client(url: str, count: int) -> None:
     asyncio.run(_bare_client(url, count))
 
 
-def whole_run(url: str, count: int) -> None:
+def one_role(url: str, count: int) -> None:
+    """Send the requests in a whole run at kshot's own concurrency."""
+    whole_run(url, count, concurrency=None)
+
+
+def whole_run(url: str, count: int, concurrency: int | None = CONCURRENCY) -> None:
     """Send the requests in a whole run: dataset, engine, journal, scores, files."""
     import kshot
 
@@ -135,11 +143,31 @@ def whole_run(url: str, count: int) -> None:
             dataset_path=str(count),
             model_type="chat",
             base_url=url,
-            max_concurrency=CONCURRENCY,
+            max_concurrency=concurrency,
             out=f"{folder}/run",
         )
         journalled = sum(1 for _ in (Path(folder) / "run" / "journal.jsonl").open())
     assert result.results[0]["n"] == journalled == count, result.results
+
+
+def judged_run(url: str, count: int) -> None:
+    """Send the requests in a whole run with a judge, whose URL follows that of the model after a comma."""
+    import kshot
+
+    model, judge = url.split(",")
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = DATASET.replace("Em()", "GPTEval()").replace("import Em", "import GPTEval")
+        (Path(folder) / "echo.py").write_text(dataset)
+        result = kshot.evaluate(
+            "openai:m",
+            f"{folder}/echo.py:Echo",
+            judge=f"openai:judge@{judge}",
+            dataset_path=str(count),
+            model_type="chat",
+            base_url=model,
+            out=f"{folder}/run",
+        )
+    assert (result.results[0]["n"], result.results[0]["value"]) == (count, 7.0), result.results
 
 
 def engine_and_journal(url: str, count: int) -> None:
@@ -227,11 +255,12 @@ def measured_client(kind: str, url: str, count: int) -> list[float]:
 
 
 CLIENTS = {"bare aiohttp": bare_client, "kshot": engine_and_journal, "kshot, whole run": whole_run}
+ROLES = {"one role": one_role, "with a judge": judged_run}
 
 
 def run_client(kind: str, url: str, count: int) -> None:
     """Print seconds, CPU seconds and peak MiB, after a few requests that import everything."""
-    client = CLIENTS[kind]
+    client = {**CLIENTS, **ROLES}[kind]
     client(url, 20)
     began, before = time.perf_counter(), time.process_time()
     client(url, count)
@@ -264,6 +293,26 @@ def side_by_side(rounds: int, *, peers: bool) -> None:
     print(f"kshot reaches {bare / engine:.0%} of the bare client, a whole run {bare / whole:.0%}\n")
 
 
+def two_roles(rounds: int) -> None:
+    """Print how long a run with a judge takes beside each of the two roles alone."""
+    quick, slow = ROLE_SECONDS
+    print(f"{JUDGED_SAMPLES} samples on two servers, seconds (median of {rounds})")
+    print(f"{'model':>8} {'judge':>8} {'model alone':>12} {'judge alone':>12} {'both':>7} {'both / slower':>14}")
+    for model_seconds, judge_seconds in ((quick, quick), (quick, slow), (slow, quick)):
+        found: list[list[float]] = []
+        with Server(model_seconds) as model, Server(judge_seconds) as judge:
+            for _ in range(rounds):
+                runs = (("one role", model), ("one role", judge), ("with a judge", f"{model},{judge}"))
+                found.append([measured_client(kind, url, JUDGED_SAMPLES)[0] for kind, url in runs])
+        alone, of_judge, both = (statistics.median(each[i] for each in found) for i in range(3))
+        latencies = f"{model_seconds * 1000:>5.0f} ms {judge_seconds * 1000:>5.0f} ms"
+        print(
+            f"{latencies} {alone:>12.2f} {of_judge:>12.2f} {both:>7.2f} {both / max(alone, of_judge):>12.2f} ×",
+            flush=True,
+        )
+    print()
+
+
 def growth(sizes: list[int]) -> None:
     """Print time and memory by the number of samples, against a server without latency, and charts of both."""
     print(f"{'samples':>10} {'ms each':>9} {'CPU ms':>8} {'MiB':>6}")
@@ -293,6 +342,7 @@ def main() -> None:
         parser.add_argument("--sizes", default="1000,10000,100000")
         given = parser.parse_args()
         side_by_side(given.rounds, peers=given.peers)
+        two_roles(min(given.rounds, 3))
         sizes = [int(size) for size in given.sizes.split(",") if size]
         if sizes:
             growth(sizes)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
     from kshot.core.records import (
         Answers,
+        AskFailed,
         Evidence,
         Failed,
         Generate,
@@ -60,6 +61,7 @@ _HOMES = {
     "kshot.core.protocols": ("Abilities", "LanguageModel", "SearchEngine"),
     "kshot.core.records": (
         "Answers",
+        "AskFailed",
         "Evidence",
         "Failed",
         "Generate",
@@ -111,6 +113,7 @@ __all__ = [
     "Abilities",
     "Accuracy",
     "Answers",
+    "AskFailed",
     "Bleu",
     "Chunk",
     "Corpus",

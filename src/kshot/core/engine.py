@@ -11,14 +11,14 @@ import gc
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, TypeVar, overload
 
 from kshot.core.errors import BackendError
 from kshot.core.memo import Memo
 from kshot.core.protocols import Backend
-from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response, resume
+from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response, resume, with_ticket
 from kshot.core.serialization import digest, key
 from kshot.core.streams import RoleStream
 from kshot.core.validation import checked_response
@@ -187,7 +187,7 @@ class _Engine:
                 ticket = next(self._tickets)
                 entry = _Asked(request, address, asked, [(job, slot)])
                 self._asked[ticket] = self._by_address[address] = entry
-                stream.add(replace(request, ticket=ticket))
+                stream.add(with_ticket(request, ticket))
             job.missing += response is _OPEN
             job.responses[slot] = response
             job.exchanges.append((request, response))
