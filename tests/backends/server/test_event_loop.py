@@ -167,6 +167,16 @@ def test_a_closed_server_can_be_asked_again_while_another_one_holds_the_loop():
         other.close()
 
 
+def test_a_stream_that_outlives_its_server_starts_no_loop():
+    with FakeServer(echo) as server:
+        backend = connect(server, max_concurrency=2)
+        stream = answers_of(backend, chat_requests(100))
+        next(stream)
+        backend.close()
+        stream.close()
+        assert not loop_threads()
+
+
 def test_an_error_leaves_no_task_behind():
     with FakeServer(lambda _: error(401, "no"), latency=0.01) as server:
         backend = connect(server)

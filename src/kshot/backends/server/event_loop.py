@@ -15,6 +15,12 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_CANCEL_SECONDS = 10.0
+"""How long the end of a stream waits until its requests are broken off; the loop breaks them off in any case."""
+
+_STOP_SECONDS = 10.0
+"""How long closing the last server waits until the thread has ended."""
+
 _EXIT_SECONDS = 2.0
 """How long the end of the process waits until the connections of one server are closed."""
 
@@ -56,10 +62,10 @@ class _LoopThread:
                     _shared = None if _shared is self else _shared
                     self.loop.call_later(0, self.loop.stop)
 
-    def join_if_stopped(self, seconds: float | None) -> None:
-        """Wait until the thread has ended, if its last user is gone."""
+    def join_if_stopped(self) -> None:
+        """Wait until the thread has ended, if its last user is gone; the search for a host may hold it up."""
         if self.stopped:
-            self._thread.join(seconds)
+            self._thread.join(_STOP_SECONDS)
 
 
 _lock = threading.RLock()
@@ -126,13 +132,14 @@ class EventLoopHandle:
             future.cancel()
 
     def cancel(self, tasks: set[asyncio.Task[Any]]) -> None:
-        """Cancel tasks, and wait until they have ended."""
-        thread = self._thread
+        """Cancel tasks, and wait until they have ended; if this handle is closed, they have."""
+        thread = self._acquired
+        if thread is None or thread.process != os.getpid():
+            return
         cancelling = asyncio.run_coroutine_threadsafe(_cancel(tasks), thread.loop)
-        if (
-            not thread.is_current
-        ):  # a garbage collection in the loop may close a stream; the loop cannot wait for itself
-            cancelling.result()
+        if not thread.is_current:  # a garbage collection may close a stream in the loop, which cannot wait for itself
+            with suppress(FutureTimeoutError):
+                cancelling.result(_CANCEL_SECONDS)
 
     def close(self, seconds: float | None = None) -> None:
         """Cancel what runs, close what is open, and wait until that is done, or for this long."""
@@ -141,7 +148,7 @@ class EventLoopHandle:
         if thread is None or closing is None or thread.is_current:
             return
         closing.result(seconds)
-        thread.join_if_stopped(seconds)
+        thread.join_if_stopped()
 
     def close_later(self) -> Future[None] | None:
         """Close without waiting and without a lock: garbage collections come at any point, in any thread."""
