@@ -31,7 +31,7 @@ WINDOW_SAMPLES = 1024
 BACKLOG_WINDOWS = 16
 """Finished samples may wait for a slower sample before them, up to this many windows."""
 
-_ANSWERS_IN_A_ROW = 64
+_ANSWERS_IN_A_ROW = 16
 """Answers that one stream may give before the streams of background backends have their turn."""
 
 _POLL_SECONDS = 0.5
