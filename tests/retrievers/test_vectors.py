@@ -223,7 +223,7 @@ def test_vectors_that_do_not_fit(vectors, text):
 )
 def test_impossible_options(kind, options):
     with pytest.raises(BadValue, match=next(iter(options))):
-        kind(rows(2, 1), **options)
+        kind(rows(2, 1), vectors=(np.eye(2), np.eye(2)[:1]), **options)
 
 
 def test_too_few_rows():

@@ -57,7 +57,7 @@ def require(purpose: str, *packages: str) -> None:
 
 def require_all(wanted: Mapping[str, Iterable[str]]) -> None:
     """Do the same for several purposes: one error and one install command for all of them."""
-    gone = {purpose: [name for name in packages if not _is_installed(name)] for purpose, packages in wanted.items()}
+    gone = {purpose: [name for name in packages if not is_installed(name)] for purpose, packages in wanted.items()}
     missing = {purpose: list(dict.fromkeys(names)) for purpose, names in gone.items() if names}
     if missing:
         raise MissingExtra(missing, _extras_of({name for names in missing.values() for name in names}))
@@ -80,7 +80,7 @@ def missing_package(error: Exception, purpose: str) -> MissingExtra | None:
     return MissingExtra({purpose: found}, _extras_of(set(found))) if found else None
 
 
-def _is_installed(package: str) -> bool:
+def is_installed(package: str) -> bool:
     """Whether Python finds a package; none is imported, not even the one around it."""
     module = PACKAGES[package].module
     if module in sys.modules:

@@ -153,7 +153,8 @@ def _hash_tokens(tokens: IdArray) -> NDArray[np.uint64]:
     mixed = (tokens.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(30)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    return mixed ^ (mixed >> np.uint64(27))
+    mixed ^= mixed >> np.uint64(27)
+    return mixed
 
 
 def _powers(count: int) -> NDArray[np.uint64]:

@@ -1,0 +1,104 @@
+"""kshot's core in an empty environment: no extra is there, and README's first commands do what README says."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kshot.core.extras import PACKAGES
+from tests.pythons import installed
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+FIRST = README[: re.search(r"\bextras?\b|kshot\[", README, re.IGNORECASE).start()]
+"""README up to the first mention of an extra."""
+
+BLOCK = re.compile(r"```(bash|python|text)\n(.*?)```", re.DOTALL)
+OF_THE_CORE_TOO = {"lxml"}
+"""Packages of an extra that something brings which the core needs (sacrebleu)."""
+
+
+class Environment:
+    """An empty environment with the core alone, in a folder of its own."""
+
+    def __init__(self, python, wheel, folder):
+        self.folder = folder
+        self._variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        self._variables["KSHOT_CACHE"] = str(folder / "cache")
+        made = self._call(python, "-m", "venv", folder / "environment")
+        assert made.returncode == 0, made.stderr
+        pip = ("-m", "pip", "install", "-q", "--no-compile")
+        done = self.run("python", *pip, wheel)
+        if done.returncode and self.run("python", *pip, "--dry-run", "--no-deps", "rich").returncode:
+            pytest.skip("the package index cannot be reached")
+        assert done.returncode == 0, done.stderr
+
+    def run(self, program, *words):
+        """Run a program of the environment."""
+        return self._call(self.folder / "environment" / "bin" / program, *words)
+
+    def _call(self, *words):
+        command = [str(word) for word in words]
+        return subprocess.run(
+            command, cwd=self.folder, env=self._variables, capture_output=True, text=True, check=False
+        )
+
+
+def write_files(folder):
+    """Write what README's first part tells its reader to write: a class, and rows."""
+    for code in (code for kind, code in BLOCK.findall(FIRST) if kind == "python"):
+        (folder / re.match(r"# (\w+\.py)\n", code)[1]).write_text(code)
+    (row,) = re.findall(r'`(\{"question".*?\})`', FIRST)
+    for file in re.findall(r"`(\S+\.jsonl)`", FIRST.partition(row)[2]):
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_text(row + "\n")
+
+
+def commands():
+    """Return README's first commands, each with the lines that README shows below it."""
+    found = []
+    for kind, code in BLOCK.findall(FIRST):
+        if kind == "bash":
+            found += [(line, []) for line in code.splitlines()]
+        elif kind == "text":
+            found[-1][1].extend(line for line in squeezed(code) if line != "…")
+    return found
+
+
+def squeezed(text):
+    """Return the lines of an output without the white space that only lays out a table."""
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("age", ["oldest", "newest"])
+def test_readme_s_first_commands(age, wheel, tmp_path):
+    pythons = installed()
+    version = list(pythons)[0 if age == "oldest" else -1]
+    if age == "newest" and len(pythons) == 1:
+        pytest.skip(f"Python {version} is also the oldest here")
+    core = Environment(pythons[version], wheel, tmp_path)
+
+    listed = json.loads(core.run("python", "-m", "pip", "list", "--format", "json").stdout)
+    names = {re.sub("[-_.]+", "-", each["name"]).lower() for each in listed}
+    assert "kshot" in names
+    assert names & {package.lower() for package in PACKAGES} <= OF_THE_CORE_TOO
+    assert core.run("python", "-c", "import kshot; print(kshot.__file__)").stdout.startswith(str(tmp_path))
+
+    write_files(tmp_path)
+    assert len(commands()) >= 4
+    for line, shown in commands():
+        program, *words = shlex.split(line, comments=True)
+        assert program == "kshot", f"a test must know how to run {line!r}"
+        if words == ["run"] and age == "newest":
+            continue  # half a minute of all cores; the oldest Python has run it
+        done = core.run(program, *words)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        printed = squeezed(done.stdout)
+        assert [said for said in shown if said not in printed] == [], f"{line} prints:\n{done.stdout}"
+
+    done = core.run("kshot", "run", "-d", "handbook", "-m", "hybrid")
+    assert done.returncode == 2
+    assert "pip install 'kshot[search,dense]'" in done.stderr
