@@ -16,7 +16,7 @@ run: $(CORE)
 	$(BIN)/kshot run
 
 test: $(READY) lint
-	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term --cov-fail-under=90
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term --cov-fail-under=95
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -29,6 +29,41 @@ if settings is not None:
     settings.load_profile("kshot")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """No test reads or writes the cache of the user, or of another run of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KSHOT_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def confined_coverage(tmp_path_factory):
+    """Where coverage is measured, it counts what runs inside confined processes too. Yields how they start without."""
+    from kshot.sandbox import process
+    from tests.confined_coverage import arcs_in, booted_with_coverage
+
+    plain = process._BOOT
+    measured = _measured()
+    if measured is None:
+        yield plain
+        return
+    folder = tmp_path_factory.mktemp("confined_coverage")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "_BOOT", booted_with_coverage(plain, folder, process._ROOT))
+        yield plain
+    measured.get_data().add_arcs(arcs_in(folder, process._ROOT))
+
+
+def _measured():
+    """Return what measures the coverage of this process, if anything does."""
+    try:
+        from coverage import Coverage
+    except ImportError:  # the environment of vLLM has pytest alone
+        return None
+    return Coverage.current()
+
+
 @pytest.fixture
 def default_sigint():
     """Ctrl-C raises ``KeyboardInterrupt``, and ends the processes that the test starts.

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from kshot.configs import load
+from kshot.configs import _codec, load
 from kshot.core.errors import DataError
 from kshot.sandbox.profiles import LAYERS
 from tests.configs.written import OWN, write
@@ -38,6 +38,15 @@ def test_growing_without_end(tmp_path):
 def test_too_many_values(tmp_path):
     text = "a = [1] * 1000\nb = [a] * 1000\nc_datasets = [dict(x=[b] * 1000)]"
     refused(tmp_path, text, "more than 3,000,000 values")
+
+
+def test_values_are_counted_at_every_depth(monkeypatch):
+    monkeypatch.setattr(_codec, "MAX_VALUES", 6)
+    codec = _codec.Codec()
+    assert codec.encode([1, [2, (3,)]]) == [1, [2, {"$tuple": [3]}]]  # as many as allowed, and again
+    assert codec.encode({"a": [1, 2, 3]}) == {"a": [1, 2, 3]}
+    with pytest.raises(ValueError, match="more than 6 values"):
+        codec.encode([1, [2, (3, 4)]])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,136 @@
+"""Coverage counts what runs inside confined processes, as it counts everything else, and opens nothing for that."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from kshot.configs import load
+from kshot.sandbox import process, program
+from tests.confined_coverage import arcs_in, booted_with_coverage
+
+coverage = pytest.importorskip("coverage")
+
+ODD_STEPS = """
+import contextlib
+
+@contextlib.contextmanager
+def managed():
+    try:
+        yield 1
+    finally:
+        pass
+
+def counted(n):
+    for i in range(n):
+        if i == 2:
+            continue
+        received = yield i
+        if received:
+            return received
+    else:
+        yield from counted(n - 1) if n else ()
+
+def fails(key):
+    try:
+        return {}[key]
+    except KeyError as error:
+        raise ValueError from error
+
+class Thing:
+    size = 3
+
+    def method(self): return [i for i in range(self.size) if i]
+
+with managed() as one:
+    list(counted(4))
+g = counted(3)
+next(g)
+try:
+    g.send("x")
+except StopIteration:
+    pass
+try:
+    fails("a")
+except ValueError:
+    pass
+while one:
+    one -= 1
+Thing().method(), (lambda: {i: i for i in "ab"})()
+"""
+
+
+def arcs_by_coverage(path, tmp_path):
+    """The steps that coverage's own tracer counts, in a process of its own."""
+    (tmp_path / "settings").write_text(f"[run]\nbranch = true\ndata_file = {tmp_path / 'data'}\n")
+    command = [sys.executable, "-m", "coverage", "run", "--rcfile", str(tmp_path / "settings"), str(path)]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    data = coverage.CoverageData(str(tmp_path / "data"))
+    data.read()
+    return set(data.arcs(str(path)))
+
+
+def test_steps_are_those_that_coverage_counts(tmp_path):
+    path, folder = tmp_path / "code" / "odd.py", tmp_path / "noted"
+    for each in (path.parent, folder):
+        each.mkdir()
+    path.write_text(ODD_STEPS)
+    code = booted_with_coverage(
+        f"exec(compile(open({str(path)!r}).read(), {str(path)!r}, 'exec'))", folder, path.parent
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert arcs_in(folder, path.parent)[str(path)] == arcs_by_coverage(path, tmp_path)
+
+
+# ---- real confined processes ----
+
+
+@pytest.fixture
+def noted(tmp_path_factory, monkeypatch, confined_coverage):
+    """What the confined processes of the test note, whether coverage is measured or not."""
+    folder = tmp_path_factory.mktemp("noted")
+    monkeypatch.setattr(process, "_BOOT", booted_with_coverage(confined_coverage, folder, process._ROOT))
+    return lambda: arcs_in(folder, process._ROOT)
+
+
+def body_of(path, name):
+    """The numbers of the lines of a function, without those of its head."""
+    (function,) = [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
+    return set(range(function.body[-1].lineno, function.end_lineno + 1))
+
+
+def lines_of(noted, file, function):
+    path = process._ROOT / file
+    return {line for _, line in noted()[str(path)]} & body_of(path, function)
+
+
+def test_the_guard_and_the_worker_of_a_program_are_counted(noted):
+    assert "not allowed" in program.run("import os\nos.remove('/precious')", 60, layers=("guard",)).reason
+    for file, function in (("_guard", "hook"), ("_guard", "within"), ("_program_worker", "report_refusal")):
+        assert lines_of(noted, f"sandbox/{file}.py", function)
+    assert not lines_of(noted, "sandbox/_program_worker.py", "passed")
+
+
+def test_both_sides_of_the_fork_are_counted(noted):
+    assert program.run("pass", 60).passed
+    assert lines_of(noted, "sandbox/_confinement.py", "_end_orphans")
+    assert lines_of(noted, "sandbox/_program_worker.py", "passed")
+
+
+def test_a_config_is_counted_whose_process_is_killed_when_it_has_answered(noted, tmp_path):
+    (tmp_path / "config.py").write_text("x = 1")
+    assert load(tmp_path / "config.py").variables == {"x": 1}
+    for function in ("__init__", "answer", "_load", "run"):
+        assert lines_of(noted, "configs/_language.py", function)
+    assert not lines_of(noted, "configs/_language.py", "_fault")
+
+
+def test_the_confined_code_gets_no_file_to_write(noted):
+    text = "import os, stat\nfor n in range(256):\n    try: mode = os.fstat(n).st_mode\n    except OSError: continue\n    assert not stat.S_ISREG(mode), n"
+    assert program.run(text, 60) == program.ProgramOutcome(passed=True, reason="")
+    assert noted()
