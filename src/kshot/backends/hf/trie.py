@@ -150,7 +150,7 @@ def _shared_prefixes(ordered: Sequence[IdArray], shared: Sequence[int]) -> dict[
 
 def _hash_tokens(tokens: IdArray) -> NDArray[np.uint64]:
     """Spread token ids over 64 bits (splitmix64)."""
-    mixed = (tokens.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed: NDArray[np.uint64] = (tokens.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(30)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(27)
