@@ -247,6 +247,31 @@ def test_ctrl_c_cancels_what_runs_in_the_loop(default_sigint):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_ctrl_c_while_work_is_started_cancels_it():
+    running, cancelled = threading.Event(), threading.Event()
+
+    async def patient():
+        running.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    class Interrupted(EventLoopHandle):
+        """Ctrl-C comes when the loop has begun with the work, and before anybody waits for its result."""
+
+        def call_soon(self, callback):
+            super().call_soon(callback)
+            assert running.wait(60)
+            raise KeyboardInterrupt
+
+    handle = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        handle.run(patient())
+    assert cancelled.is_set()
+    handle.close()
+
+
 def test_a_server_answers_after_ctrl_c_in_a_notebook(default_sigint):
     def answer(call):
         if call.number == 20:

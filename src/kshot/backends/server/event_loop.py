@@ -124,12 +124,15 @@ class EventLoopHandle:
             task.add_done_callback(tasks.discard)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop to its end, and return its result; Ctrl-C cancels it."""
-        future = asyncio.run_coroutine_threadsafe(work, self._thread.loop)
+        """Run a coroutine in the loop to its end, and return its result; Ctrl-C cancels it, even at its start."""
+        result: Future[T] = Future()
+        group: set[asyncio.Task[Any]] = set()
         try:
-            return future.result()
-        finally:
-            future.cancel()
+            self.call_soon(lambda: self.create_task(_report(work, result), group))
+            return result.result()
+        except KeyboardInterrupt:
+            self.cancel(group)
+            raise
 
     def cancel(self, tasks: set[asyncio.Task[Any]]) -> None:
         """Cancel tasks, and wait until they have ended; if this handle is closed, they have."""
@@ -158,6 +161,14 @@ class EventLoopHandle:
         tasks, self.tasks = self.tasks, set()
         on_close, self.on_close = self.on_close, []
         return thread.finish(_finish(tasks, on_close))
+
+
+async def _report(work: Coroutine[Any, Any, T], result: Future[T]) -> None:
+    """Await a coroutine, and hand its result or its error to another thread."""
+    try:
+        result.set_result(await work)
+    except BaseException as exc:  # noqa: BLE001 - the thread that waits raises it
+        result.set_exception(exc)
 
 
 async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:
