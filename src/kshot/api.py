@@ -141,9 +141,10 @@ def evaluate(
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(out, identity, reuse=reuse)) if out is not None else None
         tell = watcher.note if watcher is not None else lambda _: None
-        helpers = {role: _open(spec, settings) for role, spec in named_helpers.items()}
-        for helper in helpers.values():
-            stack.callback(_close, helper, tell)
+        helpers: dict[str, Model] = {}
+        for role, spec in named_helpers.items():
+            helpers[role] = _open(spec, settings)
+            stack.callback(_close, helpers[role], tell)
         store = Store(progress=watcher.step) if watcher is not None else Store()
         run = Run(settings, folder or MemoryMemo(), store=store, folder=folder, watcher=watcher, helpers=helpers)
         _check_pairs(models, sources, settings)

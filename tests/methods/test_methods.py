@@ -220,9 +220,9 @@ def test_a_failure_carries_the_responses_that_came_with_it():
 
 def test_repeats_of_repeats():
     inner = repeat(generate(), 2)
-    answer, rounds = play(repeat(inner, 2)(SAMPLE, PROMPT), fails_for(1))
-    assert len(rounds[0]) == 4
-    assert answer == Repeats((Repeats(("0", "0")),), failed=1)  # the second repeat of the outer one has replica 1
+    answer, rounds = play(repeat(inner, 3)(SAMPLE, PROMPT), fails_for(1))
+    assert sorted(request.replica for request in rounds[0]) == [0, 1, 2, 3, 4, 5]  # six different questions
+    assert answer == Repeats((Repeats(("0", "3")), Repeats(("4",), failed=1), Repeats(("2", "5"))))
 
 
 def test_repeats_of_a_method_that_asks_nothing_or_asks_an_empty_list():

@@ -100,5 +100,7 @@ def test_figures_are_never_overwritten_with_nothing(capsys):
     planets.write_text(planets.read_text().replace("Which planet", "What planet"))
     done = kshot(capsys, "score", "run")
     assert done.code == 2
-    assert "run: the journal holds no answer to the requests of these datasets. If a dataset" in done.err
+    assert (
+        "run: the journal holds no answer to 8 samples of planets on embedded that have been scored before" in done.err
+    )
     assert contents("run") == before

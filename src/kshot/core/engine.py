@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, TypeVar, overload
@@ -55,7 +55,7 @@ class _LiveSample:
     missing: int = 0
 
 
-class _Asked(NamedTuple):
+class _OpenRequest(NamedTuple):
     """A request that is queued or under way, its address and digest, and the samples that wait for it."""
 
     request: Request
@@ -74,7 +74,8 @@ class _Engine:
         then: Callable[[Outcome[Any]], RequestGenerator] | None,
     ) -> None:
         self._news = threading.Event()
-        self._jobs = enumerate(jobs)
+        self._job_iterator = iter(jobs)
+        self._jobs = enumerate(self._job_iterator)
         self._memo = memo
         self._window = window
         self._then = then
@@ -84,10 +85,10 @@ class _Engine:
         self._emitted = 0
         self._finished: dict[int, Outcome[Any]] = {}
         self._tickets = count(1)
-        self._asked: dict[int, _Asked] = {}  # by ticket
-        self._by_address: dict[str, _Asked] = {}
+        self._open: dict[int, _OpenRequest] = {}  # by ticket
+        self._by_address: dict[str, _OpenRequest] = {}
         self._streams = {
-            role: RoleStream(backend, self._admit, lambda: len(self._asked), self._news)
+            role: RoleStream(backend, self._admit, lambda: len(self._open), self._news)
             for role, backend in backends.items()
         }
         self._background = [stream for stream in self._streams.values() if stream.in_background]
@@ -95,6 +96,7 @@ class _Engine:
 
     def run(self) -> Iterator[Outcome[Any]]:
         with ExitStack() as stack:
+            stack.callback(self._close_samples)
             for stream in self._streams.values():
                 stack.callback(stream.close)
             while True:
@@ -126,6 +128,14 @@ class _Engine:
             self._answered(stream, *answer)
             yield from self._emit()
         return True
+
+    def _close_samples(self) -> None:
+        """Close the methods that wait and the iterator of jobs: what they have open ends now."""
+        waiting = [job.method for entry in self._open.values() for job, _ in entry.waiters]
+        for opened in (*waiting, self._job_iterator):
+            if isinstance(opened, Generator):
+                with suppress(Exception):  # the error that ends the run, if there is one, is the one to show
+                    opened.close()
 
     def _emit(self) -> Iterator[Outcome[Any]]:
         while (outcome := self._finished.pop(self._emitted, None)) is not None:
@@ -176,8 +186,8 @@ class _Engine:
         job.missing = 0
         for slot, request in enumerate(requests):
             stream = self._route(request)
-            asked = digest(request)
-            address = key(stream.backend.fingerprint, asked)
+            content = digest(request)
+            address = key(stream.backend.fingerprint, content)
             response: Response = _OPEN
             if (earlier := self._by_address.get(address)) is not None:
                 earlier.waiters.append((job, slot))
@@ -185,8 +195,8 @@ class _Engine:
                 response = checked_response(request, known, stream.backend.name)
             else:
                 ticket = next(self._tickets)
-                entry = _Asked(request, address, asked, [(job, slot)])
-                self._asked[ticket] = self._by_address[address] = entry
+                entry = _OpenRequest(request, address, content, [(job, slot)])
+                self._open[ticket] = self._by_address[address] = entry
                 stream.add(with_ticket(request, ticket))
             job.missing += response is _OPEN
             job.responses[slot] = response
@@ -194,14 +204,18 @@ class _Engine:
         return job.missing > 0
 
     def _answered(self, stream: RoleStream, request: Request, response: Response) -> None:
-        asked = self._asked.get(request.ticket)
-        if asked is None or self._streams[asked.request.role] is not stream:
-            raise BackendError("it answered a request that was not waiting", where=stream.backend.name)
-        response = checked_response(asked.request, response, stream.backend.name)
-        self._memo.put(asked.address, asked.digest, response)
-        del self._asked[request.ticket], self._by_address[asked.address]
+        entry = self._open.get(request.ticket)
+        if entry is None or self._streams[entry.request.role] is not stream:
+            raise BackendError(
+                "it answered a request that was not waiting",
+                where=stream.backend.name,
+                hint="Yield the request that was taken, once, or a copy that has its ticket.",
+            )
+        response = checked_response(entry.request, response, stream.backend.name)
+        self._memo.put(entry.address, entry.digest, response)
+        del self._open[request.ticket], self._by_address[entry.address]
         stream.unanswered -= 1
-        for job, slot in asked.waiters:
+        for job, slot in entry.waiters:
             assert job.responses is not None  # noqa: S101 - it has asked
             job.responses[slot] = response
             at = len(job.exchanges) - len(job.responses) + slot

@@ -35,9 +35,10 @@ class RequestQueue(Protocol):
 
     @property
     def more_expected(self) -> bool:
-        """Whether more requests may come before the backend answers another one: other roles are at work.
+        """Whether more requests may come while the backend yields None: other roles are at work.
 
-        If nothing waits and this is False, nothing more comes until the backend has answered what it took.
+        If nothing waits and this is False, nothing more comes until the backend has answered what it took. It is False
+        for a backend that does not work in the background: other roles wait while it computes.
         """
         ...
 

@@ -212,7 +212,7 @@ class Search:
 
 Request: TypeAlias = Generate | Loglik | Search
 
-_asked: dict[Any, Callable[[Any], tuple[Any, ...]]] = {
+_without_ticket: dict[Any, Callable[[Any], tuple[Any, ...]]] = {
     cls: attrgetter(*(each.name for each in fields(cls) if each.name != "ticket")) for cls in get_args(Request)
 }
 """Returns the fields of a request, of each type, apart from its ticket."""
@@ -221,7 +221,7 @@ _asked: dict[Any, Callable[[Any], tuple[Any, ...]]] = {
 def with_ticket(request: Request, ticket: int) -> Request:
     """Return a request with a ticket, as ``replace`` does, in half its time: every request passes here."""
     make: Callable[..., Request] = type(request)
-    return make(*_asked[make](request), ticket=ticket)
+    return make(*_without_ticket[make](request), ticket=ticket)
 
 
 # ---- Responses ----

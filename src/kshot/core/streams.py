@@ -22,26 +22,32 @@ class RoleStream:
         self,
         backend: Backend,
         admit: Callable[[Callable[[], bool]], None],
-        unanswered: Callable[[], int],
+        all_unanswered: Callable[[], int],
         news: threading.Event,
     ) -> None:
         """Take the backend, and what the engine offers.
 
-        ``admit`` starts samples until a condition holds; ``unanswered`` counts the open requests of all roles; ``news``
-        wakes the engine.
+        ``admit`` starts samples until a condition holds; ``all_unanswered`` counts the open requests of all roles;
+        ``news`` wakes the engine.
         """
         self.backend = backend
-        self._admit, self._unanswered, self._news = admit, unanswered, news
+        self._admit, self._all_unanswered, self._news = admit, all_unanswered, news
         self.in_background = works_in_background(backend)
         self.unanswered = 0
         self._waiting: deque[Request] = deque()
         self._answers: Generator[tuple[Request, Response] | None] | None = None
+        self._has_answered = False
+        self._fault: Exception | None = None
 
     # ---- for the backend ----
 
     def take(self, at_most: int | None = None) -> list[Request]:
         """Remove and return the waiting requests: all of them, or at most this many."""
-        self._admit(lambda: at_most is not None and len(self._waiting) >= at_most)
+        try:
+            self._admit(lambda: at_most is not None and len(self._waiting) >= at_most)
+        except Exception as exc:
+            self._fault = exc  # the fault of a dataset or a metric, not of the backend, through which it passes now
+            raise
         if at_most is None:
             at_most = len(self._waiting)
         return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
@@ -53,8 +59,8 @@ class RoleStream:
 
     @property
     def more_expected(self) -> bool:
-        """Whether requests of other roles are open, whose answers may lead to more requests."""
-        return self._unanswered() > self.unanswered
+        """Whether requests of other roles are open, whose answers may lead to more requests meanwhile."""
+        return self.in_background and self._all_unanswered() > self.unanswered
 
     def notify(self) -> None:
         """Wake the engine."""
@@ -81,14 +87,20 @@ class RoleStream:
         """Return the next answer; None if there is none now, or if the backend has answered all that it took."""
         before = len(self._waiting)
         if self._answers is None:
-            self._answers = responses_of(self.backend, self)
+            self._answers, self._has_answered = responses_of(self.backend, self), False
         try:
-            return next(self._answers)
+            answer = next(self._answers)
+            self._has_answered |= answer is not None
         except StopIteration:
-            self._answers = None
+            answer, self._answers = None, None
+        finally:
+            if self._fault is not None:
+                raise self._fault
+        if self._answers is not None:
+            return answer
         if taken := self.unanswered - len(self._waiting):
             raise BackendError(f"{taken} requests were taken and never answered", where=self.backend.name)
-        if before and len(self._waiting) >= before:
+        if before and not self._has_answered and len(self._waiting) >= before:
             raise BackendError(f"it took none of {before} waiting requests", where=self.backend.name)
         return None
 

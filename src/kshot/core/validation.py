@@ -66,7 +66,11 @@ def works_in_background(backend: Backend) -> bool:
 
 def _check_pair(pair: Any, backend: Backend) -> None:
     if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Request):  # noqa: PLR2004 - a pair
-        raise BackendError(f"it yielded {pair!r:.80}, not a request with its response", where=backend.name)
+        raise BackendError(
+            f"it yielded {pair!r:.80}, not a request with its response",
+            where=backend.name,
+            hint="" if pair is not None else "A backend that yields None while it waits has in_background = True.",
+        )
 
 
 def _broken(backend: Backend, exc: Exception) -> BackendError:

@@ -36,7 +36,7 @@ def repeat(method: RepeatedMethod, times: int, *, at_least: int = 1) -> Repeated
             while any(each.requests is not None for each in repeats):
                 try:
                     responses: Sequence[Response] = yield [
-                        _replica(request, number)
+                        _replica(request, number, times)
                         for number, each in enumerate(repeats)
                         for request in each.requests or ()
                     ]
@@ -83,5 +83,8 @@ class _Repeat:
             self.failed = exc.failed
 
 
-def _replica(request: Request, number: int) -> Request:
-    return replace(request, replica=number) if isinstance(request, Generate) else request
+def _replica(request: Request, number: int, times: int) -> Request:
+    """Number a request; one that has a number of its own, because its method repeats too, stays different."""
+    if not isinstance(request, Generate):
+        return request
+    return replace(request, replica=request.replica * times + number)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from kshot.core.errors import RunError
-from kshot.core.records import Response
+from kshot.core.records import Response, ResultRow
 from kshot.core.serialization import response_from_json
 from kshot.runs.journal import Journal
 from kshot.settings import Settings
@@ -89,6 +89,14 @@ class RunFolder:
         self.spec |= more
         with self.replacing(SPEC) as file:
             file.write(json.dumps(self.spec, indent=2, ensure_ascii=False) + "\n")
+
+    def earlier_results(self) -> list[ResultRow]:
+        """Return the figures of the last ``summary.json``; none if there is no such file, or a damaged one."""
+        try:
+            rows = json.loads((self.path / SUMMARY).read_text(encoding="utf-8"))["results"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
     @contextmanager
     def replacing(self, name: str) -> Iterator[IO[str]]:

@@ -77,7 +77,6 @@ class Run:
         self._notes: dict[str, None] = {}
         self._failures: list[str] = []
         self._results: list[TaskResult] = []
-        self._facts: dict[str, Any] = dict(folder.spec.get("tasks", {})) if folder is not None else {}
         self._usage: dict[tuple[str, str], list[int]] = {}
         self._servers: set[str] = set()
 
@@ -91,12 +90,8 @@ class Run:
                 keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
             for model in models:
                 results += self._model(model, sources, keep)
-            if self._scores_again and not any(result.positions for result in self._results):
-                raise RunError(  # before the files are replaced: the earlier figures stay
-                    "the journal holds no answer to the requests of these datasets",
-                    where="" if self._folder is None else str(self._folder.path),
-                    hint="If a dataset or a template has changed, run the command again.",
-                )
+            if self._scores_again and self._folder is not None:
+                _check_nothing_lost(self._results, self._folder)  # before the files are replaced
         comparisons = compared(self._results)
         notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
         if self._folder is None:
@@ -105,7 +100,6 @@ class Run:
             more = {"comparisons": comparisons, "usage": usage}
             body = {"results": results, "notes": notes} | {name: rows for name, rows in more.items() if rows}
             file.write(json.dumps(body, indent=2, ensure_ascii=False) + "\n")
-        self._folder.write_spec(tasks=self._facts)
         return Result(results, notes, self._folder.path, self._failures, comparisons, usage)
 
     def _model(
@@ -154,14 +148,14 @@ class Run:
         for task in source.tasks(self._settings, model, self._earlier_facts.get(model.name)):
             for note in task.notes:
                 self._note(note)
-            self._record_facts(model, task)
             total = len(task.samples) if isinstance(task.samples, Sized) else None
             self._watcher.begin(task.name, model.name, total)
-            with self._emitting(task, keep) as emit:
+            with self._emitting(task, keep) as emit, self._recording_facts(model, task):
                 roles = self._roles(model, task.corpus)
                 result = run_task(task, roles, self._memo, emit, self._watcher.answered)
             if result.first_failure:
-                failed = f"{result.failed} failed" if result.failed else f"{result.failed_replies} replies failed"
+                counts = {"failed": result.failed, "replies failed": result.failed_replies}
+                failed = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
                 self._failures.append(f"{task.name} on {model.name}: {failed} ({result.first_failure})")
             for role, spent in result.usage.items():
                 sums = self._usage.setdefault((roles[role].name, role), [0, 0])
@@ -203,11 +197,22 @@ class Run:
 
             yield emit
 
-    def _record_facts(self, model: Model, task: Task[Any]) -> None:
-        """Write the facts of a task before it runs: a run that is killed can be scored with them."""
-        self._facts[model.name] = {**self._facts.get(model.name, {}), task.name: dict(task.facts)}
-        if self._folder is not None:
-            self._folder.write_spec(tasks=self._facts)
+    @contextmanager
+    def _recording_facts(self, model: Model, task: Task[Any]) -> Iterator[None]:
+        """Write the facts of a task before it runs, because the run may be killed, and as it has filled them after.
+
+        A run that is scored again keeps what it recorded when it asked its models.
+        """
+        if self._folder is None or self._scores_again:
+            yield
+            return
+        facts = self._folder.spec.get("tasks", {})
+        merged = {**facts, model.name: {**facts.get(model.name, {}), task.name: task.facts}}
+        self._folder.write_spec(tasks=merged)
+        try:
+            yield
+        finally:
+            self._folder.write_spec()
 
     def _record(self, models: Mapping[str, Model]) -> None:
         self._servers |= {model.name for model in models.values() if _is_server(model)}
@@ -217,6 +222,21 @@ class Run:
             searches = isinstance(model, LanguageModel) and Search in model.answers
             self._folder.note_model(role, model.name, model.fingerprint, server=_is_server(model), searches=searches)
         self._folder.write_spec(options=self._settings.options(), versions=_versions())
+
+
+def _check_nothing_lost(results: Sequence[TaskResult], folder: RunFolder) -> None:
+    """Refuse to replace figures of samples to which the journal holds no answer any more."""
+    before = {(row.get("task"), row.get("model")): row for row in folder.earlier_results()}
+    for result in results:
+        row = before.get((result.task.name, result.model), {})
+        n, failed = row.get("n") or 0, row.get("failed") or 0
+        if len(result.positions) < n and result.failed > failed:
+            raise RunError(
+                f"the journal holds no answer to {result.failed - failed} samples of {result.task.name} on "
+                f"{result.model} that have been scored before; nothing was changed",
+                where=str(folder.path),
+                hint="If the dataset or its template has changed, run the command again in another folder.",
+            )
 
 
 def _is_server(model: Model) -> bool:

@@ -17,7 +17,7 @@ from kshot.core.errors import BackendError
 from kshot.core.records import Generated
 from tests.backends.server.clients import chat_requests, connect
 from tests.fake_server import FakeServer, echo, error
-from tests.tiny_models import answers_of, ask_all
+from tests.tiny_models import Queue, answers_of, ask_all
 
 
 def loop_threads():
@@ -177,6 +177,20 @@ def test_a_stream_that_outlives_its_server_starts_no_loop():
         assert not loop_threads()
 
 
+def test_a_server_that_is_closed_meanwhile_ends_the_stream_with_an_error():
+    async def never(call):
+        await asyncio.Event().wait()
+
+    with FakeServer(never) as server:
+        backend = connect(server, max_concurrency=2)
+        queue = Queue(chat_requests(5))
+        stream = backend.serve(queue)
+        assert next(stream) is None
+        threading.Thread(target=backend.close).run()
+        with pytest.raises(BackendError, match="it was closed while requests were under way"):
+            next(stream)
+
+
 def test_an_error_leaves_no_task_behind():
     with FakeServer(lambda _: error(401, "no"), latency=0.01) as server:
         backend = connect(server)
@@ -197,14 +211,25 @@ def test_the_names_of_hosts_are_looked_up_in_threads_that_end_too():
     assert set(threading.enumerate()) <= before
 
 
-def test_a_forked_process_does_not_touch_the_loop_of_its_parent():
+@pytest.mark.parametrize("closes_first", [False, True])
+def test_a_forked_process_does_not_touch_the_loop_of_its_parent(closes_first):
+    def of_child():
+        if closes_first:
+            backend.close()
+        responses = [*ask_all(backend, chat_requests(20)), *ask_all(connect(server), chat_requests(20))]
+        backend.close()
+        return all(isinstance(each, Generated) for each in responses)
+
     with FakeServer(echo, latency=0.01) as server:
         backend = connect(server)
         ask_all(backend, chat_requests(5))
         child = os.fork()
         if not child:
-            responses = [*ask_all(backend, chat_requests(20)), *ask_all(connect(server), chat_requests(20))]
-            os._exit(0 if all(isinstance(each, Generated) for each in responses) else 1)
+            right = False
+            try:
+                right = of_child()
+            finally:
+                os._exit(0 if right else 1)
         assert len(ask_all(backend, chat_requests(30))) == 30
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert len(ask_all(backend, chat_requests(7))) == 7

@@ -38,6 +38,7 @@ class _LoopThread:
 
     def _run(self) -> None:
         self.loop.run_forever()
+        self.loop.run_until_complete(_cancel(asyncio.all_tasks(self.loop)))
         self.loop.run_until_complete(self.loop.shutdown_default_executor())  # its threads looked up host names
         self.loop.close()
 
@@ -94,6 +95,8 @@ class EventLoopHandle:
 
     def __init__(self) -> None:
         self._acquired: _LoopThread | None = None
+        self.closings = 0
+        """How often it was closed: a stream that was open meanwhile gets no more answers."""
         self.tasks: set[asyncio.Task[Any]] = set()
         self.on_close: list[Callable[[], Coroutine[Any, Any, None]]] = []
         _handles.add(self)
@@ -103,8 +106,7 @@ class EventLoopHandle:
         global _shared  # noqa: PLW0603 - the state of this module
         with _lock:
             if self._acquired is not None and self._acquired.process != os.getpid():
-                inherited.append((self._acquired, self.tasks, self.on_close))
-                self._acquired, self.tasks, self.on_close = None, set(), []
+                self.close_later()
             if self._acquired is None:
                 if _shared is None:
                     _shared = _LoopThread()
@@ -156,10 +158,14 @@ class EventLoopHandle:
     def close_later(self) -> Future[None] | None:
         """Close without waiting and without a lock: garbage collections come at any point, in any thread."""
         thread, self._acquired = self._acquired, None
-        if thread is None or thread.process != os.getpid():
-            return None
         tasks, self.tasks = self.tasks, set()
         on_close, self.on_close = self.on_close, []
+        if thread is None:
+            return None
+        if thread.process != os.getpid():
+            inherited.append((thread, tasks, on_close))
+            return None
+        self.closings += 1
         return thread.finish(_finish(tasks, on_close))
 
 

@@ -82,7 +82,8 @@ class Server(ABC):
 
     def serve(self, queue: RequestQueue, /) -> Iterator[tuple[Request, Response] | None]:
         """Answer requests, as many at one time as the server can take, and yield the answers as they come."""
-        return WorkerPool(self._event_loop, self._respond, self._limits.max_concurrency).serve(queue)
+        limit = self._limits.max_concurrency
+        return WorkerPool(self._event_loop, self._respond, limit, self._address.where).serve(queue)
 
     async def _connected(self) -> Connection:
         """Return the connection, opened now unless it is open in this event loop."""

@@ -10,11 +10,15 @@ from weakref import WeakMethod
 
 from kshot.backends.server.event_loop import EventLoopHandle
 from kshot.backends.server.rate_limiter import backoff_listener
+from kshot.core.errors import BackendError
 from kshot.core.protocols import RequestQueue
 from kshot.core.records import Request, Response
 
 _BATCH_SIZE = 32
 """Requests taken from the queue at once: taking them renders their prompts, and the server should not wait for all."""
+
+_NOTIFY_SECONDS = 0.002
+"""How long results may wait for others, so that the thread that asks is woken once for all of them."""
 
 
 class WorkerPool:
@@ -25,9 +29,14 @@ class WorkerPool:
     """
 
     def __init__(
-        self, loop: EventLoopHandle, respond: Callable[[Request], Coroutine[Any, Any, Response]], max_workers: int
+        self,
+        loop: EventLoopHandle,
+        respond: Callable[[Request], Coroutine[Any, Any, Response]],
+        max_workers: int,
+        where: str = "",
     ) -> None:
-        self._loop, self._respond, self._max_workers = loop, respond, max_workers
+        """Take the loop, what answers a request there, the number of workers, and how messages name the server."""
+        self._loop, self._respond, self._max_workers, self._where = loop, respond, max_workers, where
         self._notify: Callable[[], None] = lambda: None
         self._notify_scheduled = False
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -37,6 +46,7 @@ class WorkerPool:
         self._taken = 0  # requests whose results are not yet yielded
         self._active = 0  # workers that do not back off
         self._closed = False
+        self._closings = 0
         self._error: BaseException | None = None
 
     # ---- in the thread that asks ----
@@ -44,6 +54,7 @@ class WorkerPool:
     def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response] | None]:
         """Answer the requests of a queue, and yield results as they come; earlier results come before an error."""
         self._notify = queue.notify
+        self._closings = self._loop.closings
         try:
             while True:
                 self._fetch(queue)
@@ -52,6 +63,8 @@ class WorkerPool:
                     yield self._results.popleft()
                 elif self._error is not None:
                     raise self._error
+                elif self._taken and self._loop.closings > self._closings:
+                    raise BackendError("it was closed while requests were under way", where=self._where)
                 elif self._taken or queue.more_expected:
                     yield None
                 else:
@@ -76,6 +89,8 @@ class WorkerPool:
     # ---- in the event loop ----
 
     def _start_workers(self) -> None:
+        if self._loop.closings > self._closings:
+            return
         for _ in range(min(self._max_workers - self._active, len(self._pending))):
             self._active += 1
             self._loop.create_task(self._work(), self._tasks)
@@ -85,7 +100,10 @@ class WorkerPool:
         backoff_listener.set(WeakMethod(self._on_backoff))
         try:
             while self._pending and not self._closed and self._error is None and self._active <= self._max_workers:
-                await self._answer(self._pending.popleft())
+                request = self._pending.popleft()
+                if len(self._pending) < self._max_workers // 2:
+                    self._schedule_notify()  # more may be taken before the answers come
+                await self._answer(request)
                 self._schedule_notify()
         finally:
             self._active -= 1
@@ -111,10 +129,10 @@ class WorkerPool:
             task.cancel()
 
     def _schedule_notify(self) -> None:
-        """Wake the thread that asks once for all results of one iteration of the loop: waking it takes time."""
+        """Wake the thread that asks, soon: while it uses results, it competes with the loop for the interpreter."""
         if not self._notify_scheduled:
             self._notify_scheduled = True
-            asyncio.get_running_loop().call_soon(self._notify_now)
+            asyncio.get_running_loop().call_later(_NOTIFY_SECONDS, self._notify_now)
 
     def _notify_now(self) -> None:
         self._notify_scheduled = False
