@@ -398,6 +398,68 @@ def test_samples_are_in_their_second_method_while_others_are_in_their_first():
     assert order.index(("judge", "0:Q0")) < order.index(("model", "q5"))
 
 
+def test_a_stream_that_takes_once_is_opened_again():
+    class TakesOnce(Echo):
+        def serve(self, waiting):
+            for request in waiting.take():
+                yield request, self.reply(request)
+
+    got = outcomes(((i, chain(f"q{i}", 4)) for i in range(5)), TakesOnce())
+    assert [o.answer for o in got] == [f"q{i}...." for i in range(5)]
+
+    class Refuses(Echo):
+        def serve(self, waiting):
+            return iter(())
+
+    with pytest.raises(BackendError, match="echo: it took none of 1 waiting requests"):
+        outcomes([(0, one("q"))], Refuses())
+
+
+def test_nothing_more_is_expected_while_a_backend_computes():
+    class Model(Echo):
+        def serve(self, waiting):
+            while (batch := waiting.take()) or waiting.more_expected:
+                for request in batch:
+                    yield request, self.reply(request)
+
+    jobs = [(0, to_judge("v")), *((i, both(f"q{i}")) for i in range(1, 9))]
+    got = list(drive(jobs, {"model": Model("model"), "judge": Background("judge")}, MemoryMemo(), window=4))
+    assert len(got) == 9
+
+
+@pytest.mark.parametrize("kind", [Echo, Batches, Background])
+def test_the_error_of_a_job_is_not_blamed_on_the_model(kind):
+    def jobs():
+        yield 0, one("q0")
+        raise OSError("the dataset is gone")
+
+    with pytest.raises(OSError, match="the dataset is gone"):
+        outcomes(jobs(), kind())
+
+
+def test_jobs_and_methods_are_closed_with_the_run():
+    closed = []
+
+    def job(i):
+        try:
+            reply = yield from one(f"q{i}")
+            assert i != 2
+            return reply
+        finally:
+            closed.append(i)
+
+    def jobs():
+        try:
+            for i in range(100):
+                yield i, job(i)
+        finally:
+            closed.append("jobs")
+
+    held = holding(AssertionError)(lambda: outcomes(jobs(), Batches(), window=8))
+    assert held.value is not None
+    assert closed == [7, 6, 5, 4, 3, 2, 0, 1, "jobs"]  # the last two were still waiting
+
+
 # ---- streams are closed ----
 
 

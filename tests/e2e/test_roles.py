@@ -71,6 +71,14 @@ def test_a_local_model_goes_on_while_a_server_judges():
     assert result.results[0]["n"] == 30
 
 
+def test_a_model_and_its_judge_at_one_server_keep_the_limits_together():
+    with FakeServer(lambda _: chat("[[7]]"), latency=0.005) as server:
+        limited = dict(base_url=server.url, model_type="chat", max_concurrency=3)
+        result = kshot.evaluate("openai:m", judged(40), judge="openai:judge", **limited)
+        assert (result.results[0]["n"], result.results[0]["value"]) == (40, 7.0)
+        assert (len(server.calls), server.max_running) == (80, 3)
+
+
 # ---- nothing is left ----
 
 

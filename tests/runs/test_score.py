@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from kshot.api import evaluate
 from kshot.runs.folder import read_spec
+from kshot.runs.watchers import SilentWatcher
 from tests.commands import kshot
 
 FILES = ("samples.jsonl", "summary.json", "journal.jsonl")
@@ -93,14 +95,43 @@ def test_a_run_that_was_killed_is_scored_with_what_it_has(capsys):
 
 
 def test_figures_are_never_overwritten_with_nothing(capsys):
-    planets = Path("planets.py")
-    planets.write_text(Path(PLANETS.rpartition(":")[0]).read_text())
-    assert kshot(capsys, "run", "-m", "embedded", "-d", "planets.py:Planets", "--out", "run").code == 0
-    before = contents("run")
-    planets.write_text(planets.read_text().replace("Which planet", "What planet"))
-    done = kshot(capsys, "score", "run")
-    assert done.code == 2
-    assert (
-        "run: the journal holds no answer to 8 samples of planets on embedded that have been scored before" in done.err
-    )
+    """Neither those of all datasets nor those of one; and when the dataset is as it was, it is scored as before."""
+    planets, whole = Path("planets.py"), Path(PLANETS.rpartition(":")[0]).read_text()
+    planets.write_text(whole)
+    budget = ("-k", "3", "--max-example-tokens", "70")
+    both = ("-d", "planets.py:Planets", "-d", "planets.py:PlanetNames")
+    assert kshot(capsys, "run", "-m", "embedded", *both, *budget, "--out", "run").code == 0
+    before, facts = contents("run"), read_spec("run")["tasks"]
+    for changed in (
+        whole.replace("Which planet", "What planet"),
+        whole.replace(r"{question}\nAnswer:", r"{question}\nReply:"),
+        whole.replace("is the largest", "is the biggest"),
+    ):
+        assert changed != whole
+        planets.write_text(changed)
+        done = kshot(capsys, "score", "run")
+        assert done.code == 2
+        assert "run: the journal holds no answer to " in done.err
+        assert "that have been scored before; nothing was changed" in done.err
+        assert contents("run") == before
+        assert read_spec("run")["tasks"] == facts
+    planets.write_text(whole)
+    assert kshot(capsys, "score", "run").code == 0
     assert contents("run") == before
+
+
+def test_a_run_with_a_retriever_that_breaks_off_is_scored_with_what_it_has(capsys):
+    class Interrupts(SilentWatcher):
+        count = 0
+
+        def answered(self, outcome):
+            self.count += 1
+            if self.count == 5:
+                raise KeyboardInterrupt
+
+    options = dict(num_shots=3, max_example_tokens=70, retriever="bm25", out="run")
+    with pytest.raises(KeyboardInterrupt):
+        evaluate("embedded", PLANETS, watcher=Interrupts(), **options)
+    done = kshot(capsys, "score", "run")
+    assert done.code == 0, done.err
+    assert "failed (not_asked" in done.err

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 from urllib.request import getproxies
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from kshot import __version__
 from kshot.backends.server.http_errors import HttpReply, RequestFailedError, RetryableError, error_from, shortened
@@ -65,6 +66,23 @@ class MalformedReplyError(Exception):
     """A complete reply that does not hold what was asked for."""
 
 
+_rate_limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[Any, RateLimiter]] = (
+    WeakKeyDictionary()
+)
+
+
+def _shared_rate_limiter(address: Address, limits: RequestLimits) -> RateLimiter:
+    """Return the rate limiter for this server, key and limits.
+
+    A model and its judge there are asked at the same time, and must keep the limits together.
+    """
+    of_loop = _rate_limiters.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
+    found = of_loop.get((address.url, address.key, limits))
+    if found is None:
+        found = of_loop[address.url, address.key, limits] = RateLimiter(limits, address.where)
+    return found
+
+
 class Connection:
     """The connection to one server, made in the event loop that uses it."""
 
@@ -73,7 +91,7 @@ class Connection:
         self._address = address
         self.probe_lock = asyncio.Lock()
         """Held by the code that finds out what the server offers, so that it asks once."""
-        self._rate_limiter = RateLimiter(limits, address.where)
+        self._rate_limiter = _shared_rate_limiter(address, limits)
         self._session = self._http.ClientSession(
             connector=self._http.TCPConnector(limit=0, keepalive_timeout=30),
             timeout=self._http.ClientTimeout(
