@@ -259,7 +259,7 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
     """Yield the previews one by one."""
     for spec in _listed(dataset):
         source = source_of(spec, settings)
-        require_all(source.packages(settings))
+        require_all(source.packages(settings, scored=False))
         for task in source.previews(settings):
             for text in task.notes:
                 note(text)

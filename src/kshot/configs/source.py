@@ -89,9 +89,9 @@ class ConfigSource(Source[ConfigSettings]):
             )
         return found
 
-    def packages(self, settings: ConfigSettings) -> dict[str, tuple[str, ...]]:
+    def packages(self, settings: ConfigSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that the entries need."""
-        del settings  # the retriever that the user names is an argument of this source
+        del settings, scored  # the retriever that the user names is an argument of this source
         return {purpose: names for entry in self.entries for purpose, names in entry.packages(self._retriever).items()}
 
     def tasks(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
 
@@ -63,14 +64,21 @@ def require_all(wanted: Mapping[str, Iterable[str]]) -> None:
         raise MissingExtra(missing, _extras_of({name for names in missing.values() for name in names}))
 
 
+@contextmanager
+def importing(purpose: str, *packages: str) -> Iterator[None]:
+    """Import packages of an extra in this block: they may be missing, or broken."""
+    require(purpose, *packages)
+    try:
+        yield
+    except ImportError as exc:
+        what = f"{purpose} needs {', '.join(packages)}, which cannot be imported ({exc})"
+        raise BackendError(what, hint=f"Install again: pip install --force-reinstall {' '.join(packages)}") from exc
+
+
 def import_package(purpose: str, package: str) -> Any:
     """Import a package of an extra; it may be missing, or broken."""
-    require(purpose, package)
-    try:
+    with importing(purpose, package):
         return importlib.import_module(PACKAGES[package].module)
-    except ImportError as exc:
-        what = f"{purpose} needs the package {package!r}, which cannot be imported ({exc})"
-        raise BackendError(what, hint=f"Install it again: pip install --force-reinstall {package}") from exc
 
 
 def missing_package(error: Exception, purpose: str) -> MissingExtra | None:

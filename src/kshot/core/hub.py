@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kshot.core.errors import BackendError, UsageError
-from kshot.core.extras import require
+from kshot.core.extras import importing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,9 +47,9 @@ _MAX_QUOTED_CHARACTERS = 300
 
 def import_transformers() -> tuple[Any, Any]:
     """Import torch and transformers. Both stay silent unless TRANSFORMERS_VERBOSITY is set."""
-    require("running a Hugging Face model", "torch", "transformers")
-    import torch
-    import transformers
+    with importing("running a Hugging Face model", "torch", "transformers"):
+        import torch
+        import transformers
 
     if "TRANSFORMERS_VERBOSITY" not in os.environ:
         transformers.utils.logging.set_verbosity_error()

@@ -196,8 +196,11 @@ class Source(Protocol[SettingsT]):
         """Return whether search engines are evaluated on it, rather than language models."""
         return False
 
-    def packages(self, settings: SettingsT, /) -> Mapping[str, Sequence[str]]:  # noqa: ARG002 - for classes that override it
-        """Return the packages of kshot's extras that it needs, by what needs them; nothing is read or computed."""
+    def packages(self, settings: SettingsT, /, *, scored: bool = True) -> Mapping[str, Sequence[str]]:  # noqa: ARG002 - for classes that override it
+        """Return the packages of kshot's extras that it needs, by what needs them; no row is read for that.
+
+        ``scored``: those of scoring too; a preview does without them.
+        """
         return {}
 
     @property

@@ -58,7 +58,7 @@ class DatasetSource(Source[DatasetSettings]):
         """The settings of this dataset as they are written; the names of its tasks end in them."""
         return self.spec.option_text if self.spec is not None else ""
 
-    def packages(self, settings: DatasetSettings) -> dict[str, tuple[str, ...]]:
+    def packages(self, settings: DatasetSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that its rows, its examples and its clean-up need."""
         own = _own_settings(settings, self.spec)
         found = {}
@@ -66,7 +66,7 @@ class DatasetSource(Source[DatasetSettings]):
             found[self.text] = row_packages(own.dataset_path, self.dataset.load_args)
         if own.retriever is not None and own.num_shots:
             found[f"the retriever {own.retriever}"] = retriever_packages(own.retriever)
-        if own.cleanup is not None:
+        if own.cleanup is not None and scored:
             found[f"the clean-up {own.cleanup}"] = CLEANUPS.packages(parse_spec(own.cleanup))
         return found
 

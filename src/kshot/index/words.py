@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from kshot.core.errors import BackendError, UsageError
-from kshot.core.extras import require
+from kshot.core.extras import importing
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"  # kana, Han, Hangul: scripts that put no space between words
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
@@ -69,8 +69,8 @@ def word_packages(stem: str) -> tuple[str, ...]:
 
 
 def _stemmer(language: str) -> Callable[[list[str]], list[str]]:
-    require(f"stem={language}", *word_packages(language))
-    from Stemmer import Stemmer
+    with importing(f"stem={language}", *word_packages(language)):
+        from Stemmer import Stemmer
 
     try:
         stem_words: Callable[[list[str]], list[str]] = Stemmer(language).stemWords

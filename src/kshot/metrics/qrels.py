@@ -30,7 +30,6 @@ class Relevance(Metric):
     name = "nDCG@10"
 
     def __init__(self, measures: Iterable[Measure | str] = (nDCG @ 10,)) -> None:
-        require("scoring against graded ids (qrels)", *PACKAGES)
         self.measures = checked_measures(measures, evidence=False)
         # pytrec-eval has no RR@k: the cutoff is applied to RR
         self._plan = {str(m): (RR if m.name == RR.name else m, m.cutoff) for m in self.measures}
@@ -86,6 +85,7 @@ class Relevance(Metric):
 
 @lru_cache(maxsize=4096)
 def _evaluator(measures: tuple[str, ...], grades: tuple[int, ...]) -> Any:
+    require("scoring against graded ids (qrels)", *PACKAGES)
     import ir_measures
 
     qrels = {_QUESTION_ID: {str(number): grade for number, grade in enumerate(grades)}}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from kshot.core.extras import require
+from kshot.core.extras import importing
 from kshot.passages.counting import tokenizer
 
 LLAMA_INDEX = "llama-index-core"
@@ -30,10 +30,10 @@ def sentence_chunks(text: str, size: int, overlap: int, tokens: str) -> Iterator
 
 @lru_cache(maxsize=16)
 def _splitter(size: int, overlap: int, tokens: str) -> Callable[[str], list[str]]:
-    require("the chunker 'sentence'", LLAMA_INDEX)
-    parsers: Any = importlib.import_module("llama_index.core.node_parser")
-    utils: Any = importlib.import_module("llama_index.core.node_parser.text.utils")
-    punkt: Any = importlib.import_module("nltk.tokenize").PunktSentenceTokenizer()
+    with importing("the chunker 'sentence'", LLAMA_INDEX):
+        parsers: Any = importlib.import_module("llama_index.core.node_parser")
+        utils: Any = importlib.import_module("llama_index.core.node_parser.text.utils")
+        punkt: Any = importlib.import_module("nltk.tokenize").PunktSentenceTokenizer()
     count = tokenizer(tokens).count
 
     @lru_cache(maxsize=4096)

@@ -91,10 +91,10 @@ class PassagesSource(Source[PassageSettings]):
         """Whether search engines are evaluated; else language models that read what a search engine found."""
         return settings.method != "rag"
 
-    def packages(self, settings: PassageSettings) -> dict[str, tuple[str, ...]]:
+    def packages(self, settings: PassageSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that its measures, or its documents and chunkers, need."""
         if self._name not in _CHUNKERS:
-            return {self._label: qrels.PACKAGES}
+            return {self._label: qrels.PACKAGES} if scored else {}
         chunkers = settings.chunker or (_CHUNKERS[self._name],)
         found = {f"the chunker {spec}": chunker_packages(spec) for spec in chunkers}
         if self._name != "handbook":

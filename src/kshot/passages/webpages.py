@@ -7,7 +7,7 @@ import re
 import warnings
 from typing import Any
 
-from kshot.core.extras import require
+from kshot.core.extras import importing
 
 HTML_PACKAGES = ("beautifulsoup4", "lxml")
 
@@ -42,8 +42,8 @@ def visible_text(html: str) -> str:
 
 
 def _parsed(html: str) -> Any:
-    require("reading HTML", *HTML_PACKAGES)
-    bs4: Any = importlib.import_module("bs4")
+    with importing("reading HTML", *HTML_PACKAGES):
+        bs4: Any = importlib.import_module("bs4")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # bs4 warns of text that looks like a file name or XML; it is read nevertheless
         return bs4.BeautifulSoup(html, "lxml")

@@ -52,7 +52,10 @@ class EmbeddingRetriever(ComparingRetriever):
         if options.get("vectors") is not None or options.get("encoder") is not None:
             return ()
         named = options.get("model") or options.get("sentence_transformers_model_name")
-        return text_encoder_packages(named or _default_model(strict=options.get("strict", True)))
+        strict = options.get("strict", True)
+        if isinstance(strict, str):  # of a spec; the constructor refuses other words
+            strict = strict.lower() not in {"no", "false", "0", "off"}
+        return text_encoder_packages(named or _default_model(strict=strict))
 
     @property
     def facts(self) -> dict[str, Any]:

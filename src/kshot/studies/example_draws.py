@@ -65,9 +65,9 @@ class ExampleDraws(Source[Settings]):
         """Whether search engines are evaluated on the source."""
         return self.whole.searches(settings)
 
-    def packages(self, settings: Settings) -> Mapping[str, Sequence[str]]:
-        """The packages that the source needs."""
-        return self.whole.packages(settings)
+    def packages(self, settings: Settings, *, scored: bool = True) -> Mapping[str, Sequence[str]]:
+        """Return the packages that the source needs."""
+        return self.whole.packages(settings, scored=scored)
 
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None

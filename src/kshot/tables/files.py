@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.core.extras import require
+from kshot.core.extras import importing
 
 FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
@@ -133,9 +133,9 @@ def _unlimited_fields() -> Iterator[None]:
 
 
 def _parquet(file: Path) -> FileRows:
-    require("reading parquet files", "pyarrow")
-    import pyarrow as pa
-    import pyarrow.parquet
+    with importing("reading parquet files", "pyarrow"):
+        import pyarrow as pa
+        import pyarrow.parquet
 
     try:
         rows: FileRows = pyarrow.parquet.read_table(file).to_pylist()
