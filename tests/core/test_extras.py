@@ -88,7 +88,9 @@ def test_a_package_that_is_broken(tmp_path, monkeypatch):
     (tmp_path / "jieba.py").write_text("import no_such_thing_at_all\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "jieba", raising=False)
-    with pytest.raises(BackendError, match=r"needs jieba, which cannot be imported \(No module.*--force-reinstall jieba"):
+    with pytest.raises(
+        BackendError, match=r"needs jieba, which cannot be imported \(No module.*--force-reinstall jieba"
+    ):
         import_package("Chinese words", "jieba")
 
 
