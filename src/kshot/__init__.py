@@ -106,7 +106,7 @@ _PARTS = (
 )
 """Parts that people use by their own name: ``kshot.lookup.prompts(…)``."""
 
-_find = lazy_names(__name__, _HOMES)
+_find, _ = lazy_names(__name__, _HOMES)
 
 __all__ = [
     "F1",

@@ -9,7 +9,7 @@ from kshot.core.lazy import lazy_names
 if TYPE_CHECKING:
     from kshot.backends.making import MODELS, model_packages, names_search_engine, open_model
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__, {"kshot.backends.making": ("MODELS", "model_packages", "names_search_engine", "open_model")}
     )
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kshot.configs.source import ConfigSource
     from kshot.configs.tasks import task_of
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "kshot.configs.data": ("splits_of",),

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
-def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package. ``modules`` lists the names of each module, by its full name."""
+def lazy_names(
+    package: str, modules: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package.
+
+    ``modules`` lists the names of each module, by its full name.
+    """
     module_of = {name: module for module, names in modules.items() for name in names}
 
     def find(name: str) -> Any:
@@ -16,4 +22,7 @@ def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(importlib.import_module(module_of[name]), name)
 
-    return find
+    def listed() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *module_of})
+
+    return find, listed

@@ -292,10 +292,10 @@ Value: TypeAlias = float | tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """The answers of a sample that was asked several times, and how many of its repeats failed."""
+    """The answers of a sample that was asked several times, and the failures of its other repeats."""
 
     answers: tuple[Any, ...]
-    failed: int = 0
+    failures: tuple[Failed, ...] = ()
 
     @property
     def majority(self) -> Any:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kshot.tables.files import load_raw_dataset_from_file
     from kshot.tables.loading import get_raw_dataset_loader
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "kshot.datasets.dataset": ("Dataset",),

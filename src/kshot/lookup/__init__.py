@@ -9,6 +9,6 @@ from kshot.core.lazy import lazy_names
 if TYPE_CHECKING:
     from kshot.lookup.prompt_writer import prompts
 else:
-    __getattr__ = lazy_names(__name__, {"kshot.lookup.prompt_writer": ("prompts",)})
+    __getattr__, __dir__ = lazy_names(__name__, {"kshot.lookup.prompt_writer": ("prompts",)})
 
 __all__ = ["prompts"]

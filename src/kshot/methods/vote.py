@@ -50,10 +50,10 @@ def repeat(method: RepeatedMethod, times: int, *, at_least: int = 1) -> Repeated
             for each in repeats:
                 each.method.close()
         answers = tuple(answer for each in repeats for answer in each.answers)
-        failures = [each.failed for each in repeats if each.failed is not None]
+        failures = tuple(each.failed for each in repeats if each.failed is not None)
         if len(answers) < at_least and failures:
             raise AskFailed(failures[0])
-        return Repeats(answers, failed=len(failures))
+        return Repeats(answers, failures)
 
     return repeated
 

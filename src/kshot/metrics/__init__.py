@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kshot.metrics.perplexity import Perplexity
     from kshot.metrics.rouge import Rouge
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "kshot.metrics.accuracy": ("Accuracy",),

@@ -9,7 +9,7 @@ from kshot.core.lazy import lazy_names
 if TYPE_CHECKING:
     from kshot.prompts.strings import compile_string, decode_escapes, jinja_environment
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__, {"kshot.prompts.strings": ("compile_string", "decode_escapes", "jinja_environment")}
     )
 

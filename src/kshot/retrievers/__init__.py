@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kshot.retrievers.topk import TopkRetriever
     from kshot.retrievers.votek import VotekRetriever
 else:
-    __getattr__ = lazy_names(
+    __getattr__, __dir__ = lazy_names(
         __name__,
         {
             "kshot.retrievers.balanced": ("BalancedRetriever",),

@@ -80,11 +80,9 @@ def _note_failure(result: TaskResult, failed: Failed) -> None:
     result.first_failure = result.first_failure or f"{failed.kind}: {failed.message}{again}"
 
 
-def _failed_replies(outcome: Outcome[Sample]) -> list[Failed]:
-    """Return the failures among the replies to a sample that was answered by the other replies."""
-    if not isinstance(outcome.answer, Repeats) or not outcome.answer.failed:
-        return []
-    return [response for _, response in outcome.exchanges if isinstance(response, Failed)]
+def _failed_replies(outcome: Outcome[Sample]) -> tuple[Failed, ...]:
+    """Return the failures among several replies to a sample, which the others answered."""
+    return outcome.answer.failures if isinstance(outcome.answer, Repeats) else ()
 
 
 def _judgements(
@@ -207,8 +205,8 @@ def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[
     row["target"] = reference(sample.target) if sample.target is not None else None
     if sample.category is not None:
         row["category"] = sample.category
-    if failed_replies := len(_failed_replies(outcome)):
-        row["failed_replies"] = failed_replies
+    if failed_replies := _failed_replies(outcome):
+        row["failed_replies"] = len(failed_replies)
     if isinstance(scores, Failed):
         row["scores"] = {}
         row["failed"] = f"{scores.kind}: {scores.message}"
