@@ -521,6 +521,32 @@ def test_a_stream_is_closed_on_ctrl_c(default_sigint):
     assert held.value is not None
 
 
+@pytest.mark.parametrize("kind", [Background, Echo])
+def test_an_error_of_closing_does_not_hide_the_one_that_ended_the_run(kind):
+    class Broken(kind):
+        def serve(self, waiting):
+            try:
+                yield from super().serve(waiting)
+            finally:
+                raise RuntimeError("closing fails too")
+
+    def job(i):
+        yield from one(f"q{i}")
+        raise ValueError("a metric fails")
+
+    with pytest.raises(ValueError, match="a metric fails"):
+        outcomes(((i, job(i)) for i in range(9)), Broken())
+
+
+@pytest.mark.parametrize("yielded", [Generate(Prompt("q")), [5], "abc", None, iter([Generate(Prompt("q"))])])
+def test_a_method_that_yields_something_else(yielded):
+    def job():
+        yield yielded
+
+    with pytest.raises(TypeError, match="is no list of requests: write yield from ask"):
+        outcomes([(0, job())], Echo())
+
+
 def test_the_iterator_of_a_plug_in_need_not_be_a_generator():
     class Lists(Echo):
         def serve(self, waiting):

@@ -165,6 +165,9 @@ class _Engine:
         while True:
             try:
                 requests = next(job.method) if job.responses is None else resume(job.method, job.responses)
+                if not isinstance(requests, (list, tuple)) or not all(isinstance(each, Request) for each in requests):
+                    # raised where the method yielded it, so that the error can name the sample
+                    job.method.throw(TypeError(f"{requests!r:.60} is no list of requests: write yield from ask(…)"))
             except StopIteration as stop:
                 answer = stop.value
             except AskFailed as exc:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 
 from kshot.core.errors import BackendError
 from kshot.core.protocols import Backend
@@ -105,6 +106,7 @@ class RoleStream:
         return None
 
     def close(self) -> None:
-        """End the work of the backend."""
+        """End the work of the backend. All its answers are used or not wanted, so an error there has no consequence."""
         if self._answers is not None:
-            self._answers.close()
+            with suppress(Exception):
+                self._answers.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -56,7 +57,8 @@ def responses_of(backend: Backend, queue: RequestQueue) -> Generator[tuple[Reque
             yield pair
     finally:
         if callable(close := getattr(stream, "close", None)):  # a plug-in may return any iterator
-            close()
+            with suppress(Exception):  # the error that ended the stream, if there is one, is the one to show
+                close()
 
 
 def works_in_background(backend: Backend) -> bool:

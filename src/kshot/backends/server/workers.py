@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
@@ -19,6 +20,9 @@ _BATCH_SIZE = 32
 
 _NOTIFY_SECONDS = 0.002
 """How long results may wait for others, so that the thread that asks is woken once for all of them."""
+
+_RESULTS_PER_PAUSE, _PAUSE_SECONDS = 4, 0.00002
+"""How often and how long the thread that asks pauses, so that the event loop need not wait for the interpreter."""
 
 
 class WorkerPool:
@@ -61,6 +65,8 @@ class WorkerPool:
                 if self._results:
                     self._taken -= 1
                     yield self._results.popleft()
+                    if not self._taken % _RESULTS_PER_PAUSE:
+                        time.sleep(_PAUSE_SECONDS)
                 elif self._error is not None:
                     raise self._error
                 elif self._taken and self._loop.closings > self._closings:
@@ -101,8 +107,6 @@ class WorkerPool:
         try:
             while self._pending and not self._closed and self._error is None and self._active <= self._max_workers:
                 request = self._pending.popleft()
-                if len(self._pending) < self._max_workers // 2:
-                    self._schedule_notify()  # more may be taken before the answers come
                 await self._answer(request)
                 self._schedule_notify()
         finally:
