@@ -38,5 +38,5 @@ def test_a_name_comes_from_its_module():
     find, listed = lazy_names("kshot.metrics", {"math": ("pi",), "string": ("digits",)})
     assert {"pi", "digits", "__name__"} <= set(listed())  # for completion
     assert find("digits") == "0123456789"
-    with pytest.raises(AttributeError, match="module 'kshot.metrics' has no attribute 'tau'"):
+    with pytest.raises(AttributeError, match=r"module 'kshot\.metrics' has no attribute 'tau'"):
         find("tau")
