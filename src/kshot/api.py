@@ -22,6 +22,7 @@ from kshot.core.protocols import Model, Source, Watcher
 from kshot.core.records import Hit, Ranking, Request
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
+from kshot.core.validation import check_requests
 from kshot.index.store import Store
 from kshot.methods.search import REWRITER
 from kshot.passages import is_passages
@@ -265,7 +266,9 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
                 note(text)
             for sample in task.samples:
                 with closing(start_sample(task, sample)) as method:
-                    yield Preview(task.name, sample.id, tuple(next(method, ())))  # a method may ask nothing
+                    requests = next(method, ())  # a method may ask nothing
+                    check_requests(requests, method)
+                    yield Preview(task.name, sample.id, tuple(requests))
 
 
 # ---- score ----

@@ -282,6 +282,19 @@ def test_a_method_that_asks_nothing():
         assert preview.requests == ()
 
 
+def test_a_method_that_yields_no_list_is_an_error_that_names_the_sample():
+    def slip(sample, prompt):
+        yield Generate(prompt)  # for: yield from ask(Generate(prompt))
+
+    task = Task("slip", [Sample("s7", {})], lambda sample, shots: Prompt("?"), slip, ())
+    message = (
+        r"dataset slip, sample s7: it cannot be asked: TypeError: Generate\(.* is no list of requests: write yield"
+    )
+    for use in (kshot.preview, lambda task: kshot.evaluate(says("x"), task)):
+        with pytest.raises(DataError, match=message):
+            use(task)
+
+
 def test_any_object_can_be_a_model_even_an_unhashable_one():
     class Unhashable(Fake):
         __hash__ = None

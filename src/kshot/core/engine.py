@@ -21,7 +21,7 @@ from kshot.core.protocols import Backend
 from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response, resume, with_ticket
 from kshot.core.serialization import digest, key
 from kshot.core.streams import RoleStream
-from kshot.core.validation import checked_response
+from kshot.core.validation import check_requests, checked_response
 
 T = TypeVar("T")
 
@@ -165,9 +165,7 @@ class _Engine:
         while True:
             try:
                 requests = next(job.method) if job.responses is None else resume(job.method, job.responses)
-                if not isinstance(requests, (list, tuple)) or not all(isinstance(each, Request) for each in requests):
-                    # raised where the method yielded it, so that the error can name the sample
-                    job.method.throw(TypeError(f"{requests!r:.60} is no list of requests: write yield from ask(…)"))
+                check_requests(requests, job.method)
             except StopIteration as stop:
                 answer = stop.value
             except AskFailed as exc:

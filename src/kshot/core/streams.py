@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
 
 from kshot.core.errors import BackendError
 from kshot.core.protocols import Backend
@@ -106,7 +105,6 @@ class RoleStream:
         return None
 
     def close(self) -> None:
-        """End the work of the backend. All its answers are used or not wanted, so an error there has no consequence."""
+        """End the work of the backend."""
         if self._answers is not None:
-            with suppress(Exception):
-                self._answers.close()
+            self._answers.close()

@@ -20,6 +20,7 @@ from kshot.core.records import (
     Loglik,
     Ranking,
     Request,
+    RequestGenerator,
     Response,
     Scored,
     Search,
@@ -34,7 +35,8 @@ _ROUNDING_NATS = 1e-3
 def responses_of(backend: Backend, queue: RequestQueue) -> Generator[tuple[Request, Response] | None]:
     """Yield what a backend yields; anything that it raises becomes an error that names the backend.
 
-    Closing this generator closes the stream of the backend.
+    Closing this generator closes the stream of the backend. An error of that is not raised: all answers are used by
+    then, or not wanted, and it would hide the error that ended the run.
     """
     try:
         stream = iter(backend.serve(queue))
@@ -57,8 +59,14 @@ def responses_of(backend: Backend, queue: RequestQueue) -> Generator[tuple[Reque
             yield pair
     finally:
         if callable(close := getattr(stream, "close", None)):  # a plug-in may return any iterator
-            with suppress(Exception):  # the error that ended the stream, if there is one, is the one to show
+            with suppress(Exception):
                 close()
+
+
+def check_requests(requests: Any, method: RequestGenerator) -> None:
+    """Refuse what is no list of requests, by an error that is raised where the method yielded it."""
+    if not isinstance(requests, (list, tuple)) or not all(isinstance(each, Request) for each in requests):
+        method.throw(TypeError(f"{requests!r:.60} is no list of requests: write yield from ask(…)"))
 
 
 def works_in_background(backend: Backend) -> bool:

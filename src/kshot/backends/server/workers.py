@@ -106,8 +106,7 @@ class WorkerPool:
         backoff_listener.set(WeakMethod(self._on_backoff))
         try:
             while self._pending and not self._closed and self._error is None and self._active <= self._max_workers:
-                request = self._pending.popleft()
-                await self._answer(request)
+                await self._answer(self._pending.popleft())
                 self._schedule_notify()
         finally:
             self._active -= 1
