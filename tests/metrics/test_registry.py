@@ -7,7 +7,22 @@ import pytest
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Scorer
 from kshot.core.registry import Entry
-from kshot.metrics import F1, METRICS, Accuracy, Em, GPTEval, PassAtK, make_metric
+from kshot.metrics import (
+    F1,
+    METRICS,
+    Accuracy,
+    Bleu,
+    Chrf,
+    Em,
+    ExactMatch,
+    GPTEval,
+    PassAtK,
+    Rouge,
+    RougeLsum,
+    SquadF1,
+    Ter,
+    make_metric,
+)
 
 PLUG_IN = """
 from kshot import Metric
@@ -59,6 +74,16 @@ def test_every_metric_is_made_by_its_name_and_described(entry):
         ("accuracy,name=none", Accuracy()),
         ("f1,word_tokenize=split,align_bag=set,force_number_match=yes", F1("split", "set", force_number_match=True)),
         ("PassAtK,k=10", PassAtK(10)),
+        ("bleu,tokenize=13a", Bleu("13a")),
+        ("chrf,word_order=2", Chrf(2)),
+        ("ter,case_sensitive=yes", Ter(case_sensitive=True)),
+        ("rouge,stemmer=no", Rouge(stemmer=False)),
+        ("rougelsum,sentences=periods", RougeLsum("periods")),
+        ("squadf1,version=2.0", SquadF1("2.0")),
+        (
+            r"exactmatch,ignore_case=yes,regexes_to_ignore=\,+\$+(?s).*#### +\.$",
+            ExactMatch(ignore_case=True, regexes_to_ignore=[",", r"\$", "(?s).*#### ", r"\.$"]),
+        ),
         ("PassAtK,k=1+10,timeout=2.5,memory_mb=300", PassAtK((1, 10), 2.5, 300)),
         ("GPTEval,pairwise=on,multi_turn=true,role=rater", GPTEval(pairwise=True, multi_turn=True, role="rater")),
         ("GPTEval,max_tokens=9,temperature=0.5", GPTEval(max_tokens=9, temperature=0.5)),
@@ -81,7 +106,12 @@ def test_a_metric_in_a_file(plug_in):
         ("bleau", r"there is no metric 'bleau'. Did you mean 'Bleu'\? See kshot list metrics"),
         ("nothing.like.it", "there is no metric 'nothing.like.it'. See kshot list metrics"),
         ("em,strategy=max", "there is no option 'strategy'. It knows: multiref_strategy"),
-        ("bleu,order=3", "there is no option 'order'. It has none"),
+        ("bleu,order=3", "there is no option 'order'. It knows: tokenize, lowercase"),
+        ("bleu,tokenize=moses", "tokenize='moses' is not known. Use one of: intl, 13a"),
+        ("chrf,word_order=-1", "chrF got word_order=-1"),
+        ("squadem,version=3", "version='3' is not known. Use one of: 1.1, 2.0"),
+        ("rougelsum,sentences=words", "sentences='words' is not known. Use one of: lines, periods, nltk"),
+        ("exactmatch,regexes_to_ignore=(", r"'\(' is no regular expression"),
         ("em,multiref_strategy=min", "multiref_strategy='min' is not known. Use one of: max, leave_one_out"),
         ("passatk,k=1+many", "the option 'k' is 'many'; it must be a whole number"),
         ("passatk,k=0", "pass@k got k=0. Give one or more whole numbers from 1 up"),

@@ -10,13 +10,17 @@ from typing import Any
 from kshot.core.errors import UsageError
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_IGNORED_WORDS = re.compile(r"\b(?:a|an|the|and)\b")
+ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+"""The words that SQuAD's script leaves out."""
+
+ARTICLES_AND_AND = re.compile(r"\b(?:a|an|the|and)\b")
+"""The words that LLMBox leaves out."""
 
 
-def normalise(text: Any) -> str:
-    """Return the text in lower case, without ASCII punctuation and a/an/the/and, with one space between words."""
+def normalise(text: Any, ignored: re.Pattern[str] = ARTICLES_AND_AND) -> str:
+    """Return the text in lower case, without ASCII punctuation and ignored words, with one space between words."""
     bare = str(text).lower().translate(_NO_PUNCTUATION)
-    return " ".join(_IGNORED_WORDS.sub(" ", bare).split())
+    return " ".join(ignored.sub(" ", bare).split())
 
 
 def checked_choice(option: str, value: str, allowed: Sequence[str]) -> str:
