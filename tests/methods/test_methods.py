@@ -1,12 +1,17 @@
 """Methods one by one: what they ask, and what they make of the responses."""
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kshot.core.records import (
     UNANSWERED,
     AskFailed,
     Choice,
     Dialogue,
+    Explained,
     Failed,
     Generate,
     Generated,
@@ -87,8 +92,10 @@ def test_a_conversation_in_messages():
 
 
 def test_perplexity_is_per_token():
-    answer, rounds = play(perplexity()(SAMPLE, PROMPT), nlls(red=2.0, blue=2.4, green=5.0))
-    assert answer == 1  # 2.4 / 4 is less than 2 / 3
+    found, rounds = play(perplexity()(SAMPLE, PROMPT), nlls(red=2.0, blue=2.4, green=5.0))
+    assert found.answer == 1  # 2.4 / 4 is less than 2 / 3
+    assert found.others == {"acc": 0, "acc_norm": 1, "acc_bytes": 1, "acc_token": 1}
+    assert found.tied == ()
     assert rounds == [[Loglik(PROMPT, (" red", " blue", " green"))]]
 
 
@@ -99,8 +106,12 @@ def test_perplexity_against_a_baseline():
     def answer(request):
         return (nlls(red=1, blue=2, green=9) if request.prompt == baseline else nlls(red=3, blue=3, green=10))(request)
 
-    chosen, rounds = play(perplexity()(SAMPLE, choices), answer)
-    assert chosen == 1  # of the differences 2, 1, 1 the first that is lowest
+    found, rounds = play(perplexity()(SAMPLE, choices), answer)
+    assert (found.answer, found.tied) == (UNANSWERED, ("acc", "acc_mutual_info", ""))  # the differences are 2, 1, 1
+    first, _ = play(perplexity(on_tie="first")(SAMPLE, choices), answer)
+    assert (first.answer, first.tied) == (1, found.tied)
+    by_tokens, _ = play(perplexity(normalise="tokens")(SAMPLE, choices), answer)
+    assert (by_tokens.answer, by_tokens.others["acc_mutual_info"]) == (1, UNANSWERED)
     assert [request.prompt for request in rounds[0]] == [PROMPT, baseline]
     both, _ = play(
         perplexity(lambda after_prompt, after_baseline: (after_prompt, after_baseline))(SAMPLE, choices), answer
@@ -122,19 +133,53 @@ def test_probability_takes_the_best_spelling():
     def answer(request):
         return Scored(tuple(Likelihood(-1.0 if text == "B" else -2.0, 1) for text in request.continuations))
 
-    assert play(probability()(SAMPLE, choices), answer)[0] == 1
+    assert play(probability()(SAMPLE, choices), answer)[0] == Explained(1)
     assert highest([0.1, 0.2, 0.0, 0.0, 0.1, 0.7], 3) == 2
     logprobs, _ = play(probability(list)(SAMPLE, choices), answer)
     assert logprobs == [-2.0, -2.0, -2.0, -2.0, -1.0, -2.0]
 
 
-@pytest.mark.parametrize(("listed", "expected"), [(True, UNANSWERED), (False, 0)])
+@pytest.mark.parametrize(
+    ("listed", "expected"), [(True, UNANSWERED), (False, Explained(UNANSWERED, tied=("",)))], ids=["listed", "scored"]
+)
 def test_no_letter_on_the_list_of_likely_tokens_is_no_answer(listed, expected):
     def bound(request):
         assert request.listed is listed
         return Scored(tuple(Likelihood(-9.0, 1) for _ in request.continuations))
 
     assert play(probability(listed=listed)(SAMPLE, PROMPT), bound)[0] == expected
+
+
+@pytest.mark.parametrize("method", [perplexity, probability])
+def test_identical_options_tie_whatever_their_likelihoods(method):
+    sample = replace(SAMPLE, choices=("red", "blue", "red"))
+    choices = [Choice(PROMPT, f" {text}") for text in sample.choices]
+    logprobs = iter([-2.0, -3.0, -1.999])
+
+    def answer(request):
+        return Scored(tuple(Likelihood(next(logprobs), 1) for _ in request.continuations))
+
+    found, _ = play(method()(sample, choices), answer)
+    assert found.answer == UNANSWERED
+    assert "" in found.tied
+    assert found.why == {"identical_options": [[0, 2]]}
+
+
+@given(st.lists(st.tuples(st.floats(-90, -0.1), st.integers(1, 9), st.text(min_size=1)), min_size=1, max_size=6))
+def test_each_rule_takes_the_highest_value_by_its_formula(options):
+    choices = [Choice(PROMPT, f" {number}", option=text) for number, (_, _, text) in enumerate(options)]
+    scored = Scored(tuple(Likelihood(logprob, tokens) for logprob, tokens, _ in options))
+    found, _ = play(perplexity(on_tie="first")(SAMPLE, choices), lambda _: scored)
+    sizes = {
+        "acc": [1 for _ in options],
+        "acc_norm": [len(text) for _, _, text in options],
+        "acc_bytes": [len(text.encode()) for _, _, text in options],
+        "acc_token": [tokens for _, tokens, _ in options],
+    }
+    for rule, divisors in sizes.items():
+        values = [logprob / size for (logprob, _, _), size in zip(options, divisors, strict=True)]
+        assert found.others[rule] == values.index(max(values))
+        assert (rule in found.tied) == (values.count(max(values)) > 1)
 
 
 def test_likelihood_of_one_text():

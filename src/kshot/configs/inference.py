@@ -10,9 +10,9 @@ from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.rendering import PromptKind, Rendered
 from kshot.configs.settings import ConfigSettings
 from kshot.core.errors import DataError
-from kshot.core.records import Generate, Message, Prompt, RequestGenerator, Sample, ask
+from kshot.core.records import Explained, Generate, Message, Prompt, RequestGenerator, Sample, ask
 from kshot.methods.generation import Extract
-from kshot.methods.likelihood import likelihoods
+from kshot.methods.likelihood import best, likelihoods
 
 DEFAULT_MAX_TOKENS = 512
 _GENERATION_KWARGS = ("temperature", "top_p", "top_k", "repetition_penalty", "no_repeat_ngram_size")
@@ -74,11 +74,16 @@ def perplexity(labels: Sequence[Any], extra: int) -> ConfigMethod:
     """
 
     def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - every method takes the sample
-        pairs = yield from likelihoods(shown)
-        losses = [nll / (tokens + extra) for nll, tokens in pairs]
-        return labels[losses.index(min(losses))]
+        found = yield from likelihoods(shown)
+        return _first_best(labels, [each.logprob / (each.tokens + extra) for each in found], shown)
 
     return method
+
+
+def _first_best(labels: Sequence[Any], values: Sequence[float], alike: Sequence[object]) -> Explained:
+    """Return the label with the highest value; on a tie the first, as the homes of config files do, and count it."""
+    chosen, tied = best(values, alike)
+    return Explained(labels[chosen], tied=("",) if tied else ())
 
 
 def scored_prompt(shown: Any, system: str | None, where: str) -> tuple[Prompt, str]:
@@ -98,9 +103,8 @@ def likelihood(labels: Sequence[Any]) -> ConfigMethod:
     """Choose the label whose answer, after the separator, is the most probable; the first on a tie."""
 
     def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - every method takes the sample
-        pairs = yield from likelihoods(shown)
-        losses = [nll for nll, _ in pairs]
-        return labels[losses.index(min(losses))]
+        found = yield from likelihoods(shown)
+        return _first_best(labels, [each.logprob for each in found], shown)
 
     return method
 
@@ -135,10 +139,10 @@ def probabilities(entry: DatasetEntry, *, all_options: bool) -> ConfigMethod:
     def method(sample: Sample, prompt: Prompt) -> RequestGenerator:
         options = options_of(entry, sample.fields)
         lead = "" if prompt.messages or prompt.text[-1:].isspace() else " "
-        pairs = yield from likelihoods([(prompt, lead + option) for option in options])
-        logprobs = [-nll for nll, _ in pairs]
+        found = yield from likelihoods([(prompt, lead + option) for option in options])
+        logprobs = [each.logprob for each in found]
         if not all_options:
-            return options[logprobs.index(max(logprobs))]
+            return _first_best(options, logprobs, options)
         odds = [math.exp(logprob - max(logprobs)) for logprob in logprobs]
         return [each / sum(odds) for each in odds]
 

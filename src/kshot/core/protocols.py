@@ -248,6 +248,11 @@ class Scorer(Protocol):
         ...
 
     @property
+    def rule(self) -> str:
+        """The rule whose answer it scores, where a method decides by several (``Explained.others``); "": the answer."""
+        ...
+
+    @property
     def bounds(self) -> tuple[float, float] | None:
         """The ends of the scale; intervals are cut there."""
         ...

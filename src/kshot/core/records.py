@@ -6,7 +6,7 @@ Every record is immutable and uses the standard library alone, so every part of 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
@@ -61,11 +61,15 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One answer whose likelihood is computed after a prompt, and after a baseline prompt if there is one."""
+    """One answer whose likelihood is computed after a prompt, and after a baseline prompt if there is one.
+
+    ``option`` is the answer without the delimiter before it: its length counts. None: the text without white space.
+    """
 
     prompt: Prompt
     text: str
     baseline: Prompt | None = None
+    option: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,13 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Options:
+    """Any one of these indices into ``Sample.choices`` is right."""
+
+    indices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Graded:
     """Document id → relevance grade, as in TREC qrels."""
 
@@ -114,11 +125,11 @@ class Gold:
     value: Any
 
 
-Target: TypeAlias = Answers | Option | Graded | Evidence | Gold
+Target: TypeAlias = Answers | Option | Options | Graded | Evidence | Gold
 
 
 UNANSWERED = -1
-"""The answer of a reply from which no option can be read."""
+"""The answer where no option is chosen: none can be read from the reply, or several are equally likely."""
 
 
 def reference(target: Target) -> Any:
@@ -126,6 +137,8 @@ def reference(target: Target) -> Any:
     match target:
         case Option(index):
             return index
+        case Options(indices):
+            return list(indices)
         case Answers(texts):
             return list(texts)
         case Gold(value):
@@ -181,17 +194,24 @@ class Generate:
     ticket: int = _ticket()
 
 
+RollingStart: TypeAlias = Literal["auto", "bos", "eos", "none"]
+"""What predicts the first token of a document: BOS or else EOS, BOS, EOS, or nothing (the token is not scored)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loglik:
     """Compute the log-probability of each continuation after the prompt (an empty prompt: of the text itself).
 
     ``listed``: each continuation is one token, and a bound is enough for one that is not among the likeliest.
+    ``rolling``: each continuation is a document, which may be longer than the model's window, and the prompt is empty.
+    It says what stands before the first token: see ``RollingStart``.
     """
 
     prompt: Prompt
     continuations: tuple[str, ...]
     role: str = "model"
     listed: bool = False
+    rolling: RollingStart | None = None
     ticket: int = _ticket()
 
 
@@ -237,28 +257,41 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """Text that a model wrote, its stop reason (``stop``, ``length``), and its reasoning, kept apart."""
+    """Text that a model wrote, its stop reason, and its reasoning, kept apart.
+
+    Stop reasons: ``stop`` (it came to its end), ``length`` (it has all tokens that were asked for), ``window`` (the
+    context window was full before that). ``cut_tokens``: so many were cut from the left of a prompt that was too long.
+    """
 
     text: str
     stop_reason: str = "stop"
     usage: Usage | None = None
     reasoning: str = ""
+    cut_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """The summed natural log-probability of one continuation, and the number of its tokens."""
+    """The summed natural log-probability of one continuation, and the number of its tokens.
+
+    ``greedy``: whether each of its tokens is the likeliest after those before it; None if the model does not say.
+    """
 
     logprob: float
     tokens: int
+    greedy: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One likelihood for each continuation, in the order of the request."""
+    """One likelihood for each continuation, in the order of the request.
+
+    ``cut_tokens``: so many were cut from the left of a prompt that was too long, at most.
+    """
 
     likelihoods: tuple[Likelihood, ...]
     usage: Usage | None = None
+    cut_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +321,27 @@ class Failed:
 
 Response: TypeAlias = Generated | Scored | Ranking | Failed
 Value: TypeAlias = float | tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An answer with what led to it. A method may return it in place of the bare answer, which is what metrics see.
+
+    ``why`` goes into the sample's row. ``others`` are the answers by other rules, by the name of the rule, which a
+    metric with that ``rule`` scores. ``tied`` are the rules by which several options came first; "": the answer's own.
+    """
+
+    answer: Any
+    why: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
+    tied: tuple[str, ...] = ()
+
+
+def bare(answer: Any) -> Any:
+    """Return an answer, or each of several, without what led to it."""
+    if isinstance(answer, Explained):
+        return answer.answer
+    return replace(answer, answers=tuple(map(bare, answer.answers))) if isinstance(answer, Repeats) else answer
 
 
 @dataclass(frozen=True, slots=True)

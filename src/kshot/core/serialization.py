@@ -40,7 +40,8 @@ def request_body(request: Request) -> list[Any]:
             return ["Generate", request.role, _prompt_body(request.prompt), sampling]
         case Loglik():
             asked = ["Loglik", request.role, _prompt_body(request.prompt), list(request.continuations)]
-            return [*asked, "listed"] if request.listed else asked
+            asked += ["listed"] if request.listed else []
+            return [*asked, "rolling", request.rolling] if request.rolling else asked
         case Search():
             where = [list(pair) for pair in request.where]
             return ["Search", request.role, request.query, request.k, where, request.topic]
@@ -79,11 +80,15 @@ def key(fingerprint: str, asked: str) -> str:
 def response_to_json(response: Response) -> dict[str, Any]:
     """Return a response as one JSON object; ``response_from_json`` is the inverse."""
     match response:
-        case Generated(text, stop_reason, usage, reasoning):
+        case Generated(text, stop_reason, usage, reasoning, cut_tokens):
             body: dict[str, Any] = {"text": text, "stop_reason": stop_reason}
-            return body | _usage_to_json(usage) | ({"reasoning": reasoning} if reasoning else {})
-        case Scored(likelihoods, usage):
-            return {"scored": [[item.logprob, item.tokens] for item in likelihoods]} | _usage_to_json(usage)
+            more = {"reasoning": reasoning, "cut_tokens": cut_tokens}
+            return body | _usage_to_json(usage) | {name: value for name, value in more.items() if value}
+        case Scored(likelihoods, usage, cut_tokens):
+            scored = [
+                [item.logprob, item.tokens, *([] if item.greedy is None else [item.greedy])] for item in likelihoods
+            ]
+            return {"scored": scored} | _usage_to_json(usage) | ({"cut_tokens": cut_tokens} if cut_tokens else {})
         case Ranking(hits):
             return {"hits": [[hit.id, hit.score, hit.text] for hit in hits]}
         case Failed(kind, message, retryable):
@@ -99,9 +104,10 @@ def response_from_json(body: Mapping[str, Any]) -> Response:
     usage = Usage(*body["usage"]) if "usage" in body else None
     if "text" in body:
         reason = body.get("stop_reason", body.get("finish", "stop"))  # journals of 0.1 say "finish"
-        return Generated(body["text"], reason, usage, body.get("reasoning", ""))
+        return Generated(body["text"], reason, usage, body.get("reasoning", ""), body.get("cut_tokens", 0))
     if "scored" in body:
-        return Scored(tuple(Likelihood(logprob, tokens) for logprob, tokens in body["scored"]), usage)
+        # Journals of earlier versions have no third number: they do not say whether a continuation is greedy.
+        return Scored(tuple(Likelihood(*each) for each in body["scored"]), usage, body.get("cut_tokens", 0))
     if "hits" in body:
         return Ranking(tuple(Hit(*hit) for hit in body["hits"]))
     return Failed(body["failed"], body["message"], body.get("retryable", False))

@@ -70,6 +70,10 @@ class TaskResult:
     categories: list[str | None] = field(default_factory=list)
     failed_categories: list[str | None] = field(default_factory=list)
     unanswered: int = 0
+    ties: dict[str, int] = field(default_factory=dict)
+    """By metric: the samples where several options came first."""
+    identical: list[str] = field(default_factory=list)
+    """The ids of samples that list one option twice."""
     failed_replies: int = 0
     """Replies that failed among several to one sample, which is scored by the others."""
     first_failure: str = ""

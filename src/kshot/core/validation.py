@@ -127,7 +127,13 @@ def _checked_text(response: Generated, where: str) -> Generated:
     if type(response.text) is not str or type(response.stop_reason) is not str or type(response.reasoning) is not str:
         raise BackendError(f"it gave {response.text!r:.60} where a text belongs", where=where)
     _check_usage(response.usage, where)
+    _check_cut(response.cut_tokens, where)
     return response
+
+
+def _check_cut(count: int, where: str) -> None:
+    if not _is_number(count, Integral) or count < 0:
+        raise BackendError(f"it gave {count!r:.40} where the number of cut tokens belongs", where=where)
 
 
 def _check_usage(usage: Usage | None, where: str) -> None:
@@ -142,6 +148,7 @@ def _check_usage(usage: Usage | None, where: str) -> None:
 def _checked_scores(request: Loglik, response: Scored, where: str) -> Scored:
     given, wanted = response.likelihoods, len(request.continuations)
     _check_usage(response.usage, where)
+    _check_cut(response.cut_tokens, where)
     if not isinstance(given, tuple) or not all(isinstance(each, Likelihood) for each in given):
         raise BackendError(f"it gave {given!r:.60} where a tuple of likelihoods belongs", where=where)
     if len(given) != wanted:
@@ -155,9 +162,15 @@ def _checked_scores(request: Loglik, response: Scored, where: str) -> Scored:
             )
         if not _is_number(each.tokens, Integral) or each.tokens < 1:
             raise BackendError(f"it gave a likelihood over {each.tokens!r} tokens", where=where)
-    if all(type(each.logprob) is float and type(each.tokens) is int for each in given):
+        if each.greedy not in (None, False, True):
+            raise BackendError(f"it gave {each.greedy!r:.40} where it says whether a text is greedy", where=where)
+    if all(
+        type(each.logprob) is float and type(each.tokens) is int and (each.greedy is None or type(each.greedy) is bool)
+        for each in given
+    ):
         return response
-    return replace(response, likelihoods=tuple(Likelihood(float(e.logprob), int(e.tokens)) for e in given))
+    plain = (Likelihood(float(e.logprob), int(e.tokens), None if e.greedy is None else bool(e.greedy)) for e in given)
+    return replace(response, likelihoods=tuple(plain))
 
 
 def _is_number(value: Any, kind: type) -> bool:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
-from kshot.core.records import UNANSWERED, Choice, Loglik, Prompt, RequestGenerator, Sample, ask
+from kshot.core.records import UNANSWERED, Choice, Explained, Likelihood, Loglik, Prompt, RequestGenerator, Sample, ask
 
 Pair: TypeAlias = tuple[float, int]
 """Negative log-likelihood in nats, and the number of tokens it sums over."""
+
+Normalise: TypeAlias = Literal["none", "chars", "bytes", "tokens", "mutual-info"]
+"""What divides or lowers the log-likelihood of an option before options are compared."""
+
+RULES: Mapping[Normalise, str] = {
+    "none": "acc",
+    "chars": "acc_norm",
+    "bytes": "acc_bytes",
+    "tokens": "acc_token",
+    "mutual-info": "acc_mutual_info",
+}
+"""The name of the accuracy by each rule; lm-eval has the same names, but for ``acc_token``."""
+
+OnTie: TypeAlias = Literal["none", "first"]
+"""The answer where several options come first: none of them, or the first."""
 
 
 def lowest_per_token(pairs: Sequence[Pair]) -> int:
@@ -31,8 +47,67 @@ def highest(probabilities: Sequence[float], count: int) -> int:
     return probabilities.index(max(probabilities)) % count
 
 
+def best(values: Sequence[float], alike: Sequence[object] = ()) -> tuple[int, bool]:
+    """Return the index of the highest value, the first on a tie, and whether it is a tie.
+
+    Options that are ``alike`` (equal objects, one for each value) tie, whatever noise their values have.
+    """
+    top = max(values)
+    found = values.index(top)
+    twins = [i for i, each in enumerate(alike) if each == alike[found]] or [found]
+    return min(found, *twins), len(twins) > 1 or values.count(top) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One option: its likelihood after the prompt, after the baseline if there is one, and the option itself."""
+
+    likelihood: Likelihood
+    baseline: Likelihood | None
+    option: str
+
+    def value(self, rule: Normalise) -> float:
+        """Return what a rule compares; the highest wins."""
+        logprob = self.likelihood.logprob
+        match rule:
+            case "none":
+                return logprob
+            case "chars":
+                return logprob / max(len(self.option), 1)
+            case "bytes":
+                return logprob / max(len(self.option.encode("utf-8", "surrogatepass")), 1)
+            case "tokens":
+                return logprob / self.likelihood.tokens
+            case "mutual-info":
+                return logprob - (self.baseline.logprob if self.baseline is not None else 0.0)
+
+
+def decide_by(options: Sequence[Measured], choices: Sequence[Choice], headline: Normalise, on_tie: OnTie) -> Explained:
+    """Choose an option by every rule; the answer is that of the headline."""
+    alike = [(choice.prompt, choice.text) for choice in choices]
+    others, tied = {}, []
+    for rule, name in RULES.items():
+        if rule == "mutual-info" and any(each.baseline is None for each in options):
+            continue
+        found, tie = best([each.value(rule) for each in options], alike)
+        others[name] = UNANSWERED if tie and on_tie == "none" else found
+        if tie:
+            tied.append(name)
+    own = RULES[headline]
+    why = {"identical_options": twins} if (twins := _twins(alike)) else {}
+    return Explained(others[own], why, others, (*tied, *([""] if own in tied else [])))
+
+
+def _twins(alike: Sequence[object]) -> list[list[int]]:
+    """Return the groups of indices whose objects are equal."""
+    groups: dict[object, list[int]] = {}
+    for index, each in enumerate(alike):
+        groups.setdefault(each, []).append(index)
+    return [indices for indices in groups.values() if len(indices) > 1]
+
+
 def likelihoods(choices: Sequence[tuple[Prompt, str]], *, listed: bool = False) -> RequestGenerator:
-    """Ask for the likelihood of each text after its prompt; the answer is their pairs, in order.
+    """Ask for the likelihood of each text after its prompt; the answer is a ``Likelihood`` for each, in order.
 
     Texts after the same prompt share one request.
     """
@@ -45,35 +120,48 @@ def likelihoods(choices: Sequence[tuple[Prompt, str]], *, listed: bool = False) 
             for prompt, indices in by_prompt.items()
         )
     )
-    pairs: list[Pair] = [(0.0, 0)] * len(choices)
+    found: list[Likelihood] = [Likelihood(0.0, 0)] * len(choices)
     for indices, reply in zip(by_prompt.values(), replies, strict=True):
         for index, each in zip(indices, reply.likelihoods, strict=True):
-            pairs[index] = (-each.logprob, each.tokens)
-    return pairs
+            found[index] = each
+    return found
 
 
 LikelihoodMethod: TypeAlias = Callable[[Sample, Prompt | Sequence[Choice]], RequestGenerator]
 
 
-def perplexity(decide: Callable[[list[Pair], list[Pair]], Any] | None = None) -> LikelihoodMethod:
-    """Choose the option with the lowest NLL per token, or the lowest against its baseline if choices have one.
+def perplexity(
+    decide: Callable[[list[Pair], list[Pair]], Any] | None = None,
+    *,
+    normalise: Normalise | None = None,
+    on_tie: OnTie = "none",
+) -> LikelihoodMethod:
+    """Choose the most likely option, by every rule that the likelihoods allow.
 
-    After a plain Prompt the options are the sample's choices, a space before each. ``decide`` replaces the decision.
+    ``normalise`` is the rule whose option is the answer: by default ``mutual-info`` where choices have a baseline, else
+    ``tokens``. After a plain Prompt the options are the sample's choices, a space before each. ``decide`` replaces the
+    decision.
     """
 
     def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> RequestGenerator:
         choices = _choices(sample, prompt)
         baselines = [(choice.baseline, choice.text) for choice in choices if choice.baseline is not None]
-        pairs = yield from likelihoods([(choice.prompt, choice.text) for choice in choices] + baselines)
-        after_prompt, after_baseline = pairs[: len(choices)], pairs[len(choices) :]
+        found = yield from likelihoods([(choice.prompt, choice.text) for choice in choices] + baselines)
+        after_prompt, after_baseline = found[: len(choices)], found[len(choices) :]
         if decide is not None:
-            return decide(after_prompt, after_baseline)
-        return lowest_against(after_prompt, after_baseline) if after_baseline else lowest_per_token(after_prompt)
+            return decide(_pairs(after_prompt), _pairs(after_baseline))
+        measured = [
+            Measured(own, base, choice.text.strip() if choice.option is None else choice.option)
+            for own, base, choice in zip(after_prompt, after_baseline or [None] * len(choices), choices, strict=True)
+        ]
+        return decide_by(measured, choices, normalise or ("mutual-info" if after_baseline else "tokens"), on_tie)
 
     return method
 
 
-def probability(decide: Callable[[list[float]], Any] | None = None, *, listed: bool = False) -> LikelihoodMethod:
+def probability(
+    decide: Callable[[list[float]], Any] | None = None, *, listed: bool = False, on_tie: OnTie = "none"
+) -> LikelihoodMethod:
     """Choose the option with the most probable single spelling of its letter.
 
     ``listed``: the probabilities come from a list of the likeliest tokens. A question none of whose letters is on the
@@ -82,22 +170,32 @@ def probability(decide: Callable[[list[float]], Any] | None = None, *, listed: b
 
     def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> RequestGenerator:
         choices = _choices(sample, prompt)
-        pairs = yield from likelihoods([(c.prompt, c.text) for c in choices], listed=listed)
-        logprobs = [-nll for nll, _ in pairs]
-        if listed and decide is None and max(logprobs) == min(logprobs):
+        found = yield from likelihoods([(c.prompt, c.text) for c in choices], listed=listed)
+        logprobs = [each.logprob for each in found]
+        if decide is not None:
+            return decide(logprobs)
+        if listed and max(logprobs) == min(logprobs):
             return UNANSWERED
-        return highest(logprobs, len(sample.choices) or len(choices)) if decide is None else decide(logprobs)
+        count = len(sample.choices) or len(choices)
+        by_option = [max(logprobs[index::count]) for index in range(count)]
+        chosen, tied = best(by_option, sample.choices)
+        why = {"identical_options": twins} if (twins := _twins(sample.choices)) else {}
+        return Explained(UNANSWERED if tied and on_tie == "none" else chosen, why, tied=("",) if tied else ())
 
     return method
 
 
 def likelihood(sample: Sample, choice: Choice) -> RequestGenerator:  # noqa: ARG001 - a method sees its sample
     """Measure one text after its prompt; the answer is its NLL and its number of tokens."""
-    (pair,) = yield from likelihoods([(choice.prompt, choice.text)])
-    return pair
+    (found,) = yield from likelihoods([(choice.prompt, choice.text)])
+    return (-found.logprob, found.tokens)
+
+
+def _pairs(found: Sequence[Likelihood]) -> list[Pair]:
+    return [(-each.logprob, each.tokens) for each in found]
 
 
 def _choices(sample: Sample, prompt: Prompt | Sequence[Choice]) -> Sequence[Choice]:
     if isinstance(prompt, Prompt):
-        return [Choice(prompt, f" {text}") for text in sample.choices]
+        return [Choice(prompt, f" {text}", option=text) for text in sample.choices]
     return prompt

@@ -18,11 +18,12 @@ class Metric:
     ``bounds`` are the ends of the scale, which no interval exceeds; None: the scale is unknown.
     ``higher_is_better`` says which of two systems is ahead. ``details`` are names that break another one down,
     ``token_budgeted`` those by which passages of different sizes can be compared. A ``grouped`` metric gets all repeats
-    of a sample as one tuple.
+    of a sample as one tuple. ``rule`` names the rule whose answer it scores, where a method decides by several.
     """
 
     name: str = ""
     grouped: bool = False
+    rule: str = ""
     bounds: tuple[float, float] | None = None
     higher_is_better: bool = True
 

@@ -285,6 +285,7 @@ class _PartMetric:
     """A metric of one part of a grounded answer: its text, which is compared with the gold answer, or its passages."""
 
     grouped = False
+    rule = ""
 
     def __init__(self, part: Literal["text", "passages"], metric: Scorer) -> None:
         self._part, self._metric = part, metric

@@ -26,7 +26,8 @@ def result_rows(result: TaskResult) -> Iterator[ResultRow]:
             yield row | {"category": category}
     for name, metric in result.named():
         row = _row(result, task, name, metric, values=result.values.get(name, []), failed=result.failed)
-        counts = {"unanswered": result.unanswered, "failed_replies": result.failed_replies}
+        ties = result.ties.get(name, 0)
+        counts = {"unanswered": result.unanswered, "ties": ties, "failed_replies": result.failed_replies}
         yield row | {name: count for name, count in counts.items() if count}
 
 
@@ -42,6 +43,7 @@ def _row(
         **result.task.labels,
         **result.task.metric_labels.get(name, {}),
         "metric": name,
+        **({"rule": metric.rule} if metric.rule and metric.rule != name else {}),
         **({"detail": True} if name in metric.details else {"higher_is_better": metric.higher_is_better}),
         "value": reduce(values) if values else None,
         "n": len(values),

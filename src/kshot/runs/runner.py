@@ -21,7 +21,7 @@ from kshot.core.records import Generate, Loglik, ResultRow, Sample, Search
 from kshot.core.task import Task, TaskResult
 from kshot.runs.folder import SAMPLES, SUMMARY, RunFolder
 from kshot.runs.results import compared, result_rows
-from kshot.runs.task_run import run_task
+from kshot.runs.task_run import notes_of, run_task
 from kshot.runs.watchers import SilentWatcher
 from kshot.settings import Settings
 
@@ -153,6 +153,8 @@ class Run:
             with self._emitting(task, keep) as emit, self._recording_facts(model, task):
                 roles = self._roles(model, task.corpus)
                 result = run_task(task, roles, self._memo, emit, self._watcher.answered)
+            for note in notes_of(result):
+                self._note(note)
             if result.first_failure:
                 counts = {"failed": result.failed, "replies failed": result.failed_replies}
                 failed = " and ".join(f"{count} {what}" for what, count in counts.items() if count)

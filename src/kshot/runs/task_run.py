@@ -18,10 +18,12 @@ from kshot.core.protocols import Backend, Scorer
 from kshot.core.records import (
     UNANSWERED,
     AskFailed,
+    Explained,
     Failed,
     Generated,
     Loglik,
     Option,
+    Options,
     Outcome,
     Prompt,
     Ranking,
@@ -34,10 +36,14 @@ from kshot.core.records import (
     Scored,
     Search,
     Value,
+    bare,
     reference,
 )
 from kshot.core.task import Task, TaskResult
 from kshot.statistics.figures import reduced
+
+_MAX_LISTED = 5
+"""Ids that a note lists."""
 
 # ---- running ----
 
@@ -64,7 +70,7 @@ def run_task(
                 _note_failure(result, scores)
             else:
                 result.add(position, outcome.item, scores)
-                result.unanswered += _majority(outcome.answer) == UNANSWERED and isinstance(outcome.item.target, Option)
+                _count_undecided(result, outcome)
                 for failed in _failed_replies(outcome):
                     result.failed_replies += 1
                     _note_failure(result, failed)
@@ -73,6 +79,33 @@ def run_task(
                 row["judge"] = [{"prompt": _prompt(q), "response": _response([(q, r)])} for q, r in judgement.exchanges]
             emit(outcome.item, row)
     return result
+
+
+def _count_undecided(result: TaskResult, outcome: Outcome[Sample]) -> None:
+    """Count a sample whose options tie, or whose reply names no option."""
+    answer = outcome.answer
+    tied = answer.tied if isinstance(answer, Explained) else ()
+    for metric in result.task.metrics:
+        if metric.rule in tied:
+            for name in metric.names:
+                result.ties[name] = result.ties.get(name, 0) + 1
+    if isinstance(answer, Explained) and "identical_options" in answer.why:
+        result.identical.append(outcome.item.id)
+    chooses = isinstance(outcome.item.target, Option | Options)
+    result.unanswered += chooses and not tied and _majority(answer) == UNANSWERED
+
+
+def notes_of(result: TaskResult) -> Iterator[str]:
+    """Yield what the user should know about the options of a task that ran."""
+    headline = next((name for name, metric in result.named() if name not in metric.details), "")
+    if tied := result.ties.get(headline, 0):
+        yield (
+            f"{result.task.name} on {result.model}: in {tied} of {len(result.positions)} samples several options are "
+            "equally likely; samples.jsonl marks them as tied"
+        )
+    if result.identical:
+        ids = ", ".join(result.identical[:_MAX_LISTED]) + (", …" if len(result.identical) > _MAX_LISTED else "")
+        yield f"{result.task.name}: {len(result.identical)} samples list one option twice (ids {ids})"
 
 
 def _note_failure(result: TaskResult, failed: Failed) -> None:
@@ -175,12 +208,16 @@ def _checked_values(metric: Scorer, given: Mapping[str, Value], where: str) -> M
 
 
 def _given(metric: Scorer, answer: Any) -> Any:
+    if isinstance(answer, Explained) and metric.rule:
+        return answer.others[metric.rule]
+    answer = bare(answer)
     if metric.grouped:
         return answer.answers if isinstance(answer, Repeats) else (answer,)
     return _majority(answer)
 
 
 def _majority(answer: Any) -> Any:
+    answer = bare(answer)
     return answer.majority if isinstance(answer, Repeats) else answer
 
 
@@ -190,7 +227,7 @@ def _majority(answer: Any) -> Any:
 def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Value] | Failed) -> ResultRow:
     sample, exchanges = outcome.item, outcome.exchanges
     row: ResultRow = {"task": task.name, "model": model, "id": sample.id}
-    row["prompt"] = _prompt(exchanges[-1][0]) if exchanges else None
+    row["prompt"] = _prompt(_shown(exchanges)) if exchanges else None
     row["response"] = _response(exchanges)
     thoughts = [r.reasoning for _, r in exchanges if isinstance(r, Generated)]
     if any(thoughts):
@@ -198,10 +235,11 @@ def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[
     if isinstance(outcome.answer, Failed):
         row["answer"] = None
     elif isinstance(outcome.answer, Repeats) and all(metric.grouped for metric in task.metrics):
-        row["answer"] = list(outcome.answer.answers)
+        row["answer"] = list(bare(outcome.answer).answers)
     else:
         answer = _majority(outcome.answer)
         row["answer"] = asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
+    row |= _explanation(outcome.answer)
     row["target"] = reference(sample.target) if sample.target is not None else None
     if sample.category is not None:
         row["category"] = sample.category
@@ -217,6 +255,29 @@ def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[
     return row
 
 
+def _explanation(answer: Any) -> ResultRow:
+    """Return what led to an answer; a list where there are several answers."""
+    if isinstance(answer, Repeats):
+        parts = [_explanation(each) for each in answer.answers]
+        return {name: [part.get(name) for part in parts] for name in dict.fromkeys(n for part in parts for n in part)}
+    if not isinstance(answer, Explained):
+        return {}
+    others = {"answers": dict(answer.others)} if answer.others else {}
+    tied = {"tied": [rule for rule in answer.tied if rule] or True} if answer.tied else {}
+    return {**answer.why, **others, **tied}
+
+
+def _shown(exchanges: Sequence[tuple[Request, Response]]) -> Request:
+    """Return the request whose prompt a row shows.
+
+    That is the last one, which contains the replies before it; of likelihoods the first one: baselines come after it.
+    """
+    last = exchanges[-1][0]
+    return (
+        next(request for request, _ in exchanges if isinstance(request, Loglik)) if isinstance(last, Loglik) else last
+    )
+
+
 def _prompt(request: Request) -> Any:
     prompt = Prompt(request.query) if isinstance(request, Search) else request.prompt
     return [{"role": m.role, "content": m.content} for m in prompt.messages] or prompt.text
@@ -224,16 +285,16 @@ def _prompt(request: Request) -> Any:
 
 def _response(exchanges: Sequence[tuple[Request, Response]]) -> Any:
     """Return one reply as text; several replies, or the likelihoods of options, as a list."""
-    shown = [part for request, response in exchanges for part in _parts(request, response, exchanges[-1][0])]
+    shown = [part for request, response in exchanges for part in _parts(request, response, _shown(exchanges))]
     return shown[0] if len(shown) == 1 and isinstance(shown[0], str) else shown
 
 
-def _parts(request: Request, response: Response, last: Request) -> list[Any]:
+def _parts(request: Request, response: Response, main: Request) -> list[Any]:
     match response:
         case Generated(text):
             return [text]
         case Scored(likelihoods) if isinstance(request, Loglik):
-            other = {} if _prompt(request) == _prompt(last) else {"prompt": _prompt(request)}
+            other = {} if _prompt(request) == _prompt(main) else {"prompt": _prompt(request)}
             return [
                 {"text": text, "logprob": each.logprob, "tokens": each.tokens, **other}
                 for text, each in zip(request.continuations, likelihoods, strict=True)
