@@ -108,7 +108,7 @@ class NearestCandidate(Metric):
         return RIGHT if distances.index(min(distances)) == int(reference["label"]) else WRONG
 
 
-class SquadF1(Metric):
+class FirstLineF1(Metric):
     """Word overlap of the reply's first line with the best reference, as SQuAD scores it."""
 
     name = "F1"
@@ -157,6 +157,7 @@ class WordRouge(Rouge):
     """ROUGE of Chinese text, cut into words by the package jieba."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._jieba = import_package("JiebaRougeEvaluator", "jieba")
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
@@ -225,7 +226,7 @@ EVALUATORS: dict[str, Callable[..., Metric]] = {
     **dict.fromkeys(("MATHEvaluator", "MATHVerifyEvaluator", "MathEvaluator", "AIMEEvaluator"), _plain(SameMath)),
     **dict.fromkeys(("BBHEvaluator",), _plain(SameIgnoringCase)),
     **dict.fromkeys(("EDAccEvaluator",), _plain(NearestCandidate)),
-    **dict.fromkeys(("SquadEvaluator", "SQuAD20Evaluator"), _plain(SquadF1)),
+    **dict.fromkeys(("SquadEvaluator", "SQuAD20Evaluator"), _plain(FirstLineF1)),
     **dict.fromkeys(("BleuEvaluator", "BleuFloresEvaluator"), _plain(PlainBleu)),
     **dict.fromkeys(("HumanEvalEvaluator", "HumanevalEvaluator", "HumanEvaluator"), _programs),
     "RougeEvaluator": _plain(Rouge),
