@@ -17,7 +17,7 @@ from kshot.backends.hf.continuous_batching import SlotBatch  # noqa: E402
 from kshot.backends.hf.encoding import EncodedText, IncrementalEncoder, common_text_length  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.backends.hf.packing import PackedModel  # noqa: E402
-from kshot.backends.hf.row_length import RowLengthTuner  # noqa: E402
+from kshot.backends.hf.row_length import RowLengths  # noqa: E402
 from kshot.backends.hf.tree_batches import make_tree_batch, plan_tree_batches  # noqa: E402
 from kshot.backends.hf.trie import (  # noqa: E402
     NodeCounter,
@@ -189,19 +189,15 @@ def test_out_of_memory_while_writing_halves_the_batch(folder, monkeypatch):
     assert ask_all(backend, requests) == expected
 
 
-def test_the_row_length_is_found_on_real_work():
-    tuner = RowLengthTuner("cpu")
-    costs = {128: 3.0, 256: 2.0, 512: 1.0}
-    for _ in range(9):
-        size, is_trial = tuner.choose(0, 100_000)
-        assert is_trial
-        tuner.start_trial(0, size)
-        tuner.end_trial(0, size, costs[size] * size)
-    assert tuner.choose(0, 100_000) == (512, False)
-    assert tuner.choose(1000, 100) == (256, False)
-    tuner.limit_to(100)
-    assert tuner.choose(0, 100_000) == (100, False)
-    assert RowLengthTuner("cpu", 77).choose(0, 100_000) == (77, False)
+def test_row_lengths_follow_from_the_device_and_shrink_with_the_memory():
+    lengths = RowLengths("cpu")
+    assert (lengths.row_tokens, lengths.batch_tokens, lengths.max_tree_tokens) == (256, 1024, 512)
+    lengths.limit_to(600)
+    assert (lengths.row_tokens, lengths.batch_tokens) == (256, 600)
+    lengths.limit_to(100)
+    assert (lengths.row_tokens, lengths.batch_tokens) == (100, 100)
+    assert RowLengths("cuda").row_tokens == 2048
+    assert (RowLengths("cpu", 77).row_tokens, RowLengths("cuda", 77).batch_tokens) == (77, 77)
 
 
 def test_row_tokens_must_be_positive(folder):

@@ -14,7 +14,7 @@ from kshot.backends.hf.continuous_batching import write_texts
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.packing import PackedModel
 from kshot.backends.hf.plain_batches import PaddingSide, PlainModel
-from kshot.backends.hf.row_length import RowLengthTuner
+from kshot.backends.hf.row_length import RowLengths
 from kshot.backends.hf.sampling import GenerationRow, restart
 from kshot.backends.hf.scoring import PendingRows, TokenizedLoglik, finish_first, score_trie
 from kshot.backends.hf.tokens import PromptTokenizer
@@ -47,8 +47,8 @@ class ModelRunner:
     def _try_packing(self, arguments: frozenset[str]) -> PackedModel | None:
         reason = packing_obstacle(self._model, arguments)
         if not reason:
-            row_length = RowLengthTuner(self._model.device.type, self._row_tokens)
-            packed = PackedModel(self._model, self._torch, self._name, row_length=row_length, arguments=arguments)
+            row_lengths = RowLengths(self._model.device.type, self._row_tokens)
+            packed = PackedModel(self._model, self._torch, self._name, row_lengths=row_lengths, arguments=arguments)
             if not (reason := trial_failure(packed)):
                 packed.computed = 0
                 return packed
@@ -76,7 +76,7 @@ class ModelRunner:
         for model, some in self._groups(packed, size):
             trie = self._build_trie([sequence for request in some for sequence in request.sequences], model)
             if size > 1 and model.batches_trees:
-                trie = plan_tree_batches(trie, model.row_length.max_tree_tokens, equal_width=model.is_cuda)
+                trie = plan_tree_batches(trie, model.row_lengths.max_tree_tokens, equal_width=model.is_cuda)
             yield from score_trie(model, trie, some, self.pending)
         if plain:
             self._build_trie([sequence for request in plain for sequence in request.sequences], None)
@@ -138,12 +138,12 @@ class ModelRunner:
         if size > 1:
             yield self._packed, some
             return
-        tuner = self._packed.row_length
+        lengths = self._packed.row_lengths
         for one in some:
             self._packed.prefixes.clear()
-            self._packed.row_length = RowLengthTuner(self._packed.device.type, self._row_tokens or _SINGLE_ROW_TOKENS)
+            self._packed.row_lengths = RowLengths(self._packed.device.type, self._row_tokens or _SINGLE_ROW_TOKENS)
             yield self._packed, [one]
-        self._packed.row_length = tuner
+        self._packed.row_lengths = lengths
 
     def _build_trie(self, sequences: Sequence[TokenSequence], model: PackedModel | None) -> Trie:
         """Lay the sequences out, and count their tokens."""

@@ -6,15 +6,13 @@ a cache of batch size 1. Each token has its own position, and a mask through whi
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from kshot.backends.hf.row_length import RowLengthTuner
+from kshot.backends.hf.row_length import RowLengths
 from kshot.backends.hf.tree_batches import TreeBatch
 from kshot.backends.hf.trie import IdArray, Ints, common_prefix_length
 
@@ -82,15 +80,15 @@ class CachedPrefix:
 
 
 class PackedModel:
-    """A model that computes tries: its cache, the prefixes that it keeps, and the row length that suits it."""
+    """A model that computes tries: its cache, the prefixes that it keeps, and its row lengths."""
 
     def __init__(
-        self, model: Any, torch: Any, name: str, *, row_length: RowLengthTuner, arguments: frozenset[str]
+        self, model: Any, torch: Any, name: str, *, row_lengths: RowLengths, arguments: frozenset[str]
     ) -> None:
         """Take a loaded model; ``arguments`` are those that its ``forward`` accepts."""
         from transformers.cache_utils import Cache
 
-        self.model, self.torch, self.name, self.row_length = model, torch, name, row_length
+        self.model, self.torch, self.name, self.row_lengths = model, torch, name, row_lengths
         self.device = model.device
         self.is_cuda = self.device.type == "cuda"
         config = model.config.get_text_config()
@@ -109,7 +107,6 @@ class PackedModel:
         # Rows that may be computed while the results of earlier ones are read.
         self.rows_ahead = 2 if self.is_cuda else 0
         self.prefixes: list[CachedPrefix] = []
-        self._timings: list[tuple[int, int, Any, Any]] = []
         self.computed = 0
 
     def cached_tokens(self) -> list[IdArray]:
@@ -198,29 +195,6 @@ class PackedModel:
         unused = cuda.memory_reserved(self.device) - cuda.memory_allocated(self.device)
         free: int = cuda.mem_get_info(self.device)[0] + unused
         return max(min(size, free // (2 * token_bytes * longest)), 1)
-
-    @contextmanager
-    def time_row(self, cached: int, length: int) -> Iterator[None]:
-        """Time a row for the tuner. On a GPU, the time is read later, so that nothing waits for it."""
-        self.row_length.start_trial(cached, length)
-        if not self.is_cuda:
-            # Other processes may share the CPU; their time must not count.
-            began = time.process_time()
-            yield
-            self.row_length.end_trial(cached, length, time.process_time() - began)
-            return
-        began, ended = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-        began.record()
-        yield
-        ended.record()
-        self._timings.append((cached, length, began, ended))
-
-    def record_timings(self) -> None:
-        """Report the timed rows that are finished to the tuner."""
-        for timing in [timing for timing in self._timings if timing[3].query()]:
-            cached, length, began, ended = timing
-            self.row_length.end_trial(cached, length, began.elapsed_time(ended) / 1000)
-            self._timings.remove(timing)
 
     # ---- the cache ----
 

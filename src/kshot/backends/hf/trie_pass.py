@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,24 +86,22 @@ class TriePass:
         model, first_wanted = self._model, int(np.searchsorted(self._wanted, first))
         if first_wanted + model.max_wanted < len(self._wanted):
             limit = min(limit, int(self._wanted[first_wanted + model.max_wanted]))
-        model.record_timings()
         while True:
-            length, is_trial = model.row_length.choose(len(self._cached_places), limit - first)
+            length = model.row_lengths.row_tokens
             last = min(first + length, limit)
             try:
-                return self._compute_row(first, last, full=last - first == length, is_trial=is_trial)
+                return self._compute_row(first, last, full=last - first == length)
             except model.torch.OutOfMemoryError as error:
                 model.keep_places(np.arange(len(self._cached_places)))
                 self._halve(last - first, last - first, error)
 
-    def _compute_row(self, first: int, last: int, *, full: bool, is_trial: bool) -> ComputedRow:
-        model, trie, cached = self._model, self._trie, len(self._cached_places)
+    def _compute_row(self, first: int, last: int, *, full: bool) -> ComputedRow:
+        model, trie = self._model, self._trie
         places = np.concatenate([self._cached_places, np.arange(first, last)])
         wanted = self._wanted[slice(*np.searchsorted(self._wanted, [first, last]))]
-        with model.time_row(cached, last - first) if full and is_trial else nullcontext():
-            logits = model.compute_row(
-                trie.tokens[first:last], trie.depths[first:last], first, trie.ends[places], wanted, one_off=not full
-            )
+        logits = model.compute_row(
+            trie.tokens[first:last], trie.depths[first:last], first, trie.ends[places], wanted, one_off=not full
+        )
         self._cached_places, self._place = places, last
         for tokens, place in trie.shared_prefixes:
             if first <= place < last and not is_near_duplicate(tokens, model.cached_tokens()):
@@ -116,7 +113,7 @@ class TriePass:
         model, trie = self._model, self._trie
         at = int(np.searchsorted(trie.row_edges, self._place))
         while True:
-            tokens = model.row_length.batch_tokens
+            tokens = model.row_lengths.batch_tokens
             count = max_rows(trie, at, tokens, self._wanted, model.max_wanted)
             left = len(trie.row_edges) - 1 - at
             if model.is_cuda and count < left:
@@ -151,6 +148,6 @@ class TriePass:
         model = self._model
         if parts <= 1:
             raise out_of_memory(model.name, model.device) from error
-        model.row_length.limit_to(tokens // 2)
+        model.row_lengths.limit_to(tokens // 2)
         if model.is_cuda:
             model.torch.cuda.empty_cache()
