@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.core.records import Generate, Loglik, Message, Prompt, Repeats, Search, glue, plain
+from kshot.core.answers import Repeats
+from kshot.core.records import Generate, Loglik, Message, Prompt, Search, glue, plain
 from kshot.core.serialization import digest, key, response_from_json, response_to_json
 from tests.runs.test_journal import RESPONSES
 

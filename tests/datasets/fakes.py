@@ -50,9 +50,11 @@ def from_rows(base, rows, examples=(), **body):
 
 
 def values(result):
-    """The figures of a result as {task: {metric: value}}."""
+    """The figures of a result as {task: {metric: value}}, without those that only break another one down."""
     found = {}
     for row in result.results:
+        if row.get("detail"):
+            continue
         found.setdefault(row["task"], {})[row["metric"]] = row["value"]
     return found
 

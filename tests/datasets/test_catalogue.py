@@ -76,7 +76,8 @@ def test_arc(tmp_path):
     result = kshot.evaluate(backend, "arc:ARC-Easy,ARC-Challenge", dataset_path=tmp_path)
     assert [row["id"] for row in result.samples] == ["Mercury_1", "NYSEDREGENTS_2"] * 2
     assert [row["target"] for row in result.samples] == [1, 0] * 2
-    assert values(result)["arc[Macro Average]"].keys() == {"Accuracy:Norm"}
+    assert values(result)["arc[Macro Average]"].keys() == {"Accuracy"}
+    assert {row["rule"] for row in result.results if row["metric"] == "Accuracy"} == {"acc_mutual_info"}
     assert seen("arc:ARC-Easy", dataset_path=tmp_path, limit=1) == [
         ("Question: Which is a gas?\nAnswer:", " iron", " oxygen"),
         ("Question: \nAnswer:", " iron", " oxygen"),
@@ -138,6 +139,28 @@ def test_hellaswag(tmp_path):
     assert seen("hellaswag", dataset_path=tmp_path) == [
         ("Removing ice: Then, the man writes. Then", " , he stops.", " , he drives.. Off", " he goes.", " x")
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("How to bake [header] How to bake [title] Mix. [step] Use flour.", "How to bake How to bake. Mix. Use flour."),
+        (" [substeps] Go home. [/step]", " Go home. "),  # the outer white space goes before the marks do
+        ("[title] One. [title] Two.", " One.. Two."),  # a title at the beginning ends no sentence
+        ("a [b] [c]  d", "a  d"),
+        ("no marks", "no marks"),
+    ],
+)
+def test_hellaswag_marks(text, clean):
+    """The rule of lm-eval."""
+    from kshot.datasets.catalogue.hellaswag import preprocess
+
+    assert preprocess(text) == clean
+
+
+def test_hellaswag_scores(tmp_path):
+    row = {"activity_label": "A", "ctx_a": "b", "ctx_b": "c", "endings": ["v", "w", "y", "x"], "label": "3"}
+    jsonl(tmp_path / "validation.jsonl", [row])
     assert kshot.evaluate(prefers("x"), "hellaswag", dataset_path=tmp_path).samples[0]["scores"] == {"Accuracy": 100.0}
 
 

@@ -160,7 +160,7 @@ def test_references_of_options(given, index):
     assert kshot.evaluate(prefers(), cls).samples[0]["target"] == index
 
 
-@pytest.mark.parametrize("given", [None, "C", 0.5, "blue", [1]])
+@pytest.mark.parametrize("given", [None, "C", 0.5, "blue", [0, "C"]])
 def test_references_that_are_no_option(given):
     with pytest.raises(DataError, match=r"row 0: the reference is .*; it must be"):
         texts(choice([{"options": ["a", "b"]}], instruction="?", references=[given]))
@@ -202,10 +202,15 @@ def test_normalisation_does_not_leak():
     plain, normal = choice(), choice(use_normalization=True)
     backend = prefers("blue", "hot")
     first = kshot.evaluate(backend, [normal, plain])
-    assert [row["metric"] for row in first.results] == ["Accuracy:Norm", "Accuracy"]
-    assert [row["metric"] for row in kshot.evaluate(backend, plain).results] == ["Accuracy"]
+    rules = ["acc", "acc_norm", "acc_bytes", "acc_token"]
+    assert [(row["metric"], row.get("rule")) for row in first.results] == [
+        ("Accuracy", "acc_mutual_info"),
+        *((rule, None) for rule in (*rules, "acc_mutual_info")),
+        ("Accuracy", "acc_token"),
+        *((rule, None) for rule in rules),
+    ]
     by_letter = kshot.evaluate(prefers("A"), normal, ranking_type="prob")
-    assert [row["metric"] for row in by_letter.results] == ["Accuracy"]
+    assert [(row["metric"], row.get("rule")) for row in by_letter.results] == [("Accuracy", None)]
 
 
 def test_what_an_instance_adds_stays_its_own():

@@ -113,7 +113,7 @@ def test_the_table_of_scores_for_multiple_choice(choice):
     assert [row["answer"] for row in plain.samples] == [1]
     normalised = kshot.evaluate(Fake(answer), type("Norm", (choice,), {"use_normalization": True}))
     assert [row["answer"] for row in normalised.samples] == [2]
-    assert values(normalised) == {"norm": {"Accuracy:Norm": 100.0}}
+    assert values(normalised) == {"norm": {"Accuracy": 100.0}}
 
 
 CONTEXTS = """

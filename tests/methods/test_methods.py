@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kshot.core.answers import Explained, Repeats
 from kshot.core.records import (
     UNANSWERED,
     AskFailed,
     Choice,
     Dialogue,
-    Explained,
     Failed,
     Generate,
     Generated,
@@ -21,7 +21,6 @@ from kshot.core.records import (
     Message,
     Prompt,
     Ranking,
-    Repeats,
     Sample,
     Scored,
     Search,

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.rendering import PromptKind, Rendered
 from kshot.configs.settings import ConfigSettings
+from kshot.core.answers import Explained
 from kshot.core.errors import DataError
-from kshot.core.records import Explained, Generate, Message, Prompt, RequestGenerator, Sample, ask
+from kshot.core.records import Generate, Message, Prompt, RequestGenerator, Sample, ask
 from kshot.methods.generation import Extract
 from kshot.methods.likelihood import best, likelihoods
 

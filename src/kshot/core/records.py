@@ -6,7 +6,7 @@ Every record is immutable and uses the standard library alone, so every part of 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
@@ -98,7 +98,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class AnyOption:
     """Any one of these indices into ``Sample.choices`` is right."""
 
     indices: tuple[int, ...]
@@ -125,7 +125,7 @@ class Gold:
     value: Any
 
 
-Target: TypeAlias = Answers | Option | Options | Graded | Evidence | Gold
+Target: TypeAlias = Answers | Option | AnyOption | Graded | Evidence | Gold
 
 
 UNANSWERED = -1
@@ -137,7 +137,7 @@ def reference(target: Target) -> Any:
     match target:
         case Option(index):
             return index
-        case Options(indices):
+        case AnyOption(indices):
             return list(indices)
         case Answers(texts):
             return list(texts)
@@ -321,40 +321,6 @@ class Failed:
 
 Response: TypeAlias = Generated | Scored | Ranking | Failed
 Value: TypeAlias = float | tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """An answer with what led to it. A method may return it in place of the bare answer, which is what metrics see.
-
-    ``why`` goes into the sample's row. ``others`` are the answers by other rules, by the name of the rule, which a
-    metric with that ``rule`` scores. ``tied`` are the rules by which several options came first; "": the answer's own.
-    """
-
-    answer: Any
-    why: Mapping[str, Any] = field(default_factory=dict)
-    others: Mapping[str, Any] = field(default_factory=dict)
-    tied: tuple[str, ...] = ()
-
-
-def bare(answer: Any) -> Any:
-    """Return an answer, or each of several, without what led to it."""
-    if isinstance(answer, Explained):
-        return answer.answer
-    return replace(answer, answers=tuple(map(bare, answer.answers))) if isinstance(answer, Repeats) else answer
-
-
-@dataclass(frozen=True, slots=True)
-class Repeats:
-    """The answers of a sample that was asked several times, and the failures of its other repeats."""
-
-    answers: tuple[Any, ...]
-    failures: tuple[Failed, ...] = ()
-
-    @property
-    def majority(self) -> Any:
-        """The most frequent answer; the first one given on a tie."""
-        return max(self.answers, key=self.answers.count)
 
 
 @dataclass(frozen=True, slots=True)

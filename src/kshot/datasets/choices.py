@@ -7,6 +7,7 @@ from typing import Any
 
 from kshot.cleanups.letters import letter
 from kshot.core.errors import DataError
+from kshot.core.records import AnyOption, Option
 from kshot.datasets.rendering import as_index
 
 
@@ -36,25 +37,38 @@ def has_contexts(fields: Mapping[str, Any]) -> bool:
     return isinstance(fields.get("source"), (list, tuple)) and fields.get("options") is None
 
 
-def right_choice(fields: Mapping[str, Any], choices: Sequence[str], where: str) -> int | None:
-    """Return the index of the right choice: ``target_idx``, ``label`` or ``source_idx``, else that of ``target``."""
+def right_choices(fields: Mapping[str, Any], choices: Sequence[str], where: str) -> Option | AnyOption | None:
+    """Return what is right: ``target_idx``, ``label`` or ``source_idx``, one index or a list, else that of ``target``.
+
+    None: the row names no right choice.
+    """
     for name in ("target_idx", "label", "source_idx"):
-        if fields.get(name) is not None:
-            return as_index(fields[name], name, where)
+        given = fields.get(name)
+        if given is not None:
+            several = given if isinstance(given, (list, tuple)) else (given,)
+            return _target([as_index(each, name, where) for each in several], choices, where)
     target = fields.get("target")
     texts = [choice.strip() for choice in choices]
-    return texts.index(str(target).strip()) if target is not None and str(target).strip() in texts else None
+    return Option(texts.index(str(target).strip())) if target is not None and str(target).strip() in texts else None
 
 
-def referenced_choice(reference: Any, choices: Sequence[str], where: str) -> int:
-    """Return the index that a reference means: a letter or an index."""
+def referenced_choices(reference: Any, choices: Sequence[str], where: str) -> Option | AnyOption:
+    """Return what a reference means: a letter or an index, or a list of them."""
     letters = [letter(i) for i in range(len(choices))]
-    if isinstance(reference, str) and reference.strip() in letters:
-        return letters.index(reference.strip())
-    return as_index(reference, "the reference", where)
+
+    def index(one: Any) -> int:
+        known = isinstance(one, str) and one.strip() in letters
+        return letters.index(one.strip()) if known else as_index(one, "the reference", where)
+
+    several = reference if isinstance(reference, (list, tuple)) else (reference,)
+    return _target([index(each) for each in several], choices, where)
 
 
-def check_index(index: int, choices: Sequence[str], where: str) -> None:
-    """Refuse an index that no choice has."""
-    if not 0 <= index < len(choices):
-        raise DataError(f"the target is {index}, but there are {len(choices)} options", where=where)
+def _target(indices: Sequence[int], choices: Sequence[str], where: str) -> Option | AnyOption:
+    if not indices:
+        raise DataError("the list of right options is empty", where=where)
+    for index in indices:
+        if not 0 <= index < len(choices):
+            raise DataError(f"the target is {index}, but there are {len(choices)} options", where=where)
+    distinct = tuple(dict.fromkeys(indices))
+    return Option(distinct[0]) if len(distinct) == 1 else AnyOption(distinct)

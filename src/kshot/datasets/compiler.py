@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from kshot.core.errors import DataError, KshotError
-from kshot.core.records import Message, Prompt, RequestGenerator, Row, Sample, plain
+from kshot.core.records import Message, Prompt, RequestGenerator, Row, Sample
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics, likely_mistakes, requested_metrics
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.examples import ShownExamples, TokenCounter
-from kshot.datasets.rendering import as_messages, copied, stripped
+from kshot.datasets.layout import Layout
+from kshot.datasets.rendering import as_messages, copied
 from kshot.prompts import compile_string, decode_escapes
 from kshot.prompts.chat import fold_system, read_template, renderer
 from kshot.tables.splits import first_rows
@@ -66,6 +67,9 @@ class DatasetCompiler:
             dataset.instruction = decode_escapes(dataset.args.instruction)
         if dataset.instruction is None:
             raise DataError("it has no instruction", where=self.where, hint="Set one, or give --instruction.")
+        self.layout = Layout.of(dataset)
+        if self.layout.keep_whitespace:
+            dataset.jinja2_env.keep_trailing_newline = True
         self._render = compile_string(dataset.instruction, dataset.jinja2_env, where=self.where)
 
     def _choose_splits(self) -> None:
@@ -195,7 +199,7 @@ class DatasetCompiler:
 
     def question(self, sample: Sample, *, example_idx: int = -1, turn_idx: int = 0, shots: int = 0, **more: Any) -> str:
         """Render the instruction for a sample."""
-        context = {name: stripped(value) for name, value in sample.fields.items()}
+        context = {name: self.layout.value(value) for name, value in sample.fields.items()}
         context |= {
             "num_turns": len(sample.fields["source"]) if self.dataset.multi_turn and example_idx < 0 else 0,
             "turn_idx": turn_idx,
@@ -233,18 +237,18 @@ class DatasetCompiler:
         if self._constructs_examples:
             examples = self.call("construct_examples", lambda: self.dataset.construct_examples(dict(sample.fields)))
             if isinstance(examples, str) and examples and question:  # one turn: chat templates want roles to alternate
-                return self.prompt_of([Message("user", f"{examples.rstrip()}\n\n{question}")])
+                shown = examples if self.layout.keep_whitespace else examples.rstrip() + self.layout.fewshot_delimiter
+                return self.prompt_of([Message("user", shown + question)])
             messages = as_messages(examples, self.where)
         else:
             messages = self._cached_examples(shots)
         return self.prompt_of([*messages, Message("user", question)] if question else messages)
 
     def prompt_of(self, messages: Sequence[Message]) -> Prompt:
-        """Make the prompt of a base model (the joined text) or a chat model (the messages, system message first)."""
+        """Make the prompt of a base model (the joined text) or a chat model (the messages), system prompt first."""
         if self.dataset.model_type != "chat":
-            return Prompt(plain(messages))
-        system = self.dataset.args.system_prompt
-        chat = (Message("system", system), *messages) if system else tuple(messages)
+            return Prompt(self.layout.text(messages))
+        chat = self.layout.chat(messages)
         return Prompt(messages=fold_system(chat, self._render_chat) if self._render_chat is not None else chat)
 
     def _cached_examples(self, shots: Sequence[Sample]) -> list[Message]:

@@ -38,6 +38,10 @@ class Dataset:
     banned_subsets: Sequence[str] | None = None
     use_normalization: bool = False
     normalization_prompt: str = "Question: \nAnswer:"
+    description: str = ""
+    target_delimiter: str | None = None
+    fewshot_delimiter: str = "\n\n"
+    keep_whitespace: bool = False
     supported_cot: Sequence[str] = ()
     multi_turn: bool = False
     id_column: str | None = "id"

@@ -15,7 +15,6 @@ from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TaskParts
 from kshot.datasets.dataset import Dataset
 from kshot.datasets.examples import TokenCounter
 from kshot.datasets.post_processing import post_processing_of
-from kshot.datasets.rendering import continuation
 from kshot.datasets.sampling_options import refuse_sampling_options, sampling_options
 from kshot.methods import converse, generate, likelihood, repeat
 from kshot.metrics import PassAtK, Perplexity
@@ -42,7 +41,7 @@ class GenerationCompiler(DatasetCompiler):
         if self.dataset.multi_turn and (not isinstance(fields.get("source"), (list, tuple)) or not fields["source"]):
             raise DataError("multi_turn needs source to be a list of turns", where=where)
         own = self.own_reference(index)
-        target = _target(own[0]) if own else _default_target(fields)
+        target = _target(own[0]) if own else self._default_target(fields)
         return Sample(self.identify(index, row), fields, target, (), self.category(row, where), index)
 
     def example(self, index: int, row: Row) -> Sample:
@@ -51,13 +50,17 @@ class GenerationCompiler(DatasetCompiler):
         fields = self.fields(row, where)
         if fields.get("target") is None:
             raise DataError("an example needs a target", where=where)
-        return Sample(f"example-{index}", fields, _default_target(fields))
+        return Sample(f"example-{index}", fields, self._default_target(fields))
+
+    def _default_target(self, fields: Mapping[str, Any]) -> Target | None:
+        target = fields.get("target")
+        return Answers((self.layout.value(target),)) if isinstance(target, str) else _target(target)
 
     def answer_text(self, sample: Sample) -> str:
         """Return the answer of an example."""
         target = sample.fields.get("target")
         first = target[0] if isinstance(target, (list, tuple)) and target else target
-        return str(first).strip()
+        return self.layout.value(str(first))
 
     def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:
         """Make the Task."""
@@ -91,7 +94,7 @@ class GenerationCompiler(DatasetCompiler):
         text = self.answer_text(sample) if sample.fields.get("target") is not None else ""
         if not text:
             raise DataError("perplexity needs a target text", where=f"{self.where}, sample {sample.id}")
-        return Choice(prompt, continuation(prompt, text))
+        return Choice(prompt, self.layout.continuation(prompt, text))
 
     # ---- replies are generated ----
 
@@ -141,8 +144,3 @@ def _target(reference: Any) -> Target | None:
     if isinstance(reference, (list, tuple)) and all(isinstance(text, str) for text in reference):
         return Answers(tuple(reference))
     return Gold(reference)
-
-
-def _default_target(fields: dict[str, Any]) -> Target | None:
-    target = fields.get("target")
-    return Answers((target.strip(),)) if isinstance(target, str) else _target(target)

@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 from kshot.cleanups.letters import last_letter, letter, lettered
 from kshot.core.errors import DataError, UsageError
 from kshot.core.protocols import Scorer
-from kshot.core.records import Choice, Message, Option, Prompt, Row, Sample
+from kshot.core.records import AnyOption, Choice, Message, Option, Prompt, Row, Sample
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
-from kshot.datasets.choices import check_index, choices_of, has_contexts, referenced_choice, right_choice
+from kshot.datasets.choices import choices_of, has_contexts, referenced_choices, right_choices
 from kshot.datasets.cleaning import refuse_cleanup, reply_extractor
 from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TaskParts
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.examples import TokenCounter
 from kshot.datasets.post_processing import post_processing_of
-from kshot.datasets.rendering import continuation, copied
+from kshot.datasets.rendering import copied
 from kshot.datasets.sampling_options import refuse_sampling_options, sampling_options
 from kshot.methods import (
     Pair,
@@ -29,10 +29,14 @@ from kshot.methods import (
     probability,
     repeat,
 )
+from kshot.methods.likelihood import RULES, Normalise, OnTie
 from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, PassAtK, Perplexity, Rouge
 
 _TEXT_METRICS = (Bleu, Em, F1, GPTEval, PassAtK, Perplexity, Rouge)
 """Metrics that cannot compare the index of the chosen option with that of the right one."""
+
+
+_BY_PERPLEXITY = frozenset({"ppl", "ppl_no_option"})
 
 
 class MultipleChoiceDataset(Dataset):
@@ -42,6 +46,9 @@ class MultipleChoiceDataset(Dataset):
     """
 
     metrics: Sequence[Scorer | str] = (Accuracy(),)
+    normalise: Normalise | None = None
+    letters: str = "both"
+    on_tie: OnTie = "none"
 
     @property
     def ranking_type(self) -> str:
@@ -93,33 +100,48 @@ class MultipleChoiceCompiler(DatasetCompiler):
     dataset_class: ClassVar[type[Dataset]] = MultipleChoiceDataset
     dataset: MultipleChoiceDataset
 
+    def _prepare(self) -> None:
+        super()._prepare()
+        dataset, args = self.dataset, self.dataset.args
+        allowed = {"normalise": (None, *RULES), "letters": ("both", "spaced"), "on_tie": ("none", "first")}
+        for name, values in allowed.items():
+            if (value := getattr(dataset, name)) not in values:
+                known = ", ".join(str(each) for each in values)
+                raise DataError(f"{name} is {value!r}; it must be one of {known}", where=self.where)
+        measured = dataset.ranking_type in _BY_PERPLEXITY
+        if args.normalise is not None and (not measured or self.processes_answers):
+            who = "a class with its own post_processing" if measured else dataset.ranking_type
+            hint = "It is for --ranking-type ppl_no_option and ppl, where kshot decides."
+            raise UsageError(f"{who} has no use for --normalise", where=self.where, hint=hint)
+        if args.letters is not None and dataset.ranking_type != "prob":
+            hint = "Use --ranking-type prob."
+            raise UsageError(f"{dataset.ranking_type} has no use for --letters", where=self.where, hint=hint)
+        if self._normalise() == "mutual-info":
+            dataset.use_normalization = True
+
     def sample(self, index: int, row: Row) -> Sample:
         """Make the sample of one evaluated row."""
         where = self.locate(index, row)
         fields = self.fields(row, where)
         choices = choices_of(fields, where)
         own = self.own_reference(index)
-        right = referenced_choice(own[0], choices, where) if own else right_choice(fields, choices, where)
+        right = referenced_choices(own[0], choices, where) if own else right_choices(fields, choices, where)
         if right is None:
             raise DataError("there is no target_idx, label or matching target", where=where)
-        check_index(right, choices, where)
-        return Sample(self.identify(index, row), fields, Option(right), choices, self.category(row, where), index)
+        return Sample(self.identify(index, row), fields, right, choices, self.category(row, where), index)
 
     def example(self, index: int, row: Row) -> Sample:
         """Make the sample of one example row."""
         where = self.locate(index, row, example=True)
         fields = self.fields(row, where)
         choices = choices_of(fields, where)
-        right = right_choice(fields, choices, where)
-        if right is not None:
-            check_index(right, choices, where)
-        return Sample(f"example-{index}", fields, None if right is None else Option(right), choices)
+        return Sample(f"example-{index}", fields, right_choices(fields, choices, where), choices)
 
     def question(self, sample: Sample, *, example_idx: int = -1, turn_idx: int = 0, shots: int = 0, **more: Any) -> str:
         """Render the instruction, with the options listed where the ranking type shows them."""
         listed = None if self.dataset.ranking_type == "ppl_no_option" else "\n".join(lettered(sample.choices))
         if has_contexts(sample.fields):
-            more.setdefault("source", sample.choices[_right(sample)].strip())
+            more.setdefault("source", self.layout.value(sample.choices[_right(sample)]))
             listed = None
         more |= {"options": listed, "target": self.answer_text(sample)}
         return super().question(sample, example_idx=example_idx, turn_idx=turn_idx, shots=shots, **more)
@@ -130,16 +152,16 @@ class MultipleChoiceCompiler(DatasetCompiler):
         That is letter and text in ``ppl``, the letter in ``prob`` and generation, else the text.
         """
         if has_contexts(sample.fields) or sample.target is None:
-            return str(sample.fields.get("target") or "").strip()
+            return self.layout.value(str(sample.fields.get("target") or ""))
         return self._spellings(sample)[_right(sample)]
 
     def _spellings(self, sample: Sample) -> list[str]:
         """Return the options as the model is asked about them."""
         match self.dataset.ranking_type:
             case "ppl_no_option":
-                return [choice.strip() for choice in sample.choices]
+                return [self.layout.value(choice) for choice in sample.choices]
             case "ppl":
-                return [option.strip() for option in lettered(sample.choices)]
+                return [self.layout.value(option) for option in lettered(sample.choices)]
             case _:
                 return [letter(i) for i in range(len(sample.choices))]
 
@@ -180,15 +202,24 @@ class MultipleChoiceCompiler(DatasetCompiler):
                     where=self.where,
                     hint="Use Accuracy, or a metric of your own that compares indices.",
                 )
-        normalised = self.dataset.use_normalization and self.dataset.ranking_type in {"ppl", "ppl_no_option"}
-        return tuple(Accuracy("Norm") if normalised and type(m) is Accuracy else m for m in metrics)
+        if self.dataset.ranking_type not in _BY_PERPLEXITY or self.processes_answers:
+            return tuple(metrics)
+        rules = [name for rule, name in RULES.items() if rule != "mutual-info" or self.dataset.use_normalization]
+        several = Accuracy.by(rules, RULES[self._normalise()])
+        return tuple(each for metric in metrics for each in (several if type(metric) is Accuracy else (metric,)))
 
     # ---- by perplexity ----
+
+    def _normalise(self) -> Normalise:
+        """The rule of the headline: the user's, else that of the class."""
+        usual: Normalise = "mutual-info" if self.dataset.use_normalization else "tokens"
+        return self.dataset.args.normalise or self.dataset.normalise or usual
 
     def _by_perplexity(self) -> TaskParts:
         self._refuse_options_of_generation()
         if not self.processes_answers:
-            return self._measured_choices, perplexity(), None
+            method = perplexity(normalise=self._normalise(), on_tie=self.dataset.on_tie)
+            return self._measured_choices, method, None
 
         def blank(sample: Sample) -> Any:
             pairs = [(0.0, 1)] * len(sample.choices)
@@ -199,17 +230,23 @@ class MultipleChoiceCompiler(DatasetCompiler):
     def _measured_choices(self, sample: Sample, shots: Sequence[Sample]) -> list[Choice]:
         baseline = self._baseline()
         if has_contexts(sample.fields):
-            questions = [self.question(sample, shots=len(shots), source=context.strip()) for context in sample.choices]
+            contexts = [self.layout.value(context) for context in sample.choices]
+            questions = [self.question(sample, shots=len(shots), source=context) for context in contexts]
             prompts = [self.prompt(sample, shots, question) for question in questions]
-            target = str(sample.fields.get("target") or "")
-            return [Choice(prompt, continuation(prompt, target), baseline) for prompt in prompts]
+            target = self.answer_text(sample)
+            return [Choice(prompt, self.layout.continuation(prompt, target), baseline, target) for prompt in prompts]
         prompt = self._prompt(sample, shots)
-        return [Choice(prompt, continuation(prompt, text), baseline) for text in self._spellings(sample)]
+        return [
+            Choice(prompt, self.layout.continuation(prompt, text), baseline, text) for text in self._spellings(sample)
+        ]
 
     def _baseline(self) -> Prompt | None:
         if not self.dataset.use_normalization:
             return None
-        return self.prompt_of([Message("user", self.dataset.normalization_prompt)])
+        text = self.dataset.normalization_prompt
+        if self.dataset.model_type == "chat":
+            return self.prompt_of([Message("user", text)])
+        return Prompt(self.layout.value(text))  # neither description nor system prompt: they would inform the model
 
     def _process_flattened(self, answers: Sequence[Any]) -> Sequence[Any]:
         """Hand the class one flat list: the pairs of all questions, then those after the normalising prompt."""
@@ -223,13 +260,15 @@ class MultipleChoiceCompiler(DatasetCompiler):
         self._refuse_options_of_generation()
         listed = self.dataset.args.ranking_type == "first_token"
         if not self.processes_answers:
-            return self._letter_choices, probability(listed=listed), None
+            return self._letter_choices, probability(listed=listed, on_tie=self.dataset.on_tie), None
         finish = post_processing_of(self, lambda sample: [0.0] * 2 * len(sample.choices))
         return self._letter_choices, probability(list, listed=listed), finish
 
     def _letter_choices(self, sample: Sample, shots: Sequence[Sample]) -> list[Choice]:
         prompt = self._prompt(sample, shots)
         letters = self._spellings(sample)
+        if (self.dataset.args.letters or self.dataset.letters) == "spaced":
+            return [Choice(prompt, self.layout.continuation(prompt, text)) for text in letters]
         return [Choice(prompt, space + text) for space in (" ", "") for text in letters]
 
     def _refuse_options_of_generation(self) -> None:
@@ -244,7 +283,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
             self.note(f"multiple choice goes by generation, since {times} replies are sampled")
         options = sampling_options(self)
         if self.dataset.model_type == "base" and self.dataset.num_shots:
-            options.setdefault("stop", ("\n\n",))  # where the next example would begin
+            options.setdefault("stop", (self.layout.fewshot_delimiter,))  # where the next example would begin
         clean = reply_extractor(self)
 
         def chosen(sample: Sample, reply: str) -> int:
@@ -265,7 +304,13 @@ class MultipleChoiceCompiler(DatasetCompiler):
 
 
 def _right(sample: Sample) -> int:
-    return sample.target.index if isinstance(sample.target, Option) else 0
+    """Return the index of the right option, the first of several; 0 where none is known."""
+    match sample.target:
+        case Option(index):
+            return index
+        case AnyOption(indices):
+            return indices[0]
+    return 0
 
 
 def _both(after_prompt: list[Pair], after_baseline: list[Pair]) -> tuple[list[Pair], list[Pair]]:

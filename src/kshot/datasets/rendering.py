@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.records import Message, Prompt
+from kshot.core.records import Message
 
 
 def stripped(value: Any) -> Any:
@@ -55,9 +55,3 @@ def as_messages(examples: Any, where: str) -> list[Message]:
         else:
             raise DataError(f"construct_examples returned {each!r:.80}, which is not a message", where=where)
     return messages
-
-
-def continuation(prompt: Prompt, text: str) -> str:
-    """Return an answer as it follows its prompt: after a space, or bare where the prompt is empty or a chat."""
-    text = text.strip()
-    return text if prompt.messages or not prompt.text else f" {text}"

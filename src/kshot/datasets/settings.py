@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from kshot.core.options import option
 from kshot.core.settings import GenerationSettings, RunSettings
@@ -11,6 +12,7 @@ from kshot.prompts.settings import PromptSettings, TemplateSettings
 from kshot.retrievers.settings import ExampleSettings
 from kshot.tables.settings import TableSettings
 
+NORMALISATIONS = ("none", "chars", "bytes", "tokens", "mutual-info")
 RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation", "first_token", "auto")
 
 
@@ -30,5 +32,31 @@ class DatasetSettings(
         None,
         "how multiple choice is decided; auto takes the best way that the model offers (default: ppl_no_option)",
         choices=RANKING_TYPES,
+    )
+    normalise: Literal["none", "chars", "bytes", "tokens", "mutual-info"] | None = option(
+        None,
+        "what divides the log-likelihoods of options (mutual-info: less that after a baseline) before Accuracy "
+        "compares them (default: tokens, or the dataset's own)",
+        choices=NORMALISATIONS,
+    )
+    letters: Literal["both", "spaced"] | None = option(
+        None,
+        "the spellings of a letter that --ranking-type prob asks for: ' A' and 'A', or ' A' alone (default: both)",
+        choices=("both", "spaced"),
+    )
+    description: str | None = option(None, "text that comes once, before all examples", metavar="TEXT")
+    target_delimiter: str | None = option(
+        None, "text between a question and its answer (default: a space, where there is no white space)", metavar="TEXT"
+    )
+    fewshot_delimiter: str | None = option(None, "text between examples (default: a blank line)", metavar="TEXT")
+    examples_as: Literal["turns", "text"] = option(
+        "turns",
+        "how a chat model sees examples: as turns of the conversation, or as text in the one turn of the user",
+        choices=("turns", "text"),
+    )
+    average: Literal["macro", "weighted"] = option(
+        "macro",
+        "how subsets are averaged: each counts the same (macro), or by its number of samples (weighted)",
+        choices=("macro", "weighted"),
     )
     cot: str | None = option(None, "reasoning style; it must be one that the dataset supports")

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from kshot.core.records import UNANSWERED, Choice, Explained, Likelihood, Loglik, Prompt, RequestGenerator, Sample, ask
+from kshot.core.answers import Explained
+from kshot.core.records import UNANSWERED, Choice, Likelihood, Loglik, Prompt, RequestGenerator, Sample, ask
 
 Pair: TypeAlias = tuple[float, int]
 """Negative log-likelihood in nats, and the number of tokens it sums over."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from kshot.core.answers import Repeats
 from kshot.core.records import (
     AskFailed,
     Failed,
     Generate,
-    Repeats,
     Request,
     RequestGenerator,
     Response,

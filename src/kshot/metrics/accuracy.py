@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kshot.metrics.metric import Metric
@@ -18,12 +19,31 @@ class Accuracy(Metric):
     def __init__(self, name: str | None = None) -> None:
         self.name = f"Accuracy:{name}" if name else "Accuracy"
 
+    @classmethod
+    def by(cls, rules: Sequence[str], headline: str) -> tuple[Accuracy, ...]:
+        """Return the accuracies by several rules of one method: the headline as ``Accuracy``, then each by its name."""
+        first = cls()
+        first.rule = headline
+        return (first, *(_ByRule(rule) for rule in rules))
+
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Return 100 for a right prediction, 0 for any other."""
         given = _stripped(prediction)
         several = isinstance(reference, list | tuple | set | frozenset)
         right = (several and given in [_stripped(each) for each in reference]) or given == _stripped(reference)
         return 100.0 if right else 0.0
+
+
+class _ByRule(Accuracy):
+    """The accuracy of the options that one rule chose, beside the headline."""
+
+    def __init__(self, rule: str) -> None:
+        self.name = self.rule = rule
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Systems are compared by the headline alone."""
+        return (self.name,)
 
 
 def _stripped(value: Any) -> Any:

@@ -13,7 +13,7 @@ class PromptSettings(Options):
     """What a prompt says beside the sample, and in which form."""
 
     instruction: str | None = option(None, "prompt template to use instead of the dataset's own")
-    system_prompt: str | None = option(None, "system message for chat models")
+    system_prompt: str | None = option(None, "system message of chat models; for base models the text before all else")
     model_type: Literal["base", "chat"] = option(
         "base", "whether prompts are text (base) or messages (chat)", choices=("base", "chat"), group="model"
     )

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from numbers import Real
 from typing import Any
 
+from kshot.core.answers import Explained, Repeats, bare
 from kshot.core.engine import drive
 from kshot.core.errors import DataError, KshotError
 from kshot.core.memo import Memo
@@ -17,17 +18,15 @@ from kshot.core.offsets import Offsets, address
 from kshot.core.protocols import Backend, Scorer
 from kshot.core.records import (
     UNANSWERED,
+    AnyOption,
     AskFailed,
-    Explained,
     Failed,
     Generated,
     Loglik,
     Option,
-    Options,
     Outcome,
     Prompt,
     Ranking,
-    Repeats,
     Request,
     RequestGenerator,
     Response,
@@ -36,7 +35,6 @@ from kshot.core.records import (
     Scored,
     Search,
     Value,
-    bare,
     reference,
 )
 from kshot.core.task import Task, TaskResult
@@ -91,7 +89,7 @@ def _count_undecided(result: TaskResult, outcome: Outcome[Sample]) -> None:
                 result.ties[name] = result.ties.get(name, 0) + 1
     if isinstance(answer, Explained) and "identical_options" in answer.why:
         result.identical.append(outcome.item.id)
-    chooses = isinstance(outcome.item.target, Option | Options)
+    chooses = isinstance(outcome.item.target, Option | AnyOption)
     result.unanswered += chooses and not tied and _majority(answer) == UNANSWERED
 
 

@@ -1,0 +1,43 @@
+"""The answers of methods that are more than a value: with what led to them, or several to one sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kshot.core.records import Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An answer with what led to it. A method may return it in place of the bare answer, which is what metrics see.
+
+    ``why`` goes into the sample's row. ``others`` are the answers by other rules, by the name of the rule, which a
+    metric with that ``rule`` scores. ``tied`` are the rules by which several options came first; "": the answer's own.
+    """
+
+    answer: Any
+    why: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
+    tied: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """The answers of a sample that was asked several times, and the failures of its other repeats."""
+
+    answers: tuple[Any, ...]
+    failures: tuple[Failed, ...] = ()
+
+    @property
+    def majority(self) -> Any:
+        """The most frequent answer; the first one given on a tie."""
+        return max(self.answers, key=self.answers.count)
+
+
+def bare(answer: Any) -> Any:
+    """Return an answer, or each of several, without what led to it."""
+    if isinstance(answer, Explained):
+        return answer.answer
+    return replace(answer, answers=tuple(map(bare, answer.answers))) if isinstance(answer, Repeats) else answer
