@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kshot.datasets.multiple_choice import MultipleChoiceDataset
 
+_MARK = re.compile(r"\[.*?\]")
+
 
 def preprocess(text: str) -> str:
-    """Remove the marks that the layout of WikiHow left in the text."""
-    return text.replace(" [title]", ".").replace(" [substeps]", "").replace("  ", " ")
+    """Remove the marks in brackets that the layout of WikiHow left in the text; a title begins a new sentence."""
+    return _MARK.sub("", text.strip().replace(" [title]", ". ")).replace("  ", " ")
 
 
 class Hellaswag(MultipleChoiceDataset):
