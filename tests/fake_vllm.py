@@ -45,7 +45,9 @@ class SamplingParams:
 
 
 def _logprobs(row):
-    return {token: SimpleNamespace(logprob=value) for token, value in enumerate(row.log_softmax(-1).tolist())}
+    values = row.log_softmax(-1)
+    ranks = (values[:, None] <= values).sum(-1).tolist()  # as vLLM counts: tokens that are at least as likely
+    return {token: SimpleNamespace(logprob=p, rank=ranks[token]) for token, p in enumerate(values.tolist())}
 
 
 class LLM:
@@ -105,7 +107,7 @@ class LLM:
         rows = None
         if params.prompt_logprobs is not None:
             own = [{token: _logprobs(logits[at])[token]} for at, token in enumerate(tokens[1:])]
-            invalid = [] if self.short_rows else [{-1: SimpleNamespace(logprob=7.0)}] * cached
+            invalid = [] if self.short_rows else [{-1: SimpleNamespace(logprob=7.0, rank=1)}] * cached
             rows = [None, *invalid, *own[cached:]]
         after = _logprobs(logits[-1])
         wanted = {token: after[token] for token in params.logprob_token_ids or ()}

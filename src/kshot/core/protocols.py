@@ -103,6 +103,8 @@ class Abilities:
     """The file of recorded answers that the model replays."""
     server: bool = False
     """Whether the model is behind a server: a run then shows how many tokens it used."""
+    cuts_prompts: bool = False
+    """Whether the model cuts prompts that are too long from the left, as ``--truncate left`` asks."""
 
 
 @runtime_checkable

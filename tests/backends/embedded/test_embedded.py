@@ -178,7 +178,7 @@ def test_a_full_context_fails_and_a_nearly_full_one_is_cut_short(model):
     assert isinstance(failed, Failed)
     assert (failed.kind, failed.retryable) == ("too_long", False)
     assert "2048" in failed.message
-    assert (short.stop_reason, short.usage) == ("length", Usage(2046, 2))
+    assert (short.stop_reason, short.usage) == ("window", Usage(2046, 2))
 
 
 # ---- sampling ----

@@ -15,11 +15,11 @@ pytest.importorskip("transformers")
 from kshot.backends import MODELS, open_model
 from kshot.backends.hf.model import Transformers
 from kshot.backends.vllm import runtime
-from kshot.backends.vllm.logprobs import MIN_CONTEXT_TOKENS, plan_queries, span_logprob
+from kshot.backends.vllm.logprobs import MIN_CONTEXT_TOKENS, plan_queries, span_likelihood
 from kshot.backends.vllm.model import Vllm
 from kshot.backends.vllm.runtime import parse_engine_options
 from kshot.core.errors import BackendError, MissingExtra, UsageError
-from kshot.core.records import Failed, Generate, Generated, Loglik, Message, Prompt, Scored, Search
+from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Message, Prompt, Scored, Search
 from kshot.settings import settings_from
 from tests import fake_vllm
 from tests.tiny_models import Queue, ask_all, build
@@ -190,7 +190,11 @@ def test_the_logprob_of_a_span_is_the_sum_of_what_its_queries_found():
         query.next_tokens = dict.fromkeys(query.next_tokens, -1.0)
         if query.own_from is not None:
             query.own = dict.fromkeys(range(query.own_from, len(query.tokens)), -10.0)
-    assert span_logprob(text, queries) == -12.0
+    assert span_likelihood(text, queries) == Likelihood(-12.0, 3, greedy=False)
+    for query in queries.values():
+        query.likeliest = next(iter(query.next_tokens))
+        query.greedy = set(query.own)
+    assert span_likelihood(text, queries) == Likelihood(-12.0, 3, greedy=True)
 
 
 @pytest.mark.parametrize("short_rows", [False, True])
@@ -265,11 +269,11 @@ def test_a_request_that_is_too_long_fails_alone(vllm, hf):
 
 def test_sampling_fields_are_handed_on(vllm):
     asked = Generate(Prompt("A"), max_tokens=9, temperature=0.7, top_p=0.9, top_k=5, repetition_penalty=1.2, seed=3)
-    given = vllm._sampling_params(asked, 10)
+    given = vllm._sampling_params(asked, 9)
     assert (given.max_tokens, given.temperature, given.top_p, given.top_k) == (9, 0.7, 0.9, 5)
     assert given.repetition_penalty == 1.2
     assert not given.detokenize
-    other = vllm._sampling_params(Generate(Prompt("A"), temperature=0.7, replica=1, seed=3), 510)
+    other = vllm._sampling_params(Generate(Prompt("A"), temperature=0.7, replica=1, seed=3), 2)
     assert other.max_tokens == 2
     assert 0 <= given.seed < 2**63
     assert given.seed != other.seed

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.backends.embedded.sampling import choose_token
+from kshot.backends.rolling import rolling_windows, start_token, summed_windows
 from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
@@ -30,6 +31,8 @@ FILES = ("model.onnx", "model.safetensors", "tokenizer.json")
 Floats: TypeAlias = NDArray[np.float32]
 Integers: TypeAlias = NDArray[np.int64]
 T = TypeVar("T")
+_Span: TypeAlias = tuple[list[int], int]
+"""A whole sequence, and the index of the first token whose probability is wanted."""
 
 MAX_BATCH_TOKENS = 2048
 """Tokens computed together, padding included."""
@@ -42,6 +45,7 @@ class _TextInProgress:
     request: Generate
     prompt: list[int]
     max_new_tokens: int
+    cut_tokens: int
     new_tokens: list[int] = field(default_factory=list)
     text: str = ""
     stop_reason: str = ""
@@ -49,10 +53,20 @@ class _TextInProgress:
 
 @dataclass(slots=True)
 class _PartialLoglik:
-    """A Loglik request whose continuations are scored one by one."""
+    """A Loglik request whose continuations, or the windows of whose documents, are scored one by one."""
 
     request: Loglik
+    count: int
+    windows: Sequence[int] = ()
+    cut_tokens: int = 0
     found: dict[int, Likelihood] = field(default_factory=dict)
+
+    @property
+    def scored(self) -> Scored:
+        """The response, once all are found."""
+        return Scored(
+            summed_windows([self.found[i] for i in range(self.count)], self.windows), cut_tokens=self.cut_tokens
+        )
 
 
 class _ScoredSequence(NamedTuple):
@@ -71,8 +85,14 @@ class Embedded:
     answers = (Generate, Loglik)
     notes = ()
 
-    def __init__(self, *, batch_size: int = 16, threads: int | None = None) -> None:
-        """Say how many sequences run together, and on how many threads (default: all cores)."""
+    def __init__(self, *, batch_size: int = 16, threads: int | None = None, truncate: str | None = None) -> None:
+        """Say how many sequences run together, and on how many threads (default: all cores).
+
+        ``truncate="left"`` cuts prompts that are too long from the left.
+        """
+        if truncate not in (None, "left"):
+            raise UsageError(f"truncate is {truncate!r}", hint="Use left, or leave it out.")
+        self._cuts_prompts = truncate == "left"
         if batch_size < 1:
             raise UsageError(f"batch_size is {batch_size}; it must be 1 or more")
         self._batch_size = batch_size
@@ -88,7 +108,7 @@ class Embedded:
         whole = hashlib.blake2b(digest_size=16)
         for name in FILES:
             whole.update((FOLDER / name).read_bytes())
-        return f"embedded:{whole.hexdigest()}"
+        return f"embedded:{whole.hexdigest()}{':truncate left' if self._cuts_prompts else ''}"
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -108,7 +128,7 @@ class Embedded:
     @property
     def abilities(self) -> Abilities:
         """It can count tokens."""
-        return Abilities(count_tokens=self.count_tokens)
+        return Abilities(count_tokens=self.count_tokens, cuts_prompts=self._cuts_prompts)
 
     def close(self) -> None:
         """Drop the session; a later request opens it again."""
@@ -173,20 +193,23 @@ class Embedded:
         texts: list[_TextInProgress] = []
         encoded = self._tokenizer.encode_batch([self._text_of(request.prompt) for request in requests])
         for request, encoding in zip(requests, encoded, strict=True):
-            prompt = encoding.ids or [self._eos_id]
-            if len(prompt) >= self._context_limit:
-                yield request, self._too_long(len(prompt))
+            whole = encoding.ids or [self._eos_id]
+            # Where prompts are cut, there is room for the whole reply. A reply that needs the whole window leaves none.
+            room = max(self._context_limit - request.max_tokens, 0) if self._cuts_prompts else len(whole)
+            prompt = whole[max(len(whole) - room, 0) :]
+            if len(prompt) >= self._context_limit or not prompt:
+                yield request, self._too_long(len(whole))
             elif request.max_tokens < 1:
                 yield request, Generated("", "length", Usage(len(prompt), 0))
             else:
                 count = min(request.max_tokens, self._context_limit - len(prompt))
-                texts.append(_TextInProgress(request, prompt, count))
+                texts.append(_TextInProgress(request, prompt, count, len(whole) - len(prompt)))
         texts.sort(key=lambda text: -len(text.prompt))
         for batch in self._batches(texts, lambda text: len(text.prompt)):
             self._write_batch(batch)
             for text in batch:
                 usage = Usage(len(text.prompt), len(text.new_tokens))
-                yield text.request, Generated(text.text, text.stop_reason, usage)
+                yield text.request, Generated(text.text, text.stop_reason, usage, cut_tokens=text.cut_tokens)
 
     def _write_batch(self, batch: Sequence[_TextInProgress]) -> None:
         """Write all texts of a batch to their ends; a finished text leaves the batch."""
@@ -219,24 +242,49 @@ class Embedded:
         if cuts:
             text.text, text.stop_reason = text.text[: min(cuts)], "stop"
         elif len(text.new_tokens) >= text.max_new_tokens:
-            text.stop_reason = "length"
+            text.stop_reason = "length" if text.max_new_tokens == text.request.max_tokens else "window"
 
     # ---- Loglik ----
 
     def _score(self, requests: Sequence[Loglik]) -> Iterator[tuple[Request, Response]]:
         sequences: list[_ScoredSequence] = []
         for request in requests:
-            spans = [self._span(self._text_of(request.prompt), text) for text in request.continuations]
-            longest = max((len(tokens) for tokens, _ in spans), default=0)
-            if longest > self._context_limit:
-                yield request, self._too_long(longest)
+            found = self._windows(request) if request.rolling else self._spans(request)
+            if isinstance(found, Failed):
+                yield request, found
                 continue
-            entry = _PartialLoglik(request)
+            entry, spans = found
             if not spans:
                 yield request, Scored(())
             sequences += [_ScoredSequence(entry, number, *span) for number, span in enumerate(spans)]
         for batch in self._batches(sequences, lambda sequence: len(sequence.tokens)):
             yield from self._score_batch(batch)
+
+    def _spans(self, request: Loglik) -> tuple[_PartialLoglik, list[_Span]] | Failed:
+        spans = [self._span(self._text_of(request.prompt), text) for text in request.continuations]
+        longest, most = max((len(tokens) for tokens, _ in spans), default=0), self._context_limit
+        if longest <= most:
+            return _PartialLoglik(request, len(spans)), spans
+        if not self._cuts_prompts:
+            return self._too_long(longest)
+        most += 1  # the last token is predicted and never read
+        if (needed := max(len(tokens) - start for tokens, start in spans)) >= most:
+            return self._too_long(needed)
+        cut = [(tokens[-most:], start - max(len(tokens) - most, 0)) for tokens, start in spans]
+        return _PartialLoglik(request, len(spans), cut_tokens=max(longest - most, 0)), cut
+
+    def _windows(self, request: Loglik) -> tuple[_PartialLoglik, list[_Span]] | Failed:
+        """Cut documents into windows. The model has no BOS token, so EOS stands before a document."""
+        assert request.rolling is not None  # noqa: S101 - the caller has looked
+        if request.rolling == "bos":
+            raise BackendError("it has no BOS token", where=self.name, hint="Use --rolling-start eos or none.")
+        first = start_token(request.rolling, None, self._eos_id)
+        encoded = self._tokenizer.encode_batch([replace_surrogates(text) for text in request.continuations])
+        windows = [list(rolling_windows(each.ids, first, self._context_limit)) for each in encoded]
+        if not all(windows):
+            return Failed("no_tokens", "the document has no token that can be scored")
+        spans = [span for some in windows for span in some]
+        return _PartialLoglik(request, len(spans), [len(some) for some in windows]), spans
 
     def _span(self, context: str, continuation: str) -> tuple[list[int], int]:
         """Return the tokens of both texts, and where the continuation begins; a token across the seam is part of it."""
@@ -258,6 +306,7 @@ class Embedded:
             peak = chosen.max(axis=1)
             totals = peak + np.log(np.exp(chosen - peak[:, None]).sum(axis=1))
             total = float((chosen[np.arange(count), tokens[start:]] - totals).sum())
-            entry.found[number] = Likelihood(total, count)
-            if len(entry.found) == len(entry.request.continuations):
-                yield entry.request, Scored(tuple(entry.found[i] for i in range(len(entry.found))))
+            greedy = bool((chosen.argmax(axis=1) == tokens[start:]).all())
+            entry.found[number] = Likelihood(total, count, greedy)
+            if len(entry.found) == entry.count:
+                yield entry.request, entry.scored

@@ -27,13 +27,15 @@ PaddingSide: TypeAlias = Literal["left", "right"]
 class _PartialScore:
     """A Loglik request whose continuations are scored one by one."""
 
-    request: Loglik
+    tokenized: TokenizedLoglik
     found: dict[int, Likelihood] = field(default_factory=dict)
 
     @property
     def complete(self) -> Scored | None:
-        count = len(self.request.continuations)
-        return Scored(tuple(self.found[index] for index in range(count))) if len(self.found) == count else None
+        count = len(self.tokenized.spans)
+        if len(self.found) < count:
+            return None
+        return self.tokenized.scored([self.found[index] for index in range(count)])
 
 
 @dataclass(slots=True)
@@ -89,7 +91,7 @@ class PlainModel:
         """Answer in batches of ``size`` sequences, the longest first, each request as soon as it is complete."""
         sequences: dict[bytes, _PlainSequence] = {}
         for number, request in enumerate(requests):
-            score, longest = _PartialScore(request.request), request.longest
+            score, longest = _PartialScore(request), request.longest
             for index, span in enumerate(request.spans):
                 # The last token is predicted and never read, so all one-token continuations share one sequence.
                 read = span.ids[:-1]
@@ -140,10 +142,12 @@ class PlainModel:
         for score, index, span in sequence.wanted:
             targets = self._torch.tensor(span.tokens[span.start :], device=logits.device)
             first = span.start - 1 - sequence.start
+        likeliest = logits.argmax(dim=-1)
             found = logits[first:].gather(1, targets[:, None])[:, 0] - totals[first:]
-            score.found[index] = Likelihood(found.double().sum().item(), len(targets))
+            greedy = bool((likeliest[first : first + len(targets)] == targets).all())
+            score.found[index] = Likelihood(found.double().sum().item(), len(targets), greedy)
             if complete := score.complete:
-                yield score.request, complete
+                yield score.tokenized.request, complete
 
     # ---- Generate ----
 

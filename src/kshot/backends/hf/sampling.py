@@ -24,7 +24,10 @@ _CONTEXT_TOKENS = 16
 
 @dataclass(slots=True)
 class GenerationRow:
-    """One text being written: its prompt, its limits, its new tokens, and why it stopped (empty while it goes on)."""
+    """One text being written: its prompt, its limits, its new tokens, and why it stopped (empty while it goes on).
+
+    ``cut_tokens``: so many were cut from the left of its prompt.
+    """
 
     request: Generate
     prompt: tuple[int, ...]
@@ -32,6 +35,7 @@ class GenerationRow:
     stop_ids: frozenset[int]
     new_tokens: list[int] = field(default_factory=list)
     stop_reason: str = ""
+    cut_tokens: int = 0
 
     @property
     def adjusts_logits(self) -> bool:
@@ -156,7 +160,7 @@ def append_token(row: GenerationRow, token: int, tokenizer: PromptTokenizer) -> 
     if token in row.stop_ids or (row.request.stop and _has_stop_string(row, tokenizer)):
         row.stop_reason = "stop"
     elif len(row.new_tokens) >= row.max_new_tokens:
-        row.stop_reason = "length"
+        row.stop_reason = "length" if row.max_new_tokens == row.request.max_tokens else "window"
 
 
 def _has_stop_string(row: GenerationRow, tokenizer: PromptTokenizer) -> bool:
@@ -180,4 +184,5 @@ def generated_response(row: GenerationRow, tokenizer: PromptTokenizer) -> Genera
     text = tokenizer.decode_after(row.prompt, kept)
     short = cut_at_stop(text, row.request.stop)
     usage = Usage(len(row.prompt), len(new))
-    return Generated(text, row.stop_reason, usage) if short is None else Generated(short, "stop", usage)
+    reason = row.stop_reason if short is None else "stop"
+    return Generated(text if short is None else short, reason, usage, cut_tokens=row.cut_tokens)

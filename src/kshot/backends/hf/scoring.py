@@ -15,6 +15,7 @@ from kshot.backends.hf.packing import PackedModel
 from kshot.backends.hf.tokens import TokenSpan
 from kshot.backends.hf.trie import Ints, TokenSequence, Trie
 from kshot.backends.hf.trie_pass import ComputedRow, TriePass
+from kshot.backends.rolling import summed_windows
 from kshot.core.records import Likelihood, Loglik, Scored
 
 _MAX_FLOAT32_LOGITS = 1 << 26
@@ -23,10 +24,16 @@ _MAX_FLOAT32_LOGITS = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class TokenizedLoglik:
-    """A Loglik request and the token spans of its continuations."""
+    """A Loglik request and the token spans of its continuations.
+
+    ``windows``: the number of spans of each continuation; empty: one each. ``cut_tokens``: so many were cut from the
+    left of its prompt.
+    """
 
     request: Loglik
     spans: Sequence[TokenSpan]
+    windows: Sequence[int] = ()
+    cut_tokens: int = 0
 
     @property
     def longest(self) -> int:
@@ -37,6 +44,10 @@ class TokenizedLoglik:
     def sequences(self) -> list[TokenSequence]:
         """What the model must read: a span's last token is predicted and never read."""
         return [TokenSequence(span.ids[:-1], span.start - 1) for span in self.spans]
+
+    def scored(self, found: Sequence[Likelihood]) -> Scored:
+        """Return the response, from the likelihood of each span."""
+        return Scored(summed_windows(found, self.windows), cut_tokens=self.cut_tokens)
 
 
 class _TrieLogprobs:
@@ -51,6 +62,7 @@ class _TrieLogprobs:
         self._places = places[self._order]
         self._targets = np.concatenate(targets).astype(np.int64)[self._order]
         self._values = np.zeros(len(places))
+        self._greedy = np.zeros(len(places), bool)
         self.wanted = np.unique(places)
         last = [int(nodes[-1]) for nodes in trie.nodes]
         self._request_edges = np.cumsum([0, *(len(request.spans) for request in requests)])
@@ -62,11 +74,13 @@ class _TrieLogprobs:
         some = slice(*map(int, np.searchsorted(self._places, [row.first, row.last])))
         return some, np.searchsorted(row.wanted, self._places[some]), self._targets[some]
 
-    def add(self, some: slice, values: Any, before: int) -> Iterator[tuple[Loglik, Scored]]:
+    def add(self, some: slice, found: Any, before: int) -> Iterator[tuple[Loglik, Scored]]:
         """Take the log-probabilities of a row; give every request that they complete, the longest first."""
+        values, greedy = found
         if not np.isfinite(values).all():
             raise invalid_logits(self._name)
         self._values[self._order[some]] = values
+        self._greedy[self._order[some]] = greedy
         complete = []
         while self._unfinished and self._last_place[self._unfinished[-1]] < before:
             complete.append(self._unfinished.pop())
@@ -75,8 +89,13 @@ class _TrieLogprobs:
 
     def _scored(self, index: int) -> Scored:
         spans = range(self._request_edges[index], self._request_edges[index + 1])
-        parts = [self._values[self._span_edges[span] : self._span_edges[span + 1]] for span in spans]
-        return Scored(tuple(Likelihood(float(part.sum()), len(part)) for part in parts))
+        parts = [slice(self._span_edges[span], self._span_edges[span + 1]) for span in spans]
+        return self._requests[index].scored(
+            [
+                Likelihood(float(self._values[part].sum()), int(part.stop - part.start), bool(self._greedy[part].all()))
+                for part in parts
+            ]
+        )
 
 
 def score_trie(
@@ -104,13 +123,17 @@ def finish_first(pending: PendingRows) -> Iterator[tuple[Loglik, Scored]]:
 
 
 def gather_logprobs(model: PackedModel, logits: Any, rows: Ints, tokens: Ints) -> Any:
-    """Return log softmax(logits)[row, token] in float32, without a float32 copy of all logits."""
+    """Return log softmax(logits)[row, token] in float32, and below it 1 where the token has the highest logit.
+
+    There is no float32 copy of all logits.
+    """
     torch = model.torch
     index = model.to_device(np.stack([rows, tokens]))
     with torch.inference_mode():
         parts = logits.split(max(_MAX_FLOAT32_LOGITS // max(logits.shape[-1], 1), 1))
         totals = torch.cat([part.float().logsumexp(dim=-1) for part in parts])
-        return logits[index[0], index[1]].float() - totals[index[0]]
+        values = logits[index[0], index[1]].float() - totals[index[0]]
+        return torch.stack([values, (logits.argmax(dim=-1)[index[0]] == index[1]).float()])
 
 
 class _HostTransfer:

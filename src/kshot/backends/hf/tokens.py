@@ -10,9 +10,10 @@ import numpy as np
 
 from kshot.backends.hf.encoding import EncodedText, IncrementalEncoder, common_text_length
 from kshot.backends.hf.trie import IdArray, common_prefix_length
+from kshot.backends.rolling import rolling_windows, start_token
 from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
-from kshot.core.records import Message, Prompt
+from kshot.core.records import Message, Prompt, RollingStart
 from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, fold_system, renderer, template_fault
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ class TokenSpan:
 
     ids: IdArray
     start: int
+
+    def cut(self, length: int) -> TokenSpan:
+        """Return the last tokens of the sequence, at most ``length``: the span itself if it is no longer.
+
+        The wanted tokens must be among them, and one before these.
+        """
+        dropped = max(len(self.ids) - length, 0)
+        return TokenSpan(self.ids[dropped:], self.start - dropped) if dropped else self
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -129,6 +138,17 @@ class PromptTokenizer:
     def _span(self, context: EncodedText, continuation: str, whole: tuple[IdArray, int], *, chat: bool) -> TokenSpan:
         body, start = whole
         tokens = self._with_leading_ids(body, chat=chat)
+    def rolling_spans(self, text: str, start: RollingStart, limit: int | None) -> list[TokenSpan]:
+        """Return the windows of a document; none if it has no token to score. ``limit``: tokens that a window reads."""
+        special = self.tokenizer
+        first = start_token(start, special.bos_token_id, special.eos_token_id)
+        if first is None and start != "none":
+            what = "neither a BOS nor an EOS token" if start == "auto" else f"no {start.upper()} token"
+            hint = "Use --rolling-start none, or another token."
+            raise BackendError(f"the tokenizer has {what} to begin a document with", where=self.name, hint=hint)
+        windows = rolling_windows(self.encode(replace_surrogates(text)), first, limit)
+        return [TokenSpan(np.array(tokens, np.int32), begin) for tokens, begin in windows]
+
         # The first token of a sequence is given, not predicted: it has no probability.
         start = max(start + len(tokens) - len(body), 1)
         if start >= len(tokens):

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
+
+from kshot.core.records import Likelihood
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kshot.backends.hf.context_window import TokenIds
     from kshot.backends.hf.tokens import TokenSpan
-
-TokenIds: TypeAlias = tuple[int, ...]
 
 MIN_CONTEXT_TOKENS = 32
 """Contexts from this many tokens on are read by themselves first; shorter ones hardly fill a block of the cache."""
@@ -28,14 +29,17 @@ MIN_CONTEXT_TOKENS = 32
 class LogprobQuery:
     """One sequence to read, the log-probabilities that are wanted of it, and those that were found.
 
-    ``next_tokens`` are the tokens that may come next, with their log-probabilities (NaN until found). ``own_from`` is
-    the index of the first of its own tokens whose log-probability is wanted, None if none is; ``own`` has those found.
+    ``next_tokens`` are the tokens that may come next, with their log-probabilities (NaN until found); ``likeliest`` is
+    the token that vLLM would write. ``own_from`` is the index of the first of its own tokens whose log-probability is
+    wanted, None if none is; ``own`` has those found, and ``greedy`` the indices of those that are the likeliest there.
     """
 
     tokens: TokenIds
     next_tokens: dict[int, float] = field(default_factory=dict)
+    likeliest: int | None = None
     own_from: int | None = None
     own: dict[int, float] = field(default_factory=dict)
+    greedy: set[int] = field(default_factory=set)
 
     def want_own(self, index: int) -> None:
         """Ask for the log-probabilities of its own tokens from this index on."""
@@ -63,14 +67,16 @@ def _query(queries: dict[TokenIds, LogprobQuery], tokens: TokenIds, next_token: 
     return query
 
 
-def span_logprob(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> float:
+def span_likelihood(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> Likelihood:
     """Sum log p(token | those before it) over the span, from what its queries found."""
     tokens, last = span.tokens, len(span.tokens) - 1
     whole, context = queries[tokens[:last]], queries.get(tokens[: span.start])
-    found = [whole.next_tokens[tokens[last]]]
+    found, greedy = [whole.next_tokens[tokens[last]]], whole.likeliest == tokens[last]
     for index in range(span.start, last):
         if index == span.start and context is not None and tokens[index] in context.next_tokens:
             found.append(context.next_tokens[tokens[index]])
+            greedy &= context.likeliest == tokens[index]
         else:
             found.append(whole.own[index])
-    return math.fsum(found)
+            greedy &= index in whole.greedy
+    return Likelihood(math.fsum(found), len(found), greedy)

@@ -7,15 +7,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf import loading
+from kshot.backends.hf.context_window import ContextWindow, FittingPrompt, TokenIds, cuts_left
 from kshot.backends.hf.sampling import cut_at_stop
-from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
+from kshot.backends.hf.scoring import TokenizedLoglik
+from kshot.backends.hf.tokens import PromptTokenizer
 from kshot.backends.texts import replace_surrogates
-from kshot.backends.vllm.logprobs import LogprobQuery, TokenIds, plan_queries, span_logprob
+from kshot.backends.vllm.logprobs import LogprobQuery, plan_queries, span_likelihood
 from kshot.backends.vllm.runtime import VllmRuntime, parse_engine_options, prepare_environment
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
-from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Request, Response, Scored, Usage
+from kshot.core.records import Failed, Generate, Generated, Loglik, Request, Response, Scored, Usage
 from kshot.core.serialization import digest
 
 if TYPE_CHECKING:
@@ -53,9 +55,11 @@ class Vllm:
         add_bos: bool | None = None,
         revision: str | None = None,
         trust_remote_code: bool = False,
+        truncate: str | None = None,
         engine_option: Sequence[str] = (),
     ) -> None:
         prepare_environment()
+        self._cuts_prompts = cuts_left(truncate)
         self._engine_options = parse_engine_options(engine_option)
         torch, library = hub.import_transformers()
         self._path, self._add_bos = str(path), add_bos
@@ -89,7 +93,11 @@ class Vllm:
     @property
     def abilities(self) -> Abilities:
         """It can count tokens, and may have a chat template."""
-        return Abilities(chat_template=bool(self._tokenizer.chat_template), count_tokens=self.count_tokens)
+        return Abilities(
+            chat_template=bool(self._tokenizer.chat_template),
+            count_tokens=self.count_tokens,
+            cuts_prompts=self._cuts_prompts,
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -98,7 +106,7 @@ class Vllm:
         options = {name: value for name, value in self._engine_options.items() if name not in _PERFORMANCE_OPTIONS}
         tokenizer = self._tokenizer
         settings = (self._dtype, tokenizer.chat_template, self._add_bos, tokenizer.leading_ids, options)
-        return loading.model_fingerprint("vllm", origin, *settings)
+        return loading.model_fingerprint("vllm", origin, *settings, *(["truncate left"] if self._cuts_prompts else []))
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of the text itself, without BOS."""
@@ -133,50 +141,49 @@ class Vllm:
             yield from self._answer(requests)
 
     def _answer(self, requests: Sequence[Request]) -> Iterator[tuple[Request, Response]]:
-        logliks: list[tuple[Loglik, list[TokenSpan]]] = []
-        generates: list[tuple[Generate, TokenIds]] = []
+        limit = self._runtime.max_length
+        window = ContextWindow(self.name, limit, limit - 1, self._cuts_prompts)  # it writes a token after what it reads
+        logliks: list[TokenizedLoglik] = []
+        generates: list[tuple[Generate, FittingPrompt]] = []
+        some = [request for request in requests if isinstance(request, Loglik)]
+        yield from ((request, Scored(())) for request in some if not request.continuations)
+        for request, tokenized in window.tokenized([each for each in some if each.continuations], self._tokenizer):
+            if isinstance(tokenized, Failed):
+                yield request, tokenized
+            else:
+                logliks.append(tokenized)
         for request in requests:
-            match request:
-                case Loglik():
-                    spans = self._tokenizer.spans(request.prompt, request.continuations)
-                    longest = max((len(span.tokens) for span in spans), default=0)
-                    if longest > self._runtime.max_length:
-                        yield request, self._too_long(longest, "the prompt with its continuation")
-                    else:
-                        logliks.append((request, spans))
-                case Generate():
-                    prompt = self._tokenizer.encode_prompt(request.prompt)
-                    if len(prompt) + 1 > self._runtime.max_length:
-                        yield request, self._too_long(len(prompt), "the prompt")
-                    elif request.max_tokens < 1:
-                        yield request, Generated("", "length", Usage(len(prompt), 0))
-                    else:
-                        generates.append((request, prompt))
+            if isinstance(request, Generate):
+                prompt = window.fit_prompt(request, self._tokenizer.encode_prompt(request.prompt))
+                if isinstance(prompt, Failed):
+                    yield request, prompt
+                elif request.max_tokens < 1:
+                    yield request, Generated("", "length", Usage(len(prompt.tokens), 0))
+                else:
+                    generates.append((request, prompt))
         yield from self._answer_together(logliks, generates)
 
-    def _too_long(self, count: int, what: str) -> Failed:
-        return Failed("too_long", f"{what} has {count} tokens; {self.name} takes {self._runtime.max_length}")
-
     def _answer_together(
-        self, logliks: Sequence[tuple[Loglik, list[TokenSpan]]], generates: Sequence[tuple[Generate, TokenIds]]
+        self, logliks: Sequence[TokenizedLoglik], generates: Sequence[tuple[Generate, FittingPrompt]]
     ) -> Iterator[tuple[Request, Response]]:
-        queries = plan_queries((span for _, spans in logliks for span in spans), cached=self._runtime.caches_prefixes)
+        spans = (span for tokenized in logliks for span in tokenized.spans)
+        queries = plan_queries(spans, cached=self._runtime.caches_prefixes)
         # Prompts that begin alike are neighbours, so that the beginning is in the cache for the second.
-        ordered = sorted(generates, key=lambda pair: pair[1])
+        ordered = sorted(generates, key=lambda pair: pair[1].tokens)
         outputs = self._run(list(queries.values()), ordered)
-        for loglik, spans in logliks:
-            found = (Likelihood(span_logprob(span, queries), len(span.tokens) - span.start) for span in spans)
-            yield loglik, Scored(tuple(found))
+        for tokenized in logliks:
+            found = [span_likelihood(span, queries) for span in tokenized.spans]
+            yield tokenized.request, tokenized.scored(found)
         for (generate, prompt), output in zip(ordered, outputs, strict=True):
             yield generate, self._generated(generate, prompt, output)
 
-    def _run(self, queries: Sequence[LogprobQuery], generates: Sequence[tuple[Generate, TokenIds]]) -> list[Any]:
+    def _run(self, queries: Sequence[LogprobQuery], generates: Sequence[tuple[Generate, FittingPrompt]]) -> list[Any]:
         """Run queries and texts together; store what the queries found, and return the outputs of the texts."""
         runtime = self._runtime
         asked = [(query, params) for query in queries for params in runtime.query_params(query)]
-        prompts = [query.tokens for query, _ in asked] + [prompt for _, prompt in generates]
+        prompts = [query.tokens for query, _ in asked] + [prompt.tokens for _, prompt in generates]
         sampling = [params for _, params in asked]
-        sampling += [self._sampling_params(request, len(prompt)) for request, prompt in generates]
+        sampling += [self._sampling_params(request, prompt.max_new_tokens) for request, prompt in generates]
         outputs = runtime.run(prompts, sampling)
         incomplete = self._record([query for query, _ in asked], outputs[: len(asked)])
         again = [(query, params) for query in incomplete for params in runtime.query_params(query, skip_cache=True)]
@@ -194,13 +201,13 @@ class Vllm:
 
     # ---- Generate ----
 
-    def _sampling_params(self, request: Generate, length: int) -> Any:
+    def _sampling_params(self, request: Generate, max_new_tokens: int) -> Any:
         if request.no_repeat_ngram_size:
             hint = "Leave it out, or run the model with hf:."
             raise BackendError("vLLM cannot do no_repeat_ngram_size", where=self.name, hint=hint)
         stop = [text for text in request.stop if text]
         return self._runtime.sampling_params(
-            max_tokens=min(request.max_tokens, self._runtime.max_length - length),
+            max_tokens=max_new_tokens,
             temperature=request.temperature,
             top_p=1.0 if request.top_p is None else request.top_p,
             top_k=request.top_k or 0,
@@ -212,17 +219,21 @@ class Vllm:
             detokenize=bool(stop),
         )
 
-    def _generated(self, request: Generate, prompt: TokenIds, output: Any) -> Response:
+    def _generated(self, request: Generate, prompt: FittingPrompt, output: Any) -> Response:
         completion = output.outputs[0]
         new, reason = list(completion.token_ids), completion.finish_reason
         if reason not in ("stop", "length"):
             return Failed("engine", f"vLLM ended the text with {reason!r}", retryable=True)
         # A token that stopped the text, EOS or a requested one, is no part of it. vLLM's stop_reason is then no text.
         kept = new[:-1] if reason == "stop" and not isinstance(completion.stop_reason, str) else new
-        text = self._tokenizer.decode_after(prompt, kept)
+        text = self._tokenizer.decode_after(prompt.tokens, kept)
         short = cut_at_stop(text, request.stop)
-        usage = Usage(len(prompt), len(new))
-        return Generated(text, reason, usage) if short is None else Generated(short, "stop", usage)
+        usage = Usage(len(prompt.tokens), len(new))
+        if short is not None:
+            return Generated(short, "stop", usage, cut_tokens=prompt.cut_tokens)
+        if reason == "length" and prompt.max_new_tokens < request.max_tokens:
+            reason = "window"
+        return Generated(text, reason, usage, cut_tokens=prompt.cut_tokens)
 
 
 def _seed(request: Generate) -> int:

@@ -20,7 +20,8 @@ from kshot.core.hub import quote_error
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kshot.backends.vllm.logprobs import LogprobQuery, TokenIds
+    from kshot.backends.hf.context_window import TokenIds
+    from kshot.backends.vllm.logprobs import LogprobQuery
 
 _QUIET_ENVIRONMENT = {
     "VLLM_LOGGING_LEVEL": "ERROR",
@@ -132,6 +133,7 @@ class VllmRuntime:
             after = output.outputs[0].logprobs[0]
             for token in query.next_tokens.keys() & after.keys():
                 query.next_tokens[token] = after[token].logprob
+            query.likeliest = output.outputs[0].token_ids[0]  # at temperature 0
         if any(math.isnan(value) for value in query.next_tokens.values()):
             raise invalid_logits(self._name)
         if query.own_from is None:
@@ -142,7 +144,10 @@ class VllmRuntime:
         if (outputs[0].num_cached_tokens or 0) >= query.own_from or len(rows) - 1 < size - query.own_from:
             return False
         for index in range(query.own_from, size):
-            query.own[index] = rows[index - size][query.tokens[index]].logprob
+            found = rows[index - size][query.tokens[index]]
+            query.own[index] = found.logprob
+            if found.rank == 1:
+                query.greedy.add(index)
         return True
 
 

@@ -1,0 +1,92 @@
+"""What fits into a model's context window: requests that do not fit fail, or their prompts are cut from the left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kshot.backends.hf.scoring import TokenizedLoglik
+from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.records import Failed, Generate, Loglik
+
+TokenIds: TypeAlias = tuple[int, ...]
+
+
+def cuts_left(truncate: str | None) -> bool:
+    """Whether prompts that are too long are cut from the left; any other value is an error."""
+    if truncate not in (None, "left"):
+        raise UsageError(f"truncate is {truncate!r}", hint="Use left, or leave it out.")
+    return truncate == "left"
+
+
+@dataclass(frozen=True, slots=True)
+class FittingPrompt:
+    """A prompt that fits, the most tokens that can be written after it, and how many were cut from its left."""
+
+    tokens: TokenIds
+    max_new_tokens: int
+    cut_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContextWindow:
+    """The window of the model ``name``.
+
+    ``limit``: the tokens of a text, those that are written included (None: no limit). ``readable``: the tokens that
+    the model can read in order to score the next one. ``cuts``: prompts that are too long are cut from the left.
+    """
+
+    name: str
+    limit: int | None
+    readable: int | None
+    cuts: bool = False
+
+    def tokenized(
+        self, requests: Sequence[Loglik], tokenizer: PromptTokenizer
+    ) -> Iterator[tuple[Loglik, TokenizedLoglik | Failed]]:
+        """Return each request as tokens, or its failure."""
+        whole = [request for request in requests if request.rolling is None]
+        spans = tokenizer.spans_of_all([(request.prompt, request.continuations) for request in whole])
+        for request, own in zip(whole, spans, strict=True):
+            yield request, self._fit(request, own)
+        for request in requests:
+            if request.rolling is not None:
+                yield request, self._windows(request, tokenizer)
+
+    def _fit(self, request: Loglik, spans: Sequence[TokenSpan]) -> TokenizedLoglik | Failed:
+        longest = max(len(span.ids) for span in spans)
+        if self.limit is None or self.readable is None or longest <= self.limit:
+            return TokenizedLoglik(request, spans)
+        if not self.cuts:
+            return self._too_long(longest, "the prompt with its continuation")
+        most = self.readable + 1  # the last token is predicted and never read
+        if (needed := max(len(span.ids) - span.start for span in spans)) >= most:
+            return self._too_long(needed, "the continuation")
+        return TokenizedLoglik(request, [span.cut(most) for span in spans], cut_tokens=max(longest - most, 0))
+
+    def _windows(self, request: Loglik, tokenizer: PromptTokenizer) -> TokenizedLoglik | Failed:
+        if request.rolling is None or request.prompt.text or request.prompt.messages:
+            raise BackendError("a document has no prompt before it", where=self.name)
+        windows = [tokenizer.rolling_spans(text, request.rolling, self.readable) for text in request.continuations]
+        if not all(windows):
+            return Failed("no_tokens", "the document has no token that can be scored")
+        return TokenizedLoglik(request, [span for some in windows for span in some], [len(some) for some in windows])
+
+    def fit_prompt(self, request: Generate, prompt: TokenIds) -> FittingPrompt | Failed:
+        """Return the prompt as the model reads it. A prompt that is cut leaves room for the whole reply."""
+        if self.limit is None:
+            return FittingPrompt(prompt, request.max_tokens)
+        kept = prompt
+        if self.cuts:
+            room = self.limit - request.max_tokens
+            if room < 1:
+                return self._too_long(request.max_tokens, "the longest reply")
+            kept = prompt[-room:]
+        if len(kept) >= self.limit:
+            return self._too_long(len(kept), "the prompt")
+        return FittingPrompt(kept, min(request.max_tokens, self.limit - len(kept)), len(prompt) - len(kept))
+
+    def _too_long(self, count: int, what: str) -> Failed:
+        return Failed("too_long", f"{what} has {count} tokens; {self.name} takes {self.limit}")
