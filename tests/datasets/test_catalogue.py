@@ -161,7 +161,7 @@ def test_hellaswag_marks(text, clean):
 def test_hellaswag_scores(tmp_path):
     row = {"activity_label": "A", "ctx_a": "b", "ctx_b": "c", "endings": ["v", "w", "y", "x"], "label": "3"}
     jsonl(tmp_path / "validation.jsonl", [row])
-    assert kshot.evaluate(prefers("x"), "hellaswag", dataset_path=tmp_path).samples[0]["scores"] == {"Accuracy": 100.0}
+    assert kshot.evaluate(prefers("x"), "hellaswag", dataset_path=tmp_path).samples[0]["scores"]["Accuracy"] == 100.0
 
 
 def test_mmlu(tmp_path):

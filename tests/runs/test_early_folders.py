@@ -48,17 +48,20 @@ def early(request, tmp_path, monkeypatch):
 
 
 def figures(path):
-    """The rows of a summary, without the fields that were added since."""
-    added = {"kind", "category", "detail", "average", "higher_is_better"}
+    """The rows of a summary, without the rows and fields that were added since."""
+    added = {"kind", "category", "detail", "average", "higher_is_better", "rule"}
     return [
         {name: value for name, value in row.items() if name not in added}
         for row in json.loads((Path(path) / "summary.json").read_text())["results"]
+        if not row["metric"].startswith("acc_") and row["metric"] != "acc"
     ]
 
 
 def samples(path):
     """The rows of the samples, without the fields that were added since."""
     rows = [json.loads(line) for line in (Path(path) / "samples.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["scores"] = {name: value for name, value in row["scores"].items() if not name.startswith("acc")}
     return [{name: value for name, value in row.items() if name not in {"answers", "rule"}} for row in rows]
 
 

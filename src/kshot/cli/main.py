@@ -25,7 +25,10 @@ STARTER = {
 """The options of ``kshot run`` without arguments: all six lookup tasks, bare and with the rule, and passage search."""
 
 _STARTERS = ["lookup", "handbook"]
-_OF_DATASETS = ("dataset_path", "instruction", "ranking_type", "evaluation_set", "example_set", "cot", "retriever")
+_OF_DATASETS = (
+    *("dataset_path", "instruction", "ranking_type", "evaluation_set", "example_set", "cot", "retriever", "normalise"),
+    *("letters", "description", "target_delimiter", "fewshot_delimiter", "examples_as", "average"),
+)
 
 OK, NOTHING_ANSWERED, WRONG, INTERRUPTED = 0, 1, 2, 130
 
@@ -129,13 +132,15 @@ def _show(result: Result, *, as_json: bool) -> int:
 
 def _print(result: Result) -> None:
     from kshot.cli.screen import Screen
-    from kshot.report import findings, grids, results_table, spending, systems_tables, verdicts
+    from kshot.report import details_table, findings, grids, results_table, spending, systems_tables, verdicts
 
     console = Screen(soft_wrap=False, emoji=False)  # openai:m: is a model, not an emoji
     looked_up = [row for row in result.results if row.get("kind") == "lookup"]
     searched = [row for row in result.results if row.get("kind") == "passages"]
     others = [row for row in result.results if "kind" not in row]
-    tables = (*grids(looked_up), *systems_tables(searched), *([results_table(others)] if others else []))
+    tables = [*grids(looked_up), *systems_tables(searched)]
+    if others:
+        tables += [each for each in (results_table(others), details_table(others)) if each is not None]
     for table in tables:
         console.print(table)
     names = {row["benchmark"] for row in searched}

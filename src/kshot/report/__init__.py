@@ -2,6 +2,6 @@
 
 from kshot.report.grid import findings, grids
 from kshot.report.systems import systems_tables, verdicts
-from kshot.report.table import results_table, spending
+from kshot.report.table import details_table, results_table, spending
 
-__all__ = ["findings", "grids", "results_table", "spending", "systems_tables", "verdicts"]
+__all__ = ["details_table", "findings", "grids", "results_table", "spending", "systems_tables", "verdicts"]

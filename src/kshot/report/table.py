@@ -17,13 +17,17 @@ _MAX_MODEL_COLUMNS = 2
 _OPTIONS = re.compile(r",\s*[A-Za-z_]\w*\s*=")
 """Where the options of a spec begin."""
 
-_COUNT_STYLES = {"unanswered": "yellow", "failed_replies": "red", "failed": "bold red"}
-"""Counts that are shown where there are any: unreadable replies (scored as wrong), failed ones among several replies to
-a sample, and samples without a reply."""
+_COUNT_STYLES = {"ties": "yellow", "unanswered": "yellow", "failed_replies": "red", "failed": "bold red"}
+"""Counts that are shown where there are any: samples whose options tie, unreadable replies (scored as wrong), failed
+ones among several replies to a sample, and samples without a reply."""
 
 
 def results_table(rows: Sequence[ResultRow]) -> Table:
-    """Draw tasks down, and models across when there are several; each figure has its 95 % interval."""
+    """Draw tasks down, and models across when there are several; each figure has its 95 % interval.
+
+    Figures that break others down are in ``details_table``.
+    """
+    rows = [row for row in rows if not row.get("detail")]
     models = list(dict.fromkeys(row["model"] for row in rows))
     names = short_names(models)
     if len(models) > _MAX_MODEL_COLUMNS:  # too wide side by side: every model gets lines of its own
@@ -43,7 +47,8 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
     for name, style in counts.items():
         table.add_column(name.replace("_", " "), justify="right", style=style)
     for (task, metric), found in _by_task(rows).items():
-        cells: list[str | Text] = [Text(task), metric]
+        rules = dict.fromkeys(row["rule"] for row in found.values() if row.get("rule"))
+        cells: list[str | Text] = [Text(task), f"{metric} = {', '.join(rules)}" if rules else metric]
         if ranked:
             cells.append(", ".join(dict.fromkeys(str(row.get("ranking_type", "")) for row in found.values())))
         cells.append(str(max(row["n"] for row in found.values())))
@@ -54,6 +59,30 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
             count = sum(row.get(name, 0) for row in found.values())
             cells.append(str(count) if count else "")
         table.add_row(*cells)
+    return table
+
+
+def details_table(rows: Sequence[ResultRow]) -> Table | None:
+    """Draw the figures that come with others from the same answers, side by side; None when there are none.
+
+    Where subsets have averages, only these are shown.
+    """
+    details = [row for row in rows if row.get("detail")]
+    details = [row for row in details if row.get("average")] or details
+    if not details:
+        return None
+    names = short_names(dict.fromkeys(row["model"] for row in details))
+    table = Table(box=None, pad_edge=False, header_style="dim", style="dim", padding=(0, 1, 0, 1))
+    table.add_column("by other rules", overflow="fold")
+    metrics = list(dict.fromkeys(row["metric"] for row in details))
+    for metric in metrics:
+        table.add_column(metric, justify="right")
+    lines: dict[str, dict[str, str]] = {}
+    for row in details:
+        label = row["task"] if len(names) == 1 else f"{names[row['model']]} · {row['task']}"
+        lines.setdefault(label, {})[row["metric"]] = _figure(row)
+    for label, figures in lines.items():
+        table.add_row(Text(label), *(figures.get(metric, "") for metric in metrics))
     return table
 
 

@@ -103,7 +103,7 @@ def notes_of(result: TaskResult) -> Iterator[str]:
         )
     if result.identical:
         ids = ", ".join(result.identical[:_MAX_LISTED]) + (", …" if len(result.identical) > _MAX_LISTED else "")
-        yield f"{result.task.name}: {len(result.identical)} samples list one option twice (ids {ids})"
+        yield f"{result.task.name}: samples that list the same option twice: {len(result.identical)} (ids: {ids})"
 
 
 def _note_failure(result: TaskResult, failed: Failed) -> None:
