@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshot.core.errors import UsageError
-from kshot.index.words import Words, cased_tokens
+from kshot.index.words import Words
 
 
 def test_words():
@@ -25,10 +25,6 @@ def test_stopwords_are_those_of_bm25s():
     assert Words(stopwords="english")(" ".join(listed)) == []
     rest = ["cat", "who", "they've", "i", "than"]
     assert Words(stopwords="english")(" ".join(rest)) == ["cat", "who", "ve", "i", "than"]
-
-
-def test_tokens_as_they_are_written():
-    assert cased_tokens("The cat, 什么") == ["The", "cat", ",", "什么"]
 
 
 @given(st.text() | st.text(st.characters(max_codepoint=127)))

@@ -7,8 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from kshot.core.errors import BadValue
+from kshot.core import extras
+from kshot.core.errors import BackendError, BadValue, MissingExtra
 from kshot.index import bm25_batch, ranking
+from kshot.index import nltk_words as words_of_nltk
+from kshot.index.nltk_words import nltk_words
 from kshot.retrievers import BM25Retriever
 
 
@@ -99,7 +102,31 @@ def test_words_are_a_choice():
     made = BM25Retriever(data, tokenize=str.split, order="nearest_first")
     assert made.retrieve() == [[0], [1]]
     assert BM25Retriever(dataset([["c"], ["The", "Cat"]], [["cat"]])).retrieve() == [[1]]
-    assert BM25Retriever(dataset([["c"], ["The", "Cat"]], [["cat"]]), strict=False).retrieve() == [[0]]
+
+
+@pytest.mark.needs("llama-index-core")  # which carries NLTK's rules for sentences
+def test_compat_counts_the_words_of_nltk():
+    docs = [["The", "Cat", "sat."], ["the", "cat", "sat"], ["x"], ["y"], ["z"]]
+    found = BM25Retriever(dataset(docs, [["dog."], ["Cat"], ["cat"]]), strict=False).retrieve()
+    assert found == [[0], [0], [1]]  # of the first query, only the full stop is a word of a row
+    assert nltk_words("Dr. Who isn't here. He left.") == ["Dr.", "Who", "is", "n't", "here", ".", "He", "left", "."]
+
+
+def test_compat_shows_all_rows_where_there_are_fewer():
+    made = BM25Retriever(dataset([["a"], ["b"]], [["a"]]), ice_num=5, strict=False, tokenize=str.split)
+    assert made.retrieve() == [[1, 0]]  # each word is in half of the rows: its idf is 0
+
+
+def test_compat_says_what_nltk_lacks(monkeypatch):
+    assert BM25Retriever.packages({"strict": True}) == BM25Retriever.packages({"strict": False, "tokenize": list}) == ()
+    monkeypatch.setattr(words_of_nltk, "_has_rules", lambda: False)
+    assert BM25Retriever.packages({"strict": False}) == ("llama-index-core",)
+    monkeypatch.setattr(extras, "is_installed", lambda package: True)
+    with pytest.raises(BackendError, match=r"no rules for English sentences.*nltk\.downloader punkt_tab"):
+        nltk_words("a")
+    monkeypatch.setattr(extras, "is_installed", lambda package: False)
+    with pytest.raises(MissingExtra, match=r"the words of NLTK needs.*kshot\[passages\]"):
+        BM25Retriever(dataset([["a"]], [["a"]]), strict=False).retrieve()
 
 
 def test_it_needs_no_package(monkeypatch):

@@ -123,7 +123,12 @@ class ShownExamples:
     def _retrieve(self, spec: str) -> None:
         from kshot.retrievers import make
 
-        pool = SimpleNamespace(train=self._dataset.example_data, test=self._dataset.evaluation_data)
+        splits = {self._dataset.example_set, self._dataset.evaluation_set}
+        pool = SimpleNamespace(
+            train=self._dataset.example_data,
+            test=self._dataset.evaluation_data,
+            same_split=None if splits == {None} else len(splits) == 1,  # a class without names loads rows of its own
+        )
         if not len(pool.train):
             raise DataError("it has no examples to choose from", where=where_of(self._dataset), hint="Set example_set.")
         retriever: ExampleRetriever = make(spec, pool, ice_num=self._dataset.num_shots, seed=self._dataset.seed)

@@ -20,6 +20,7 @@ from kshot.core.errors import BackendError, BadValue
 from kshot.core.extras import require
 from kshot.index.arrays import Array
 from kshot.index.model_folders import MINILM, MINILM_PACKAGE, encoder_packages, minilm_folder
+from kshot.index.vectors import unit_vectors
 
 Side: TypeAlias = Literal["query", "passage"]
 TextEncoder: TypeAlias = Callable[[Sequence[str]], Any]
@@ -247,11 +248,15 @@ def text_encoder_packages(model: str) -> tuple[str, ...]:
     return ("torch", "transformers", MINILM_PACKAGE) if model.lower() == MINILM else encoder_packages(model)
 
 
-def text_encoder(model: str, batch_size: int, purpose: str) -> TextEncoder:
-    """Return a model as a function: ``minilm``, or the name or folder of a sentence-transformers model."""
+def text_encoder(model: str, batch_size: int, purpose: str, *, unit: bool = False) -> TextEncoder:
+    """Return a model as a function: ``minilm``, or the name or folder of a sentence-transformers model.
+
+    ``unit``: MiniLM's vectors have length 1, as sentence-transformers gives them; any other model's are its own.
+    """
     require(purpose, *text_encoder_packages(model))
     if model.lower() == MINILM:
-        return _minilm(batch_size, purpose)
+        encode = _minilm(batch_size, purpose)
+        return (lambda texts: unit_vectors(encode(texts))) if unit else encode
     from sentence_transformers import SentenceTransformer
 
     loaded = SentenceTransformer(model)

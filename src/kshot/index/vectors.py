@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from kshot.core.errors import BadValue
 from kshot.index.arrays import Array, Doubles, Floats, Positions
-from kshot.index.ranking import Found, best, best_columns, row_blocks
+from kshot.index.ranking import DIGITS, Found, best, best_columns, row_blocks
 from kshot.index.store import damaged
 
 _BLOCK_PRODUCTS = 1 << 21
@@ -218,7 +219,7 @@ def vector_lengths(vectors: Array) -> Doubles:
     return np.where(found > 0, found, 1.0)
 
 
-def _unit(vectors: Array) -> Floats:
+def unit_vectors(vectors: Array) -> Floats:
     """Return the vectors at length 1, in float32."""
     scaled: Floats = (vectors / vector_lengths(vectors)[:, None].astype(vectors.dtype)).astype(np.float32)
     return scaled
@@ -229,9 +230,8 @@ def nearest(train: Array, test: Array, k: int, hidden: Callable[[int], Sequence[
 
     The table of cosines is made a block of test rows at a time: memory does not grow with their number.
     """
-    if train.shape[1] != test.shape[1] and len(train) and len(test):
-        raise BadValue(f"train vectors have {train.shape[1]} numbers, test vectors {test.shape[1]}")
-    columns = _unit(train)
+    _check_widths(train, test)
+    columns = unit_vectors(train)
     train_lengths, test_lengths = vector_lengths(train), vector_lengths(test)
     slack = 2.4e-7 * (test.shape[1] + 8)  # twice the worst rounding error of a float32 dot product of unit vectors
 
@@ -244,7 +244,7 @@ def nearest(train: Array, test: Array, k: int, hidden: Callable[[int], Sequence[
         return scores
 
     for block in row_blocks(len(test), len(train)):
-        scores: Floats = _unit(test[block]) @ columns.T
+        scores: Floats = unit_vectors(test[block]) @ columns.T
         yield from best_columns(
             scores,
             k,
@@ -252,3 +252,44 @@ def nearest(train: Array, test: Array, k: int, hidden: Callable[[int], Sequence[
             partial(cosines, block.start),
             [hidden(row) for row in range(block.start, block.stop)],
         )
+
+
+def nearest_by_product(
+    train: Array, test: Array, k: int, hidden: Callable[[int], Sequence[int]]
+) -> Iterator[Positions]:
+    """Yield for each test vector the ``k`` training vectors of highest inner product, as faiss's ``IndexFlatIP`` does.
+
+    Products are in double precision, so that rounding noise decides nothing; equal ones come in faiss's order.
+    """
+    _check_widths(train, test)
+    columns = train.astype(np.float64).T
+    for block in row_blocks(len(test), 2 * len(train)):  # twice: these are doubles
+        products = np.round(test[block].astype(np.float64) @ columns, DIGITS)
+        for row, scores in enumerate(products, start=block.start):
+            scores[list(hidden(row))] = -np.inf
+            yield _as_faiss(scores, k)
+
+
+def _as_faiss(scores: Doubles, k: int) -> Positions:
+    """Return the ``k`` best scores, best first, of equal ones the highest number first.
+
+    faiss reads the scores in order into a heap of ``k``. A full heap takes only a score above its lowest, and loses the
+    lowest then, of equal ones that with the lowest number. So the order decides which of equal scores stay.
+    """
+    k = min(k, int(np.count_nonzero(scores > -np.inf)))
+    if not k:
+        return np.empty(0, dtype=np.intp)
+    border = np.partition(scores, len(scores) - k)[len(scores) - k]
+    heap: list[tuple[float, int]] = []
+    for position in np.flatnonzero(scores >= border).tolist():
+        found = (float(scores[position]), position)
+        if len(heap) < k:
+            heapq.heappush(heap, found)
+        elif found[0] > heap[0][0]:
+            heapq.heapreplace(heap, found)
+    return np.asarray([position for _, position in sorted(heap, reverse=True)], dtype=np.intp)
+
+
+def _check_widths(train: Array, test: Array) -> None:
+    if train.shape[1] != test.shape[1] and len(train) and len(test):
+        raise BadValue(f"train vectors have {train.shape[1]} numbers, test vectors {test.shape[1]}")

@@ -11,7 +11,6 @@ from kshot.core.extras import importing
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"  # kana, Han, Hangul: scripts that put no space between words
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
-_CASED_TOKEN = re.compile(r"\w+|[^\w\s]")
 _ASCII = {code: chr(code).lower() if _WORD.match(chr(code)) else " " for code in range(128)}
 _LUCENE_STOPWORDS = """
 a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was
@@ -56,11 +55,6 @@ class Words:
     @cached_property
     def _stems(self) -> Callable[[list[str]], list[str]]:
         return _stemmer(self.stem)
-
-
-def cased_tokens(text: str) -> list[str]:
-    """Return words and punctuation marks as they are written: what retrievers count in compat mode."""
-    return _CASED_TOKEN.findall(text)
 
 
 def word_packages(stem: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kshot.retrievers.base import Retriever
     from kshot.retrievers.bm25 import BM25Retriever
     from kshot.retrievers.diverse import DPPRetriever, MMRRetriever
+    from kshot.retrievers.lm_eval import FirstNRetriever, LMEvalRetriever
     from kshot.retrievers.making import RETRIEVERS, make, select
     from kshot.retrievers.simple import FixKRetriever, RandomRetriever, SlidingWindowRetriever, ZeroRetriever
     from kshot.retrievers.topk import TopkRetriever
@@ -27,6 +28,7 @@ else:
             "kshot.retrievers.base": ("Retriever",),
             "kshot.retrievers.bm25": ("BM25Retriever",),
             "kshot.retrievers.diverse": ("DPPRetriever", "MMRRetriever"),
+            "kshot.retrievers.lm_eval": ("FirstNRetriever", "LMEvalRetriever"),
             "kshot.retrievers.making": ("RETRIEVERS", "make", "select"),
             "kshot.retrievers.simple": (
                 "FixKRetriever",
@@ -44,7 +46,9 @@ __all__ = [
     "BM25Retriever",
     "BalancedRetriever",
     "DPPRetriever",
+    "FirstNRetriever",
     "FixKRetriever",
+    "LMEvalRetriever",
     "MMRRetriever",
     "RandomRetriever",
     "Retriever",

@@ -10,7 +10,7 @@ from operator import index as as_index
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from kshot.core.errors import BadValue
-from kshot.retrievers.pool import RowText, copies_of, own_rows, read_pool, text_of
+from kshot.retrievers.pool import RowText, begins_with, copies_of, own_rows, read_pool, text_of
 
 Order: TypeAlias = Literal["nearest_last", "nearest_first", "random"]
 SEED_COUNT = 2**32
@@ -29,6 +29,9 @@ class Retriever:
 
     default_order: ClassVar[tuple[Order, Order]] = ("nearest_first", "nearest_first")
     """The order where the user names none: in strict mode, and in compat mode (as the originals do)."""
+
+    takes_run_seed: ClassVar[bool] = True
+    """Whether ``--seed`` sets its seed; else its own option ``seed`` alone does."""
 
     def __init__(
         self,
@@ -102,9 +105,11 @@ class Retriever:
             if len(self._exclude) != len(self.test):
                 raise BadValue(f"exclude_self has {len(self._exclude)} entries for {len(self.test)} test rows")
             return self._exclude
-        if self.excludes:
-            return own_rows(self.train, self.test)
-        return [None] * len(self.test)
+        if not self.excludes:
+            return [None] * len(self.test)
+        if self.pool.declares_same_split and begins_with(self.train, self.test):  # the test rows may be the first few
+            return range(len(self.test))
+        return own_rows(self.train, self.test)
 
     @property
     def excludes(self) -> bool:
@@ -201,6 +206,12 @@ class ComparingRetriever(Retriever):
             return own
         copies = copies_of(self.test, self.train, self.compared)
         return [tuple({*mine, *others}) for mine, others in zip(own, copies, strict=True)]
+
+
+def is_strict(options: Mapping[str, Any]) -> bool:
+    """Whether options, of a config or written in a spec, ask for strict rules; the constructor refuses other words."""
+    strict = options.get("strict", True)
+    return strict.lower() not in {"no", "false", "0", "off"} if isinstance(strict, str) else bool(strict)
 
 
 def whole_number(name: str, value: Any) -> int:

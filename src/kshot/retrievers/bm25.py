@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from kshot.core.errors import BadValue
 from kshot.index.bm25 import Bm25Formula
 from kshot.index.bm25_batch import Bm25BatchIndex
-from kshot.index.words import Words, cased_tokens
-from kshot.retrievers.base import ComparingRetriever
+from kshot.index.nltk_words import nltk_packages, nltk_words
+from kshot.index.okapi import OkapiScores
+from kshot.index.words import Words
+from kshot.retrievers.base import ComparingRetriever, is_strict
 
 Variant: TypeAlias = Literal["lucene", "okapi"]
 
@@ -17,8 +21,9 @@ Variant: TypeAlias = Literal["lucene", "okapi"]
 class BM25Retriever(ComparingRetriever):
     """The training rows with the highest BM25 score for the words of the test row.
 
-    ``tokenize`` turns a text into words. compat computes scores as the originals' package does (``okapi``, case and
-    punctuation count) and puts the nearest first.
+    ``tokenize`` turns a text into words. compat chooses as OpenCompass does: the words of NLTK, so that case and
+    punctuation count, the scores of the package rank_bm25 (``okapi``), numpy's order of equal scores reversed, the
+    nearest first, and all rows where there are fewer than wanted.
     """
 
     def __init__(
@@ -38,7 +43,12 @@ class BM25Retriever(ComparingRetriever):
             raise BadValue(f"variant is {variant!r}; it must be lucene or okapi")
         self._formula = Bm25Formula(self.variant, k1, b)
         self.k1, self.b = k1, b
-        self._tokenize = tokenize or (Words() if self.strict else cased_tokens)
+        self._tokenize = tokenize or (Words() if self.strict else nltk_words)
+
+    @classmethod
+    def packages(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the packages of kshot's extras that it needs with these options."""
+        return () if is_strict(options) or options.get("tokenize") is not None else nltk_packages()
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -47,7 +57,15 @@ class BM25Retriever(ComparingRetriever):
 
     def ranked(self) -> Iterator[Sequence[int]]:
         """Index the training rows, then search for all test rows."""
+        texts = (self._tokenize(self.compared(row)) for row in self.train)
+        queries = (self._tokenize(self.compared(row)) for row in self.test)
+        if not self.strict and self.variant == "okapi":
+            return self._ranked_by_okapi(OkapiScores(texts, self.k1, self.b), queries)
         self.check_pool()
-        index = Bm25BatchIndex((self._tokenize(self.compared(row)) for row in self.train), self._formula)
-        queries = [self._tokenize(self.compared(row)) for row in self.test]
-        return index.search(queries, self.ice_num, self.excluded)
+        return Bm25BatchIndex(texts, self._formula).search(list(queries), self.ice_num, self.excluded)
+
+    def _ranked_by_okapi(self, scores: OkapiScores, queries: Iterator[Sequence[str]]) -> Iterator[Sequence[int]]:
+        for row, query in enumerate(queries):
+            hidden = self.excluded(row)
+            ranked = np.argsort(scores.of(query))[::-1].tolist()  # numpy's own sort: it decides between equal scores
+            yield [index for index in ranked if index not in hidden][: self.ice_num]

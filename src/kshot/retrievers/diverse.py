@@ -35,6 +35,8 @@ class DiverseRetriever(EmbeddingRetriever):
             candidates = train[near].astype(np.float64) / train_lengths[near][:, None]
             relevance = candidates @ (test[row].astype(np.float64) / test_lengths[row])
             chosen = sorted(self.choose(relevance, candidates @ candidates.T))  # candidates are sorted, nearest first
+            if not self.strict:  # by inner product: as OpenCompass does, put the highest cosine first
+                chosen.sort(key=lambda at: -relevance[at])
             yield near[np.asarray(chosen, dtype=np.intp)].tolist()
 
     def choose(self, relevance: Doubles, alike: Doubles) -> Sequence[int]:
@@ -80,7 +82,8 @@ class DPPRetriever(DiverseRetriever):
 
     The kernel is ``q_i · s_ij · q_j`` with likeness ``s = (1 + cosine) / 2`` and quality
     ``q = exp((r - max r) / (2 · scale_factor))`` of the relevance ``r = (1 + cosine with the test row) / 2``: a small
-    ``scale_factor`` prefers near ones, a large one different ones.
+    ``scale_factor`` prefers near ones, a large one different ones. OpenCompass has the same kernel, but fails before it
+    chooses anything.
     """
 
     def __init__(self, dataset: Any, *positional: Any, scale_factor: float = 0.1, **options: Any) -> None:

@@ -64,6 +64,16 @@ RETRIEVERS = Registry(
             "kshot.retrievers.balanced:BalancedRetriever",
             "a seeded draw with every label as often as the others",
         ),
+        Entry(
+            "lm_eval",
+            "kshot.retrievers.lm_eval:LMEvalRetriever",
+            "a draw for every row from one stream, as lm-evaluation-harness draws (seed=1234)",
+        ),
+        Entry(
+            "first_n",
+            "kshot.retrievers.lm_eval:FirstNRetriever",
+            "the first rows of the example split, as lm-evaluation-harness's first_n",
+        ),
     ],
     accepts=_is_retriever,
 )
@@ -118,7 +128,7 @@ def make(text: str, dataset: Any, ice_num: int = 1, seed: int | None = 43, **opt
     _refuse_unknown(text, {*options, *spec.options}, known)
     if "fix_id_list" in known:
         options.setdefault("fix_id_list", range(ice_num))
-    usual = {name: value for name, value in {"ice_num": ice_num, "seed": seed}.items() if name in known}
+    usual = {name: value for name, value in _of_run(kind, ice_num, seed).items() if name in known}
     return kind(dataset, **{**usual, **options, **_written(spec, known)})
 
 
@@ -128,9 +138,19 @@ def as_config(text: str, ice_num: int, seed: int) -> dict[str, Any]:
     kind = retriever_class(spec)
     known = options_of(kind, positional=1)
     _refuse_unknown(text, set(spec.options), known)
-    options = {"ice_num": ice_num, "seed": seed, "fix_id_list": list(range(ice_num))}
+    options = {**_of_run(kind, ice_num, seed), "fix_id_list": list(range(ice_num))}
     usual = {option: value for option, value in options.items() if option in known}
     return {"type": kind, **usual, **_written(spec, known)}
+
+
+def _of_run(kind: type[Retriever], ice_num: int, seed: int | None) -> dict[str, int | None]:
+    """Return the options that the run sets for a retriever, unless its spec does."""
+    return {"ice_num": ice_num, "seed": seed} if kind.takes_run_seed else {"ice_num": ice_num}
+
+
+def with_seed(text: str, seed: int) -> str:
+    """Return the spec of a retriever with the seed of one draw, where the seed of the run does not set it."""
+    return text if retriever_class(parse_spec(text)).takes_run_seed else f"{text},seed={seed}"
 
 
 def _written(spec: Spec, known: Mapping[str, inspect.Parameter]) -> dict[str, Any]:

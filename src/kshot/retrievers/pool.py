@@ -31,12 +31,22 @@ _ANSWER_COLUMNS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Training and test rows, and the columns of questions and answers, where the dataset declares them."""
+    """Training and test rows, and the columns of questions and answers, where the dataset declares them.
+
+    ``declares_same_split``: whether both are of one split, if the dataset says so.
+    """
 
     train: Sequence[Any]
     test: Sequence[Any]
     input_columns: tuple[str, ...] = ()
     output_column: str | None = None
+    declares_same_split: bool | None = None
+
+    @property
+    def same_split(self) -> bool:
+        """Whether both are rows of one split, of which the test rows may be the first part."""
+        told = self.declares_same_split
+        return begins_with(self.train, self.test) if told is None else told
 
     def questions(self) -> tuple[str, ...]:
         """Return the columns of a question: as declared, else all that are not known to hold an answer."""
@@ -53,8 +63,9 @@ class Pool:
 def read_pool(dataset: Any) -> Pool:
     """Find the rows of a dataset: keys or attributes ``train`` and ``test``, of it or its ``dataset``, or rows alone.
 
-    One sequence of rows is both train and test. A dataset may be an object of any class (a dict, a config's reader, one
-    of the library datasets), so its parts can only be found by looking for them.
+    One sequence of rows is both train and test; ``same_split`` says whether both are of one split. A dataset may be an
+    object of any class (a dict, a config's reader, one of the library datasets), so its parts can only be found by
+    looking for them.
     """
     train, test = _part(dataset, "train"), _part(dataset, "test")
     wrapped = _part(dataset, "dataset")
@@ -76,7 +87,8 @@ def read_pool(dataset: Any) -> Pool:
     inputs = next((found for source in declared if (found := _part(source, "input_columns")) is not None), None)
     output = next((found for source in declared if (found := _part(source, "output_column")) is not None), None)
     columns = inputs.split() if isinstance(inputs, str) else tuple(inputs or ())
-    return Pool(() if train is None else train, () if test is None else test, tuple(columns), output)
+    same: bool | None = _part(dataset, "same_split")
+    return Pool(() if train is None else train, () if test is None else test, tuple(columns), output, same)
 
 
 def _part(source: Any, name: str) -> Any:
@@ -111,12 +123,19 @@ def own_rows(train: Sequence[Any], test: Sequence[Any]) -> list[int | None]:
     Two splits whose rows are all equal are the same rows, number by number; else a test row is a training row only
     where both lists hold the very same object (a slice, a shuffle, repeated rows).
     """
-    if train is test or (len(train) == len(test) and all(_equal(a, b) for a, b in zip(train, test, strict=True))):
+    if len(train) == len(test) and begins_with(train, test):
         return list(range(len(test)))
     if not isinstance(train, (list, tuple)) or not isinstance(test, (list, tuple)):
         return [None] * len(test)  # rows made on access have no lasting identity
     held = {id(row): index for index, row in enumerate(train) if isinstance(row, Mapping)}
     return [held.get(id(row)) for row in test]
+
+
+def begins_with(train: Sequence[Any], test: Sequence[Any]) -> bool:
+    """Whether the test rows are equal to the first training rows: all of a split, or those that ``--limit`` keeps."""
+    if train is test:
+        return True
+    return len(test) <= len(train) and all(equal(a, b) for a, b in zip(train, test, strict=False))
 
 
 def copies_of(test: Sequence[Any], train: Sequence[Any], text: RowText) -> list[tuple[int, ...]]:
@@ -134,11 +153,11 @@ def copies_of(test: Sequence[Any], train: Sequence[Any], text: RowText) -> list[
 
 def _equal_rows(left: Any, right: Any) -> bool:
     if not isinstance(left, Mapping) or not isinstance(right, Mapping):
-        return _equal(left, right)
-    return all(_equal(left[name], right[name]) for name in left if name in right)
+        return equal(left, right)
+    return all(equal(left[name], right[name]) for name in left if name in right)
 
 
-def _equal(left: Any, right: Any) -> bool:
+def equal(left: Any, right: Any) -> bool:
     """Whether two values are equal; arrays, whose comparison gives no single answer, by how they print."""
     if left is right:
         return True

@@ -1,4 +1,4 @@
-"""Nearest by embedding: the highest cosine, by brute force."""
+"""Nearest by embedding: the highest cosine, or inner product, by brute force."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kshot.core.extras import require
 from kshot.index.arrays import Array, Positions
 from kshot.index.encoders import TextEncoder, checked_vectors, text_encoder, text_encoder_packages
 from kshot.index.model_folders import MINILM
-from kshot.index.vectors import nearest
-from kshot.retrievers.base import ComparingRetriever, whole_number
+from kshot.index.vectors import nearest, nearest_by_product
+from kshot.retrievers.base import ComparingRetriever, is_strict, whole_number
 
 _PURPOSE = "choosing examples by embedding"
 
@@ -23,7 +23,8 @@ class EmbeddingRetriever(ComparingRetriever):
     """A retriever that compares vectors.
 
     They are given (``vectors``: a pair, or a dict of train and test), made by ``encoder``, a function from texts to an
-    array, or by a model: ``minilm``, or the name or folder of a sentence-transformers model.
+    array, or by a model: ``minilm``, or the name or folder of a sentence-transformers model. compat compares by inner
+    product, as OpenCompass does (faiss ``IndexFlatIP``): vectors keep the length that their model gives them.
     """
 
     def __init__(
@@ -52,10 +53,7 @@ class EmbeddingRetriever(ComparingRetriever):
         if options.get("vectors") is not None or options.get("encoder") is not None:
             return ()
         named = options.get("model") or options.get("sentence_transformers_model_name")
-        strict = options.get("strict", True)
-        if isinstance(strict, str):  # of a spec; the constructor refuses other words
-            strict = strict.lower() not in {"no", "false", "0", "off"}
-        return text_encoder_packages(named or _default_model(strict=strict))
+        return text_encoder_packages(named or _default_model(strict=is_strict(options)))
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -69,7 +67,7 @@ class EmbeddingRetriever(ComparingRetriever):
     def vectors(self) -> tuple[Array, Array]:
         """Training and test vectors."""
         if self._given is None:
-            encode = self._encoder or text_encoder(self.model, self._batch_size, _PURPOSE)
+            encode = self._encoder or text_encoder(self.model, self._batch_size, _PURPOSE, unit=not self.strict)
             train = self._encoded(encode, self.train)
             test = train if self.train is self.test else self._encoded(encode, self.test)
         elif isinstance(self._given, Mapping):
@@ -86,7 +84,8 @@ class EmbeddingRetriever(ComparingRetriever):
     def neighbours(self, k: int) -> Iterator[Positions]:
         """Yield for each test row its ``k`` nearest training rows, or all that may be shown where there are fewer."""
         self.check_pool()
-        return nearest(*self.vectors, min(k, len(self.train)), self.excluded)
+        search = nearest if self.strict else nearest_by_product
+        return search(*self.vectors, min(k, len(self.train)), self.excluded)
 
 
 def _default_model(*, strict: bool) -> str:
@@ -94,7 +93,7 @@ def _default_model(*, strict: bool) -> str:
 
 
 class TopkRetriever(EmbeddingRetriever):
-    """The training rows whose embeddings have the highest cosine with the test row's."""
+    """The training rows whose embeddings have the highest cosine (compat: inner product) with the test row's."""
 
     def ranked(self) -> Iterator[Sequence[int]]:
         """Choose the nearest rows."""

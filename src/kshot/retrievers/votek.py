@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kshot.core.errors import BadValue
-from kshot.index.arrays import Positions
+from kshot.index.arrays import Array, Positions
 from kshot.index.vectors import nearest
 from kshot.retrievers.base import whole_number
 from kshot.retrievers.topk import EmbeddingRetriever
@@ -20,6 +21,9 @@ class VotekRetriever(EmbeddingRetriever):
     Every training row votes for its ``votek_k`` nearest. The vote of a row is worth ``discount ** -c`` once ``c`` of
     those it votes for are chosen, and nothing once it is chosen itself; the row with the most votes is chosen next, the
     lower number on a tie. A test row that is itself chosen (strict) is shown the next one instead.
+
+    compat elects as OpenCompass does (``elect_unlike``), which never discounts a vote. Where too few rows win, it draws
+    the others, by ``seed``; OpenCompass draws them from the generator of the process, differently in each run.
     """
 
     def __init__(
@@ -47,6 +51,11 @@ class VotekRetriever(EmbeddingRetriever):
 
     def _elected(self, count: int) -> list[int]:
         train = self.vectors[0]
+        if not self.strict:
+            won = elect_unlike(votes_by_cosine(train, self.votek_k), count)
+            rest = [row for row in range(len(train)) if row not in won]
+            draw = random.Random(self.seed)  # noqa: S311 - a reproducible draw, not a secret
+            return won + draw.sample(rest, count - len(won))
         known = min(self.votek_k, max(len(train) - 1, 0))
         edges = list(nearest(train, train, known, lambda row: (row,)))
         return elect(np.asarray(edges, dtype=np.intp).reshape(len(train), known), count, self.discount)
@@ -63,4 +72,37 @@ def elect(edges: Positions, count: int, discount: float) -> list[int]:
         votes[won] = -1.0
         chosen.append(int(np.argmax(votes)))
         won[chosen[-1]] = True
+    return chosen
+
+
+# ---- as OpenCompass elects ----
+
+
+def votes_by_cosine(vectors: Array, known: int) -> dict[int, set[int]]:
+    """Return the voters of each row that has any, in the order of first votes.
+
+    A row votes for the ``known`` before the last in ascending order of cosine: the last is mostly the row itself, which
+    gets no vote of its own. Cosines have the precision of the vectors, and numpy's own sort decides between equal ones.
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    lengths[lengths < 10 * np.finfo(vectors.dtype).eps] = 1  # as scikit-learn normalises
+    unit = vectors / lengths[:, None]
+    voters: dict[int, set[int]] = {}
+    for row in range(len(unit)):
+        ascending = np.argsort((unit @ unit[row : row + 1].T)[:, 0])
+        for other in ascending[-known - 1 : -1].tolist():
+            if other != row:
+                voters.setdefault(other, set()).add(row)
+    return voters
+
+
+def elect_unlike(voters: Mapping[int, set[int]], count: int) -> list[int]:
+    """Return up to ``count`` rows by number of votes, without those whose voters all voted for one row before it."""
+    order = sorted(voters, key=lambda row: len(voters[row]), reverse=True)
+    chosen: list[int] = []
+    for place, row in enumerate(order):
+        if len(chosen) == count:
+            break
+        if not any(voters[row] <= voters[before] for before in order[:place]):
+            chosen.append(row)
     return chosen

@@ -1,0 +1,58 @@
+"""The words of ``nltk.word_tokenize``, which OpenCompass's BM25 counts.
+
+NLTK cuts a text into sentences first, because a full stop is a word of its own only at the end of a sentence. Its rules
+for English sentences (Punkt's) are no part of its package: NLTK downloads them. kshot takes them from where NLTK looks,
+else from the package llama-index-core, which carries them. Without them it refuses: words cut in another way would give
+other examples.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+
+from kshot.core.errors import BackendError
+from kshot.core.extras import require
+
+_CARRIER, _CARRIER_MODULE = "llama-index-core", "llama_index"
+_PUNKT = "tokenizers/punkt_tab/english/"
+
+
+def nltk_packages() -> tuple[str, ...]:
+    """Return the packages of kshot's extras that ``nltk_words`` needs on this machine."""
+    return () if _has_rules() else (_CARRIER,)
+
+
+def nltk_words(text: str) -> list[str]:
+    """Return the words and punctuation marks of a text."""
+    if not _has_rules():
+        require("the words of NLTK", _CARRIER)
+        raise BackendError("NLTK has no rules for English sentences", hint="Run: python -m nltk.downloader punkt_tab")
+    from nltk.tokenize import word_tokenize
+
+    words: list[str] = word_tokenize(text)
+    return words
+
+
+@lru_cache(maxsize=1)
+def _has_rules() -> bool:
+    """Whether the rules for English sentences are on this machine; those of another package become known to NLTK."""
+    import nltk.data
+
+    for folder in (None, *_carried_folders()):
+        if folder is not None:
+            nltk.data.path.append(folder)  # NLTK reads no file outside the folders of its list
+        try:
+            nltk.data.find(_PUNKT)
+        except LookupError:
+            continue
+        return True
+    return False
+
+
+def _carried_folders() -> list[str]:
+    """Return where the carrier's data for NLTK would be; nothing of it is imported."""
+    found = importlib.util.find_spec(_CARRIER_MODULE)
+    folders = (found and found.submodule_search_locations) or ()
+    return [str(Path(folder) / "core" / "_static" / "nltk_cache") for folder in folders]
