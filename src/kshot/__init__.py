@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from kshot import configs, datasets, lookup, methods, metrics, passages, prompts, retrievers, statistics
     from kshot.api import Preview, evaluate, preview, score
     from kshot.backends.search.search_engine import IndexSearchEngine
+    from kshot.core.answers import Explained
     from kshot.core.corpus import Chunk, Corpus, Passage
     from kshot.core.errors import KshotError
     from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
     from kshot.core.records import (
         Answers,
+        AnyOption,
         AskFailed,
         Evidence,
         Failed,
@@ -72,11 +74,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "kshot.api": ("Preview", "evaluate", "preview", "score"),
     "kshot.backends.search.search_engine": ("IndexSearchEngine",),
+    "kshot.core.answers": ("Explained",),
     "kshot.core.corpus": ("Chunk", "Corpus", "Passage"),
     "kshot.core.errors": ("KshotError",),
     "kshot.core.protocols": ("Abilities", "LanguageModel", "SearchEngine"),
     "kshot.core.records": (
         "Answers",
+        "AnyOption",
         "AskFailed",
         "Evidence",
         "Failed",
@@ -145,6 +149,7 @@ __all__ = [
     "Abilities",
     "Accuracy",
     "Answers",
+    "AnyOption",
     "AskFailed",
     "Bleu",
     "Chrf",
@@ -154,6 +159,7 @@ __all__ = [
     "Em",
     "Evidence",
     "ExactMatch",
+    "Explained",
     "Failed",
     "Found",
     "GPTEval",
