@@ -47,6 +47,6 @@ def answer_prompt(settings: PassageSettings) -> Callable[[Sample, Sequence[str]]
 
 def _prompt(text: str, settings: PassageSettings) -> Prompt:
     if settings.model_type == "base":
-        return Prompt(text)
+        return Prompt(f"{settings.system_prompt}\n\n{text}" if settings.system_prompt else text)
     system = (Message("system", settings.system_prompt),) if settings.system_prompt else ()
     return Prompt(messages=(*system, Message("user", text)))
