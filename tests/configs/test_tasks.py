@@ -194,6 +194,14 @@ def test_the_user_wins_over_the_file(tmp_path, gsm8k_rows):
     assert [message.role for message in asked.prompt.messages] == ["system", "user", "assistant", "user"]
 
 
+def test_a_base_model_reads_the_system_prompt_first(tmp_path, gsm8k_rows):
+    source = ConfigSource(write(tmp_path, GSM8K))
+    plainly, asked = Speaker(), Speaker()
+    run(source, plainly, limit=1, data=(f"gsm8k={gsm8k_rows}",))
+    run(source, asked, limit=1, system_prompt="Hm", data=(f"gsm8k={gsm8k_rows}",))
+    assert asked.asked[0].prompt.text == f"Hm\n\n{plainly.asked[0].prompt.text}"
+
+
 def test_models_bring_their_meta_template(tmp_path, gsm8k_rows):
     configs = tree(tmp_path)
     source = ConfigSource(configs / "eval_all.py", data={"gsm8k": str(gsm8k_rows)}, only=["gsm8k"])

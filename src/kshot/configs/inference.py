@@ -58,9 +58,9 @@ def sampling(
 
 
 def as_prompt(shown: Any, system: str | None = None) -> Prompt:
-    """Return a rendered prompt as a record: text, or messages with the user's system message first."""
+    """Return a rendered prompt as a record: text or messages, with the user's system prompt first."""
     if isinstance(shown, str):
-        return Prompt(shown)
+        return Prompt(_after(system) + shown)
     lead = (Message("system", system),) if system and not any(m["role"] == "system" for m in shown) else ()
     for message in shown:
         if not isinstance(message["content"], str):
@@ -90,7 +90,7 @@ def _first_best(labels: Sequence[Any], values: Sequence[float], alike: Sequence[
 def scored_prompt(shown: Any, system: str | None, where: str) -> tuple[Prompt, str]:
     """Return context and text of one label's prompt: of a text everything; of a chat the last reply after the rest."""
     if isinstance(shown, str):
-        return Prompt(""), shown
+        return Prompt(_after(system)), shown
     if not shown or shown[-1]["role"] != "assistant":
         raise DataError(
             "a chat model cannot score this label: the prompt does not end with a BOT item",
@@ -110,7 +110,7 @@ def likelihood(labels: Sequence[Any]) -> ConfigMethod:
     return method
 
 
-def cut(text: Any, token: str | None, where: str) -> tuple[Prompt, str]:
+def cut(text: Any, token: str | None, system: str | None, where: str) -> tuple[Prompt, str]:
     """Cut a label's prompt at the separator token, into the context and the text that is scored."""
     if not isinstance(text, str) or not token or token not in text:
         raise DataError(
@@ -119,7 +119,12 @@ def cut(text: Any, token: str | None, where: str) -> tuple[Prompt, str]:
             hint="Use string templates with a sep_token in them, or PPLInferencer.",
         )
     before, _, after = text.partition(token)
-    return Prompt(before), after.replace(token, "")
+    return Prompt(_after(system) + before), after.replace(token, "")
+
+
+def _after(system: str | None) -> str:
+    """Return what stands before the text of a base model: the system prompt and a blank line."""
+    return f"{system}\n\n" if system else ""
 
 
 def options_of(entry: DatasetEntry, row: Mapping[str, Any]) -> list[str]:

@@ -108,13 +108,13 @@ class ConfigTask:
     def _template(self, sample: Sample, _: Sequence[Sample]) -> Any:
         rendered = self.rendered
         place = sample.position * self._copies
-        system = self.settings.system_prompt if self.kind == "chat" else None
+        system = self.settings.system_prompt
         if rendered.mode == "multiturn":
             return place, system
         if self.entry.mode == "ll":
             template = rendered.plan.prompt_template
             token = template.sep_token if template else None
-            return [cut(each, token, self.entry.place) for each in rendered.output_of(place, remain_sep=True)]
+            return [cut(each, token, system, self.entry.place) for each in rendered.output_of(place, remain_sep=True)]
         shown = rendered.text(place, self.meta) if self.kind == "text" else rendered.chat(place, self.meta)
         if rendered.labels is not None:
             return [scored_prompt(each, system, self.entry.place) for each in shown]
