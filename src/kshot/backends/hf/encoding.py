@@ -35,11 +35,12 @@ class IncrementalEncoder:
     that begins like a known one therefore has the same tokens up to some place before the difference. The seam goes
     where both encodings have a token boundary and agree on the tokens after it. Where there is no such place, the text
     is encoded whole. Should a whole encoding ever differ from a joined one, all texts are encoded whole from then on.
+    Without ``reuse`` they all are from the start, and no text depends on another.
     """
 
-    def __init__(self, encode_whole: Callable[[Sequence[str]], list[EncodedText]]) -> None:
+    def __init__(self, encode_whole: Callable[[Sequence[str]], list[EncodedText]], *, reuse: bool = True) -> None:
         self._encode_whole = encode_whole
-        self._reuse_is_safe = True
+        self._reuse_is_safe = reuse
         self._count = 0
 
     def encode(self, pairs: Sequence[tuple[EncodedText, str]]) -> list[EncodedText]:

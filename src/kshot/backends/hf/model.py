@@ -6,7 +6,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
-from kshot.backends.hf import loading
+from kshot.backends.hf import determinism, loading
+from kshot.backends.hf.alone import BLOCK_TOKENS, ROW_TOKENS
+from kshot.backends.hf.context_window import ContextWindow, cuts_left
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.model_runner import ModelRunner
 from kshot.backends.hf.plain_batches import PaddingSide
@@ -37,11 +39,14 @@ class Transformers:
 
     The tokenizer opens at once. The weights load with the first request, so a run that only reads stored answers never
     loads them. ``add_bos=None`` adds BOS exactly where the tokenizer itself does.
+    ``max_length`` is the context window, in tokens (None: that of the configuration). A prompt that does not fit fails,
+    or is cut from the left if ``truncate`` is ``"left"``.
 
-    Where the model allows it, waiting requests are computed together as one trie, in rows of ``row_tokens`` (None: the
-    best length is tried out). Otherwise they are computed in batches of ``batch_size``, padded at ``padding_side``.
+    Where the model allows it, waiting requests are computed together as one trie, in rows of ``row_tokens`` (None: 256
+    on a CPU, 2,048 on a GPU). Otherwise they are computed in batches of ``batch_size``, padded at ``padding_side``.
     None of these settings, nor ``device``, changes an answer beyond rounding. With ``batch_size=1`` each request is
-    computed by itself, and its numbers are always the same.
+    computed by itself. ``deterministic`` does the same at any batch size, tells torch to use deterministic algorithms
+    only, and makes the machine part of the fingerprint: answers of one fingerprint are the same to the last bit.
     """
 
     def __init__(
@@ -51,8 +56,11 @@ class Transformers:
         device: str | None = None,
         dtype: Any = None,
         batch_size: int | None = None,
+        deterministic: bool = False,
         chat_template: str | None = None,
         add_bos: bool | None = None,
+        max_length: int | None = None,
+        truncate: str | None = None,
         padding_side: PaddingSide = "left",
         row_tokens: int | None = None,
         revision: str | None = None,
@@ -62,6 +70,8 @@ class Transformers:
             raise UsageError(f"batch_size is {batch_size}", hint="Use 1 or more.")
         if row_tokens is not None and row_tokens < 1:
             raise UsageError(f"row_tokens is {row_tokens}", hint="Use 1 or more, or leave it out.")
+        if max_length is not None and max_length < 1:
+            raise UsageError(f"max_length is {max_length}", hint="Use 1 or more, or leave it out.")
         if padding_side not in ("left", "right"):
             raise UsageError(f"padding_side is {padding_side!r}", hint="Use left or right.")
         self._torch, self._library = hub.import_transformers()
@@ -80,10 +90,17 @@ class Transformers:
         tokenizer = self._open("tokenizer", self._library.AutoTokenizer)
         self._device = hub.choose_device(device, self._torch)
         self._dtype = loading.choose_dtype(dtype, self._device, self._config, self._torch)
-        self._row_tokens = row_tokens
+        self._row_tokens, self._deterministic = row_tokens, deterministic
+        self._max_length = max_length
+        self._window = ContextWindow(self.name, self.context_limit, self.context_limit, cuts_left(truncate))
+        if deterministic:
+            determinism.check_device(self._device, self.name)
+            batch_size = 1
         self._batch_size = batch_size or (_GPU_BATCH_SIZE if self._device.type == "cuda" else _CPU_BATCH_SIZE)
         self._eos_ids: frozenset[int] = frozenset()
-        self._tokenizer = PromptTokenizer(tokenizer, self.name, chat_template=chat_template, add_bos=add_bos)
+        self._tokenizer = PromptTokenizer(
+            tokenizer, self.name, chat_template=chat_template, add_bos=add_bos, reuse=not deterministic
+        )
 
     def _open(self, part: str, auto_class: Any) -> Any:
         return hub.open_pretrained(part, self._path, auto_class.from_pretrained, **self._options)
@@ -103,19 +120,33 @@ class Transformers:
     @property
     def abilities(self) -> Abilities:
         """It can count tokens, and may have a chat template."""
-        return Abilities(chat_template=bool(self._tokenizer.chat_template), count_tokens=self.count_tokens)
+        return Abilities(
+            chat_template=bool(self._tokenizer.chat_template),
+            count_tokens=self.count_tokens,
+            cuts_prompts=self._window.cuts,
+        )
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of weights, configuration, vocabulary, dtype, chat template and BOS; not of batch size or device."""
+        """A hash of weights, configuration, vocabulary, dtype, chat template and BOS; not of batch size or device.
+
+        With ``deterministic``, also of the machine and of the versions, without which the last digits may differ.
+        """
         origin = (self._path, self._folder, self._options["revision"], self._config)
         tokenizer = self._tokenizer
         settings = (str(self._dtype), tokenizer.chat_template, self._add_bos, tokenizer.leading_ids)
-        return loading.model_fingerprint("hf", origin, *settings)
+        window = {"max_length": self._max_length, "truncate": "left" if self._window.cuts else None}
+        chosen: dict[str, Any] = {name: value for name, value in window.items() if value is not None}
+        if self._deterministic:
+            rows = [self._row_tokens, ROW_TOKENS, BLOCK_TOKENS]
+            chosen["deterministic"] = [*determinism.machine(self._device, self._torch, self._library), *rows]
+        return loading.model_fingerprint("hf", origin, *settings, *([chosen] if chosen else []))
 
     @cached_property
     def context_limit(self) -> int | None:
-        """The most tokens that it reads and writes together, if its configuration says so."""
+        """The most tokens that it reads and writes together, if a setting or its configuration says so."""
+        if self._max_length is not None:
+            return self._max_length
         config = self._config.get_text_config()
         for name in ("max_position_embeddings", "max_seq_len"):  # configurations differ by architecture
             if isinstance(limit := getattr(config, name, None), int) and limit > 0:
@@ -141,6 +172,7 @@ class Transformers:
         """Give the memory back; a later request loads the weights again."""
         for part in ("_runner", "_model"):
             vars(self).pop(part, None)
+        determinism.release_deterministic_algorithms(self, self._torch)
         if self._device.type == "cuda":
             self._torch.cuda.empty_cache()
 
@@ -170,6 +202,8 @@ class Transformers:
     @cached_property
     def _model(self) -> Any:
         options = {**self._options, "dtype": self._dtype}
+        if self._deterministic:
+            determinism.require_deterministic_algorithms(self, self._device, self._torch)
         try:
             model = loading.load_model(self._path, self._device, self._library, **options)
         except self._torch.OutOfMemoryError as error:
@@ -183,38 +217,37 @@ class Transformers:
 
     @cached_property
     def _runner(self) -> ModelRunner:
-        return ModelRunner(self._model, self._torch, self.name, row_tokens=self._row_tokens, side=self._side)
-
-    def _too_long(self, count: int, what: str) -> Failed:
-        return Failed("too_long", f"{what} has {count} tokens; {self.name} takes {self.context_limit}")
+        options: Any = {"row_tokens": self._row_tokens, "side": self._side, "alone": self._batch_size == 1}
+        return ModelRunner(self._model, self._torch, self.name, **options)
 
     def _score(self, requests: Sequence[Loglik]) -> Iterator[tuple[Request, Response]]:
         fitting: list[TokenizedLoglik] = []
         yield from ((request, Scored(())) for request in requests if not request.continuations)
         some = [request for request in requests if request.continuations]
-        spans = self._tokenizer.spans_of_all([(request.prompt, request.continuations) for request in some])
-        for tokenized in map(TokenizedLoglik, some, spans):
-            if self.context_limit is not None and tokenized.longest > self.context_limit:
-                yield tokenized.request, self._too_long(tokenized.longest, "the prompt with its continuation")
+        for request, tokenized in self._window.tokenized(some, self._tokenizer):
+            if isinstance(tokenized, Failed):
+                yield request, tokenized
             else:
                 fitting.append(tokenized)
         if fitting:
             yield from self._runner.score(fitting, self._batch_size)
 
     def _generate(self, requests: Sequence[Generate]) -> Iterator[tuple[Request, Response]]:
-        rows, limit = [], self.context_limit
+        rows = []
         for request in requests:
-            prompt = self._tokenizer.encode_prompt(request.prompt)
-            if limit is not None and len(prompt) + 1 > limit:
-                yield request, self._too_long(len(prompt), "the prompt")
+            fitting = self._window.fit_prompt(request, self._tokenizer.encode_prompt(request.prompt))
+            if isinstance(fitting, Failed):
+                yield request, fitting
             elif request.max_tokens < 1:
-                yield request, Generated("", "length", Usage(len(prompt), 0))
+                yield request, Generated("", "length", Usage(len(fitting.tokens), 0))
             else:
-                count = request.max_tokens if limit is None else min(request.max_tokens, limit - len(prompt))
-                rows.append(GenerationRow(request, prompt, count, self._tokenizer.stop_ids(request.stop)))
+                stop_ids = self._tokenizer.stop_ids(request.stop)
+                row = GenerationRow(request, fitting.tokens, fitting.max_new_tokens, stop_ids)
+                row.cut_tokens = fitting.cut_tokens
+                rows.append(row)
         if rows:
             runner = self._runner  # loads the weights, and with them the EOS ids
             for row in rows:
                 row.stop_ids |= self._eos_ids
-            for row in runner.generate(rows, self._batch_size, limit, self._tokenizer):
+            for row in runner.generate(rows, self._batch_size, self.context_limit, self._tokenizer):
                 yield row.request, generated_response(row, self._tokenizer)

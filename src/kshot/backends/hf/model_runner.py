@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from kshot.backends.hf.alone import cut_into_blocks
 from kshot.backends.hf.compatibility import max_packed_length, packing_obstacle, trial_failure
 from kshot.backends.hf.continuous_batching import write_texts
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.packing import PackedModel
 from kshot.backends.hf.plain_batches import PaddingSide, PlainModel
-from kshot.backends.hf.row_length import RowLengths
 from kshot.backends.hf.sampling import GenerationRow, restart
 from kshot.backends.hf.scoring import PendingRows, TokenizedLoglik, finish_first, score_trie
 from kshot.backends.hf.tokens import PromptTokenizer
@@ -25,18 +25,20 @@ from kshot.core.records import Loglik, Scored
 
 T = TypeVar("T")
 
-_SINGLE_ROW_TOKENS = 512
-"""The row length for requests that are computed one by one: fixed, so that their numbers are the same every time."""
-
 
 class ModelRunner:
-    """A model that computes tries where it can, and plain batches where it cannot."""
+    """A model that computes tries where it can, and plain batches where it cannot.
 
-    def __init__(self, model: Any, torch: Any, name: str, *, row_tokens: int | None, side: PaddingSide) -> None:
+    ``alone``: it computes every request by itself, and nothing but the request decides how.
+    """
+
+    def __init__(
+        self, model: Any, torch: Any, name: str, *, row_tokens: int | None, side: PaddingSide, alone: bool
+    ) -> None:
         self._model, self._torch, self._name = model, torch, name
         arguments = frozenset(inspect.signature(model.forward).parameters)
         self._plain = PlainModel(model, torch, name, arguments=arguments, side=side)
-        self._row_tokens = row_tokens
+        self._row_tokens, self._alone = row_tokens, alone
         self._notes: dict[str, None] = {}
         self._requested = self._distinct = 0
         self._node_counter = NodeCounter()
@@ -47,8 +49,8 @@ class ModelRunner:
     def _try_packing(self, arguments: frozenset[str]) -> PackedModel | None:
         reason = packing_obstacle(self._model, arguments)
         if not reason:
-            row_lengths = RowLengths(self._model.device.type, self._row_tokens)
-            packed = PackedModel(self._model, self._torch, self._name, row_lengths=row_lengths, arguments=arguments)
+            options: Any = {"arguments": arguments, "row_tokens": self._row_tokens, "alone": self._alone}
+            packed = PackedModel(self._model, self._torch, self._name, **options)
             if not (reason := trial_failure(packed)):
                 packed.computed = 0
                 return packed
@@ -73,14 +75,14 @@ class ModelRunner:
         plain: list[TokenizedLoglik] = []
         for request in requests:
             (packed if self._can_pack(request.longest) else plain).append(request)
-        for model, some in self._groups(packed, size):
-            trie = self._build_trie([sequence for request in some for sequence in request.sequences], model)
-            if size > 1 and model.batches_trees:
+        for model, some in self._packed_groups(packed):
+            trie = self._build_trie(_sequences(some), model)
+            if model.batches_trees and not self._alone:
                 trie = plan_tree_batches(trie, model.row_lengths.max_tree_tokens, equal_width=model.is_cuda)
             yield from score_trie(model, trie, some, self.pending)
-        if plain:
-            self._build_trie([sequence for request in plain for sequence in request.sequences], None)
-            yield from self._plain.score(plain, size)
+        for some in self._groups(plain):
+            self._build_trie(_sequences(some), None)
+            yield from self._plain.score(some, size)
 
     def finish_pending(self) -> Iterator[tuple[Loglik, Scored]]:
         """Answer what is still pending."""
@@ -96,11 +98,11 @@ class ModelRunner:
         plain: list[GenerationRow] = []
         for row in rows:
             (packed if self._can_pack(len(row.prompt) + row.max_new_tokens) else plain).append(row)
-        for model, some in self._groups(packed, size):
-            yield from self._generate_packed(model, some, size, tokenizer)
-        if plain:
-            self._build_trie(_prompts(plain), None)
-            yield from self._plain.generate(plain, size, limit, tokenizer)
+        for model, texts in self._packed_groups(packed):
+            yield from self._generate_packed(model, texts, size, tokenizer)
+        for texts in self._groups(plain):
+            self._build_trie(_prompts(texts), None)
+            yield from self._plain.generate(texts, size, limit, tokenizer)
 
     def _generate_packed(
         self, model: PackedModel, rows: Sequence[GenerationRow], size: int, tokenizer: PromptTokenizer
@@ -131,26 +133,19 @@ class ModelRunner:
         self._notes[note] = None
         return False
 
-    def _groups(self, some: Sequence[T], size: int) -> Iterator[tuple[PackedModel, Sequence[T]]]:
-        """Give what is computed together: everything; with a batch size of 1 one by one, and no prefix is reused."""
-        if self._packed is None or not some:
-            return
-        if size > 1:
-            yield self._packed, some
-            return
-        lengths = self._packed.row_lengths
-        for one in some:
-            self._packed.prefixes.clear()
-            self._packed.row_lengths = RowLengths(self._packed.device.type, self._row_tokens or _SINGLE_ROW_TOKENS)
-            yield self._packed, [one]
-        self._packed.row_lengths = lengths
+    def _groups(self, some: Sequence[T]) -> list[Sequence[T]]:
+        """Return what is computed together."""
+        return [[one] for one in some] if self._alone else [some] if some else []
+
+    def _packed_groups(self, some: Sequence[T]) -> list[tuple[PackedModel, Sequence[T]]]:
+        return [(self._packed, group) for group in self._groups(some)] if self._packed is not None else []
 
     def _build_trie(self, sequences: Sequence[TokenSequence], model: PackedModel | None) -> Trie:
         """Lay the sequences out, and count their tokens."""
         trie = build_trie(sequences, model.cached_tokens() if model else ())
         self._requested += sum(len(sequence.tokens) for sequence in sequences)
         self._distinct += self._node_counter.count_new(trie.hashes)
-        return trie
+        return cut_into_blocks(trie) if self._alone else trie
 
     def _check_ids(self, sequences: Iterable[IdArray]) -> None:
         """Refuse tokens for which the model has no weights."""
@@ -160,6 +155,10 @@ class ModelRunner:
             raise BackendError(
                 what, where=self._name, hint="The tokenizer is another model's: put the right one there."
             )
+
+
+def _sequences(requests: Iterable[TokenizedLoglik]) -> list[TokenSequence]:
+    return [sequence for request in requests for sequence in request.sequences]
 
 
 def _prompts(rows: Iterable[GenerationRow]) -> list[TokenSequence]:

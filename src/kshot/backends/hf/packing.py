@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from kshot.backends.hf.alone import ROW_TOKENS
 from kshot.backends.hf.row_length import RowLengths
 from kshot.backends.hf.tree_batches import TreeBatch
 from kshot.backends.hf.trie import IdArray, Ints, common_prefix_length
@@ -33,6 +34,7 @@ def packed_layer_class() -> Any:
 
         used = 0
         key_multiple = 1
+        gives_copies = False
 
         def update(self, key_states: Any, value_states: Any, *_args: Any, **_options: Any) -> tuple[Any, Any]:
             """Append keys and values, and return all of them."""
@@ -45,7 +47,9 @@ def packed_layer_class() -> Any:
             self.keys[..., first : self.used, :] = key_states
             self.values[..., first : self.used, :] = value_states
             stop = -(-self.used // self.key_multiple) * self.key_multiple
-            return self.keys[..., :stop, :], self.values[..., :stop, :]
+            keys, values = self.keys[..., :stop, :], self.values[..., :stop, :]
+            # The strides of a copy follow from its size; those of a view depend on how far the buffers have grown.
+            return (keys.contiguous(), values.contiguous()) if self.gives_copies else (keys, values)
 
         def get_seq_length(self, *_args: Any) -> int:
             """Return the number of tokens in it."""
@@ -83,20 +87,24 @@ class PackedModel:
     """A model that computes tries: its cache, the prefixes that it keeps, and its row lengths."""
 
     def __init__(
-        self, model: Any, torch: Any, name: str, *, row_lengths: RowLengths, arguments: frozenset[str]
+        self, model: Any, torch: Any, name: str, *, arguments: frozenset[str], row_tokens: int | None, alone: bool
     ) -> None:
-        """Take a loaded model; ``arguments`` are those that its ``forward`` accepts."""
+        """Take a loaded model; ``arguments`` are those that its ``forward`` accepts.
+
+        ``alone``: every request is computed by itself, and nothing but the request decides how.
+        """
         from transformers.cache_utils import Cache
 
-        self.model, self.torch, self.name, self.row_lengths = model, torch, name, row_lengths
+        self.model, self.torch, self.name, self.alone = model, torch, name, alone
         self.device = model.device
         self.is_cuda = self.device.type == "cuda"
         config = model.config.get_text_config()
         layer_class = packed_layer_class()
         self.layers = [layer_class() for _ in range(config.num_hidden_layers)]
-        self._key_multiple = _KEY_MULTIPLE if self.is_cuda else 1
+        self.row_lengths = RowLengths(self.device.type, row_tokens or (ROW_TOKENS if alone else None))
+        self._key_multiple = _KEY_MULTIPLE if self.is_cuda and not alone else 1
         for layer in self.layers:
-            layer.key_multiple = self._key_multiple
+            layer.key_multiple, layer.gives_copies = self._key_multiple, alone
         self._cache = Cache(layers=self.layers)
         self._selects_logits = "logits_to_keep" in arguments
         # Logits are wide: at most this many rows of them at a time.

@@ -123,11 +123,13 @@ def apply_sampling(scores: Any, request: Generate, step: int) -> Any:
         scores = scores.masked_fill(scores < scores.topk(request.top_k).values[-1], float("-inf"))
     if request.top_p is not None and request.top_p < 1:
         ordered, places = scores.sort(descending=True)
-        shares = ordered.softmax(dim=0)
+        # On a GPU, running sums of floats differ from run to run.
+        shares = ordered.softmax(dim=0).cpu()
         # A token stays while those before it have not reached top_p: the first one always stays.
         dropped = shares.cumsum(dim=0) - shares >= request.top_p
         dropped[0] = False
-        scores = scores.masked_fill(torch.zeros_like(dropped).scatter(0, places, dropped), float("-inf"))
+        dropped = torch.zeros_like(dropped).scatter(0, places.cpu(), dropped).to(scores.device)
+        scores = scores.masked_fill(dropped, float("-inf"))
     return scores + gumbel_noise(request, step, scores.shape[0]).to(scores)
 
 

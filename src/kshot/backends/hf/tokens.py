@@ -57,10 +57,13 @@ class TokenSpan:
 class PromptTokenizer:
     """A Hugging Face tokenizer together with the BOS setting and the chat template that are in force.
 
-    ``leading_ids`` are the tokens that go before every text.
+    ``leading_ids`` are the tokens that go before every text. ``reuse``: what a prompt has in common with an earlier
+    one is not encoded again.
     """
 
-    def __init__(self, tokenizer: Any, name: str, *, chat_template: str | None, add_bos: bool | None) -> None:
+    def __init__(
+        self, tokenizer: Any, name: str, *, chat_template: str | None, add_bos: bool | None, reuse: bool = True
+    ) -> None:
         self.tokenizer, self.name = tokenizer, name
         self._bos_forced = add_bos is True
         self.leading_ids = self._find_leading_ids(add_bos=add_bos)
@@ -68,7 +71,7 @@ class PromptTokenizer:
         self._render = self._renderer(chat_template)
         self._backend = self._fast_backend()
         self._added_vocabulary = tokenizer.get_added_vocab()
-        self._encoder = IncrementalEncoder(self._encode_batch)
+        self._encoder = IncrementalEncoder(self._encode_batch, reuse=reuse)
         self._last_prompt = EncodedText("", np.zeros(0, np.int32), np.zeros(0, np.int64))
 
     # ---- to tokens ----
@@ -135,9 +138,6 @@ class PromptTokenizer:
             for prompt, texts in requests
         ]
 
-    def _span(self, context: EncodedText, continuation: str, whole: tuple[IdArray, int], *, chat: bool) -> TokenSpan:
-        body, start = whole
-        tokens = self._with_leading_ids(body, chat=chat)
     def rolling_spans(self, text: str, start: RollingStart, limit: int | None) -> list[TokenSpan]:
         """Return the windows of a document; none if it has no token to score. ``limit``: tokens that a window reads."""
         special = self.tokenizer
@@ -149,6 +149,9 @@ class PromptTokenizer:
         windows = rolling_windows(self.encode(replace_surrogates(text)), first, limit)
         return [TokenSpan(np.array(tokens, np.int32), begin) for tokens, begin in windows]
 
+    def _span(self, context: EncodedText, continuation: str, whole: tuple[IdArray, int], *, chat: bool) -> TokenSpan:
+        body, start = whole
+        tokens = self._with_leading_ids(body, chat=chat)
         # The first token of a sequence is given, not predicted: it has no probability.
         start = max(start + len(tokens) - len(body), 1)
         if start >= len(tokens):

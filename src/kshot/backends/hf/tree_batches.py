@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kshot.backends.hf.trie import Ints, Trie
+from kshot.backends.hf.trie import Ints, Trie, common_length
 
 _ROW_WIDTHS = (256, 512, 1024)
 _WIDTH_MULTIPLE = 16
@@ -42,7 +42,7 @@ def plan_tree_batches(trie: Trie, max_tree_tokens: int, *, equal_width: bool) ->
     trees of similar size are neighbours.
     """
     size = len(trie)
-    common = _common_length(trie)
+    common = common_length(trie)
     if common == size or min(int(nodes[0]) for nodes in trie.nodes) < common:
         return trie
     starts = [common]
@@ -68,12 +68,6 @@ def plan_tree_batches(trie: Trie, max_tree_tokens: int, *, equal_width: bool) ->
     reordered = _reorder(trie, common, edges, order)
     row_edges = np.cumsum([size - total, *(int(sizes[row].sum()) for row in rows)])
     return replace(reordered, common_length=common, row_edges=row_edges, width=width)
-
-
-def _common_length(trie: Trie) -> int:
-    """Return how many tokens all sequences begin with."""
-    whole = trie.ends == len(trie)
-    return len(trie) if whole.all() else int(whole.argmin())
 
 
 def _one_tree_per_row(sizes: Ints, trees: Ints) -> list[list[int]]:

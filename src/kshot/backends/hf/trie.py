@@ -46,7 +46,7 @@ class Trie:
     begin with, each with the place of its last token. ``cached_nodes[k]`` are the places of the k-th cached prefix.
     ``plan_tree_batches`` moves small trees to the end, as rows of batches: ``row_edges`` are where these rows begin
     and end, ``width`` is their common width (0: each has its own), ``common_length`` is the number of tokens that all
-    sequences begin with.
+    sequences begin with. ``cut_into_blocks`` has the places before ``blocks_end`` computed in blocks.
     """
 
     tokens: Ints
@@ -59,6 +59,7 @@ class Trie:
     row_edges: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     width: int = 0
     common_length: int = 0
+    blocks_end: int = 0
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -70,6 +71,12 @@ def common_prefix_length(left: IdArray, right: IdArray) -> int:
     unequal = left[:size] != right[:size]
     place = int(unequal.argmax()) if size else 0
     return place if size and unequal[place] else size
+
+
+def common_length(trie: Trie) -> int:
+    """Return how many tokens all sequences of a trie begin with."""
+    whole = trie.ends == len(trie)
+    return len(trie) if whole.all() else int(whole.argmin())
 
 
 def is_near_duplicate(prefix: IdArray, others: Iterable[IdArray]) -> bool:

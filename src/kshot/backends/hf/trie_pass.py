@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kshot.backends.hf.alone import next_block_end
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.packing import KeyValues, PackedModel
 from kshot.backends.hf.tree_batches import make_tree_batch, max_rows
@@ -83,6 +84,8 @@ class TriePass:
         self._update_cache()
         first, limit = self._place, len(self._trie) if before is None else before
         limit = min([limit, *self._row_edges[:1], *(place for place in self._cached_runs if place > first)])
+        if first < self._trie.blocks_end:
+            limit = min(limit, next_block_end(first))
         model, first_wanted = self._model, int(np.searchsorted(self._wanted, first))
         if first_wanted + model.max_wanted < len(self._wanted):
             limit = min(limit, int(self._wanted[first_wanted + model.max_wanted]))
@@ -100,7 +103,12 @@ class TriePass:
         places = np.concatenate([self._cached_places, np.arange(first, last)])
         wanted = self._wanted[slice(*np.searchsorted(self._wanted, [first, last]))]
         logits = model.compute_row(
-            trie.tokens[first:last], trie.depths[first:last], first, trie.ends[places], wanted, one_off=not full
+            trie.tokens[first:last],
+            trie.depths[first:last],
+            first,
+            trie.ends[places],
+            wanted,
+            one_off=model.alone or not full,
         )
         self._cached_places, self._place = places, last
         for tokens, place in trie.shared_prefixes:
@@ -144,9 +152,12 @@ class TriePass:
             self._place += stop - start
 
     def _halve(self, parts: int, tokens: int, error: Exception) -> None:
-        """After out of memory, allow half the tokens from now on; a single part cannot be halved."""
+        """After out of memory, allow half the tokens from now on. A single part cannot be halved.
+
+        Nor may the rows of a request alone depend on how much memory is free.
+        """
         model = self._model
-        if parts <= 1:
+        if parts <= 1 or model.alone:
             raise out_of_memory(model.name, model.device) from error
         model.row_lengths.limit_to(tokens // 2)
         if model.is_cuda:
