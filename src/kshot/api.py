@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kshot.backends import model_packages, names_search_engine, open_model
+from kshot.backends import check_deterministic, model_packages, names_search_engine, open_model
 from kshot.backends.adapters import as_model
 from kshot.backends.server.settings import ServerSettings
 from kshot.backends.settings import ModelSettings
@@ -132,6 +132,9 @@ def evaluate(
     settings = _with_judge(settings, sources)
     named_helpers = _helpers(settings, sources)
     _require_packages([*models, *named_helpers.values()], sources, settings)
+    if settings.deterministic:
+        for spec in (*models, *named_helpers.values()):
+            check_deterministic(spec)
     identity = {
         "models": [spec if isinstance(spec, str) else spec.name for spec in models],
         "datasets": [source.label for source in sources],

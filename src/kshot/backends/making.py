@@ -11,6 +11,7 @@ from kshot.backends.search.specs import (
     make_search_engine,
     search_engine_kind,
     search_engine_packages,
+    varying_part,
 )
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Model
@@ -93,6 +94,26 @@ def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
 def model_packages(text: str) -> tuple[str, ...]:
     """Return the packages of kshot's extras that a spec needs, as far as can be told without opening it."""
     return search_engine_packages(text) if _is_search_engine(text) else MODELS.packages(parse_spec(text))
+
+
+def check_deterministic(given: str | Model) -> None:
+    """Refuse a model that cannot promise the same bytes at any batch size and after any crash."""
+    if not isinstance(given, str):
+        what = "it was made before, and deterministic cannot be set any more"
+        hint = "Make it so that it is deterministic, and leave the option out."
+        raise UsageError(what, where=given.name, hint=hint)
+    if _is_search_engine(given):
+        varying = varying_part(given)
+    else:
+        spec = parse_spec(given)
+        takes_option = spec.name == "replay" or "deterministic" in options_of(MODELS.load(spec)[0])
+        varying = None if takes_option else given
+    if varying is not None:
+        raise UsageError(
+            "--deterministic cannot be promised for it: what is computed beside a request may change its last digits",
+            where=varying,
+            hint="Leave --deterministic out, or set it for one model alone: -m hf:MODEL,deterministic=yes.",
+        )
 
 
 def _is_search_engine(text: str) -> bool:

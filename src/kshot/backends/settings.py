@@ -21,6 +21,14 @@ class ModelSettings(TemplateSettings):
     add_bos: bool | None = _option(
         None, "put the beginning-of-text token first, whatever the tokenizer does", kind=bool
     )
+    max_length: int | None = _option(
+        None, "tokens of the context window, if not as many as the model has (for hf:)", kind=int, least=1
+    )
+    truncate: str | None = _option(
+        None,
+        "cut prompts that do not fit into the context window from the left (default: they fail)",
+        choices=("left",),
+    )
     device: str | None = _option(None, "where the model runs: cpu, cuda, cuda:1", identity=False)
     batch_size: int | None = _option(
         None,
@@ -28,6 +36,12 @@ class ModelSettings(TemplateSettings):
         kind=int,
         least=1,
         identity=False,
+    )
+    deterministic: bool = _option(
+        False,  # noqa: FBT003 - the default of the option
+        "compute each request by itself, so that its numbers are the same bytes at any batch size and after any crash "
+        "(for hf: and embedded; slower)",
+        kind=bool,
     )
     engine_option: tuple[str, ...] | None = _option(
         None,

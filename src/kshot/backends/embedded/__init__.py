@@ -85,17 +85,25 @@ class Embedded:
     answers = (Generate, Loglik)
     notes = ()
 
-    def __init__(self, *, batch_size: int = 16, threads: int | None = None, truncate: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        batch_size: int = 16,
+        threads: int | None = None,
+        truncate: str | None = None,
+        deterministic: bool = False,
+    ) -> None:
         """Say how many sequences run together, and on how many threads (default: all cores).
 
-        ``truncate="left"`` cuts prompts that are too long from the left.
+        ``truncate="left"`` cuts prompts that are too long from the left. ``deterministic`` runs each sequence by
+        itself, so that its numbers are the same whatever else is asked.
         """
         if truncate not in (None, "left"):
             raise UsageError(f"truncate is {truncate!r}", hint="Use left, or leave it out.")
         self._cuts_prompts = truncate == "left"
         if batch_size < 1:
             raise UsageError(f"batch_size is {batch_size}; it must be 1 or more")
-        self._batch_size = batch_size
+        self._batch_size, self._deterministic = 1 if deterministic else batch_size, deterministic
         self._threads = threads or int(os.environ.get("OMP_NUM_THREADS") or 0) or os.cpu_count() or 1
         config = json.loads((FOLDER / "config.json").read_text(encoding="utf-8"))
         self._context_limit: int = config["max_position_embeddings"]
@@ -104,11 +112,16 @@ class Embedded:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the weights, the graph and the tokenizer."""
+        """A digest of weights, graph and tokenizer; with ``deterministic``, also what the last digits depend on."""
         whole = hashlib.blake2b(digest_size=16)
         for name in FILES:
             whole.update((FOLDER / name).read_bytes())
-        return f"embedded:{whole.hexdigest()}{':truncate left' if self._cuts_prompts else ''}"
+        found = f"embedded:{whole.hexdigest()}{':truncate left' if self._cuts_prompts else ''}"
+        if self._deterministic:
+            import onnxruntime
+
+            found += f":deterministic {onnxruntime.__version__} {self._threads}"
+        return found
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -122,6 +135,7 @@ class Embedded:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._threads
+        options.use_deterministic_compute = self._deterministic
         options.log_severity_level = 3
         return onnxruntime.InferenceSession(str(FOLDER / "model.onnx"), options, providers=["CPUExecutionProvider"])
 

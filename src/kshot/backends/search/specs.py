@@ -22,7 +22,7 @@ from kshot.core.errors import UsageError
 from kshot.core.extras import require
 from kshot.core.protocols import SearchEngine
 from kshot.core.registry import Entry, Registry
-from kshot.core.specs import Spec, construct, finite_number, split_options
+from kshot.core.specs import Spec, construct, finite_number, options_of, split_options
 from kshot.index.model_folders import MINILM, encoder_packages
 from kshot.index.tantivy import TANTIVY
 from kshot.index.words import word_packages
@@ -112,6 +112,22 @@ def search_engine_packages(text: str) -> tuple[str, ...]:
             on_disk = (TANTIVY,) if spec.argument == "disk" else ()
             return (*on_disk, *word_packages(spec.options.get("stem", "none")))
     return ()
+
+
+def varying_part(text: str) -> str | None:
+    """Return the part of a spec whose scores may differ in the last digits with the queries beside it, or None.
+
+    Encoders read texts in batches.
+    """
+    kind = search_engine_kind(text) or ""
+    match kind:
+        case "fts5" | "bm25" | "replay":
+            return None
+        case "hybrid":
+            parts = (varying_part(part) for part, _ in _hybrid_parts(text[len(kind) :])[1])
+            return next((part for part in parts if part is not None), None)
+    takes_option = kind and "deterministic" in options_of(SEARCH_ENGINES.get(kind).load())
+    return None if takes_option else text
 
 
 # ---- parts of a spec ----
