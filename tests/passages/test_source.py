@@ -5,8 +5,9 @@ import json
 import pytest
 
 import kshot
-from kshot.core.errors import DataError, RunError, UsageError
+from kshot.core.errors import DataError, KshotError, RunError, UsageError
 from kshot.core.records import Generated
+from kshot.report import systems_tables
 from tests.datasets.fakes import Fake, values
 from tests.passages.books import CHAPTERS, QUESTIONS, question, small_book
 
@@ -46,6 +47,98 @@ def test_the_whole_book_can_be_searched(book):
     assert {mark.partition(":")[0] for row in result.samples for mark in row["answer"]} == {"1", "2"}
     with pytest.raises(UsageError, match="no field 'author'"):
         run(book, within="author")
+
+
+def test_own_documents_are_all_searched_unless_the_benchmark_says_otherwise(book, tmp_path):
+    def documents(**options):
+        result = run(book, dataset="passages", **options)
+        head = " ".join(str(table.title) for table in systems_tables(result.results))
+        (within,) = {row["within"] for row in result.results}
+        strange = [mark for row in result.samples for mark in row["answer"] if mark[0] != row["category"]]
+        return bool(strange), within, head.partition("cut by headings:50, ")[2]
+
+    everywhere = (True, "none", "searching all documents")
+    at_home = (False, "chapter", "within the question's document")
+    assert documents() == everywhere
+    assert documents(within="chapter") == at_home
+    assert run(book).results[0]["within"] == "chapter"  # fastbook's published figures are within the chapter
+    (book / "questions.json").write_text(json.dumps({"within": "chapter", "questions": QUESTIONS}), encoding="utf-8")
+    assert documents() == at_home
+    assert documents(within="none") == everywhere
+    (book / "questions.json").write_text(json.dumps({"within": "page", "questions": QUESTIONS}), encoding="utf-8")
+    with pytest.raises(DataError, match="within is 'page'; it must be chapter or none"):
+        documents()
+
+
+def test_searching_everywhere_finds_more_that_is_wrong(tmp_path):
+    """Two documents share their words, so the answer's own document is an easier place to search."""
+    folder = tmp_path / "twins"
+    (folder / "documents").mkdir(parents=True)
+    (folder / "documents" / "a.md").write_text("# One\nThe river is long and blue.\n", encoding="utf-8")
+    (folder / "documents" / "b.md").write_text("# Two\nThe river is long, the river is wide.\n", encoding="utf-8")
+    asked = [question(1, "a", "How long is the river?", [["long and blue"]])]
+    (folder / "questions.json").write_text(json.dumps({"questions": asked}), encoding="utf-8")
+    found = {
+        within: values(run(folder, dataset="passages", within=within))["twins"]["AC_MRR@10"]
+        for within in (None, "none", "chapter")
+    }
+    assert found == {None: 0.5, "none": 0.5, "chapter": 1.0}
+
+
+def test_a_run_is_scored_again_where_it_searched(book, tmp_path):
+    before = run(book, dataset="passages", within="chapter", out=tmp_path / "run")
+    spec = json.loads((tmp_path / "run" / "spec.json").read_text())
+    spec["identity"].pop("within")
+    spec["options"]["within"] = None
+    for facts in spec["tasks"]["fts5"].values():  # as runs were before they recorded it
+        del facts["within"]
+    (tmp_path / "run" / "spec.json").write_text(json.dumps(spec))
+    assert values(kshot.score(tmp_path / "run")) == values(before)
+
+
+TREC = "1.1 Q0 1:0 1 9 t\n1.2 Q0 1:0 1 9 t\n2.1 Q0 2:1 1 9 t\n2.2 Q0 2:0 1 9 t\n"
+
+
+def recorded(book, path, **options):
+    return run(book, model=f"replay:{path}", dataset="passages", **options)
+
+
+def test_a_recorded_run_says_what_it_lacks(book, tmp_path):
+    path = tmp_path / "run.trec"
+    path.write_text(TREC)
+    whole = recorded(book, path)
+    assert whole.notes == recorded(book, path, limit=1).notes == run(book, dataset="passages").notes
+    path.write_text("".join(TREC.splitlines(keepends=True)[1:]) + "zz Q0 1:0 1 9 t\n")
+    some = recorded(book, path, out=tmp_path / "run")
+    lacks = "it has no ranking for 1 of 4 questions, such as 1.1: they count as 0"
+    strange = "1 of its topics are no questions here, such as zz: they are left out"
+    assert some.notes[-2:] == [f"replay:{path}: {lacks}", f"replay:{path}: {strange}"]
+    assert values(some)[book.name]["AC_MRR@10"] == values(whole)[book.name]["AC_MRR@10"] - 1 / 4
+    path.unlink()
+    assert kshot.score(tmp_path / "run").notes == some.notes
+
+
+def test_a_recorded_run_that_has_nothing_is_refused(book, tmp_path):
+    path = tmp_path / "run.trec"
+    for text, message in {
+        "": "run.trec: the recording is empty",
+        "\n \n": "run.trec: the recording is empty",
+        "9.9 Q0 1:0 1 9 t\n": "none of its topics is a question here: one is '9.9'",
+    }.items():
+        path.write_text(text)
+        with pytest.raises(KshotError, match=message):
+            recorded(book, path)
+    path.write_text(TREC.splitlines()[-1])
+    with pytest.raises(
+        DataError, match=r"no ranking for any of the 2 questions .*first is '1\.1', while it has '2\.2'"
+    ):
+        recorded(book, path, limit=2)
+    lists = tmp_path / "runs.json"
+    lists.write_text(json.dumps({"mine": {"runs": [[], [], [], []]}}))
+    with pytest.raises(DataError, match=r"runs\.json#mine: it has no ranking for any of the 4 .*and it is empty"):
+        recorded(book, lists)
+    lists.write_text(json.dumps({"mine": {"runs": [[0], [], [], [0]]}}))
+    assert "no ranking for 2 of 4 questions, such as 1.2, 2.1: they count as 0" in recorded(book, lists).notes[-1]
 
 
 def test_filters_of_components_change_the_denominator(book):

@@ -196,6 +196,20 @@ def test_systems_stand_side_by_side():
     assert [part[2:].strip() for part in bold] == ["3.5", "0.620"]  # the lower perplexity, the higher MRR
 
 
+@pytest.mark.parametrize(
+    ("within", "said"),
+    [
+        ("none", ", searching all documents"),
+        ("chapter", ", within the question's document"),
+        ("author", ", within the question's author"),
+        (None, ""),  # of passages with grades
+    ],
+)
+def test_the_head_says_where_is_searched(within, said):
+    (table,) = systems_tables([system("bm25", 0.5, within=within)])
+    assert str(table.title) == f"book: 20 questions, 40 passages, cut by lines:1{said}"
+
+
 def test_a_name_with_brackets_is_not_a_category():
     (table,) = systems_tables([system("bm25", 0.5, task="book[2nd edition]")])
     assert "0.500" in plain(table)

@@ -49,7 +49,7 @@ def early(request, tmp_path, monkeypatch):
 
 def figures(path):
     """The rows of a summary, without the rows and fields that were added since."""
-    added = {"kind", "category", "detail", "average", "higher_is_better", "rule"}
+    added = {"kind", "category", "detail", "average", "higher_is_better", "rule", "within"}
     return [
         {name: value for name, value in row.items() if name not in added}
         for row in json.loads((Path(path) / "summary.json").read_text())["results"]

@@ -46,12 +46,16 @@ class Replay:
             self._file = self._path.open("rb")
         except OSError as exc:
             raise BackendError(f"the recording cannot be read: {exc.strerror or exc}", where=self.name) from exc
-        offset = 0
+        offset = records = 0
         for number, line in enumerate(self._file, start=1):
             file_hash.update(line)
             if line.strip():
                 self._add(self._parsed(line, number), offset, number)
+                records += 1
             offset += len(line)
+        if not records:
+            self._file.close()
+            raise BackendError("the recording is empty", where=str(self._path), hint="Name a file with answers.")
         self.fingerprint = f"replay:{file_hash.hexdigest()}"
 
     @property

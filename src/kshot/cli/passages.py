@@ -32,6 +32,7 @@ def _ceiling(parsed: argparse.Namespace) -> int:
     from kshot.passages.card import ceiling_card
     from kshot.passages.source import EVIDENCE_MEASURES, PassagesSource
     from kshot.report.cards import ceiling_view
+    from kshot.report.systems import searched_where
 
     settings = settings_of(parsed)
     source = PassagesSource(parsed.dataset)
@@ -40,9 +41,9 @@ def _ceiling(parsed: argparse.Namespace) -> int:
         raise UsageError(f"{parsed.dataset} has graded passages: their best order scores 1")
     for cutter in source.chunkers(benchmark, settings):
         card = ceiling_card(benchmark, benchmark.corpus(cutter), settings.measures or EVIDENCE_MEASURES)
-        card = {"benchmark": benchmark.name, "chunks": str(cutter), **card}
+        card = {"benchmark": benchmark.name, "chunks": str(cutter), "within": benchmark.within or "none", **card}
         if not parsed.json:
-            print(f"{benchmark.name} cut by {cutter}")
+            print(f"{benchmark.name} cut by {cutter}{searched_where(card)}")
         _show(card, ceiling_view(card, everything=parsed.all), as_json=parsed.json)
     return 0
 

@@ -86,6 +86,15 @@ class BackgroundBackend(Backend, Protocol):
         ...
 
 
+@runtime_checkable
+class RecordedBackend(Backend, Protocol):
+    """A backend that can answer only the questions that it has recorded, by their ids."""
+
+    def notes_on(self, topics: Sequence[str], /) -> Sequence[str]:
+        """Refuse topics of which it has none; else return notes on those that it lacks, without its name."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Abilities:
     """What a language model can do beyond answering requests. By default it can do nothing more."""

@@ -37,8 +37,13 @@ def fastbook(
     only: Sequence[str] = (),
     name: str = "fastbook",
     chunker: str = FASTBOOK_CHUNKER,
+    within: str = "chapter",
 ) -> Benchmark:
-    """Read a benchmark of this format from ``data``: a folder, file or URL, or ``questions=…`` and ``documents=…``."""
+    """Read a benchmark of this format from ``data``: a folder, file or URL, or ``questions=…`` and ``documents=…``.
+
+    ``within`` says where a question searches, unless the file of questions does. fastbook's published results search
+    the question's chapter.
+    """
     notes: list[str] = []
     question_file, document_folder = _paths(data, name)
     if document_folder is None:
@@ -46,25 +51,29 @@ def fastbook(
             f"{question_file} comes without its documents", hint="Add --data documents=FOLDER (or URL of an archive)."
         )
     documents = read_documents(document_folder, until=_LAST_HEADING, note=notes.append)
-    found = _benchmark(name, read_questions(question_file), documents, filters=filters, only=only)
-    return replace(found, chunker=chunker, notes=(*notes, *found.notes))
+    questions = read_questions(question_file)
+    found = _benchmark(name, questions, documents, filters=filters, only=only)
+    searched = questions.within or within
+    return replace(
+        found, within=None if searched == "none" else searched, chunker=chunker, notes=(*notes, *found.notes)
+    )
 
 
 def own_benchmark(
     data: Sequence[str] | None, *, filters: Sequence[str] = ("all",), only: Sequence[str] = ()
 ) -> Benchmark:
-    """Read a user's own benchmark of this format; it is named after its folder."""
+    """Read a user's own benchmark of this format; it is named after its folder, and searches all documents."""
     first = (data or ["passages"])[0]
     path = Path(first.partition("=")[2] or first)
     name = path.parent.name if path.suffix else path.name
-    return fastbook(data, filters=filters, only=only, name=name or "passages", chunker=OWN_CHUNKER)
+    return fastbook(data, filters=filters, only=only, name=name or "passages", chunker=OWN_CHUNKER, within="none")
 
 
 def handbook(*, filters: Sequence[str] = ("all",), only: Sequence[str] = ()) -> Benchmark:
     """Read the built-in benchmark: questions about kshot's own documentation."""
     questions, documents = read_questions(HANDBOOK / "questions.json"), read_documents(HANDBOOK / "documents")
     found = _benchmark("handbook", questions, documents, filters=filters, only=only)
-    return replace(found, within=None, chunker=HANDBOOK_CHUNKER)
+    return replace(found, chunker=HANDBOOK_CHUNKER)
 
 
 def own_document_packages(data: Sequence[str] | None, name: str) -> tuple[str, ...]:
@@ -140,7 +149,6 @@ def _benchmark(
         name,
         samples,
         documents=_by_chapter(documents, chapters),
-        within="chapter",
         notes=tuple(notes),
         facts={"questions": len(samples), "components": sum(len(s.fields["components"]) for s in samples)},
         topics=tuple(question.id for question in found.questions),

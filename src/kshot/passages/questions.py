@@ -15,6 +15,9 @@ from kshot.core.records import Evidence, Row, Sample
 FILTERS = ("all", "nonempty", "explicit", "essential")
 """Which components count: all; those with a context; the explicit ones; all but the extraneous."""
 
+WITHIN = ("chapter", "none")
+"""Where a question file may let its questions search: within the question's own document, or everywhere."""
+
 SHORT_CHARACTERS = 20
 """A shorter context may occur in passages that do not show the component."""
 
@@ -79,6 +82,8 @@ class QuestionSet:
 
     questions: list[EvidenceQuestion]
     oddities: Counter[str] = field(default_factory=Counter)
+    within: str | None = None
+    """Where the file says that each question searches: ``chapter`` (its own document), or ``none`` (everywhere)."""
 
     def samples(self, filters: Sequence[str] = ("all",)) -> list[Sample]:
         """Return the questions of which a component passes the filters."""
@@ -116,7 +121,10 @@ def parse_questions(text: str, where: str) -> QuestionSet:
     counts = Counter(question.id for question in questions)
     if (twice := next((question for question in questions if counts[question.id] > 1), None)) is not None:
         raise DataError(f"question {twice.number} of chapter {twice.chapter} is there twice", where=where)
-    return QuestionSet(questions, oddities)
+    within = found.get("within") if isinstance(found, dict) else None
+    if within not in (None, *WITHIN):
+        raise DataError(f"within is {within!r:.40}; it must be {' or '.join(WITHIN)}", where=where)
+    return QuestionSet(questions, oddities, within)
 
 
 class _RowPlace:

@@ -29,7 +29,8 @@ class PassageSettings(ScoringSettings, GenerationSettings, DataSettings, PromptS
     rewrite: str | None = _option(None, "language model that writes the query for each question", metavar="MODEL")
     within: str | None = _option(
         None,
-        "search only passages with the question's value of this field; none searches all passages",
+        "where each question searches: chapter (within its own document) or none (all documents; the default, unless "
+        "the benchmark says otherwise)",
         metavar="FIELD",
     )
     components: tuple[str, ...] | None = _option(

@@ -142,6 +142,8 @@ class PassagesSource(Source[PassageSettings]):
         measured = "a passage benchmark, which has measures of its own"
         refuse_scoring_options(settings, measured, where=self.label, hint="Choose among them with --measures. ")
         benchmark = self.benchmark(settings)
+        if facts:
+            benchmark = replace(benchmark, within=self._recorded_within(benchmark, settings, facts))
         samples = list(islice(benchmark.samples, settings.limit))
         if not samples:
             raise UsageError(f"{self.label} has no question left", hint="Check --components and the chapters.")
@@ -157,6 +159,16 @@ class PassagesSource(Source[PassageSettings]):
                     hint="Restore them, or run the command again.",
                 )
             yield task
+
+    def _recorded_within(
+        self, benchmark: Benchmark, settings: PassageSettings, facts: Mapping[str, Mapping[str, Any]]
+    ) -> str | None:
+        """Return where the run that is scored again searched; earlier runs did not record that it was the chapter."""
+        earlier = next(iter(facts.values()))
+        if "within" in earlier:
+            return None if earlier["within"] == "none" else str(earlier["within"])
+        searched_chapter = self._name in {"fastbook", "passages"} and settings.within is None
+        return "chapter" if searched_chapter else benchmark.within
 
     def _task(
         self,
@@ -178,7 +190,7 @@ class PassagesSource(Source[PassageSettings]):
         k = read if settings.method == "rag" else depth(corpus, measures)
         labels: dict[str, Any] = {"benchmark": benchmark.name, "passages": len(corpus)}
         if chunker is not None:
-            labels["chunks"] = str(chunker)
+            labels |= {"chunks": str(chunker), "within": benchmark.within or "none"}
         if settings.method == "rag":
             labels["search"] = settings.search or "fts5"
         return Task(
@@ -188,7 +200,12 @@ class PassagesSource(Source[PassageSettings]):
             method=_method(corpus, settings),
             metrics=_metrics(benchmark, finder, measures, settings),
             notes=(*benchmark.notes, *_unreachable_note(benchmark, samples, finder)),
-            facts={**benchmark.facts, "passages": len(corpus), "corpus": corpus.digest},
+            facts={
+                **benchmark.facts,
+                "passages": len(corpus),
+                "corpus": corpus.digest,
+                "within": benchmark.within or "none",
+            },
             labels=labels,
             corpus=corpus,
             kind="passages",

@@ -24,6 +24,9 @@ _MIN_NAME_WIDTH = 12
 _MAX_INTERVALS = 4
 """Figures with intervals that fit side by side on a terminal; more figures stand without intervals."""
 
+_NAMES = {"chapter": "document"}
+"""What readers call the fields of a passage."""
+
 _LEADING_ZERO = re.compile(r"(?<!\d)0(?=\.)")
 
 
@@ -86,11 +89,19 @@ def _passage_count(rows: Sequence[ResultRow]) -> str:
 
 
 def _in_common(rows: Sequence[ResultRow]) -> str:
-    """Return what all systems have in common: the chunker, and the search engine of a model that reads passages."""
+    """Return what all systems have in common: the chunker, where is searched, and the search engine of a reader."""
     chunkers = {row.get("chunks") for row in rows} - {None}
     search_engines = {row.get("search") for row in rows} - {None}
     cut = f", cut by {next(iter(chunkers))}" if len(chunkers) == 1 else ""
-    return cut + (f", found by {next(iter(search_engines))}" if search_engines else "")
+    return cut + searched_where(rows[0]) + (f", found by {next(iter(search_engines))}" if search_engines else "")
+
+
+def searched_where(row: ResultRow) -> str:
+    """Say where questions search, if there are documents; passages with grades are all searched."""
+    field = row.get("within")
+    if field is None:
+        return ""
+    return ", searching all documents" if field == "none" else f", within the question's {_NAMES.get(field, field)}"
 
 
 def _counted(count: int, noun: str) -> str:

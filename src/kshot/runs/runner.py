@@ -7,7 +7,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +16,16 @@ from kshot import __version__
 from kshot.core.corpus import Corpus
 from kshot.core.errors import RunError, UsageError
 from kshot.core.memo import Memo
-from kshot.core.protocols import Backend, IndexStore, LanguageModel, Model, SearchEngine, Source, Watcher
+from kshot.core.protocols import (
+    Backend,
+    IndexStore,
+    LanguageModel,
+    Model,
+    RecordedBackend,
+    SearchEngine,
+    Source,
+    Watcher,
+)
 from kshot.core.records import Generate, Loglik, ResultRow, Sample, Search
 from kshot.core.task import Task, TaskResult
 from kshot.runs.folder import SAMPLES, SUMMARY, RunFolder
@@ -145,13 +154,14 @@ class Run:
     def _source(self, source: Source[Settings], model: Model, keep: Callable[[ResultRow], None]) -> list[ResultRow]:
         results: list[TaskResult] = []
         rows: list[ResultRow] = []
-        for task in source.tasks(self._settings, model, self._earlier_facts.get(model.name)):
+        for compiled in source.tasks(self._settings, model, self._earlier_facts.get(model.name)):
+            roles = self._roles(model, compiled.corpus)
+            task = self._with_recordings_noted(compiled, model, roles)
             for note in task.notes:
                 self._note(note)
             total = len(task.samples) if isinstance(task.samples, Sized) else None
             self._watcher.begin(task.name, model.name, total)
             with self._emitting(task, keep) as emit, self._recording_facts(model, task):
-                roles = self._roles(model, task.corpus)
                 result = run_task(task, roles, self._memo, emit, self._watcher.answered)
             for note in notes_of(result):
                 self._note(note)
@@ -166,6 +176,18 @@ class Run:
             results.append(result)
         self._results += results
         return [*rows, *source.totals(results)]
+
+    def _with_recordings_noted(self, task: Task[Any], model: Model, roles: Mapping[str, Backend]) -> Task[Any]:
+        """Note which questions a recorded run lacks, also among the facts: a run that is scored again opens no file."""
+        if self._scores_again:
+            notes = self._earlier_facts.get(model.name, {}).get(task.name, {}).get("recordings", ())
+        else:
+            recorded = {each.name: each for each in roles.values() if isinstance(each, RecordedBackend)}
+            topics = [sample.id for sample in task.samples] if recorded else []
+            notes = [f"{name}: {note}" for name, backend in recorded.items() for note in backend.notes_on(topics)]
+        for note in notes:
+            self._note(note)
+        return replace(task, facts={**task.facts, "recordings": notes}) if notes else task
 
     def _priced(self, model: str, role: str, read: int, wrote: int) -> ResultRow:
         """Return a model's tokens as a row of the summary, with their cost where prices are given."""

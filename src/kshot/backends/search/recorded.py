@@ -7,7 +7,7 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -19,6 +19,8 @@ from kshot.core.records import Failed, Hit, Ranking, Request, Response, Search
 
 _TREC_LINE = re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+(\s+\S+)?\s*", re.IGNORECASE)
 _TREC_FIELDS = (5, 6)
+_MAX_NAMED = 3
+"""Questions that a note names."""
 
 
 class RecordedSearchEngine(IndexSearchEngine):
@@ -53,7 +55,7 @@ class RecordedSearchEngine(IndexSearchEngine):
         )
 
     def over(self, corpus: Corpus, store: IndexStore) -> Backend:  # noqa: ARG002 - nothing is built
-        """Return the backend that looks rankings up; ``missing`` counts the questions that have none."""
+        """Return the backend that looks rankings up."""
         return _TrecBackend(self, corpus) if self._trec else _ListBackend(self, corpus)
 
 
@@ -184,14 +186,44 @@ class _RecordedBackend(ABC):
         self.name = recorded.name
         self.fingerprint = corpus_fingerprint(recorded.fingerprint, corpus)
         self._path, self._corpus = recorded.path, corpus
+        self._where = str(recorded.path)
 
     def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
         for request in queue:
             assert isinstance(request, Search)  # noqa: S101 - the engine sends only what ``answers`` lists
             yield request, self._answer(request)
 
+    def notes_on(self, topics: Sequence[str]) -> list[str]:
+        """Refuse questions of which none has a ranking; else say how many have none, and which topics are unknown."""
+        ranked = self._ranked_topics()
+        missing = [topic for topic in topics if topic not in ranked]
+        if topics and len(missing) == len(topics):
+            raise DataError(
+                f"it has no ranking for any of the {len(topics)} questions that are asked: the first is {topics[0]!r}, "
+                f"{f'while it has {next(iter(ranked))!r}' if ranked else 'and it is empty'}",
+                where=self._where,
+                hint="Name the run of this benchmark; rankings are found by the ids of questions.",
+            )
+        notes = []
+        if missing:
+            notes.append(
+                f"it has no ranking for {len(missing)} of {len(topics)} questions, {_some(missing)}: they count as 0"
+            )
+        known = {*self._corpus.topics, *topics}
+        if unknown := [topic for topic in ranked if topic not in known]:
+            notes.append(f"{len(unknown)} of its topics are no questions here, {_some(unknown)}: they are left out")
+        return notes
+
+    @abstractmethod
+    def _ranked_topics(self) -> Collection[str]:
+        """Return the ids of the questions that have a ranking which is not empty."""
+
     @abstractmethod
     def _answer(self, request: Search) -> Response: ...
+
+
+def _some(topics: Sequence[str]) -> str:
+    return f"such as {', '.join(topics[:_MAX_NAMED])}"
 
 
 class _ListBackend(_RecordedBackend):
@@ -205,6 +237,9 @@ class _ListBackend(_RecordedBackend):
                 hint="It needs one list for each question, in the order of the questions.",
             )
         self._lists = {topic: (row, recorded.lists[row]) for row, topic in enumerate(corpus.topics)}
+
+    def _ranked_topics(self) -> Collection[str]:
+        return [topic for topic, (_, numbers) in self._lists.items() if numbers]
 
     def _answer(self, request: Search) -> Response:
         if request.topic not in self._lists:
@@ -237,6 +272,9 @@ class _TrecBackend(_RecordedBackend):
             for _, passage, line in recorded.runs[topic]:
                 if passage not in corpus:
                     raise DataError(f"there is no passage {passage!r}", where=f"{recorded.path}:{line}")
+
+    def _ranked_topics(self) -> Collection[str]:
+        return self._runs.keys()
 
     def _answer(self, request: Search) -> Response:
         among = self._corpus.among(request.where)
