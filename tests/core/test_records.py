@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kshot.core.answers import Repeats
 from kshot.core.records import Generate, Loglik, Message, Prompt, Search, glue, plain
-from kshot.core.serialization import digest, key, response_from_json, response_to_json
+from kshot.core.serialization import digest, key, request_body, response_from_json, response_to_json
 from tests.runs.test_journal import RESPONSES
 
 CHAT = Prompt(messages=(Message("user", "q"),))
@@ -23,6 +23,10 @@ DIFFERENT = [
     Loglik(Prompt("q"), (" a",)),
     Loglik(Prompt("q"), (" a", " b")),
     Loglik(CHAT, (" a",)),
+    Loglik(Prompt(), (" a",)),
+    Loglik(Prompt(), (" a",), rolling="auto"),
+    Loglik(Prompt(), (" a",), rolling="none"),
+    Loglik(Prompt(), (" a",), listed=True),
     Search("q", 3),
     Search("q", 4),
     Search("q", 3, where=(("chapter", "1"),)),
@@ -36,6 +40,12 @@ def test_requests_that_differ_have_different_digests():
 def test_equal_requests_have_equal_digests_and_the_backend_matters():
     assert digest(Generate(Prompt("q"))) == digest(Generate(Prompt("q")))
     assert key("a", digest(DIFFERENT[0])) != key("b", digest(DIFFERENT[0]))
+
+
+def test_new_fields_leave_the_keys_of_earlier_journals_alone():
+    assert request_body(Loglik(Prompt("q"), (" a",))) == ["Loglik", "model", "q", [" a"]]
+    assert request_body(Loglik(Prompt("q"), (" a",), listed=True)) == ["Loglik", "model", "q", [" a"], "listed"]
+    assert digest(Loglik(Prompt("q"), (" a",))) == "7a00e8b20a017a61de376f9417d8aa77"
 
 
 @pytest.mark.parametrize("response", RESPONSES.values())

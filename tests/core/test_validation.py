@@ -46,6 +46,9 @@ WRONG = {
     "infinite": (PAIR, scored((-1.0, 1), (-float("inf"), 1)), "log-probability -inf"),
     "above 0": (PAIR, scored((-1.0, 1), (0.5, 1)), "log-probability 0.5"),
     "no tokens": (PAIR, scored((-1.0, 1), (-1.0, 0)), "over 0 tokens"),
+    "no flag": (PAIR, scored((-1.0, 1), (-1.0, 1, "yes")), "'yes' where it says whether a text is greedy"),
+    "cut of a text": (TEXT, Generated("x", cut_tokens=-1), "-1 where the number of cut tokens belongs"),
+    "cut of a pair": (PAIR, Scored(scored((-1.0, 1), (-1.0, 1)).likelihoods, cut_tokens=0.5), "0.5 where the number"),
     "too many passages": (FOUND, ranked(("a", 2.0), ("b", 1.0), ("c", 0.0)), "3 passages where 2 were asked for"),
     "a passage twice": (FOUND, ranked(("a", 2.0), ("a", 1.0)), "a passage twice"),
     "no score": (FOUND, ranked(("a", float("nan"))), "the score nan"),
@@ -66,6 +69,9 @@ def test_numpy_numbers_become_plain_ones_and_failures_pass():
     given = scored((np.float32(-1.5), np.int64(2)), (-1.0, 1))
     assert checked_response(PAIR, given, "mine") == scored((-1.5, 2), (-1.0, 1))
     assert type(checked_response(PAIR, given, "mine").likelihoods[0].logprob) is float
+    flagged = checked_response(PAIR, scored((-1.5, 2, np.True_), (-1.0, 1, None)), "mine")
+    assert [each.greedy for each in flagged.likelihoods] == [True, None]
+    assert type(flagged.likelihoods[0].greedy) is bool
     assert checked_response(TEXT, Failed("down", "x"), "mine") == Failed("down", "x")
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import kshot
 from kshot import Accuracy, Em, GenerationDataset, Perplexity
-from kshot.core.errors import DataError
-from kshot.core.records import Likelihood, Scored
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import Likelihood, Prompt, Scored
 from kshot.datasets.settings import DatasetSettings
 from kshot.datasets.source import compile_dataset
 from tests.datasets.fakes import QUESTIONS, Fake, asked, choice, from_rows, generation, prefers, says, texts, values
@@ -264,10 +264,68 @@ def test_perplexity_of_the_target():
     cls = generation(QUESTIONS[:1], metrics=[Perplexity()])
     (request,) = asked(cls)
     assert (request.prompt.text, request.continuations) == ("one:", (" 1",))
-    result = kshot.evaluate(Fake(lambda _: Scored((Likelihood(-2.0, 2),))), cls)
-    assert values(result) == {"mine": {"PPL": pytest.approx(np.e)}}
+    result = kshot.evaluate(Fake(lambda _: Scored((Likelihood(-2.0, 2, greedy=True),))), cls)
+    per_text = pytest.approx(np.exp(2))
+    assert values(result) == {
+        "mine": {
+            "PPL": pytest.approx(np.e),
+            "word_perplexity": per_text,
+            "byte_perplexity": per_text,
+            "bits_per_byte": pytest.approx(2 / np.log(2)),
+            "perplexity": per_text,
+            "acc": 100.0,
+        }
+    }
+    assert result.samples[0]["answer"] == {"nll": 2.0, "tokens": 2, "words": 1, "bytes": 1, "greedy": True}
+    assert result.samples[0]["response"] == [{"text": " 1", "logprob": -2.0, "tokens": 2, "greedy": True}]
     with pytest.raises(DataError, match="sample 0: perplexity needs a target text"):
         texts(generation([{"q": "one"}], metrics=[Perplexity()]))
+
+
+def test_an_accuracy_of_targets_that_is_not_known_is_left_out_and_said():
+    cls = generation(metrics=[Perplexity()])
+    greedy = iter([True, None, False])
+    result = kshot.evaluate(Fake(lambda _: Scored((Likelihood(-2.0, 2, next(greedy)),))), cls)
+    assert "acc" not in values(result)["mine"]
+    assert [("acc" in row["scores"], "greedy" in row["response"][0]) for row in result.samples] == [
+        (True, True),
+        (False, False),
+        (True, True),
+    ]
+    (note,) = [note for note in result.notes if "acc" in note]
+    assert note == "mine on fake: acc is left out: it is not known which tokens are the likeliest (1 of 3 samples)"
+
+
+def test_documents_are_measured_whole_and_by_themselves():
+    rows = [{"q": "x", "target": "  Two  words\n"}, {"q": "y", "target": "日本"}]
+    cls = generation(rows, rows, metrics=[Perplexity()], rolling=True)
+    for found in (asked(cls), asked(generation(rows, metrics=[Perplexity()]), rolling=True)):
+        assert [(r.prompt, r.continuations, r.rolling) for r in found] == [
+            (Prompt(), (row["target"],), "auto") for row in rows
+        ]
+    assert {request.rolling for request in asked(cls, rolling_start="none")} == {"none"}
+    assert [r.prompt for r in asked(cls, num_shots=2)] == [Prompt(), Prompt()]
+    result = kshot.evaluate(Fake(lambda _: Scored((Likelihood(-3.0, 2, greedy=True),))), cls, num_shots=2)
+    assert values(result)["mine"] == {  # words as lm-eval counts: what white space separates, empty ends too
+        "PPL": pytest.approx(np.exp(6 / 4)),
+        "word_perplexity": pytest.approx(np.exp(6 / (4 + 1))),
+        "byte_perplexity": pytest.approx(np.exp(6 / (13 + 6))),
+        "bits_per_byte": pytest.approx(6 / 19 / np.log(2)),
+    }
+    assert "mine: documents are measured by themselves: no examples are shown" in result.notes
+    with pytest.raises(UsageError, match="rolling measures documents, and needs the metric Perplexity"):
+        texts(generation(rows, rolling=True))
+
+    class Bare(GenerationDataset):
+        metrics, rolling, evaluation_data = ("perplexity",), True, rows
+
+        def load_raw_dataset(self, *_):
+            pass
+
+        def format_instance(self, instance):
+            return instance
+
+    assert len(asked(Bare)) == 2  # it needs no instruction
 
 
 def test_likely_mistakes_are_noted():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.core.answers import Explained, Repeats
+from kshot.core.answers import Explained, Repeats, TextLikelihood
 from kshot.core.records import (
     UNANSWERED,
     AskFailed,
@@ -27,7 +27,16 @@ from kshot.core.records import (
     ask,
     resume,
 )
-from kshot.methods import converse, generate, highest, likelihood, perplexity, probability, repeat
+from kshot.methods import (
+    converse,
+    generate,
+    highest,
+    likelihood,
+    perplexity,
+    probability,
+    repeat,
+    rolling_likelihood,
+)
 from kshot.methods.rag import Grounded, rag
 from kshot.methods.search import REWRITER, search
 
@@ -182,8 +191,20 @@ def test_each_rule_takes_the_highest_value_by_its_formula(options):
 
 
 def test_likelihood_of_one_text():
-    pair, _ = play(likelihood(SAMPLE, Choice(PROMPT, " blue")), nlls(blue=2.5))
-    assert pair == (2.5, 4)
+    found, rounds = play(likelihood(SAMPLE, Choice(PROMPT, " blue")), nlls(blue=2.5))
+    assert found == TextLikelihood(2.5, 4, words=1, bytes=4)
+    assert tuple(found) == (2.5, 4)
+    other, _ = play(likelihood(SAMPLE, Choice(PROMPT, " blue", option="b l\nü")), nlls(blue=2.5))
+    assert (other.words, other.bytes) == (3, 6)
+    assert rounds == [[Loglik(PROMPT, (" blue",))]]
+
+
+def test_likelihood_of_a_document():
+    found, rounds = play(
+        rolling_likelihood("eos")(SAMPLE, " one two\n"), lambda _: Scored((Likelihood(-3.0, 5, greedy=False),))
+    )
+    assert found == TextLikelihood(3.0, 5, words=4, bytes=9, greedy=False)
+    assert rounds == [[Loglik(Prompt(), (" one two\n",), rolling="eos")]]
 
 
 # ---- repeats ----

@@ -54,7 +54,10 @@ def test_the_defaults_of_a_metric_of_ones_own():
         ("Bleu", (0, 100), True),
         ("Rouge", (0, 100), True),
         ("PassAtK", (0, 100), True),
-        ("Perplexity", (1, math.inf), False),
+        ("Perplexity", (0, math.inf), False),
+        ("Greedy", (0, 100), True),
+        *((name, (0, 100), True) for name in ("ExactMatch", "SquadEm", "SquadF1", "Chrf", "RougeLsum")),
+        ("Ter", (0, math.inf), False),
         ("GPTEval", (1, 10), True),
         ("GPTEval,pairwise=yes", (0, 100), True),
     ],
@@ -66,7 +69,8 @@ def test_every_built_in_metric_states_its_scale(spec, bounds, higher_is_better):
 
 def test_the_built_in_metrics_are_all_checked_above():
     assert {entry.name for entry in METRICS.entries() if entry.origin == "kshot"} == {
-        *("Accuracy", "Em", "F1", "Bleu", "Rouge", "Perplexity", "PassAtK", "GPTEval")
+        *("Accuracy", "Em", "ExactMatch", "F1", "SquadEm", "SquadF1", "Bleu", "Chrf", "Ter", "Rouge", "RougeLsum"),
+        *("Perplexity", "Greedy", "PassAtK", "GPTEval"),
     }
 
 

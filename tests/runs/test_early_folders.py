@@ -62,7 +62,7 @@ def samples(path):
     rows = [json.loads(line) for line in (Path(path) / "samples.jsonl").read_text().splitlines()]
     for row in rows:
         row["scores"] = {name: value for name, value in row["scores"].items() if not name.startswith("acc")}
-    return [{name: value for name, value in row.items() if name not in {"answers", "rule"}} for row in rows]
+    return [{name: value for name, value in row.items() if name not in {"answers", "rule", "stop_reason"}} for row in rows]
 
 
 def assert_unchanged(name):

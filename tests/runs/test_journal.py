@@ -22,6 +22,8 @@ RESPONSES = {
     "a1" * 16: Scored((Likelihood(-1.25, 2), Likelihood(-float("inf"), 1))),
     "b2" * 16: Ranking((Hit("d1", 0.5, "text"), Hit("d2", 0.25))),
     "c3" * 16: Generated(""),
+    "e7" * 16: Generated("x", "window", reasoning="hm", cut_tokens=7),
+    "f6" * 16: Scored((Likelihood(-1.0, 2, greedy=True), Likelihood(-1.0, 1, greedy=False)), cut_tokens=3),
 }
 
 
@@ -37,7 +39,15 @@ def test_every_response_comes_back_equal(tmp_path):
     journal = Journal(filled(tmp_path / "journal.jsonl"))
     assert {key: journal.get(key) for key in RESPONSES} == RESPONSES
     assert journal.get("ff" * 16) is None
-    assert len(journal) == 4
+    assert len(journal) == len(RESPONSES)
+
+
+def test_a_journal_of_before_does_not_say_what_is_greedy(tmp_path):
+    line = {"key": "0a" * 16, "asked": "0b" * 16, "response": {"scored": [[-1.5, 2], [-2.0, 1]]}}
+    (tmp_path / "journal.jsonl").write_text(json.dumps(line) + "\n")
+    stored = Journal(tmp_path / "journal.jsonl").get("0a" * 16)
+    assert stored == Scored((Likelihood(-1.5, 2), Likelihood(-2.0, 1)))
+    assert [each.greedy for each in stored.likelihoods] == [None, None]
 
 
 def test_a_key_that_only_begins_alike_is_not_mistaken(tmp_path):
@@ -68,12 +78,12 @@ def test_a_torn_last_line_is_cut_wherever_it_broke_and_the_next_record_is_whole(
         path = tmp_path / f"torn-{cut}.jsonl"
         path.write_bytes(whole[:cut])
         journal = Journal(path)
-        assert len(journal) == 3
+        assert len(journal) == len(RESPONSES) - 1
         journal.put("e5" * 16, "asked", Generated("next"))
         journal.close()
         again = Journal(path)
         assert again.get("e5" * 16) == Generated("next")
-        assert len(again) == 4
+        assert len(again) == len(RESPONSES)
         again.close()
         assert path.read_bytes().startswith(before)
 
@@ -82,7 +92,7 @@ def test_reading_another_runs_torn_journal_changes_nothing(tmp_path):
     path = filled(tmp_path / "journal.jsonl")
     path.write_bytes(path.read_bytes()[:-5])
     before = path.read_bytes()
-    assert len(Journal(path, read_only=True)) == 3
+    assert len(Journal(path, read_only=True)) == len(RESPONSES) - 1
     assert path.read_bytes() == before
 
 

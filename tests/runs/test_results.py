@@ -3,7 +3,7 @@
 import pytest
 
 from kshot.core.errors import DataError
-from kshot.core.records import Prompt, Sample
+from kshot.core.records import Absent, Prompt, Sample
 from kshot.core.task import Task, TaskResult
 from kshot.metrics import Accuracy, Em, Metric, Perplexity
 from kshot.prompts import compile_string
@@ -39,7 +39,8 @@ def test_rows_say_what_they_are():
         metric_labels={"error: none": {"error": "none"}},
     )
     made = TaskResult(task, "model")
-    made.add(0, Sample("0", {}, category="a"), {"Score": 1.0, "error: none": 0.0, "PPL": (1.0, 1.0)})
+    absent = dict.fromkeys(Perplexity().names[1:], Absent("not known"))
+    made.add(0, Sample("0", {}, category="a"), {"Score": 1.0, "error: none": 0.0, "PPL": (1.0, 1.0), **absent})
     rows = list(result_rows(made))
     assert [row.get("category") for row in rows] == ["a"] * 3 + [None] * 3
     assert [row["task"] for row in rows] == ["quiz[a]"] * 3 + ["quiz"] * 3

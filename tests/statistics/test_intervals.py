@@ -126,7 +126,6 @@ def test_the_interval_of_many_equal_sums():
         (Accuracy(), 100.0),
         (GPTEval(pairwise=True), 100.0),
         (GPTEval(), 100.0),
-        (Perplexity(), 100.0),
         (Metric(), 100.0),
     ],
 )
@@ -138,7 +137,7 @@ def test_an_interval_is_cut_to_the_scale():
     assert within_scale(None, Accuracy(), [1.0]) is None
     assert within_scale((-3.0, 104.0), Accuracy(), [1.0]) == [0.0, 100.0]
     assert within_scale((0.5, 10.5), GPTEval(), [1.0, 10.0]) == [1.0, 10.0]
-    assert within_scale((0.5, 7.0), Perplexity(), [(1.0, 1.0)]) == [1.0, 7.0]
+    assert within_scale((-0.5, 7.0), Perplexity(), [(1.0, 1.0)]) == [0.0, 7.0]
     assert within_scale((-3.0, 104.0), Metric(), [1.0]) == [-3.0, 104.0]
     assert within_scale((-3.0, 104.0), Metric(), [0.0, 100.0]) == [0.0, 100.0]  # shares, by their values
 

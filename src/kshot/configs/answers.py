@@ -12,7 +12,7 @@ from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
 from kshot.configs.names import ConfigCallable, short, unknown
 from kshot.core.errors import DataError
 from kshot.core.extras import missing_package, require
-from kshot.core.records import Sample, Value
+from kshot.core.records import Absent, Sample, Value
 from kshot.methods.generation import Extract
 from kshot.metrics import Metric, PassAtK
 
@@ -124,4 +124,7 @@ class Repeated(Metric):
         if not isinstance(scored, Mapping):
             raise DataError("a judge cannot be combined with n", hint="Leave n out of the entry.")
         name = self.metric.names[0]
-        return self.metric.reduce(name, [scored[name]])
+        value = scored[name]
+        if isinstance(value, Absent):
+            raise DataError(f"{name} cannot be combined with n: {value.why}", hint="Leave n out of the entry.")
+        return self.metric.reduce(name, [value])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -41,3 +41,21 @@ def bare(answer: Any) -> Any:
     if isinstance(answer, Explained):
         return answer.answer
     return replace(answer, answers=tuple(map(bare, answer.answers))) if isinstance(answer, Repeats) else answer
+
+
+@dataclass(frozen=True, slots=True)
+class TextLikelihood:
+    """How likely a text is: its negative log-likelihood in nats, and the tokens, words and bytes that it sums over.
+
+    ``greedy``: whether the model would write it; None if that is not known. It unpacks as a pair: ``nll, tokens``.
+    """
+
+    nll: float
+    tokens: int
+    words: int
+    bytes: int
+    greedy: bool | None = None
+
+    def __iter__(self) -> Iterator[float]:
+        """Yield the negative log-likelihood and the number of tokens."""
+        return iter((self.nll, self.tokens))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from kshot.core.corpus import Chunk, Corpus
-from kshot.core.records import Outcome, Request, RequestGenerator, Response, ResultRow, Sample, Value
+from kshot.core.records import Absent, Outcome, Request, RequestGenerator, Response, ResultRow, Sample, Value
 
 if TYPE_CHECKING:  # a Task names its metrics by the protocol below
     from kshot.core.task import Task, TaskResult
@@ -273,7 +273,7 @@ class Scorer(Protocol):
         """Whether the better of two systems has the higher figure."""
         ...
 
-    def score(self, sample: Sample, answer: Any, /) -> Mapping[str, Value] | RequestGenerator:
+    def score(self, sample: Sample, answer: Any, /) -> Mapping[str, Value | Absent] | RequestGenerator:
         """Score one answer. A metric that asks a model returns a generator of requests."""
         ...
 

@@ -324,6 +324,13 @@ Value: TypeAlias = float | tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Absent:
+    """What a metric gives for a name that a sample does not tell; the figure of the task is then left out."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
     """The outcome of one sample: its answer (or ``Failed``), and every request with its response."""
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from kshot.core.corpus import Corpus
 from kshot.core.offsets import Offsets
 from kshot.core.protocols import Scorer
-from kshot.core.records import Failed, Ranking, Request, RequestGenerator, Response, Sample, Value
+from kshot.core.records import Absent, Failed, Ranking, Request, RequestGenerator, Response, Sample, Value
 
 P = TypeVar("P")
 
@@ -74,6 +74,10 @@ class TaskResult:
     """By metric: the samples where several options came first."""
     identical: list[str] = field(default_factory=list)
     """The ids of samples that list one option twice."""
+    absent: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """The names whose figures are left out: why, and how many samples do not tell them."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """What happened to prompts and replies, and how often: see ``runs.replies``."""
     failed_replies: int = 0
     """Replies that failed among several to one sample, which is scored by the others."""
     first_failure: str = ""
@@ -90,18 +94,29 @@ class TaskResult:
         """Yield every reported name with its metric."""
         for metric in self.task.metrics:
             for name in metric.names:
-                yield name, metric
+                if name not in self.absent:
+                    yield name, metric
 
-    def add(self, position: int, sample: Sample, scores: Mapping[str, Value]) -> None:
+    def add(self, position: int, sample: Sample, scores: Mapping[str, Value | Absent]) -> None:
         """Add the scores of the sample at this position of the task."""
         self.positions.append(position)
         self.categories.append(sample.category)
         for name, value in scores.items():
+            if isinstance(value, Absent) or name in self.absent:
+                self._leave_out(name, value)
+                continue
             held = self.values.get(name)
             if held is None:  # plain numbers go into a flat array: a quarter of a list's memory
                 empty: MutableSequence[Any] = [] if isinstance(value, tuple) else array("d")
                 held = self.values[name] = empty
             held.append(value)
+
+    def _leave_out(self, name: str, value: Value | Absent) -> None:
+        """Leave a figure out: one over some of the samples would be taken for one over all of them."""
+        why, count = self.absent.get(name, ("", 0))
+        self.values.pop(name, None)
+        missing = isinstance(value, Absent)
+        self.absent[name] = (value.why if isinstance(value, Absent) and not why else why, count + missing)
 
     def spend(self, exchanges: Iterable[tuple[Request, Response]]) -> None:
         """Count the tokens of these responses; equal requests are counted once."""

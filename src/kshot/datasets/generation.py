@@ -16,8 +16,8 @@ from kshot.datasets.dataset import Dataset
 from kshot.datasets.examples import TokenCounter
 from kshot.datasets.post_processing import post_processing_of
 from kshot.datasets.sampling_options import refuse_sampling_options, sampling_options
-from kshot.methods import converse, generate, likelihood, repeat
-from kshot.metrics import PassAtK, Perplexity
+from kshot.methods import converse, generate, likelihood, repeat, rolling_likelihood
+from kshot.metrics import Greedy, PassAtK, Perplexity
 from kshot.metrics.passatk import programs_needed
 
 
@@ -25,8 +25,11 @@ class GenerationDataset(Dataset):
     """Questions answered in free text. ``format_instance`` returns the instruction's fields, and a ``target``.
 
     With ``multi_turn`` and ``source`` a list, the instruction is rendered once per ``turn_idx`` and the prediction is
-    the tuple of all replies. With ``metrics = [Perplexity()]`` the target is measured after the prompt instead.
+    the tuple of all replies. With ``metrics = [Perplexity()]`` the target is measured after the prompt instead. With
+    ``rolling`` too, the target is a document by itself, which may be longer than the model's window.
     """
+
+    rolling: bool = False
 
 
 class GenerationCompiler(DatasetCompiler):
@@ -66,10 +69,10 @@ class GenerationCompiler(DatasetCompiler):
         """Make the Task."""
         self.examples.fit(count_tokens, recorded)
         metrics = self._metrics()
-        measured = [isinstance(metric, Perplexity) for metric in metrics]
-        if any(measured) and not all(measured):
-            raise DataError("Perplexity cannot be mixed with metrics of generated text", where=self.where)
-        template, method, finish = self._measuring() if any(measured) else self._generating(programs_needed(metrics))
+        measured = self._measures(metrics)
+        if measured:
+            metrics = self._measuring_metrics(metrics)
+        template, method, finish = self._measuring() if measured else self._generating(programs_needed(metrics))
         return Task(
             self.dataset.display_name,
             DatasetSamples(self),
@@ -84,17 +87,57 @@ class GenerationCompiler(DatasetCompiler):
 
     # ---- the target is measured ----
 
+    def _measures(self, metrics: Sequence[Scorer]) -> bool:
+        """Whether the target is measured rather than a reply scored."""
+        measuring = [isinstance(metric, Perplexity | Greedy) for metric in metrics]
+        if any(measuring) and not all(measuring):
+            raise DataError("Perplexity cannot be mixed with metrics of generated text", where=self.where)
+        if self._rolling and not any(measuring):
+            raise UsageError(
+                "rolling measures documents, and needs the metric Perplexity",
+                where=self.where,
+                hint="Add --metric perplexity.",
+            )
+        return any(measuring)
+
+    def _measuring_metrics(self, metrics: tuple[Scorer, ...]) -> tuple[Scorer, ...]:
+        """Return the metrics, and with targets also their accuracy, which the same numbers tell."""
+        if self._rolling:
+            return tuple(Perplexity(documents=True) if type(metric) is Perplexity else metric for metric in metrics)
+        return metrics if any(isinstance(metric, Greedy) for metric in metrics) else (*metrics, Greedy())
+
+    @property
+    def _rolling(self) -> bool:
+        dataset = self.dataset
+        return bool(dataset.args.rolling) or (isinstance(dataset, GenerationDataset) and dataset.rolling)
+
+    def _prepare(self) -> None:
+        if self._rolling and self.dataset.instruction is None:
+            self.dataset.instruction = ""  # a document has no question before it
+        super()._prepare()
+
     def _measuring(self) -> TaskParts:
         refuse_sampling_options(self, "perplexity")
         refuse_cleanup(self, "perplexity")
-        return self._target_choice, likelihood, None
+        if not self._rolling:
+            return self._target_choice, likelihood, None
+        if self.dataset.num_shots:
+            self.note("documents are measured by themselves: no examples are shown")
+        return self._document, rolling_likelihood(self.dataset.args.rolling_start), None
+
+    def _document(self, sample: Sample, shots: Sequence[Sample]) -> str:  # noqa: ARG002 - no examples are shown
+        """Return the target as it is: the white space of a document counts."""
+        text = sample.fields.get("target")
+        if not isinstance(text, str) or not text:
+            raise DataError("perplexity needs a target text", where=f"{self.where}, sample {sample.id}")
+        return text
 
     def _target_choice(self, sample: Sample, shots: Sequence[Sample]) -> Choice:
         prompt = self._prompt(sample, shots)
         text = self.answer_text(sample) if sample.fields.get("target") is not None else ""
         if not text:
             raise DataError("perplexity needs a target text", where=f"{self.where}, sample {sample.id}")
-        return Choice(prompt, self.layout.continuation(prompt, text))
+        return Choice(prompt, self.layout.continuation(prompt, text), option=text)
 
     # ---- replies are generated ----
 

@@ -59,4 +59,12 @@ class DatasetSettings(
         "how subsets are averaged: each counts the same (macro), or by its number of samples (weighted)",
         choices=("macro", "weighted"),
     )
+    rolling: bool | None = option(
+        None, "measure the target as a document by itself, in windows if it is longer than the model's", kind=bool
+    )
+    rolling_start: Literal["auto", "bos", "eos", "none"] = option(
+        "auto",
+        "the token before a document: BOS, else EOS (auto, as in lm-eval); bos; eos; none: its first is not scored",
+        choices=("auto", "bos", "eos", "none"),
+    )
     cot: str | None = option(None, "reasoning style; it must be one that the dataset supports")

@@ -5,12 +5,12 @@ from kshot.methods.generation import generate
 from kshot.methods.likelihood import (
     Pair,
     highest,
-    likelihood,
     lowest_against,
     lowest_per_token,
     perplexity,
     probability,
 )
+from kshot.methods.measuring import likelihood, rolling_likelihood
 from kshot.methods.vote import repeat
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "perplexity",
     "probability",
     "repeat",
+    "rolling_likelihood",
 ]

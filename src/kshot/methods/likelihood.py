@@ -186,12 +186,6 @@ def probability(
     return method
 
 
-def likelihood(sample: Sample, choice: Choice) -> RequestGenerator:  # noqa: ARG001 - a method sees its sample
-    """Measure one text after its prompt; the answer is its NLL and its number of tokens."""
-    (found,) = yield from likelihoods([(choice.prompt, choice.text)])
-    return (-found.logprob, found.tokens)
-
-
 def _pairs(found: Sequence[Likelihood]) -> list[Pair]:
     return [(-each.logprob, each.tokens) for each in found]
 

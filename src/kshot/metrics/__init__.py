@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kshot.metrics.making import METRICS, make_metric
     from kshot.metrics.metric import Metric
     from kshot.metrics.passatk import PassAtK
-    from kshot.metrics.perplexity import Perplexity
+    from kshot.metrics.perplexity import Greedy, Perplexity
     from kshot.metrics.rouge import Rouge, RougeLsum
     from kshot.metrics.squad import SquadEm, SquadF1
     from kshot.metrics.ter import Ter
@@ -35,7 +35,7 @@ else:
             "kshot.metrics.making": ("METRICS", "make_metric"),
             "kshot.metrics.metric": ("Metric",),
             "kshot.metrics.passatk": ("PassAtK",),
-            "kshot.metrics.perplexity": ("Perplexity",),
+            "kshot.metrics.perplexity": ("Greedy", "Perplexity"),
             "kshot.metrics.rouge": ("Rouge", "RougeLsum"),
             "kshot.metrics.squad": ("SquadEm", "SquadF1"),
             "kshot.metrics.ter": ("Ter",),
@@ -51,6 +51,7 @@ __all__ = [
     "Em",
     "ExactMatch",
     "GPTEval",
+    "Greedy",
     "Metric",
     "PassAtK",
     "Perplexity",

@@ -14,7 +14,7 @@ from kshot.metrics.f1 import F1
 from kshot.metrics.judge import GPTEval
 from kshot.metrics.metric import Metric
 from kshot.metrics.passatk import PassAtK
-from kshot.metrics.perplexity import Perplexity
+from kshot.metrics.perplexity import Greedy, Perplexity
 from kshot.metrics.rouge import Rouge, RougeLsum
 from kshot.metrics.squad import SquadEm, SquadF1
 from kshot.metrics.ter import Ter
@@ -34,6 +34,7 @@ METRICS = Registry(
         Entry("Ter", "kshot.metrics.ter:Ter", first_line(Ter)),
         Entry("Rouge", "kshot.metrics.rouge:Rouge", first_line(Rouge)),
         Entry("RougeLsum", "kshot.metrics.rouge:RougeLsum", first_line(RougeLsum)),
+        Entry("Greedy", "kshot.metrics.perplexity:Greedy", first_line(Greedy)),
         Entry("Perplexity", "kshot.metrics.perplexity:Perplexity", first_line(Perplexity)),
         Entry("PassAtK", "kshot.metrics.passatk:PassAtK", first_line(PassAtK)),
         Entry("GPTEval", "kshot.metrics.judge:GPTEval", first_line(GPTEval)),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.records import RequestGenerator, Sample, Value, reference
+from kshot.core.records import Absent, RequestGenerator, Sample, Value, reference
 from kshot.statistics.resampling import mean
 
 
@@ -14,7 +14,8 @@ class Metric:
     """Subclass it, give it a ``name`` and a ``rate`` method, and put an instance into ``metrics``.
 
     ``rate(prediction, reference)`` returns a number on the reported scale (0-100 for shares), or a mapping of
-    several names to values. A value may be a tuple of sums that ``reduce`` turns into the figure (corpus measures).
+    several names to values. A value may be a tuple of sums that ``reduce`` turns into the figure (corpus measures);
+    ``Absent`` stands for one that the sample does not tell.
     ``bounds`` are the ends of the scale, which no interval exceeds; None: the scale is unknown.
     ``higher_is_better`` says which of two systems is ahead. ``details`` are names that break another one down,
     ``token_budgeted`` those by which passages of different sizes can be compared. A ``grouped`` metric gets all repeats
@@ -42,11 +43,11 @@ class Metric:
         """The names under which figures are reported."""
         return (self.name,)
 
-    def rate(self, prediction: Any, reference: Any, /) -> float | Mapping[str, Value]:
+    def rate(self, prediction: Any, reference: Any, /) -> float | Mapping[str, Value | Absent]:
         """Rate one prediction against one reference."""
         raise NotImplementedError(f"{type(self).__name__} must define rate(prediction, reference)")
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value] | RequestGenerator:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent] | RequestGenerator:
         """Rate the answer of a sample against its target."""
         if sample.target is None:
             raise DataError("this sample has no reference to score against", hint="Give it a target or references.")
@@ -74,7 +75,9 @@ class Metric:
 
     def _rated(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, list[Value]]:
         rows = [self._named(self.rate(p, r)) for p, r in zip(predictions, references, strict=True)]
-        return {name: [row[name] for row in rows] for name in self.names}
+        columns = {name: [row[name] for row in rows] for name in self.names}
+        told = {name: [value for value in values if not isinstance(value, Absent)] for name, values in columns.items()}
+        return {name: values for name, values in told.items() if len(values) == len(rows)}
 
-    def _named(self, rated: float | Mapping[str, Value]) -> Mapping[str, Value]:
+    def _named(self, rated: float | Mapping[str, Value | Absent]) -> Mapping[str, Value | Absent]:
         return rated if isinstance(rated, Mapping) else {self.name: float(rated)}

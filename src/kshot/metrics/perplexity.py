@@ -1,4 +1,4 @@
-"""Perplexity of a corpus, per token."""
+"""How likely texts are: perplexity per token, word, byte and sample, and the share of texts that are greedy."""
 
 from __future__ import annotations
 
@@ -6,44 +6,105 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kshot.core.answers import TextLikelihood
 from kshot.core.errors import DataError
-from kshot.core.records import Sample, Value
+from kshot.core.records import Absent, Sample, Value
 from kshot.metrics.metric import Metric
+
+_MAX_NATS = 700.0
+"""exp of more nats than this is no finite number."""
 
 
 class Perplexity(Metric):
     """Perplexity per token, ``exp(Σ nll / Σ tokens)``: lower is better; it needs no reference.
 
-    The prediction is a pair: the summed negative log-likelihood (nats) of a text and its number of tokens.
+    The same sums per word and per byte are ``word_perplexity`` and ``byte_perplexity``; ``bits_per_byte`` is
+    ``Σ nll / Σ bytes / ln 2``, and ``perplexity`` is ``exp(Σ nll / samples)``, which lm-eval reports for LAMBADA.
+    ``documents``: the texts are whole documents, whose probability is too small for a figure per sample.
+
+    The prediction is a ``TextLikelihood``, or a pair: NLL in nats and number of tokens, without words and bytes.
     """
 
-    bounds = (1.0, math.inf)
+    bounds = (0.0, math.inf)
     name = "PPL"
     higher_is_better = False
+    documents = False
 
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:  # noqa: ARG002 - the text is its own reference
+    def __init__(self, *, documents: bool = False) -> None:
+        self.documents = documents
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The figure per token first."""
+        per_sample = () if self.documents else ("perplexity",)
+        return (self.name, "word_perplexity", "byte_perplexity", "bits_per_byte", *per_sample)
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - the text is its own reference
         """Rate the likelihood of a sample."""
         return self.rate(answer, None)
 
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:  # noqa: ARG002 - see ``score``
-        """Return what one text adds to the two sums."""
-        try:
-            nll, tokens = prediction
-            pair = (float(nll), float(tokens))
-        except (TypeError, ValueError):
-            raise DataError(
-                f"PPL got the prediction {prediction!r}, which is not a pair (nll, tokens)",
-                hint="Use a method that gives the likelihood of a text.",
-            ) from None
-        return {self.name: pair}
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - see ``score``
+        """Return what one text adds to the two sums of each figure."""
+        nll, tokens = _pair(prediction)
+        found: dict[str, Value | Absent] = {self.name: (nll, tokens)}
+        if isinstance(prediction, TextLikelihood):
+            words, size = float(prediction.words), float(prediction.bytes)
+            found |= {"word_perplexity": _finite(nll, words), "byte_perplexity": _finite(nll, size)}
+            found["bits_per_byte"] = (nll, size)
+        else:
+            unknown = Absent("the words and bytes of the texts are not known")
+            found |= dict.fromkeys(("word_perplexity", "byte_perplexity", "bits_per_byte"), unknown)
+        return found if self.documents else found | {"perplexity": _finite(nll, 1.0)}
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:
-        """Return exp of the mean negative log-likelihood over all tokens."""
+        """Return exp of the mean negative log-likelihood over all units; in bits, the mean itself."""
         pairs = [value for value in values if isinstance(value, tuple)]
-        tokens = math.fsum(pair[1] for pair in pairs)
-        if tokens <= 0:
+        units = math.fsum(pair[1] for pair in pairs)
+        if units <= 0:
             raise DataError(f"{name} cannot be computed: the texts have no tokens", hint="Leave empty texts out.")
+        mean = math.fsum(pair[0] for pair in pairs) / units
+        if name == "bits_per_byte":
+            return mean / math.log(2)
         try:
-            return math.exp(math.fsum(pair[0] for pair in pairs) / tokens)
+            return math.exp(mean)
         except OverflowError:
             return math.inf
+
+
+class Greedy(Metric):
+    """Share of targets that the model itself would write, token by token: lm-eval's accuracy for LAMBADA.
+
+    The prediction is a ``TextLikelihood``. A server may not say which token is the likeliest: then there is no figure.
+    """
+
+    bounds = (0.0, 100.0)
+    name = "acc"
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - the text is its own reference
+        """Rate the likelihood of a sample."""
+        return self._named(self.rate(answer, None))
+
+    def rate(self, prediction: Any, reference: Any, /) -> float | Mapping[str, Value | Absent]:  # noqa: ARG002 - see ``score``
+        """Return 100 for a greedy text, 0 for any other."""
+        _pair(prediction)
+        if not isinstance(prediction, TextLikelihood) or prediction.greedy is None:
+            return {self.name: Absent("it is not known which tokens are the likeliest")}
+        return 100.0 if prediction.greedy else 0.0
+
+
+def _pair(prediction: Any) -> tuple[float, float]:
+    try:
+        nll, tokens = prediction
+        return float(nll), float(tokens)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"PPL got the prediction {prediction!r}, which is not a pair (nll, tokens)",
+            hint="Use a method that gives the likelihood of a text.",
+        ) from None
+
+
+def _finite(nll: float, units: float) -> Value | Absent:
+    """Return the two sums of a figure, unless the figure of this text alone is too large to be a number."""
+    if units > 0 and nll / units > _MAX_NATS:
+        return Absent("a text is so unlikely, for its number of words, that the figure is too large to be a number")
+    return (nll, units)

@@ -11,7 +11,7 @@ from kshot.core.corpus import Corpus
 from kshot.core.errors import RunError, UsageError
 from kshot.core.options import flag
 from kshot.core.protocols import Model, Scorer, Source, TextChunker
-from kshot.core.records import Answers, RequestGenerator, Sample, Search, Value
+from kshot.core.records import Absent, Answers, RequestGenerator, Sample, Search, Value
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
 from kshot.methods.rag import Grounded, rag
@@ -309,7 +309,7 @@ class _PartMetric:
         self.names, self.details, self.token_budgeted = metric.names, metric.details, metric.token_budgeted
         self.bounds, self.higher_is_better = metric.bounds, metric.higher_is_better
 
-    def score(self, sample: Sample, answer: Grounded) -> Mapping[str, Value] | RequestGenerator:
+    def score(self, sample: Sample, answer: Grounded) -> Mapping[str, Value | Absent] | RequestGenerator:
         if self._part == "passages":
             return self._metric.score(sample, answer.passages)
         return self._metric.score(replace(sample, target=Answers((sample.fields["answer"],))), answer.text)

@@ -28,7 +28,7 @@ def result_rows(result: TaskResult) -> Iterator[ResultRow]:
         row = _row(result, task, name, metric, values=result.values.get(name, []), failed=result.failed)
         ties = result.ties.get(name, 0)
         counts = {"unanswered": result.unanswered, "ties": ties, "failed_replies": result.failed_replies}
-        yield row | {name: count for name, count in counts.items() if count}
+        yield row | {name: count for name, count in (counts | result.counts).items() if count}
 
 
 def _row(

@@ -18,6 +18,7 @@ from kshot.core.offsets import Offsets, address
 from kshot.core.protocols import Backend, Scorer
 from kshot.core.records import (
     UNANSWERED,
+    Absent,
     AnyOption,
     AskFailed,
     Failed,
@@ -38,6 +39,7 @@ from kshot.core.records import (
     reference,
 )
 from kshot.core.task import Task, TaskResult
+from kshot.runs.replies import count_replies, notes_on_replies, reply_fields
 from kshot.statistics.figures import reduced
 
 _MAX_LISTED = 5
@@ -69,6 +71,7 @@ def run_task(
             else:
                 result.add(position, outcome.item, scores)
                 _count_undecided(result, outcome)
+                count_replies(result, outcome.exchanges)
                 for failed in _failed_replies(outcome):
                     result.failed_replies += 1
                     _note_failure(result, failed)
@@ -94,7 +97,8 @@ def _count_undecided(result: TaskResult, outcome: Outcome[Sample]) -> None:
 
 
 def notes_of(result: TaskResult) -> Iterator[str]:
-    """Yield what the user should know about the options of a task that ran."""
+    """Yield what the user should know about the options and the replies of a task that ran."""
+    yield from notes_on_replies(result)
     headline = next((name for name, metric in result.named() if name not in metric.details), "")
     if tied := result.ties.get(headline, 0):
         yield (
@@ -176,7 +180,7 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
     """Score one answer; a metric that asks a judge does so through the same engine."""
     if isinstance(outcome.answer, Failed):
         raise AskFailed(outcome.answer)
-    scores: dict[str, Value] = {}
+    scores: dict[str, Value | Absent] = {}
     for metric in task.metrics:
         where = f"dataset {task.name}, sample {outcome.item.id}"
         try:
@@ -193,11 +197,13 @@ def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
     return scores
 
 
-def _checked_values(metric: Scorer, given: Mapping[str, Value], where: str) -> Mapping[str, Value]:
+def _checked_values(metric: Scorer, given: Mapping[str, Value | Absent], where: str) -> Mapping[str, Value | Absent]:
     """Refuse values that cannot be summed up: those of unknown names, and those that are not finite numbers."""
     if set(given) != set(metric.names):
         raise DataError(f"{', '.join(metric.names)} gave values for {', '.join(given) or 'nothing'}", where=where)
     for name, value in given.items():
+        if isinstance(value, Absent):
+            continue
         numbers: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
         for number in numbers:
             if not isinstance(number, Real) or not math.isfinite(number):
@@ -222,7 +228,9 @@ def _majority(answer: Any) -> Any:
 # ---- a sample as a row ----
 
 
-def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Value] | Failed) -> ResultRow:
+def _row(
+    task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Value | Absent] | Failed
+) -> ResultRow:
     sample, exchanges = outcome.item, outcome.exchanges
     row: ResultRow = {"task": task.name, "model": model, "id": sample.id}
     row["prompt"] = _prompt(_shown(exchanges)) if exchanges else None
@@ -230,13 +238,14 @@ def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[
     thoughts = [r.reasoning for _, r in exchanges if isinstance(r, Generated)]
     if any(thoughts):
         row["reasoning"] = thoughts[0] if len(thoughts) == 1 else thoughts
+    row |= reply_fields(exchanges)
     if isinstance(outcome.answer, Failed):
         row["answer"] = None
     elif isinstance(outcome.answer, Repeats) and all(metric.grouped for metric in task.metrics):
         row["answer"] = list(bare(outcome.answer).answers)
     else:
         answer = _majority(outcome.answer)
-        row["answer"] = asdict(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
+        row["answer"] = _told(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
     row |= _explanation(outcome.answer)
     row["target"] = reference(sample.target) if sample.target is not None else None
     if sample.category is not None:
@@ -249,8 +258,14 @@ def _row(task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[
     else:
         by_name = {name: metric for metric in task.metrics for name in metric.names}
         where = f"dataset {task.name}, sample {sample.id}"
-        row["scores"] = {name: reduced(by_name[name], name, where, [value]) for name, value in scores.items()}
+        told = {name: value for name, value in scores.items() if not isinstance(value, Absent)}
+        row["scores"] = {name: reduced(by_name[name], name, where, [value]) for name, value in told.items()}
     return row
+
+
+def _told(answer: Any) -> dict[str, Any]:
+    """Return the fields of a record that are known."""
+    return {name: value for name, value in asdict(answer).items() if value is not None}
 
 
 def _explanation(answer: Any) -> ResultRow:
@@ -294,7 +309,7 @@ def _parts(request: Request, response: Response, main: Request) -> list[Any]:
         case Scored(likelihoods) if isinstance(request, Loglik):
             other = {} if _prompt(request) == _prompt(main) else {"prompt": _prompt(request)}
             return [
-                {"text": text, "logprob": each.logprob, "tokens": each.tokens, **other}
+                {"text": text, **_told(each), **other}
                 for text, each in zip(request.continuations, likelihoods, strict=True)
             ]
         case Ranking(hits):

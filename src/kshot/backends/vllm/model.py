@@ -147,20 +147,19 @@ class Vllm:
         generates: list[tuple[Generate, FittingPrompt]] = []
         some = [request for request in requests if isinstance(request, Loglik)]
         yield from ((request, Scored(())) for request in some if not request.continuations)
-        for request, tokenized in window.tokenized([each for each in some if each.continuations], self._tokenizer):
+        for request, tokenized in window.tokenized([one for one in some if one.continuations], self._tokenizer):
             if isinstance(tokenized, Failed):
                 yield request, tokenized
             else:
                 logliks.append(tokenized)
-        for request in requests:
-            if isinstance(request, Generate):
-                prompt = window.fit_prompt(request, self._tokenizer.encode_prompt(request.prompt))
-                if isinstance(prompt, Failed):
-                    yield request, prompt
-                elif request.max_tokens < 1:
-                    yield request, Generated("", "length", Usage(len(prompt.tokens), 0))
-                else:
-                    generates.append((request, prompt))
+        for each in (request for request in requests if isinstance(request, Generate)):
+            prompt = window.fit_prompt(each, self._tokenizer.encode_prompt(each.prompt))
+            if isinstance(prompt, Failed):
+                yield each, prompt
+            elif each.max_tokens < 1:
+                yield each, Generated("", "length", Usage(len(prompt.tokens), 0))
+            else:
+                generates.append((each, prompt))
         yield from self._answer_together(logliks, generates)
 
     def _answer_together(
