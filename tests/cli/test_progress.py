@@ -48,3 +48,15 @@ def test_every_task_keeps_its_count_and_a_burst_is_drawn_without_another_answer(
         assert [(int(task.completed), task.total) for task in progress._bar.tasks] == [(5, 5), (3, 3)]
     assert "5/5" in shown.getvalue()  # on 80 columns, whatever the model is called
     assert "3/3" in shown.getvalue()
+
+
+def test_long_names_of_models_stay_apart(monkeypatch):
+    shown = Terminal()
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    with Progress() as progress:
+        for folder in ("x", "y"):
+            progress.begin("a_rather_long_task", f"hf:/home/me/models/that/are/deep/{folder}/ckpt", 1)
+        labels = [task.description for task in progress._bar.tasks]
+    assert [label[-7:] for label in labels] == ["/x/ckpt", "/y/ckpt"]
+    assert {len(label) for label in labels} == {max(progress._bar.console.width - 50, 20)}

@@ -135,7 +135,7 @@ def test_names_of_models_are_shortened(model, short):
     assert short_name(model) == short
 
 
-def test_models_whose_short_names_are_the_same_keep_their_whole_names():
+def test_models_whose_short_names_are_the_same_keep_what_tells_them_apart():
     assert short_names(["hf:a/tiny", "hf:b/tiny", "hf:c/small", "bm25", "replay:x.json#bm25"]) == {
         "hf:a/tiny": "hf:a/tiny",
         "hf:b/tiny": "hf:b/tiny",
@@ -143,6 +143,27 @@ def test_models_whose_short_names_are_the_same_keep_their_whole_names():
         "bm25": "bm25",
         "replay:x.json#bm25": "replay:x.json#bm25",
     }
+    home = "/home/me/models"
+    assert short_names([f"hf:{home}/x/ckpt", f"hf:{home}/y/ckpt", "hf:small"]) == {
+        f"hf:{home}/x/ckpt": "hf:x/ckpt",
+        f"hf:{home}/y/ckpt": "hf:y/ckpt",
+        "hf:small": "hf:small",
+    }
+    for models, names in (
+        (["hf:a/x/ckpt", "hf:b/x/ckpt", "hf:c/y/ckpt"], ["hf:a/x/ckpt", "hf:b/x/ckpt", "hf:y/ckpt"]),
+        (["hf:/m/1/ckpt", "vllm:/m/1/ckpt"], ["hf:ckpt", "vllm:ckpt"]),
+        (
+            ["hf:m/1/ckpt,dtype=float16", "hf:m/2/ckpt,dtype=float16"],
+            ["hf:1/ckpt,dtype=float16", "hf:2/ckpt,dtype=float16"],
+        ),
+        (["replay:a/run.json#bm25", "replay:b/run.json#bm25"], ["replay:a/run.json#bm25", "replay:b/run.json#bm25"]),
+        (["replay:d/a.json#bm25", "replay:d/b.json#bm25"], ["replay:a.json#bm25", "replay:b.json#bm25"]),
+        (["openai:a/m@http://h:1/v1", "openai:b/m@http://h:1/v1"], ["openai:a/m@h:1", "openai:b/m@h:1"]),
+        (["openai:m@http://h/v1", "openai:m@http://h/v2"], ["openai:m@http://h/v1", "openai:m@http://h/v2"]),
+        (["hf:x/ckpt", "hf:x/ckpt/"], ["hf:x/ckpt", "hf:x/ckpt/"]),
+        (["hf:ckpt", "hf:/d/ckpt"], ["hf:ckpt", "hf:d/ckpt"]),
+    ):
+        assert list(short_names(models).values()) == names
     two = plain(results_table([row(model="hf:a/tiny"), row(model="hf:b/tiny")]))
     assert "hf:a/tiny" in two
     assert "hf:b/tiny" in two

@@ -84,9 +84,12 @@ class Progress:
             self._bar.update(self._task, completed=self._done, failed=failed)
 
     def _fitting(self, text: str) -> str:
-        """Shorten a label so that the bar and the counts have room."""
+        """Shorten a label so that the bar and the counts have room; the end of a model's name tells it apart."""
         room = max((self._bar.console.width if self._bar else 80) - _BAR_COLUMNS, 20)
-        return text if len(text) <= room else text[: room - 1] + "…"
+        if len(text) <= room:
+            return text
+        head = (room - 1) // 3
+        return f"{text[:head]}…{text[head + 1 - room :]}"
 
     def note(self, text: str) -> None:
         """Show a note to the user."""

@@ -108,28 +108,43 @@ def short_name(model: str) -> str:
     ``hf:models/a/b`` becomes ``hf:b``, ``replay:runs.json#bm25`` becomes ``bm25``, and
     ``openai:org/m@http://host/v1,top_k=1`` becomes ``openai:m@host,top_k=1``.
     """
-    options = found.start() if (found := _OPTIONS.search(model)) else len(model)
-    kind, colon, argument = model[:options].partition(":")
-    name, _, url = argument.partition("@")
-    _, slashes, address = url.partition("://")
-    if kind == "replay" and "#" in argument:
-        shown = argument.rpartition("#")[2]
-    elif slashes:
-        shown = f"{kind}:{_last_part(name)}@{address.partition('/')[0]}"
-    else:
-        shown = f"{kind}{colon}{_last_part(argument)}"
-    return shown + model[options:]
-
-
-def _last_part(path: str) -> str:
-    return path.rstrip("/").rsplit("/", 1)[-1]
+    return _forms(model)[0]
 
 
 def short_names(models: Iterable[str]) -> dict[str, str]:
-    """Return the short name of each model; models whose short names would be the same keep their whole names."""
-    short = {model: short_name(model) for model in models}
-    shared = Counter(short.values())
-    return {model: name if shared[name] == 1 else model for model, name in short.items()}
+    """Return a name for each model that no other has: its short name, or as much more of its spec as that takes."""
+    forms = {model: _forms(model) for model in models}
+    chosen = dict.fromkeys(forms, 0)
+    while True:
+        names = {model: forms[model][place] for model, place in chosen.items()}
+        shared = Counter(names.values())
+        longer = [model for model, name in names.items() if shared[name] > 1 and chosen[model] < len(forms[model]) - 1]
+        if not longer:
+            return names
+        for model in longer:
+            chosen[model] += 1
+
+
+def _forms(model: str) -> list[str]:
+    """Return the names that the spec of a model can have, from the shortest to the whole spec."""
+    start = found.start() if (found := _OPTIONS.search(model)) else len(model)
+    kind, colon, argument = model[:start].partition(":")
+    name, _, url = argument.partition("@")
+    _, slashes, address = url.partition("://")
+    if kind == "replay" and "#" in argument:
+        path, _, system = argument.rpartition("#")
+        forms = [system, *(f"replay:{tail}#{system}" for tail in _tails(path))]
+    elif slashes:
+        forms = [f"{kind}:{tail}@{address.partition('/')[0]}" for tail in _tails(name)]
+    else:
+        forms = [f"{kind}{colon}{tail}" for tail in _tails(argument)]
+    return [*(form + model[start:] for form in forms), model]
+
+
+def _tails(path: str) -> list[str]:
+    """Return the last part of a path, its last two parts, and so on."""
+    parts = path.rstrip("/").split("/")
+    return ["/".join(parts[-count:]) for count in range(1, len(parts) + 1)]
 
 
 def spending(usage: Sequence[ResultRow]) -> list[str]:
