@@ -4,7 +4,6 @@ The process kills itself, at a point that the test names. So each kill falls whe
 """
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -96,34 +95,6 @@ killer.arm(sys.argv[1], sys.argv[2])
 sys.exit(main(sys.argv[3:]))
 """
 
-# Importing torch takes seconds, so one process imports it and every attempt is a fork of that one.
-HF_DRIVER = """
-import json, os, sys
-import torch
-torch.set_num_threads(1)
-import killer, kshot
-
-model, kills = sys.argv[1], json.loads(sys.argv[2])
-options = dict(dataset_path="{samples}", batch_size=1, num_shots=2)
-kshot.evaluate(f"hf:{{model}}", "capitals.py:Capitals", limit=1, batch_size=1)  # all imports done
-
-def attempt(out, point="", number=0):
-    pid = os.fork()
-    if not pid:
-        reach = killer.arm(point, number)
-        torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: reach("forward"))
-        kshot.evaluate(f"hf:{{model}}", "capitals.py:Capitals", out=out, **options)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-assert attempt("calm") == 0
-for point, number in kills:
-    status = attempt("killed", point, number)
-    journal = "killed/journal.jsonl"
-    print(status, open(journal, "rb").read().count(b"\\n") if os.path.exists(journal) else 0, flush=True)
-assert attempt("killed") == 0
-"""
-
 
 def kills_while_answering(points, times, up_to):
     """Each point so many times, in any order, after any number of answers."""
@@ -178,23 +149,6 @@ def test_through_the_command_line(folder):
     # what was journalled was never asked again: only a request whose answer was not written down yet is asked twice
     lost = sum(point in {"asked", "answered", "torn"} for point, _ in kills)
     assert len(asked(folder)) - len(set(asked(folder))) <= lost
-
-
-def test_with_a_transformers_model_at_batch_size_1(folder, tiny_llama):
-    (folder / "hf_driver.py").write_text(HF_DRIVER.format(samples=SAMPLES))
-    kills = kills_while_answering(("answered", "torn", "written"), 4, up_to=SAMPLES // 17)
-    kills += [("forward", number) for number in (1, 2, 50, 200)]  # of any module of the model
-    done = subprocess.run(
-        [sys.executable, "hf_driver.py", str(tiny_llama), json.dumps(kills)],
-        cwd=folder, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=1200, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    ends = [[int(number) for number in line.split()] for line in done.stdout.splitlines()]
-    assert [status for status, _ in ends] == [-signal.SIGKILL] * len(kills)
-    counts = [count for _, count in ends]
-    assert counts == sorted(counts)
-    assert 0 < counts[-1] < SAMPLES
-    assert same_files(folder / "calm", folder / "killed")
-    assert len(keys(folder / "killed")) == len(set(keys(folder / "killed"))) == SAMPLES
 
 
 @pytest.mark.parametrize("cut", [1, 7, 40])
