@@ -1,6 +1,8 @@
-"""Texts in the form that tokenizers and servers accept."""
+"""Texts in the form that tokenizers and servers accept, and texts that cannot be scored."""
 
 from __future__ import annotations
+
+from kshot.core.records import Failed
 
 
 def replace_surrogates(text: str) -> str:
@@ -10,3 +12,10 @@ def replace_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def unscorable(text: str, context: str) -> Failed:
+    """Return the failure of a request one of whose texts has no token that a model predicts after the context."""
+    quoted = f"{text[:60]!r} after {context[-60:]!r}"
+    why = "" if context else "; a first token is predicted only after a prompt, or after BOS (add_bos)"
+    return Failed("no_tokens", f"no token of the text can be scored: {quoted}{why}")

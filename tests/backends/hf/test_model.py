@@ -16,6 +16,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+import kshot  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.backends.hf.sampling import apply_penalties, apply_sampling, gumbel_noise  # noqa: E402
 from kshot.backends.hf.tokens import PromptTokenizer  # noqa: E402
@@ -31,6 +32,7 @@ from kshot.core.records import (  # noqa: E402
     Scored,
     Search,
 )
+from tests.datasets.fakes import choice  # noqa: E402
 from tests.tiny_models import CHAT, Queue, ask_all, build, copied, tokenizer_of  # noqa: E402
 
 LONG = "Question: what is the answer to this question? " * 60
@@ -222,11 +224,39 @@ def test_an_empty_prompt_scores_the_text_itself(llama, chat):
     assert with_bos.likelihoods[0].tokens == llama.count_tokens(text)
 
 
-def test_continuations_without_scorable_tokens_are_an_error(llama):
-    with pytest.raises(BackendError, match="no token of the continuation can be scored"):
-        ask_all(llama, [Loglik(Prompt(), ("hello",))])
-    with pytest.raises(BackendError, match="empty continuation"):
-        ask_all(llama, [Loglik(Prompt("A"), ("B", ""))])
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_a_token_that_the_model_rules_out_fails_its_request_alone(folders, batch_size):
+    model = Transformers(str(folders["llama"]), device="cpu", batch_size=batch_size)
+    (banned,) = model._tokenizer.encode("z")
+
+    def rule_out(module, arguments, logits):
+        logits[..., banned] = -float("inf")
+        return logits
+
+    model._model.lm_head.register_forward_hook(rule_out)
+    asked = [Loglik(Prompt("A"), (" b", "z")), Loglik(Prompt("A"), (" b", " c"))]
+    failed, scored = ask_all(model, asked)
+    assert (failed.kind, failed.message) == ("impossible", "the model gives 'z' the probability 0")
+    assert len(scored.likelihoods) == 2
+
+
+def test_one_option_that_cannot_be_scored_is_one_failed_sample(llama):
+    rows = [{"q": q, "options": ["no", "x"], "target_idx": 0} for q in ("Well?", "", "So?")]
+    result = kshot.evaluate(llama, choice(rows))
+    assert [sample["id"] for sample in result.samples if "failed" in sample] == ["1"]
+    assert (result.results[0]["n"], result.results[0]["failed"]) == (2, 1)
+
+
+def test_a_text_without_scorable_tokens_fails_its_request_alone(llama):
+    good = Loglik(Prompt("A"), (" b", " c"))
+    first, empty, scored = ask_all(llama, [Loglik(Prompt(), ("hello",)), Loglik(Prompt("A"), ("B", "")), good])
+    assert (first.kind, empty.kind) == ("no_tokens", "no_tokens")
+    assert first.message == (
+        "no token of the text can be scored: 'hello' after ''; "
+        "a first token is predicted only after a prompt, or after BOS (add_bos)"
+    )
+    assert empty.message == "no token of the text can be scored: '' after 'A'"
+    assert len(scored.likelihoods) == 2
     assert ask_all(llama, [Loglik(Prompt("A"), ())]) == [Scored(())]
 
 

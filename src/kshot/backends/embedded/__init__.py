@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kshot.backends.embedded.sampling import choose_token
 from kshot.backends.rolling import rolling_windows, start_token, summed_windows
-from kshot.backends.texts import replace_surrogates
+from kshot.backends.texts import replace_surrogates, unscorable
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Prompt, Request, Response, Scored, Usage
@@ -276,6 +276,9 @@ class Embedded:
 
     def _spans(self, request: Loglik) -> tuple[_PartialLoglik, list[_Span]] | Failed:
         spans = [self._span(self._text_of(request.prompt), text) for text in request.continuations]
+        for text, (tokens, start) in zip(request.continuations, spans, strict=True):
+            if start >= len(tokens):
+                return unscorable(text, request.prompt.text)
         longest, most = max((len(tokens) for tokens, _ in spans), default=0), self._context_limit
         if longest <= most:
             return _PartialLoglik(request, len(spans)), spans
@@ -304,10 +307,7 @@ class Embedded:
         """Return the tokens of both texts, and where the continuation begins; a token across the seam is part of it."""
         found = self._tokenizer.encode(context + replace_surrogates(continuation))
         ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
-        start = max(next(ends, len(found.ids)), 1)  # the first token of all is given, not predicted
-        if start >= len(found.ids):
-            raise BackendError(f"no token of the continuation {continuation[:60]!r} can be scored", where=self.name)
-        return found.ids, start
+        return found.ids, max(next(ends, len(found.ids)), 1)  # the first token of all is given, not predicted
 
     def _score_batch(self, sequences: Sequence[_ScoredSequence]) -> Iterator[tuple[Request, Response]]:
         counts = [len(tokens) - start for _, _, tokens, start in sequences]

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
+from kshot.backends.texts import unscorable
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed, Generate, Loglik
 
@@ -56,6 +57,9 @@ class ContextWindow:
                 yield request, self._windows(request, tokenizer)
 
     def _fit(self, request: Loglik, spans: Sequence[TokenSpan]) -> TokenizedLoglik | Failed:
+        for text, span in zip(request.continuations, spans, strict=True):
+            if span.empty:
+                return unscorable(text, request.prompt.text)
         longest = max(len(span.ids) for span in spans)
         if self.limit is None or self.readable is None or longest <= self.limit:
             return TokenizedLoglik(request, spans)

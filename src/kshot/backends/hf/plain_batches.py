@@ -19,7 +19,7 @@ from kshot.backends.hf.sampling import (
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
 from kshot.backends.hf.trie import IdArray
-from kshot.core.records import Likelihood, Loglik, Scored
+from kshot.core.records import Failed, Likelihood, Loglik, Scored
 
 PaddingSide: TypeAlias = Literal["left", "right"]
 
@@ -32,7 +32,7 @@ class _PartialScore:
     found: dict[int, Likelihood] = field(default_factory=dict)
 
     @property
-    def complete(self) -> Scored | None:
+    def complete(self) -> Scored | Failed | None:
         count = len(self.tokenized.spans)
         if len(self.found) < count:
             return None
@@ -89,7 +89,7 @@ class PlainModel:
 
     # ---- Loglik ----
 
-    def score(self, requests: Sequence[TokenizedLoglik], size: int) -> Iterator[tuple[Loglik, Scored]]:
+    def score(self, requests: Sequence[TokenizedLoglik], size: int) -> Iterator[tuple[Loglik, Scored | Failed]]:
         """Answer in batches of ``size`` sequences, the longest first, each request as soon as it is complete."""
         sequences: dict[bytes, _PlainSequence] = {}
         for number, request in enumerate(requests):
@@ -136,7 +136,7 @@ class PlainModel:
             for sequence, row, first in zip(batch, logits, starts, strict=True)
         ]
 
-    def _sum_up(self, sequence: _PlainSequence, logits: Any) -> Iterator[tuple[Loglik, Scored]]:
+    def _sum_up(self, sequence: _PlainSequence, logits: Any) -> Iterator[tuple[Loglik, Scored | Failed]]:
         """Sum log softmax(logits)[token] over each wanted span, in float32; ``logits`` begin at ``sequence.start``."""
         logits = logits.float()
         totals = logits.logsumexp(dim=-1)

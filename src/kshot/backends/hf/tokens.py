@@ -43,6 +43,11 @@ class TokenSpan:
         return TokenSpan(self.ids[dropped:], self.start - dropped) if dropped else self
 
     @property
+    def empty(self) -> bool:
+        """Whether no probability is wanted."""
+        return self.start >= len(self.ids)
+
+    @property
     def tokens(self) -> tuple[int, ...]:
         """The sequence as plain numbers."""
         return tuple(self.ids.tolist())
@@ -123,18 +128,19 @@ class PromptTokenizer:
         return self.spans_of_all([(prompt, continuations)])[0]
 
     def spans_of_all(self, requests: Sequence[tuple[Prompt, Sequence[str]]]) -> list[list[TokenSpan]]:
-        """Return the spans of many prompts. A token across the boundary belongs to the continuation."""
+        """Return the spans of many prompts. A token across the boundary belongs to the continuation.
+
+        A span is empty if its continuation has no token that the model predicts.
+        """
         contexts = self._encode_prompts([self._prompt_text(prompt) for prompt, _ in requests])
         pairs = [
             (context, replace_surrogates(text))
             for context, (_, texts) in zip(contexts, requests, strict=True)
             for text in texts
         ]
-        if not all(text for _, text in pairs):
-            raise BackendError("an empty continuation has no probability", where=self.name)
-        wholes = iter(zip(pairs, self._encode_continuations(pairs), strict=True))
+        wholes = iter(self._encode_continuations(pairs))
         return [
-            [self._span(*pair, whole, chat=bool(prompt.messages)) for pair, whole in islice(wholes, len(texts))]
+            [self._span(whole, chat=bool(prompt.messages)) for whole in islice(wholes, len(texts))]
             for prompt, texts in requests
         ]
 
@@ -149,16 +155,11 @@ class PromptTokenizer:
         windows = rolling_windows(self.encode(replace_surrogates(text)), first, limit)
         return [TokenSpan(np.array(tokens, np.int32), begin) for tokens, begin in windows]
 
-    def _span(self, context: EncodedText, continuation: str, whole: tuple[IdArray, int], *, chat: bool) -> TokenSpan:
+    def _span(self, whole: tuple[IdArray, int], *, chat: bool) -> TokenSpan:
         body, start = whole
         tokens = self._with_leading_ids(body, chat=chat)
         # The first token of a sequence is given, not predicted: it has no probability.
-        start = max(start + len(tokens) - len(body), 1)
-        if start >= len(tokens):
-            quoted = f"{continuation[:60]!r} after {context.text[-60:]!r}"
-            hint = "Give a prompt, or a BOS token to begin with (add_bos)."
-            raise BackendError(f"no token of the continuation can be scored: {quoted}", where=self.name, hint=hint)
-        return TokenSpan(tokens, start)
+        return TokenSpan(tokens, max(start + len(tokens) - len(body), 1))
 
     def _encode_continuations(self, pairs: Sequence[tuple[EncodedText, str]]) -> list[tuple[IdArray, int]]:
         """Return the tokens of each context with its continuation, and the index of the continuation's first token."""
