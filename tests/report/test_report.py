@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from kshot.report import findings, grids, results_table, spending, systems_tables, verdicts
+from kshot.report import findings, grids, model_verdicts, results_table, spending, spreads, systems_tables, verdicts
 from kshot.report.table import short_name, short_names
 
 
@@ -57,11 +57,13 @@ def test_what_must_not_be_missed_has_a_column():
 
 def cell(task, length, value, ci95, metric="Accuracy", **more):
     labels = {"lookup": task, "length": length, "variant": "sep|small|bare", "chance": 5.0}
+    labels["kind"] = "lookup"
     return row(f"lookup:{task}:{length}", "embedded", metric, value, 50, ci95=ci95, **labels | more)
 
 
-def gap(value, ci95):
-    labels = {"gap": "right - left", "better": "UR", "worse": "UL"}
+def gap(value, ci95, p=0.0):
+    ahead = None if p >= 0.05 else "UR" if value > 0 else "UL"
+    labels = {"gap": "right - left", "better": "UR", "worse": "UL", "p_corrected": p, "family": 15, "ahead": ahead}
     return cell("UR-UL", 120, value, ci95, "gap: right - left", **labels)
 
 
@@ -94,7 +96,10 @@ def test_findings_say_what_fell_how_it_is_wrong_and_which_gap_is_real():
         == "UL (sep|small|bare) falls from 100 at length 10 to 30 at 120 (80 % of the errors: opposite neighbour); chance is 5."
     )
     assert look == "Look: kshot preview -d lookup:UL --length 120 --variant 'sep|small|bare' --limit 1"
-    assert gap == "On the same records UR is 68 points ahead of UL (95 %: 54–82) at length 120 (sep|small|bare)."
+    assert gap == (
+        "On the same records UR is 68 points ahead of UL (95 %: 54–82, p < 0.0001) at length 120 (sep|small|bare); "
+        "p is corrected for 15 comparisons."
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,7 +107,8 @@ def test_findings_say_what_fell_how_it_is_wrong_and_which_gap_is_real():
     [
         [],
         [cell("UL", 10, 6.0, (2.0, 16.0)), cell("UL", 20, 0.0, (0.0, 7.0))],  # overlapping, near chance: noise
-        [gap(8.0, (-4.0, 20.0))],
+        [gap(8.0, (-4.0, 20.0), p=0.2)],
+        [gap(20.0, (4.0, 36.0), p=0.2)],  # beyond chance alone, but not as one of 15
     ],
 )
 def test_noise_is_no_finding(rows):
@@ -110,8 +116,16 @@ def test_noise_is_no_finding(rows):
 
 
 def test_a_gap_may_go_the_other_way():
-    (line,) = findings([gap(-68.0, (-82.0, -54.0))])
-    assert line == "On the same records UL is 68 points ahead of UR (95 %: 54–82) at length 120 (sep|small|bare)."
+    (line,) = findings([gap(-68.0, (-82.0, -54.0), p=0.012)])
+    assert line.startswith("On the same records UL is 68 points ahead of UR (95 %: 54–82, p 0.012) at length 120")
+
+
+def test_a_fall_is_a_finding_only_beyond_the_chance_of_all_pairs_of_lengths():
+    """84 % after 100 % of 50 records is clear by itself, and not among 50 pairs of lengths."""
+    fall = [cell("UL", 10, 100.0, (92.0, 100.0)), cell("UL", 20, 84.0, (71.0, 92.0))]
+    assert next(findings(fall)).startswith("UL (sep|small|bare) falls from 100 at length 10 to 84 at 20")
+    level = [cell("UR", length, 90.0, (79.0, 96.0)) for length in range(10, 60)]
+    assert list(findings([*fall, *level])) == []
 
 
 @pytest.mark.parametrize(
@@ -238,8 +252,8 @@ def test_a_name_with_brackets_is_not_a_category():
 
 def pair(a, b, difference, ahead, metric="AC_MRR@10", ci95=(0.1, 0.3), **more):
     found = {"task": "book", "metric": metric, "a": a, "b": b, "difference": difference, "ci95": list(ci95)}
-    models = {"a_model": a, "b_model": b, "higher_is_better": True, "p": 0.01, "ahead": ahead}
-    return found | models | more
+    tested = {"higher_is_better": True, "p": 0.004, "p_corrected": 0.012 if ahead else 0.3, "family": 3, "ahead": ahead}
+    return found | {"a_model": a, "b_model": b} | tested | more
 
 
 def test_a_verdict_names_the_leader_and_the_others():
@@ -250,16 +264,17 @@ def test_a_verdict_names_the_leader_and_the_others():
     ]
     (line,) = verdicts(pairs, [system("b", 0.5)])
     assert line == (
-        "book AC_MRR@10: b is ahead of hf:a (+0.200, 95 %: +0.100 to +0.300, sign test p 0.01); "
-        "c (+0.300, 95 %: +0.200 to +0.400, sign test p 0.01)."
+        "book AC_MRR@10: b is ahead of hf:a (+0.200, 95 %: +0.100 to +0.300, p 0.012); "
+        "c (+0.300, 95 %: +0.200 to +0.400, p 0.012); p is corrected for 3 comparisons."
     )
 
 
 def test_where_lower_is_better_the_lower_one_leads():
     (line,) = verdicts(
-        [pair("a", "b", 0.2, "b", "PPL", higher_is_better=False)], [system("a", 2.0, "PPL", higher_is_better=False)]
+        [pair("a", "b", 0.2, "b", "PPL", higher_is_better=False, family=1)],
+        [system("a", 2.0, "PPL", higher_is_better=False)],
     )
-    assert line == "book PPL: b is ahead of a (-0.200, 95 %: -0.300 to -0.100, sign test p 0.01)."
+    assert line == "book PPL: b is ahead of a (-0.200, 95 %: -0.300 to -0.100, p 0.012)."
 
 
 def test_systems_with_several_chunkers_are_named_with_them():
@@ -269,10 +284,51 @@ def test_systems_with_several_chunkers_are_named_with_them():
         [system("x", 0.5)],
     )
     assert line == (
-        "book AC_MRR@10: x · whole cannot be told from x · lines:1 (+0.200, 95 %: -0.100 to +0.400, sign test p 0.01)."
+        "book AC_MRR@10: x · whole cannot be told from x · lines:1 (+0.200, 95 %: -0.100 to +0.400, p 0.3); "
+        "p is corrected for 3 comparisons."
     )
 
 
 def test_no_verdict_where_not_all_pairs_were_compared():
     pairs = [pair("a", "b", 0.2, "a"), pair("a", "c", 0.2, "a")]
     assert list(verdicts(pairs, [system("a", 0.5)])) == []
+
+
+@pytest.mark.parametrize(
+    ("p", "shown"), [(0.04996, "p 0.04996"), (0.0501, "p 0.0501"), (0.03, "p 0.03"), (1.0, "p 1"), (2e-9, "p < 0.0001")]
+)
+def test_p_shows_on_which_side_of_5_percent_it_lies(p, shown):
+    (line,) = verdicts([pair("a", "b", 0.2, "a" if p < 0.05 else None, p_corrected=p)], [system("a", 0.5)])
+    assert f", {shown});" in line
+
+
+def test_models_are_compared_in_sentences_too():
+    better = pair("hf:m/a", "hf:m/b", 3.25, "hf:m/a", "Accuracy", (1.0, 5.5), task="quiz", family=1)
+    (line,) = model_verdicts([better])
+    assert line == "quiz Accuracy: hf:a is ahead of hf:b (+3.2, 95 %: +1.0 to +5.5, p 0.012)."
+    assert list(model_verdicts([])) == []
+
+
+def test_of_many_comparisons_the_clearest_are_shown():
+    ps = [0.9, 0.001, 0.02, 0.5, 0.6, 0.7, 0.03, 0.8, 0.95]
+    found = [
+        pair("a", "b", 2.0, "a" if p < 0.05 else None, "Accuracy", task=f"quiz[{i}]", p_corrected=p, family=9)
+        for i, p in enumerate(ps)
+    ]
+    *lines, rest = model_verdicts(found)
+    assert [line.partition(" ")[0] for line in lines] == ["quiz[1]", "quiz[2]", "quiz[6]", "quiz[3]", "quiz[4]"]
+    assert rest == "… and 4 more comparisons in summary.json; a model is ahead in 0 of them."
+
+
+def spread(sd=3.4, **more):
+    return row("quiz[3 draws of examples]", value=62.0, sd=sd, lowest=57.0, highest=68.0, **more)
+
+
+def test_the_spread_over_draws_of_examples_is_said():
+    (line,) = spreads([row(), spread(), spread(metric="error", detail=True)])
+    assert line == (
+        "quiz[3 draws of examples] Accuracy: 62.00 on average, from 57.00 to 68.00 by the choice of examples (SD 3.40); "
+        "the samples alone leave 40.0–60.0 (95 %)."
+    )
+    assert list(spreads([spread(sd=None)])) == []  # one draw has no spread
+    assert [*spreads([spread()] * 7)][-1] == "… and 2 more spreads in summary.json."

@@ -79,7 +79,7 @@ class Budgeted(Metric):
 
 def test_no_interval_leaves_the_scale():
     (row,) = result_rows(result([100.0, 90.0, 100.0, 20.0], Em()))
-    assert row["ci95"][1] == 100.0
+    assert 90 < row["ci95"][1] <= 100
     (row,) = result_rows(result([3.0, 250.0, 1.0], Points()))  # a scale kshot knows nothing of
     assert row["ci95"][0] < 0
     (macro,) = macro_rows("quiz", {"a": result([0.0, 0.0], Points()), "b": result([0.0, 0.0], Points())}, None)

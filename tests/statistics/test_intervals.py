@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from kshot.metrics import Accuracy, Bleu, GPTEval, Metric, Perplexity
 from kshot.statistics import interval, macro_interval, mean, wilson
-from kshot.statistics.intervals import right_value, within_scale
+from kshot.statistics.intervals import within_scale
+from kshot.statistics.quantiles import student_point
 
 PPL = partial(Perplexity().reduce, "PPL")
 
@@ -32,12 +33,47 @@ def test_wilson_known_values():
     assert interval([0.0] * 10) == pytest.approx((0.0, 27.753), abs=1e-3)
 
 
-@given(st.lists(st.floats(0, 99), min_size=2, max_size=50).filter(lambda v: any(x not in (0.0, 100.0) for x in v)))
-def test_plain_values(values):
+@given(st.lists(st.floats(0, 99), min_size=4, max_size=50).filter(lambda v: any(x not in (0.0, 100.0) for x in v)))
+def test_plain_values_of_an_unknown_scale(values):
+    stats = pytest.importorskip("scipy.stats")
     low, high = interval(values)
-    half = 1.959964 * np.std(values, ddof=1) / math.sqrt(len(values))
-    assert low == pytest.approx(np.mean(values) - half, abs=1e-4)
-    assert high == pytest.approx(np.mean(values) + half, abs=1e-4)
+    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values))
+    assert low == pytest.approx(np.mean(values) - half, rel=2e-3, abs=2e-3 * half + 1e-9)
+    assert high == pytest.approx(np.mean(values) + half, rel=2e-3, abs=2e-3 * half + 1e-9)
+
+
+def test_values_that_leave_their_scale_are_of_an_unknown_scale():
+    values = [10.0, 20.0, 140.0]
+    assert interval(values, bounds=(0.0, 100.0)) == interval(values)
+
+
+def test_a_score_of_any_value_on_a_known_scale():
+    """Where nearly all scores are equal, their own spread says little: the ends of the scale do."""
+    low, high = interval([10.0] * 20, bounds=(0.0, 100.0))
+    assert low < 10 < high
+    assert high > 20
+    assert interval([37.0], bounds=(0.0, 100.0)) is not None
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (0.0, 100.0), (1.0, 10.0), (-1.0, 1.0)])
+def test_intervals_do_not_depend_on_the_scale(bounds):
+    low, high = bounds
+    shares = [0.0, 0.25, 0.25, 0.5, 1.0, 1.0, 1.0, 1 / 3]
+    expected = [low + (high - low) * end for end in interval(shares, bounds=(0.0, 1.0))]
+    assert interval([low + (high - low) * share for share in shares], bounds=bounds) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("order", ["reversed", "shuffled"])
+def test_the_order_of_the_samples_does_not_matter(order):
+    rng = np.random.default_rng(4)
+    plain = list(rng.choice([0.0, 0.1, 1 / 3, 1.0], 30))
+    pairs = [(float(x), float(n)) for x, n in zip(rng.gamma(4, 2.5, 30), rng.integers(1, 9, 30), strict=True)]
+    at = list(reversed(range(30))) if order == "reversed" else list(rng.permutation(30))
+    assert interval([plain[i] for i in at], bounds=(0.0, 1.0)) == interval(plain, bounds=(0.0, 1.0))
+    assert interval([pairs[i] for i in at], PPL) == interval(pairs, PPL)
+    assert interval([plain[i] for i in at]) == interval(plain)
+    groups, turned = [plain[:10], plain[10:]], [plain[:10][::-1], plain[10:][::-1]]
+    assert macro_interval(turned, bounds=(0.0, 1.0)) == macro_interval(groups, bounds=(0.0, 1.0))
 
 
 def test_too_few_values():
@@ -99,38 +135,53 @@ def test_sums_that_do_not_add_up_are_resampled_whole():
 
 def test_macro_interval():
     groups = [[10.0, 20.0, 30.0], [50.0, 70.0]]
-    half = 1.959964 * math.sqrt(100 / 3 + 200 / 2) / 2
-    assert macro_interval(groups) == pytest.approx((40 - half, 40 + half), abs=1e-4)
+    variances = [100 / 3 / 4, 200 / 2 / 4]
+    degrees = sum(variances) ** 2 / (variances[0] ** 2 / 2 + variances[1] ** 2 / 1)  # Welch's
+    half = student_point(degrees) * math.sqrt(sum(variances))
+    assert macro_interval(groups) == pytest.approx((40 - half, 40 + half))
     low, high = macro_interval([[100.0] * 10, [0.0] * 10])
-    assert 0 < low < 50 < high < 100
+    assert 30 < low < 50 < high < 70
+
+
+def test_a_macro_interval_of_equal_groups_is_near_that_of_all_their_values():
+    rng = np.random.default_rng(1)
+    shares = [list(100.0 * (rng.random(100) < 0.9)) for _ in range(12)]
+    together = interval([value for group in shares for value in group])
+    assert macro_interval(shares) == pytest.approx(together, abs=0.2)
+    scores = [list(rng.choice([0.0, 0.0, 0.5, 1.0], 100)) for _ in range(12)]
+    together = interval([value for group in scores for value in group], bounds=(0.0, 1.0))
+    assert macro_interval(scores, bounds=(0.0, 1.0)) == pytest.approx(together, abs=0.003)
+
+
+def test_groups_that_differ_do_not_widen_a_macro_interval():
+    """Only the spread within the groups is chance."""
+    mixed = [[100.0] * 49 + [0.0], [0.0] * 49 + [100.0]]
+    alike = [[100.0, 0.0] * 25] * 2
+    (low, high), (lowest, highest) = macro_interval(mixed), macro_interval(alike)
+    assert high - low < (highest - lowest) / 2
+
+
+def test_weights_of_groups():
+    groups = [[100.0] * 18 + [0.0] * 2, [0.0] * 10]
+    weighted = macro_interval(groups, weights=[20.0, 10.0])
+    assert weighted[0] < 60.0 < weighted[1]
+    assert macro_interval(groups, weights=[3.0, 3.0]) == macro_interval(groups)
+    assert macro_interval([groups[0]], weights=[7.0]) == pytest.approx(wilson(18, 20), abs=1.5)
 
 
 def test_shares_on_another_scale():
     percent = [100.0] * 8 + [0.0] * 2
     shares = [value / 100 for value in percent]
-    assert interval(shares, right=1.0) == pytest.approx([end / 100 for end in interval(percent)])
-    assert interval([0.0] * 10, right=1.0) == pytest.approx((0.0, 0.27753), abs=1e-5)
-    assert interval([1.0] * 10, right=1.0)[0] == pytest.approx(0.72247, abs=1e-5)
+    assert interval(shares, bounds=(0.0, 1.0)) == pytest.approx([end / 100 for end in interval(percent)])
+    assert interval([0.0] * 10, bounds=(0.0, 1.0)) == pytest.approx((0.0, 0.27753), abs=1e-5)
+    assert interval([1.0] * 10, bounds=(0.0, 1.0))[0] == pytest.approx(0.72247, abs=1e-5)
     groups = [percent, [0.0] * 5]
-    found = macro_interval([[value / 100 for value in group] for group in groups], right=1.0)
+    found = macro_interval([[value / 100 for value in group] for group in groups], bounds=(0.0, 1.0))
     assert found == pytest.approx([end / 100 for end in macro_interval(groups)])
 
 
 def test_the_interval_of_many_equal_sums():
     assert interval([(1.0, 2.0)] * 50_000, PPL) == pytest.approx((math.exp(0.5),) * 2)
-
-
-@pytest.mark.parametrize(
-    ("metric", "right"),
-    [
-        (Accuracy(), 100.0),
-        (GPTEval(pairwise=True), 100.0),
-        (GPTEval(), 100.0),
-        (Metric(), 100.0),
-    ],
-)
-def test_a_right_answer_is_the_upper_end_of_a_scale_from_0(metric, right):
-    assert right_value(metric) == right
 
 
 def test_an_interval_is_cut_to_the_scale():
@@ -142,5 +193,6 @@ def test_an_interval_is_cut_to_the_scale():
     assert within_scale((-3.0, 104.0), Metric(), [0.0, 100.0]) == [0.0, 100.0]  # shares, by their values
 
 
-def test_equal_ratings_have_an_interval_without_width():
-    assert interval([10.0] * 5, right=right_value(GPTEval())) == (10.0, 10.0)
+def test_equal_ratings_have_an_interval_with_a_width():
+    low, high = interval([10.0] * 5, bounds=GPTEval().bounds)
+    assert (low < 8, high) == (True, 10.0)

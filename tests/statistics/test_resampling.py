@@ -55,5 +55,8 @@ def test_a_mean_is_recognised():
     assert not is_mean(lambda part: float(np.median(part)), [1.0, 2.0, 9.0])
 
 
-def test_the_middle():
-    assert middle_95(np.arange(1001, dtype=np.float64)) == (25.0, 975.0)
+def test_the_middle_is_a_little_more_than_95_percent_for_few_samples():
+    figures = np.arange(1001, dtype=np.float64)
+    assert middle_95(figures, 10**6) == pytest.approx((25.0, 975.0), abs=0.01)
+    low, high = middle_95(figures, 10)
+    assert (8 < low < 9, 991 < high < 992) == (True, True)

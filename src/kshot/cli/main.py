@@ -131,21 +131,24 @@ def _show(result: Result, *, as_json: bool) -> int:
 
 
 def _print(result: Result) -> None:
+    from kshot import report
     from kshot.cli.screen import Screen
-    from kshot.report import details_table, findings, grids, results_table, spending, systems_tables, verdicts
 
     console = Screen(soft_wrap=False, emoji=False)  # openai:m: is a model, not an emoji
     looked_up = [row for row in result.results if row.get("kind") == "lookup"]
     searched = [row for row in result.results if row.get("kind") == "passages"]
     others = [row for row in result.results if "kind" not in row]
-    tables = [*grids(looked_up), *systems_tables(searched)]
+    tables = [*report.grids(looked_up), *report.systems_tables(searched)]
     if others:
-        tables += [each for each in (results_table(others), details_table(others)) if each is not None]
+        tables += [each for each in (report.results_table(others), report.details_table(others)) if each is not None]
     for table in tables:
         console.print(table)
     names = {row["benchmark"] for row in searched}
-    found = verdicts([row for row in result.comparisons if row["task"] in names], searched)
-    for line in (*findings(looked_up), *found, *spending(result.usage), f"run folder: {result.path}"):
+    of_systems = [row for row in result.comparisons if row["task"] in names]
+    of_models = [row for row in result.comparisons if row["task"] not in names]
+    lines = [*report.findings(looked_up), *report.verdicts(of_systems, searched), *report.model_verdicts(of_models)]
+    lines += [*report.spreads(result.results), *report.spending(result.usage), f"run folder: {result.path}"]
+    for line in lines:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 

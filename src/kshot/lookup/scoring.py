@@ -142,4 +142,4 @@ def gaps(correct: Mapping[str, Mapping[Any, bool]]) -> list[Gap]:
 
 
 def _paired(a: Sequence[bool], b: Sequence[bool]) -> Paired:
-    return paired([100.0 * right for right in a], [100.0 * right for right in b])
+    return paired([100.0 * right for right in a], [100.0 * right for right in b], bounds=(0.0, 100.0))

@@ -1,7 +1,18 @@
 """Results for people: tables, grids, and short findings."""
 
 from kshot.report.grid import findings, grids
-from kshot.report.systems import systems_tables, verdicts
+from kshot.report.systems import systems_tables
 from kshot.report.table import details_table, results_table, spending
+from kshot.report.verdicts import model_verdicts, spreads, verdicts
 
-__all__ = ["details_table", "findings", "grids", "results_table", "spending", "systems_tables", "verdicts"]
+__all__ = [
+    "details_table",
+    "findings",
+    "grids",
+    "model_verdicts",
+    "results_table",
+    "spending",
+    "spreads",
+    "systems_tables",
+    "verdicts",
+]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from rich.console import Group, RenderableType
 from rich.style import Style
@@ -11,6 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kshot.core.records import ResultRow
+from kshot.report.verdicts import corrected_for, shown_p
+from kshot.runs.results import falls
 
 _LOW_COLOUR, _HIGH_COLOUR = (150, 40, 40), (30, 110, 60)
 
@@ -60,38 +61,25 @@ def _cell(row: ResultRow | None) -> Text:
 
 def findings(rows: Sequence[ResultRow]) -> Iterator[str]:
     """Say in a few lines where the accuracy falls, which errors are made there, and which gap is beyond chance."""
-    fall = max(_neighbours(rows), key=lambda pair: pair[0]["value"] - pair[1]["value"], default=None)
-    if fall is not None and fall[0]["ci95"][0] > max(fall[1]["ci95"][1], fall[0]["chance"]):
-        before, after = fall
+    found = [(before, after) for before, after in falls(rows) if before["ci95"][0] > before["chance"]]
+    if found:
+        before, after = max(found, key=lambda pair: pair[0]["value"] - pair[1]["value"])
         yield (
             f"{after['lookup']} ({after['variant']}) falls from {before['value']:.0f} at length {before['length']} "
             f"to {after['value']:.0f} at {after['length']}{_main_error(rows, after)}; chance is {after['chance']:.0f}."
         )
         place = f"lookup:{after['lookup']} --length {after['length']} --variant '{after['variant']}'"
         yield f"Look: kshot preview -d {place} --limit 1"
-    gaps = [row for row in rows if "gap" in row and _excludes_zero(row["ci95"])]
+    gaps = [row for row in rows if row.get("gap") and row["ahead"] is not None]
     if gaps:
         top = max(gaps, key=lambda row: abs(row["value"]))
-        ahead, behind = (top["better"], top["worse"]) if top["value"] > 0 else (top["worse"], top["better"])
+        behind = top["worse"] if top["ahead"] == top["better"] else top["better"]
         low, high = sorted(abs(end) for end in top["ci95"])
         yield (
-            f"On the same records {ahead} is {abs(top['value']):.0f} points ahead of {behind} "
-            f"(95 %: {low:.0f}–{high:.0f}) at length {top['length']} ({top['variant']})."
+            f"On the same records {top['ahead']} is {abs(top['value']):.0f} points ahead of {behind} "
+            f"(95 %: {low:.0f}–{high:.0f}, {shown_p(top)}) at length {top['length']} ({top['variant']})"
+            f"{corrected_for(top['family'])}."
         )
-
-
-def _excludes_zero(interval: Sequence[float] | None) -> bool:
-    return interval is not None and not interval[0] <= 0 <= interval[1]
-
-
-def _neighbours(rows: Sequence[ResultRow]) -> Iterator[tuple[ResultRow, ResultRow]]:
-    """Yield the pairs of neighbouring lengths of one task under one variant."""
-    lines: dict[tuple[str, str, str], list[ResultRow]] = {}
-    for row in _accuracy_rows(rows):
-        if row["value"] is not None:
-            lines.setdefault((row["model"], row["variant"], row["lookup"]), []).append(row)
-    for line in lines.values():
-        yield from pairwise(sorted(line, key=lambda row: row["length"]))
 
 
 def _main_error(rows: Sequence[ResultRow], cell: ResultRow) -> str:

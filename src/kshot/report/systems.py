@@ -1,9 +1,9 @@
-"""Search systems side by side: systems down, measures across, and which system is ahead."""
+"""Search systems side by side: systems down, measures across."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -16,9 +16,6 @@ _MAIN_MEASURES = ("AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "nDCG@10", "R@
 
 _MAIN_COUNT = 3
 """How many of the main measures the default measures of a benchmark have."""
-
-_MAX_LISTED = 3
-"""Systems that a verdict lists."""
 
 _MIN_NAME_WIDTH = 12
 _MAX_INTERVALS = 4
@@ -117,77 +114,3 @@ def _cell(row: ResultRow | None, best: float | None, *, interval: bool) -> Text:
         low, high = (_LEADING_ZERO.sub("", f"{end:.{digits}f}") for end in row["ci95"])
         figure.append(f" {low}–{high}", style="dim")
     return figure
-
-
-# ---- verdicts ----
-
-
-def verdicts(comparisons: Sequence[ResultRow], rows: Sequence[ResultRow]) -> Iterator[str]:
-    """Say for each measure that is shown which systems the best one is ahead of, and which it cannot be told from."""
-    shown = set(shown_measures(rows))
-    names = short_names(row[side] for row in comparisons for side in ("a_model", "b_model"))
-    for task, measure in dict.fromkeys((row["task"], row["metric"]) for row in comparisons if row["metric"] in shown):
-        pairs = [row for row in comparisons if (row["task"], row["metric"]) == (task, measure)]
-        systems = {system for row in pairs for system in (row["a"], row["b"])}
-        if len(pairs) < len(systems) * (len(systems) - 1) // 2:  # systems with different chunks cannot all be compared
-            continue
-        leader = _leader(pairs)
-        others = [_seen_by(leader, row) for row in pairs if leader in {row["a"], row["b"]}]
-        behind = [row for row in others if row["ahead"] == leader]
-        level = [row for row in others if row["ahead"] != leader]
-        parts = [f"is ahead of {_listed(behind, names)}"] if behind else []
-        if level:
-            parts.append(f"cannot be told from {_listed(level, names)}")
-        yield f"{task} {measure}: {_system_name(others[0], 'a', names)} {', but '.join(parts)}."
-
-
-def _leader(pairs: Sequence[ResultRow]) -> str:
-    """Return the system with the best figure: it is behind no other."""
-    behind = {row["b"] if _first_is_better(row) else row["a"] for row in pairs}
-    systems = dict.fromkeys(str(system) for row in pairs for system in (row["a"], row["b"]))
-    return next((system for system in systems if system not in behind), next(iter(systems)))
-
-
-def _first_is_better(row: ResultRow) -> bool:
-    """Whether the first system of a pair has the better figure, or the same."""
-    better: bool = row["difference"] >= 0 if row["higher_is_better"] else row["difference"] <= 0
-    return better
-
-
-def _seen_by(leader: str, row: ResultRow) -> ResultRow:
-    """Return the pair with the leader as its first system."""
-    if row["a"] == leader:
-        return row
-    swapped = {name: row.get(other) for name, other in _SWAPPED.items()}
-    interval = None if row["ci95"] is None else [-row["ci95"][1], -row["ci95"][0]]
-    return {**row, **swapped, "difference": -row["difference"], "ci95": interval}
-
-
-_SWAPPED = {
-    "a": "b",
-    "b": "a",
-    "a_model": "b_model",
-    "b_model": "a_model",
-    "a_chunks": "b_chunks",
-    "b_chunks": "a_chunks",
-}
-
-
-def _system_name(row: ResultRow, side: str, names: Mapping[str, str]) -> str:
-    chunks = row.get(f"{side}_chunks")
-    return names[row[f"{side}_model"]] + ("" if chunks is None else f" · {chunks}")
-
-
-def _listed(rows: Sequence[ResultRow], names: Mapping[str, str]) -> str:
-    closest = sorted(rows, key=lambda row: row["difference"] if row["higher_is_better"] else -row["difference"])
-    shown = [_against(row, names) for row in closest[:_MAX_LISTED]]
-    more = len(rows) - len(shown)
-    return "; ".join(shown) + (f" and {more} more" if more > 0 else "")
-
-
-def _against(row: ResultRow, names: Mapping[str, str]) -> str:
-    digits = 3 if abs(row["difference"]) <= 1 and abs((row["ci95"] or [0])[-1]) <= 1 else 1
-    # adding 0 turns a rounded -0.0 into 0.0
-    ends = [round(end, digits) + 0.0 for end in row["ci95"] or ()]
-    between = f", 95 %: {ends[0]:+.{digits}f} to {ends[1]:+.{digits}f}" if ends else ""
-    return f"{_system_name(row, 'b', names)} ({row['difference']:+.{digits}f}{between}, sign test p {row['p']:.2g})"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from kshot.core.protocols import Scorer
 from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
 from kshot.statistics.figures import figure, reduced
-from kshot.statistics.intervals import interval, right_value, within_scale
-from kshot.statistics.paired import paired
+from kshot.statistics.intervals import interval, within_scale
+from kshot.statistics.paired import Pair, Paired, compare, holm
+from kshot.statistics.permutation import LEVEL, share_test
 
 
 def result_rows(result: TaskResult) -> Iterator[ResultRow]:
@@ -35,7 +36,7 @@ def _row(
     result: TaskResult, task: str, name: str, metric: Scorer, *, values: Sequence[Value], failed: int
 ) -> ResultRow:
     reduce = partial(figure, metric, name, f"dataset {task}")
-    found = interval(values, reduce, right=right_value(metric)) if values else None
+    found = interval(values, reduce, bounds=metric.bounds) if values else None
     return {
         "task": task,
         "model": result.model,
@@ -55,35 +56,44 @@ def _row(
 def compared(results: Sequence[TaskResult]) -> list[ResultRow]:
     """Compare every two systems that have the same samples, sample by sample.
 
-    ``ahead`` names the better one only if the 95 % interval of the difference excludes zero. Passages of different
-    sizes are compared only by measures with a token budget: at equal k, larger passages win by their size alone.
+    ``ahead`` names the better one only if p, corrected for all comparisons of the run by this measure (on tasks of
+    one kind), is below 5 %. Passages of different sizes are compared only by measures with a token budget: at equal k,
+    larger passages win by their size alone.
     """
     groups: dict[str, list[TaskResult]] = {}
     for result in results:
         groups.setdefault(str(result.task.labels.get("benchmark", result.task.name)), []).append(result)
-    return [
-        row
+    found = [
+        each
         for name, group in groups.items()
         for one, other in combinations(group, 2)
-        for row in _between(name, one, other, several_cuts=len({each.task.labels.get("chunks") for each in group}) > 1)
+        for each in _between(name, one, other, several_cuts=len({each.task.labels.get("chunks") for each in group}) > 1)
     ]
+    families: dict[tuple[str, str], list[int]] = {}
+    for at, (kind, row, _) in enumerate(found):
+        families.setdefault((kind, row["metric"]), []).append(at)
+    verdicts = {
+        at: verdict
+        for places in families.values()
+        for at, verdict in zip(places, compare([found[at][2] for at in places]), strict=True)
+    }
+    return [_comparison(row, verdicts[at]) for at, (_, row, _) in enumerate(found)]
 
 
-def _between(name: str, one: TaskResult, other: TaskResult, *, several_cuts: bool) -> Iterator[ResultRow]:
+def _between(
+    name: str, one: TaskResult, other: TaskResult, *, several_cuts: bool
+) -> Iterator[tuple[str, ResultRow, Pair]]:
+    """Yield what two systems are compared by: the kind of their task, who they are, and their values."""
     chunks = one.task.labels.get("chunks"), other.task.labels.get("chunks")
     same_cut = chunks[0] == chunks[1]
     here, there = (dict(zip(each.positions, range(len(each.positions)), strict=True)) for each in (one, other))
     shared = [(here[position], there[position]) for position in here if position in there]
+    names = [f"{t.model} · {cut}" if several_cuts else t.model for t, cut in zip((one, other), chunks, strict=True)]
     for metric, scorer in one.named():
         fair = same_cut or metric in scorer.token_budgeted
         if metric in scorer.details or metric not in other.values or not shared or not fair:
             continue
-        ones = [one.values[metric][i] for i, _ in shared]
-        others = [other.values[metric][j] for _, j in shared]
-        found = paired(ones, others, partial(reduced, scorer, metric, f"dataset {name}"))
-        names = [f"{t.model} · {cut}" if several_cuts else t.model for t, cut in zip((one, other), chunks, strict=True)]
-        better = names[0] if (found.difference > 0) == scorer.higher_is_better else names[1]
-        yield {
+        row = {
             "task": name,
             "metric": metric,
             "higher_is_better": scorer.higher_is_better,
@@ -92,12 +102,69 @@ def _between(name: str, one: TaskResult, other: TaskResult, *, several_cuts: boo
             "a_model": one.model,
             "b_model": other.model,
             **(dict(zip(("a_chunks", "b_chunks"), chunks, strict=True)) if several_cuts else {}),
-            "difference": found.difference,
-            "ci95": list(found.interval) if found.interval else None,
-            "p": found.p,
-            "wins": found.wins,
-            "losses": found.losses,
-            "ties": found.ties,
-            "n": len(shared),
-            "ahead": better if found.decided else None,
         }
+        ones = [one.values[metric][i] for i, _ in shared]
+        others = [other.values[metric][j] for _, j in shared]
+        reduce = partial(reduced, scorer, metric, f"dataset {name}")
+        yield one.task.kind, row, Pair(ones, others, reduce, scorer.higher_is_better, scorer.bounds)
+
+
+def _comparison(row: ResultRow, found: Paired) -> ResultRow:
+    better = row["a"] if (found.difference > 0) == row["higher_is_better"] else row["b"]
+    return row | {
+        "difference": found.difference,
+        "ci95": list(found.interval) if found.interval else None,
+        "p": found.p,
+        "p_corrected": found.p_corrected,
+        "family": found.family,
+        "wins": found.wins,
+        "losses": found.losses,
+        "ties": found.ties,
+        "n": found.wins + found.losses + found.ties,
+        "ahead": better if found.decided else None,
+    }
+
+
+def corrected_gaps(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Correct the p of the gaps between tasks for all gaps of the run; the other rows stay as they are.
+
+    ``ahead`` names the task that is more accurate, if the corrected p is below 5 %.
+    """
+    gaps = [row for row in rows if "gap" in row]
+    corrected = iter(holm([row["p"] for row in gaps]))
+    return [row | _gap_verdict(row, next(corrected), len(gaps)) if "gap" in row else row for row in rows]
+
+
+def _gap_verdict(row: ResultRow, p: float, family: int) -> ResultRow:
+    ahead = row["better"] if row["value"] > 0 else row["worse"]
+    return {"p_corrected": p, "family": family, "ahead": ahead if p < LEVEL else None}
+
+
+def falls(rows: Sequence[ResultRow]) -> list[tuple[ResultRow, ResultRow]]:
+    """Return the pairs of rows, an easier and a harder one, whose shares differ by more than chance.
+
+    The two have samples of their own, so the test is Fisher's; its p is corrected for all pairs of the run.
+    """
+    pairs = list(_neighbours(rows))
+    ps = [share_test(*_counts(before), *_counts(after)) for before, after in pairs]
+    corrected = holm(ps)
+    return [
+        (before, after)
+        for (before, after), p in zip(pairs, corrected, strict=True)
+        if p < LEVEL and before["value"] > after["value"]
+    ]
+
+
+def _counts(row: ResultRow) -> tuple[int, int]:
+    """Return how many samples of a share are right, and how many there are."""
+    return round(row["value"] * row["n"] / 100), row["n"]
+
+
+def _neighbours(rows: Sequence[ResultRow]) -> Iterator[tuple[ResultRow, ResultRow]]:
+    """Yield the pairs of neighbouring lengths of one lookup task under one variant."""
+    lines: dict[tuple[str, str, str], list[ResultRow]] = {}
+    for row in rows:
+        if row.get("kind") == "lookup" and not row.get("detail") and "gap" not in row and row["value"] is not None:
+            lines.setdefault((row["model"], row["variant"], row["lookup"]), []).append(row)
+    for line in lines.values():
+        yield from pairwise(sorted(line, key=lambda row: row["length"]))

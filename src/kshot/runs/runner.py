@@ -29,7 +29,7 @@ from kshot.core.protocols import (
 from kshot.core.records import Generate, Loglik, ResultRow, Sample, Search
 from kshot.core.task import Task, TaskResult
 from kshot.runs.folder import SAMPLES, SUMMARY, RunFolder
-from kshot.runs.results import compared, result_rows
+from kshot.runs.results import compared, corrected_gaps, result_rows
 from kshot.runs.task_run import notes_of, run_task
 from kshot.runs.watchers import SilentWatcher
 from kshot.settings import Settings
@@ -101,7 +101,7 @@ class Run:
                 results += self._model(model, sources, keep)
             if self._scores_again and self._folder is not None:
                 _check_nothing_lost(self._results, self._folder)  # before the files are replaced
-        comparisons = compared(self._results)
+        results, comparisons = corrected_gaps(results), compared(self._results)
         notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
         if self._folder is None:
             return Result(results, notes, None, self._failures, comparisons, usage, samples)

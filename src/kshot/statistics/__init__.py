@@ -1,7 +1,21 @@
-"""Confidence intervals of figures, and paired comparisons of two systems."""
+"""Confidence intervals of figures, and paired comparisons of systems."""
 
 from kshot.statistics.intervals import interval, macro_interval, wilson
-from kshot.statistics.paired import Paired, paired, sign_test
+from kshot.statistics.paired import Pair, Paired, compare, holm, paired
+from kshot.statistics.permutation import share_test, sign_test
 from kshot.statistics.resampling import mean, resamples
 
-__all__ = ["Paired", "interval", "macro_interval", "mean", "paired", "resamples", "sign_test", "wilson"]
+__all__ = [
+    "Pair",
+    "Paired",
+    "compare",
+    "holm",
+    "interval",
+    "macro_interval",
+    "mean",
+    "paired",
+    "resamples",
+    "share_test",
+    "sign_test",
+    "wilson",
+]

@@ -8,7 +8,7 @@ from functools import partial
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
 from kshot.statistics.figures import figure
-from kshot.statistics.intervals import macro_interval, right_value, within_scale
+from kshot.statistics.intervals import macro_interval, within_scale
 
 
 def macro_rows(
@@ -40,7 +40,7 @@ def macro_rows(
                 "n": sum(len(each) for each in values),
                 "failed": sum(result.failed for result in chosen),
                 "ci95": within_scale(
-                    macro_interval(values, reduce, right=right_value(metric)),
+                    macro_interval(values, reduce, bounds=metric.bounds),
                     metric,
                     [v for each in values for v in each],
                 ),

@@ -9,41 +9,45 @@ import numpy as np
 
 from kshot.core.protocols import Scorer
 from kshot.core.records import Value
-from kshot.statistics.resampling import Interval, Reduce, bootstrap, is_mean, mean, middle_95
+from kshot.statistics.bounded import bounded_interval
+from kshot.statistics.quantiles import Z, student_point
+from kshot.statistics.resampling import FloatArray, Interval, Reduce, bootstrap, is_mean, mean, middle_95
 
-Z = 1.959963984540054
-"""The 97.5 % point of the normal distribution."""
-
-RIGHT = 100.0
-"""The value of a right answer, in percent."""
+PERCENT = (0.0, 100.0)
+"""The scale of shares."""
 
 
-def interval(values: Sequence[Value], reduce: Reduce = mean, *, right: float = RIGHT) -> Interval | None:
+def interval(values: Sequence[Value], reduce: Reduce = mean, *, bounds: Interval | None = None) -> Interval | None:
     """Return the 95 % confidence interval of ``reduce(values)``; None when there are too few values.
 
-    The mean of 0/100 values: Wilson score interval. The mean of other plain values: ``mean ± 1.96·s/√n``. Anything else
-    (tuples of sums; a figure that is not the mean): percentile bootstrap over the samples, with a fixed seed.
-    ``right`` is the value of a right answer: the upper end of the metric's scale.
+    ``bounds`` are the ends of the scale. The mean of values that all lie at the ends (right or wrong): Wilson's score
+    interval. The mean of values between the ends: Clopper and Pearson's interval, extended to scores. The mean of
+    values without known ends: Student's t. Anything else (tuples of sums; a figure that is not the mean): a bootstrap
+    over the samples, with a fixed seed. The order of the values does not matter.
     """
     if not values or not all(math.isfinite(value) for value in values if not isinstance(value, tuple)):
         return None
     if isinstance(values[0], tuple) or not is_mean(reduce, values):
-        return None if len(values) < 2 else middle_95(bootstrap(values, reduce))  # noqa: PLR2004 - one value has no spread
-    plain = np.asarray(values, dtype=np.float64)
-    rights = int((plain == right).sum())
-    if rights + int((plain == 0.0).sum()) == len(plain):
-        low, high = wilson(rights, len(plain))
-        scale = right / RIGHT
-        return (low * scale, high * scale)
-    if len(plain) < 2:  # noqa: PLR2004 - one value has no spread
-        return None
-    centre, half = float(plain.mean()), Z * float(plain.std(ddof=1)) / math.sqrt(len(plain))
-    return (centre - half, centre + half)
+        return None if len(values) < 2 else middle_95(bootstrap(values, reduce), len(values))  # noqa: PLR2004 - one value has no spread
+    plain = np.sort(np.asarray(values, dtype=np.float64))
+    scale = _scale(plain, bounds)
+    if scale is None:
+        return _student(float(plain.mean()), [plain], np.ones(1))
+    low, high = scale
+    rights = int((plain == high).sum())
+    if rights + int((plain == low).sum()) == len(plain):
+        lower, upper = wilson(rights, len(plain))
+        return (low + (high - low) * lower / 100, low + (high - low) * upper / 100)
+    return bounded_interval(plain, low, high)
 
 
 def wilson(right: int, n: int) -> Interval:
     """Return the Wilson interval of a share, in percent: ``(p + z²/2n ± z·√(p(1-p)/n + z²/4n²)) / (1 + z²/n)``."""
-    share, z2 = right / n, Z * Z
+    return _wilson(right / n, n)
+
+
+def _wilson(share: float, n: float) -> Interval:
+    z2 = Z * Z
     centre = share + z2 / (2 * n)
     half = Z * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     low, high = ((centre + sign * half) / (1 + z2 / n) for sign in (-1, 1))
@@ -52,43 +56,112 @@ def wilson(right: int, n: int) -> Interval:
 
 
 def macro_interval(
-    groups: Sequence[Sequence[Value]], reduce: Reduce = mean, *, right: float = RIGHT
+    groups: Sequence[Sequence[Value]],
+    reduce: Reduce = mean,
+    *,
+    bounds: Interval | None = None,
+    weights: Sequence[float] | None = None,
 ) -> Interval | None:
-    """Return the 95 % interval of the unweighted mean of the groups' figures; None when a group has no interval.
+    """Return the 95 % interval of the average of the groups' figures; None when a group has no interval.
 
-    The groups are independent, so their variances add: ``1.96·√(Σ vᵢ) / G``. A share of x in n has ``v = p(1-p)/n``
-    with ``p = (x+1)/(n+2)``: small groups often show no variance of their own, and the plain formula then covers far
-    less than 95 %. For other figures the distances to the ends of their own intervals are used.
+    ``weights`` are those of the groups in the average; without them all groups count the same. The groups are
+    independent, so only the spread within them counts. Means on a known scale: the values, freed of the differences
+    between groups, form one sample (see ``_pooled``), whose interval is that of ``interval``. Other means: Student's t.
+    Other figures: the distances to the ends of their own intervals, added as variances are.
     """
-    if not groups:
+    if not groups or not all(groups):
         return None
-    figures, below, above = [], 0.0, 0.0
-    for values in groups:
-        own = interval(values, reduce, right=right)
+    given = np.ones(len(groups)) if weights is None else np.asarray(weights, dtype=np.float64)
+    shares = given / given.sum()
+    if any(isinstance(values[0], tuple) or not is_mean(reduce, values) for values in groups):
+        return _added_up(groups, reduce, shares)
+    plain = [np.sort(np.asarray(values, dtype=np.float64)) for values in groups]
+    together = np.concatenate(plain)
+    if not np.isfinite(together).all():
+        return None
+    centre = math.fsum(float(share * values.mean()) for share, values in zip(shares, plain, strict=True))
+    scale = _scale(together, bounds)
+    if scale is None:
+        return _student(centre, plain, shares)
+    low, high = scale
+    pooled, ends, stretch = _pooled(plain, shares, centre, scale)
+    if np.isin(together, scale).all():
+        below, above = _macro_wilson(pooled, centre, scale, len(pooled) / stretch)
+    else:
+        below, above = bounded_interval(pooled, *ends)
+    return (max(low, below), min(high, above))
+
+
+def _macro_wilson(pooled: FloatArray, centre: float, scale: Interval, size: float) -> Interval:
+    """Return Wilson's interval for as many answers as would have, drawn as one sample, the variance of the average.
+
+    ``size`` is their number if all groups had the same share. Groups that differ vary less than that. The 1 is one
+    squared error that the groups have not shown: where no group shows any, they need not be without.
+    """
+    low, width = scale[0], scale[1] - scale[0]
+    share = (centre - low) / width
+    shown = float((((pooled - centre) / width) ** 2).sum()) / len(pooled) ** 2 * size**2
+    below, above = _wilson(share, size * (size * share * (1 - share) + 1) / (shown + 1))
+    return (low + width * below / 100, low + width * above / 100)
+
+
+def _pooled(
+    groups: Sequence[FloatArray], shares: FloatArray, centre: float, scale: Interval
+) -> tuple[FloatArray, Interval, float]:
+    """Return one sample that has the average of the groups, and the variance that this average has; and its ends.
+
+    Each value becomes the average plus its distance from the mean of its group, times its own weight in the average.
+    A group of one value has no distance of its own: it is taken from the average. The ends of the scale move in the
+    same way, so that equal groups keep them. The last number says how much more a value counts, on average over the
+    weights, than it would in a plain mean.
+    """
+    count = sum(len(values) for values in groups)
+    parts = []
+    for values, share in zip(groups, shares, strict=True):
+        n = len(values)
+        middle, unbiased = (float(values.mean()), math.sqrt(n / (n - 1))) if n > 1 else (centre, 1.0)
+        parts.append(centre + count * share / n * unbiased * (values - middle))
+    pooled = np.concatenate(parts)
+    pooled += centre - float(pooled.mean())
+    stretch = count * float(sum(share * share / len(values) for values, share in zip(groups, shares, strict=True)))
+    low, high = (centre + stretch * (end - centre) for end in scale)
+    return pooled, (min(low, float(pooled.min())), max(high, float(pooled.max()))), stretch
+
+
+def _student(centre: float, groups: Sequence[FloatArray], shares: FloatArray) -> Interval | None:
+    """Return Student's interval of the average of the groups' means, with Welch's degrees of freedom."""
+    if any(len(values) < 2 for values in groups):  # noqa: PLR2004 - one value has no spread
+        return None
+    parts = [share**2 * float(values.var(ddof=1)) / len(values) for share, values in zip(shares, groups, strict=True)]
+    variance = math.fsum(parts)
+    if not variance:
+        return (centre, centre)
+    spread = math.fsum((v / variance) ** 2 / (len(values) - 1) for v, values in zip(parts, groups, strict=True))
+    half = student_point(1 / spread) * math.sqrt(variance)
+    return (centre - half, centre + half)
+
+
+def _added_up(groups: Sequence[Sequence[Value]], reduce: Reduce, shares: FloatArray) -> Interval | None:
+    """Return the interval of an average of figures that are not means, from the intervals of the figures."""
+    centre, below, above = 0.0, 0.0, 0.0
+    for values, share in zip(groups, shares, strict=True):
+        own = interval(values, reduce)
         if own is None:
             return None
         figure = reduce(values)
-        figures.append(figure)
-        half = _share_half(values, right)
-        below += (figure - own[0] if half is None else half) ** 2
-        above += (own[1] - figure if half is None else half) ** 2
-    count = len(figures)
-    centre = math.fsum(figures) / count
-    return (centre - math.sqrt(below) / count, centre + math.sqrt(above) / count)
+        centre += share * figure
+        below += (share * (figure - own[0])) ** 2
+        above += (share * (own[1] - figure)) ** 2
+    return (centre - math.sqrt(below), centre + math.sqrt(above))
 
 
-def _share_half(values: Sequence[Value], right: float) -> float | None:
-    """Return half the width of the interval of a share, by the rule of succession; None for other figures."""
-    if any(isinstance(value, tuple) or value not in {0.0, right} for value in values):
-        return None
-    n = len(values)
-    share = (sum(value == right for value in values) + 1) / (n + 2)
-    return right * Z * math.sqrt(share * (1 - share) / n)
-
-
-def right_value(metric: Scorer) -> float:
-    """Return the value of a right answer: the upper end of a scale that begins at 0, else 100."""
-    return metric.bounds[1] if metric.bounds and metric.bounds[0] == 0 else RIGHT
+def _scale(values: FloatArray, bounds: Interval | None) -> Interval | None:
+    """Return the ends of the scale; None when they are unknown, endless or wrong. Values of 0 and 100 are shares."""
+    if bounds is None:
+        return PERCENT if np.isin(values, PERCENT).all() else None
+    low, high = bounds
+    known = math.isfinite(low) and math.isfinite(high) and low < high
+    return (low, high) if known and low <= values.min() and values.max() <= high else None
 
 
 def within_scale(found: Interval | None, metric: Scorer, values: Sequence[Value]) -> list[float] | None:
@@ -96,7 +169,7 @@ def within_scale(found: Interval | None, metric: Scorer, values: Sequence[Value]
     if found is None:
         return None
     bounds = metric.bounds
-    if bounds is None and all(value in {0.0, RIGHT} for value in values):
-        bounds = (0.0, RIGHT)
+    if bounds is None and all(value in PERCENT for value in values):
+        bounds = PERCENT
     low, high = bounds or (-math.inf, math.inf)
     return [max(low, found[0]), min(high, found[1])]

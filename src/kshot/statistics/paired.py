@@ -1,38 +1,43 @@
-"""Comparison of two systems on the same samples: difference, interval, sign test."""
+"""Comparison of two systems on the same samples, and of many: the difference, its interval, and whether one is ahead.
+
+This is the one rule by which kshot calls a system ahead: models, search engines, and lookup tasks.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kshot.core.errors import DataError
 from kshot.core.records import Value
-from kshot.statistics.resampling import (
-    SEED,
-    FloatArray,
-    Interval,
-    Reduce,
-    bootstrap,
-    is_mean,
-    mean,
-    middle_95,
-    resamples,
-)
+from kshot.statistics.permutation import LEVEL, sign_flips, swaps
+from kshot.statistics.resampling import Interval, Reduce, is_mean, mean, middle_95, paired_bootstrap
 
-PAIRED_RESAMPLES = 10_000
-MAX_PAIRED_DRAWS = 20_000_000
-"""Draws over all resamples; where there would be more, there are fewer resamples."""
 
-_BLOCK_DRAWS = 1_000_000
-"""Draws that are held in memory at a time."""
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The values of two systems on the same samples, in one order, and how they become a figure.
+
+    ``bounds`` are the ends of the scale, where they are known.
+    """
+
+    a: Sequence[Value]
+    b: Sequence[Value]
+    reduce: Reduce = mean
+    higher_is_better: bool = True
+    bounds: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """Two systems on the same samples: the difference of their figures, its 95 % interval, and p of the sign test."""
+    """What a comparison found. ``difference`` is that of the figures, a - b; a wins where it is better than b.
+
+    ``p`` is that of the permutation test. ``p_corrected`` is the same after Holm's correction for the ``family`` of
+    comparisons that were made together.
+    """
 
     difference: float
     interval: Interval | None
@@ -40,54 +45,77 @@ class Paired:
     wins: int
     losses: int
     ties: int
+    p_corrected: float
+    family: int = 1
 
     @property
     def decided(self) -> bool:
-        """Whether one system is ahead: whether the interval of the difference excludes 0."""
-        return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
+        """Whether one system is ahead: whether the corrected p is below 5 %."""
+        return self.p_corrected < LEVEL
 
 
-def paired(a: Sequence[Value], b: Sequence[Value], reduce: Reduce = mean) -> Paired:
-    """Compare a with b, sample by sample: a bootstrap over samples, and a two-sided exact sign test without ties.
+def compare(family: Sequence[Pair]) -> list[Paired]:
+    """Compare each pair, and correct the p of all of them together.
 
-    The interval is the middle 95 % of the difference over 10,000 resamples for means, 1,000 for other figures; with
-    many samples there are fewer resamples.
+    If all systems are equal, the chance that any comparison of the family is decided is at most 5 %. If some differ,
+    the same holds for the others.
     """
+    found = [_compared(pair) for pair in family]
+    corrected = holm([each.p for each in found])
+    return [replace(each, p_corrected=p, family=len(found)) for each, p in zip(found, corrected, strict=True)]
+
+
+def paired(
+    a: Sequence[Value],
+    b: Sequence[Value],
+    reduce: Reduce = mean,
+    *,
+    higher_is_better: bool = True,
+    bounds: Interval | None = None,
+) -> Paired:
+    """Compare a with b, sample by sample; a comparison that stands alone."""
+    return compare([Pair(a, b, reduce, higher_is_better, bounds)])[0]
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return Holm's corrected p: the smallest times their number, the next times one less, and so on; none falls."""
+    corrected, highest = [0.0] * len(ps), 0.0
+    for done, at in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        highest = max(highest, min(1.0, (len(ps) - done) * ps[at]))
+        corrected[at] = highest
+    return corrected
+
+
+def _compared(pair: Pair) -> Paired:
+    a, b, reduce = pair.a, pair.b, pair.reduce
     if len(a) != len(b) or not a:
         raise DataError(
             f"a paired comparison got {len(a)} and {len(b)} values", hint="Give one value per sample, in one order."
         )
-    figures_a, figures_b = ([reduce([value]) for value in values] for values in (a, b))
-    wins = sum(x > y for x, y in zip(figures_a, figures_b, strict=True))
-    losses = sum(x < y for x, y in zip(figures_a, figures_b, strict=True))
-    differences = _differences(a, b, reduce) if len(a) > 1 else None
+    figures = [[reduce([value]) for value in values] for values in (a, b)]
+    better, worse = figures if pair.higher_is_better else reversed(figures)
+    wins = sum(x > y for x, y in zip(better, worse, strict=True))
+    losses = sum(x < y for x, y in zip(better, worse, strict=True))
+    p, interval = _tested(pair)
     return Paired(
         difference=reduce(a) - reduce(b),
-        interval=None if differences is None else middle_95(differences),
-        p=sign_test(wins, losses),
+        interval=interval if len(a) > 1 else None,
+        p=p,
         wins=wins,
         losses=losses,
         ties=len(a) - wins - losses,
+        p_corrected=p,
     )
 
 
-def _differences(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> FloatArray:
-    """Return the differences of the two figures over resamples of the samples."""
+def _tested(pair: Pair) -> tuple[float, Interval | None]:
+    """Return p and the interval of the difference; values that are not finite tell nothing."""
+    a, b, reduce = pair.a, pair.b, pair.reduce
+    if not all(math.isfinite(part) for value in (*a, *b) for part in (value if isinstance(value, tuple) else (value,))):
+        return 1.0, None
     if isinstance(a[0], tuple) or not (is_mean(reduce, a) and is_mean(reduce, b)):
-        return bootstrap(a, reduce) - bootstrap(b, reduce)
+        interval = middle_95(paired_bootstrap(a, b, reduce), len(a)) if len(a) > 1 else None
+        return swaps(a, b, reduce), interval
     gaps = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
-    n, draws = len(gaps), np.random.default_rng(SEED)
-    count = max(resamples(n), min(PAIRED_RESAMPLES, MAX_PAIRED_DRAWS // n))
-    block = max(1, _BLOCK_DRAWS // n)
-    return np.concatenate(
-        [gaps[draws.integers(n, size=(min(block, count - done), n))].mean(axis=1) for done in range(0, count, block)]
-    )
-
-
-def sign_test(wins: int, losses: int) -> float:
-    """Return the two-sided exact binomial p: the chance that a fair coin lands at least this unevenly."""
-    n, fewer = wins + losses, min(wins, losses)
-    # log C(n, i) for i = 0…fewer, from the ratios of neighbours, so that no factorial overflows
-    steps = np.arange(1, fewer + 1, dtype=np.float64)
-    logs = np.concatenate([[0.0], np.cumsum(np.log((n - steps + 1) / steps))])
-    return min(1.0, 2 * float(np.exp(logs - n * math.log(2)).sum()))
+    width = math.inf if pair.bounds is None else pair.bounds[1] - pair.bounds[0]
+    return sign_flips(gaps, largest=width if math.isfinite(width) else None)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from kshot.core.errors import DataError
 from kshot.core.records import Value
+from kshot.statistics.quantiles import normal_share, student_point
 
 RESAMPLES = 1000
 MIN_RESAMPLES = 200
@@ -39,14 +40,33 @@ def resamples(n: int) -> int:
     return max(MIN_RESAMPLES, min(RESAMPLES, MAX_DRAWS // n))
 
 
-def middle_95(figures: FloatArray) -> Interval:
-    """Return the ends between which the middle 95 % of the figures lie."""
-    low, high = np.quantile(figures, (0.025, 0.975))
+def middle_95(figures: FloatArray, n: int) -> Interval:
+    """Return the ends between which the middle 95 % of the figures lie.
+
+    Resamples of n values vary less than samples do, so the ends lie further out: as far as Student's t from the normal.
+    """
+    tail = normal_share(-math.sqrt(n / (n - 1)) * student_point(n - 1))
+    low, high = np.quantile(figures, (tail, 1 - tail))
     return (float(low), float(high))
 
 
 def bootstrap(values: Sequence[Value], reduce: Reduce) -> FloatArray:
-    """Return the figures of the resamples, computed one at a time to bound memory; every call draws the same."""
+    """Return the figures of the resamples, computed one at a time to bound memory; every call draws the same.
+
+    The values are sorted first, so that their order does not matter.
+    """
+    return _resampled(sorted(values), reduce)
+
+
+def paired_bootstrap(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> FloatArray:
+    """Return the differences of the two figures over resamples of the samples, whatever their order."""
+    pairs, turned = sorted(zip(a, b, strict=True)), sorted(zip(b, a, strict=True))
+    first = max(pairs, turned)  # the same way round, whichever system is named first
+    one, other = (_resampled([pair[side] for pair in first], reduce) for side in (0, 1))
+    return one - other if first == pairs else other - one
+
+
+def _resampled(values: Sequence[Value], reduce: Reduce) -> FloatArray:
     n = len(values)
     draws = np.random.default_rng(SEED)
     figure = _figure_of_counts(values, reduce)
@@ -60,11 +80,17 @@ def _figure_of_counts(values: Sequence[Value], reduce: Reduce) -> Callable[[NDAr
     table: FloatArray = np.asarray(values, dtype=np.float64)
     if table.ndim == 1 and is_mean(reduce, values):
         return lambda counts: float(counts @ table) / len(table)
-    if table.ndim > 1:
-        whole = reduce([_as_tuple(table.sum(axis=0))])
-        if math.isclose(whole, reduce(values), rel_tol=1e-6, abs_tol=1e-9):  # the figure depends on the sums alone
-            return lambda counts: reduce([_as_tuple(counts @ table)])
+    if depends_on_sums(values, reduce):
+        return lambda counts: reduce([_as_tuple(counts @ table)])
     return lambda counts: reduce([values[int(i)] for i in np.repeat(np.arange(len(values)), counts)])
+
+
+def depends_on_sums(values: Sequence[Value], reduce: Reduce) -> bool:
+    """Tell whether the figure of tuples depends on their sums alone."""
+    table: FloatArray = np.asarray(values, dtype=np.float64)
+    return table.ndim > 1 and math.isclose(
+        reduce([_as_tuple(table.sum(axis=0))]), reduce(values), rel_tol=1e-6, abs_tol=1e-9
+    )
 
 
 def is_mean(reduce: Reduce, values: Sequence[Value]) -> bool:

@@ -1,0 +1,115 @@
+"""Comparisons of a run: who is ahead, and for how many comparisons p is corrected."""
+
+import numpy as np
+import pytest
+
+from kshot.core.records import Prompt, Sample
+from kshot.core.task import Task, TaskResult
+from kshot.metrics import Accuracy, Perplexity
+from kshot.runs.results import compared, corrected_gaps, falls
+from kshot.statistics import holm, sign_test
+
+
+def result(values, model, metric=None, name="quiz", kind="plain", **labels):
+    metrics = (metric or Accuracy(),)
+    task = Task(name, (), lambda s, _: Prompt(""), lambda s, p: iter(()), metrics, labels=labels, kind=kind)
+    made = TaskResult(task, model)
+    for position, value in enumerate(values):
+        made.add(position, Sample(str(position), {}), {made.task.metrics[0].names[0]: value})
+    return made
+
+
+def shares(right, n=40):
+    return [100.0] * right + [0.0] * (n - right)
+
+
+def test_wins_and_losses_count_what_is_better_where_lower_is_better():
+    low, high = ([(x + rest, 1.0) for x in (1.0, 1.1, 1.2) for _ in range(9)] for rest in (0.0, 1.0))
+    one, other = result(low, "low", Perplexity()), result(high, "high", Perplexity())
+    (row,) = compared([one, other])
+    assert (row["ahead"], row["wins"], row["losses"], row["difference"] < 0) == ("low", 27, 0, True)
+    (row,) = compared([other, one])
+    assert (row["ahead"], row["wins"], row["losses"], row["difference"] > 0) == ("low", 0, 27, True)
+    assert row["p"] == row["p_corrected"] < 0.05
+
+
+def test_all_comparisons_of_a_run_by_one_measure_are_one_family():
+    systems = [result(shares(right), f"m{right}") for right in (0, 7, 20)]
+    rows = compared(systems)
+    assert [row["family"] for row in rows] == [3, 3, 3]
+    assert [row["p"] for row in rows] == pytest.approx([sign_test(7, 0), sign_test(20, 0), sign_test(13, 0)])
+    assert [row["p_corrected"] for row in rows] == pytest.approx(holm([row["p"] for row in rows]))
+    assert [row["ahead"] for row in rows] == ["m7", "m20", "m20"]
+    assert all((row["ahead"] is not None) == (row["p_corrected"] < 0.05) for row in rows)
+    subsets = [
+        result(shares(right), model, name=f"quiz[{i}]") for i in range(9) for model, right in (("a", 0), ("b", 7))
+    ]
+    assert {(row["family"], row["ahead"]) for row in compared(subsets)} == {(9, None)}
+
+
+def test_other_measures_and_kinds_of_tasks_are_other_families():
+    plain = [result(shares(6), model) for model in "ab"]
+    looked_up = [result(shares(6), model, name="lookup:UR:10", kind="lookup") for model in "ab"]
+    perplexities = [result([(1.0, 1.0)] * 9, model, Perplexity()) for model in "cd"]
+    assert [row["family"] for row in compared([*plain, *looked_up])] == [1, 1]
+    assert [row["family"] for row in compared([*plain, *perplexities]) if row["metric"] == "PPL"] == [1]
+
+
+def test_neither_the_order_of_systems_nor_that_of_samples_changes_a_verdict():
+    rng = np.random.default_rng(3)
+    values = {name: list(100 * rng.choice([0.0, 0.1, 0.5, 1.0], 60, p=p)) for name, p in (
+        ("a", [0.4, 0.2, 0.2, 0.2]), ("b", [0.1, 0.2, 0.3, 0.4]), ("c", [0.4, 0.2, 0.2, 0.2]),
+    )}  # fmt: skip
+
+    def found(names, order):
+        rows = compared([result([values[name][i] for i in order], name) for name in names])
+        return {frozenset((row["a"], row["b"])): (row["p"], row["p_corrected"], row["ahead"]) for row in rows}
+
+    first = found("abc", range(60))
+    assert found("cba", range(60)) == first
+    assert found("bca", list(rng.permutation(60))) == first
+    assert {row[2] for row in first.values()} == {"b", None}
+
+
+# ---- lookup ----
+
+
+def gap(p, value=20.0):
+    return {"gap": "right - left", "better": "UR", "worse": "UL", "value": value, "p": p}
+
+
+def test_gaps_are_corrected_for_all_gaps_of_the_run():
+    rows = corrected_gaps([gap(0.01), {"metric": "Accuracy"}, gap(0.04, -20.0), gap(0.001, -30.0)])
+    assert rows[1] == {"metric": "Accuracy"}
+    gaps = [row for row in rows if "gap" in row]
+    assert [row["p_corrected"] for row in gaps] == pytest.approx([0.02, 0.04, 0.003])
+    assert [row["ahead"] for row in gaps] == ["UR", "UL", "UL"]
+    assert {row["family"] for row in gaps} == {3}
+    assert [row["ahead"] for row in corrected_gaps([gap(0.03), gap(0.04)])] == [None, None]
+
+
+def cell(length, right, n=50, task="UL", model="m"):
+    labels = {"kind": "lookup", "variant": "bare", "lookup": task, "length": length, "model": model}
+    return labels | {"metric": "Accuracy", "value": 100 * right / n, "n": n}
+
+
+def test_falls_are_corrected_for_all_pairs_of_lengths():
+    before, after = cell(10, 50), cell(20, 42)
+    assert falls([after, before]) == [(before, after)]
+    assert falls([cell(10, 42), cell(20, 50)]) == []  # it rises
+    level = [cell(length, 45, task="UR") for length in range(10, 60)]
+    assert falls([before, after, *level]) == []
+    assert falls([before, cell(20, 42, model="other")]) == []  # not the same line
+
+
+def test_a_null_run_of_lookup_has_no_finding_in_95_percent_of_cases():
+    rng = np.random.default_rng(1)
+    found = sum(
+        bool(
+            falls(
+                [cell(length, int(rng.binomial(50, 0.8)), task=str(task)) for task in range(12) for length in range(5)]
+            )
+        )
+        for _ in range(300)
+    )
+    assert found / 300 < 0.06
