@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from kshot.core.answers import Explained
-from kshot.core.records import UNANSWERED, Choice, Likelihood, Loglik, Prompt, RequestGenerator, Sample, ask
+from kshot.core.records import (
+    UNANSWERED,
+    Choice,
+    Likelihood,
+    Loglik,
+    Prompt,
+    RequestGenerator,
+    RollingStart,
+    Sample,
+    ask,
+)
 
 Pair: TypeAlias = tuple[float, int]
 """Negative log-likelihood in nats, and the number of tokens it sums over."""
@@ -107,22 +117,28 @@ def _twins(alike: Sequence[object]) -> list[list[int]]:
     return [indices for indices in groups.values() if len(indices) > 1]
 
 
-def likelihoods(choices: Sequence[tuple[Prompt, str]], *, listed: bool = False) -> RequestGenerator:
+def likelihoods(
+    choices: Sequence[tuple[Prompt, str]], baselines: Sequence[tuple[Prompt, str]] = (), *, listed: bool = False
+) -> RequestGenerator:
     """Ask for the likelihood of each text after its prompt; the answer is a ``Likelihood`` for each, in order.
 
-    Texts after the same prompt share one request.
+    Texts after the same prompt share one request. ``baselines`` follow the choices. After an empty baseline the first
+    token counts too: it is predicted after BOS, else EOS.
     """
-    by_prompt: dict[Prompt, list[int]] = {}
-    for index, (prompt, _) in enumerate(choices):
-        by_prompt.setdefault(prompt, []).append(index)
+    texts = [text for _, text in (*choices, *baselines)]
+    keys: list[tuple[Prompt, RollingStart | None]] = [(prompt, None) for prompt, _ in choices]
+    keys += [(prompt, None if prompt.text or prompt.messages else "auto") for prompt, _ in baselines]
+    by_key: dict[tuple[Prompt, RollingStart | None], list[int]] = {}
+    for index, key in enumerate(keys):
+        by_key.setdefault(key, []).append(index)
     replies = yield from ask(
         *(
-            Loglik(prompt, tuple(choices[index][1] for index in indices), listed=listed)
-            for prompt, indices in by_prompt.items()
+            Loglik(prompt, tuple(texts[index] for index in indices), listed=listed, rolling=start)
+            for (prompt, start), indices in by_key.items()
         )
     )
-    found: list[Likelihood] = [Likelihood(0.0, 0)] * len(choices)
-    for indices, reply in zip(by_prompt.values(), replies, strict=True):
+    found: list[Likelihood] = [Likelihood(0.0, 0)] * len(texts)
+    for indices, reply in zip(by_key.values(), replies, strict=True):
         for index, each in zip(indices, reply.likelihoods, strict=True):
             found[index] = each
     return found
@@ -147,7 +163,7 @@ def perplexity(
     def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> RequestGenerator:
         choices = _choices(sample, prompt)
         baselines = [(choice.baseline, choice.text) for choice in choices if choice.baseline is not None]
-        found = yield from likelihoods([(choice.prompt, choice.text) for choice in choices] + baselines)
+        found = yield from likelihoods([(choice.prompt, choice.text) for choice in choices], baselines)
         after_prompt, after_baseline = found[: len(choices)], found[len(choices) :]
         if decide is not None:
             return decide(_pairs(after_prompt), _pairs(after_baseline))
