@@ -8,7 +8,7 @@ from kshot.core.task import Task, TaskResult
 from kshot.metrics import Accuracy, Em, Metric, Perplexity
 from kshot.prompts import compile_string
 from kshot.runs.results import compared, result_rows
-from kshot.statistics.averages import macro_rows
+from kshot.statistics.averages import average_rows
 from kshot.studies.example_draws import spread_rows
 
 
@@ -82,7 +82,7 @@ def test_no_interval_leaves_the_scale():
     assert 90 < row["ci95"][1] <= 100
     (row,) = result_rows(result([3.0, 250.0, 1.0], Points()))  # a scale kshot knows nothing of
     assert row["ci95"][0] < 0
-    (macro,) = macro_rows("quiz", {"a": result([0.0, 0.0], Points()), "b": result([0.0, 0.0], Points())}, None)
+    (macro,) = average_rows("quiz", {"a": result([0.0, 0.0], Points()), "b": result([0.0, 0.0], Points())}, None)
     assert macro["ci95"][0] == 0.0
     assert macro["value"] == 0.0
 
@@ -96,7 +96,7 @@ def test_macro_intervals_of_small_subsets_cover():
     for _ in range(300):
         draws = rng.random((18, 2)) < 0.25
         results = {str(i): result([100.0 * x for x in row]) for i, row in enumerate(draws)}
-        (row,) = macro_rows("quiz", results, None)
+        (row,) = average_rows("quiz", results, None)
         covered += row["ci95"][0] <= 25 <= row["ci95"][1]
     assert covered / 300 > 0.93
 
@@ -165,7 +165,7 @@ def test_a_metric_that_fails_in_a_comparison_or_an_average_is_named():
     with pytest.raises(DataError, match="dataset quiz: Failing cannot be summed up: ZeroDivisionError"):
         compared([one, other])
     with pytest.raises(DataError, match=r"dataset all\[Macro Average\]: Failing cannot be summed up"):
-        list(macro_rows("all", {"a": one, "b": other}, None))
+        list(average_rows("all", {"a": one, "b": other}, None))
 
 
 def test_templates_that_nest_too_deeply_are_refused():

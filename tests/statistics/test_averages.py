@@ -7,7 +7,7 @@ import pytest
 from kshot.core.records import Prompt, Sample
 from kshot.core.task import Task, TaskResult
 from kshot.metrics import Accuracy, Perplexity
-from kshot.statistics.averages import macro_rows
+from kshot.statistics.averages import average_rows
 
 
 def result(values, metric=None, failed=0):
@@ -20,7 +20,7 @@ def result(values, metric=None, failed=0):
 
 
 def test_subsets_count_the_same_whatever_their_size():
-    (row,) = macro_rows("quiz", {"a": result([100.0]), "b": result([0.0] * 9, failed=2)}, None)
+    (row,) = average_rows("quiz", {"a": result([100.0]), "b": result([0.0] * 9, failed=2)}, None)
     assert (row["task"], row["model"], row["metric"]) == ("quiz[Macro Average]", "model", "Accuracy")
     assert (row["value"], row["n"], row["failed"]) == (50.0, 10, 2)
 
@@ -28,7 +28,7 @@ def test_subsets_count_the_same_whatever_their_size():
 def test_a_category_is_averaged_when_all_its_subsets_ran():
     results = {name: result([value]) for name, value in {"a": 100.0, "b": 0.0, "c": 0.0}.items()}
     categories = {"hard_sciences": ["a", "b"], "single": ["c"], "not_run": ["c", "d"]}
-    rows = list(macro_rows("quiz", results, categories))
+    rows = list(average_rows("quiz", results, categories))
     assert [(row["task"], row["value"]) for row in rows] == [
         ("quiz[Hard Sciences Macro Average]", 50.0),
         ("quiz[Macro Average]", pytest.approx(100 / 3)),
@@ -36,12 +36,12 @@ def test_a_category_is_averaged_when_all_its_subsets_ran():
 
 
 def test_one_subset_and_unscored_subsets_have_no_average():
-    assert list(macro_rows("quiz", {"a": result([100.0])}, None)) == []
-    assert list(macro_rows("quiz", {"a": result([100.0]), "b": result([])}, None)) == []
+    assert list(average_rows("quiz", {"a": result([100.0])}, None)) == []
+    assert list(average_rows("quiz", {"a": result([100.0]), "b": result([])}, None)) == []
 
 
 def test_figures_of_sums():
     results = {"a": result([(1.0, 1.0)] * 3, Perplexity()), "b": result([(2.0, 1.0)] * 3, Perplexity())}
-    (row,) = macro_rows("quiz", results, None)
+    (row,) = average_rows("quiz", results, None)
     assert row["value"] == pytest.approx((2.718281828 + 7.389056099) / 2)
     assert row["ci95"] == pytest.approx([row["value"]] * 2)

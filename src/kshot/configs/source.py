@@ -18,7 +18,7 @@ from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow
 from kshot.core.task import Task, TaskResult
 from kshot.metrics.settings import refuse_scoring_options
-from kshot.statistics.averages import macro_rows
+from kshot.statistics.averages import average_rows
 
 _NO_DATASETS = "A config lists them in a variable that ends in 'datasets'; a dataset class is named FILE.py:Class."
 
@@ -133,4 +133,4 @@ class ConfigSource(Source[ConfigSettings]):
             names = [each.abbr for each in entries]
             metrics = {tuple(metric for metric, _ in by_task[name].named()) for name in names if name in by_task}
             if len(names) > 1 and all(name in by_task for name in names) and len(metrics) == 1:
-                yield from macro_rows(variable, {name: by_task[name] for name in names}, None)
+                yield from average_rows(variable, {name: by_task[name] for name in names}, None)

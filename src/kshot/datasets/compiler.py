@@ -16,6 +16,7 @@ from kshot.datasets.layout import Layout
 from kshot.datasets.rendering import as_messages, copied
 from kshot.prompts import compile_string, decode_escapes
 from kshot.prompts.chat import fold_system, read_template, renderer
+from kshot.statistics.averages import Average
 from kshot.tables.splits import first_rows
 
 PostProcessing: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
@@ -277,6 +278,11 @@ class DatasetSamples:
     def subset(self) -> str:
         """The subset that they belong to; the name of the dataset if it has none."""
         return self._compiler.dataset.subset_name or self._compiler.dataset.display_name
+
+    @property
+    def average(self) -> Average:
+        """How the subsets of its dataset are averaged."""
+        return self._compiler.dataset.args.average
 
     def __len__(self) -> int:
         return len(self._compiler.dataset.evaluation_data)

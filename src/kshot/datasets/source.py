@@ -29,7 +29,7 @@ from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoic
 from kshot.datasets.settings import RANKING_TYPES, DatasetSettings
 from kshot.prompts.strings import decode_escapes
 from kshot.retrievers.making import retriever_packages
-from kshot.statistics.averages import macro_rows
+from kshot.statistics.averages import Average, average_rows
 from kshot.tables.loading import discover_subsets, row_packages
 
 OF_A_WHOLE_RUN = ("retriever_seeds", "chat_template", "judge")
@@ -91,7 +91,9 @@ class DatasetSource(Source[DatasetSettings]):
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
         """Average over the subsets that ran."""
         by_subset = {_subset_of(result.task): result for result in results}
-        yield from macro_rows(f"{name_of(self.dataset)}{self.options}", by_subset, self.dataset.categorized_subsets)
+        name, categories = f"{name_of(self.dataset)}{self.options}", self.dataset.categorized_subsets
+        average: Average = next((_average_of(result.task) for result in results), "macro")
+        yield from average_rows(name, by_subset, categories, average=average)
 
 
 def _own_settings(settings: DatasetSettings, spec: Spec | None) -> DatasetSettings:
@@ -104,6 +106,10 @@ def _own_settings(settings: DatasetSettings, spec: Spec | None) -> DatasetSettin
 
 def _subset_of(task: Task[Any]) -> str:
     return task.samples.subset if isinstance(task.samples, DatasetSamples) else task.name
+
+
+def _average_of(task: Task[Any]) -> Average:
+    return task.samples.average if isinstance(task.samples, DatasetSamples) else "macro"
 
 
 def _token_counter(model: Model | None) -> TokenCounter | None:

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Literal, TypeAlias
 
 from kshot.core.records import ResultRow
 from kshot.core.task import TaskResult
 from kshot.statistics.figures import figure
 from kshot.statistics.intervals import macro_interval, within_scale
 
+Average: TypeAlias = Literal["macro", "weighted"]
+"""How subsets are averaged: each counts the same, or by its number of scored samples."""
 
-def macro_rows(
-    dataset: str, results: Mapping[str, TaskResult], categories: Mapping[str, Sequence[str]] | None
+
+def average_rows(
+    dataset: str,
+    results: Mapping[str, TaskResult],
+    categories: Mapping[str, Sequence[str]] | None,
+    *,
+    average: Average = "macro",
 ) -> Iterator[ResultRow]:
-    """Yield unweighted averages over subsets: of each category whose several subsets all ran, and of all."""
+    """Yield averages over subsets: of each category whose several subsets all ran, and of all.
+
+    ``weighted``: by the number of scored samples of each subset.
+    """
     groups = {
-        f"{dataset}[{name.replace('_', ' ').title()} Macro Average]": list(subsets)
+        f"{dataset}[{name.replace('_', ' ').title()} {average.title()} Average]": list(subsets)
         for name, subsets in (categories or {}).items()
         if len(subsets) > 1 and all(subset in results for subset in subsets)
     }
     if len(results) > 1:
-        groups[f"{dataset}[Macro Average]"] = list(results)
+        groups[f"{dataset}[{average.title()} Average]"] = list(results)
     for label, subsets in groups.items():
         chosen = [results[subset] for subset in subsets]
         for name, metric in chosen[0].named():
@@ -29,18 +41,20 @@ def macro_rows(
             if not all(values):
                 continue
             reduce = partial(figure, metric, name, f"dataset {label}")
+            weights = [float(len(each)) if average == "weighted" else 1.0 for each in values]
             yield {
                 "task": label,
                 "model": chosen[0].model,
-                "average": "macro",
+                "average": average,
                 "metric": name,
                 **({"rule": metric.rule} if metric.rule and metric.rule != name else {}),
                 **({"detail": True} if name in metric.details else {"higher_is_better": metric.higher_is_better}),
-                "value": sum(reduce(each) for each in values) / len(values),
+                "value": math.fsum(w * reduce(each) for w, each in zip(weights, values, strict=True))
+                / math.fsum(weights),
                 "n": sum(len(each) for each in values),
                 "failed": sum(result.failed for result in chosen),
                 "ci95": within_scale(
-                    macro_interval(values, reduce, bounds=metric.bounds),
+                    macro_interval(values, reduce, bounds=metric.bounds, weights=weights),
                     metric,
                     [v for each in values for v in each],
                 ),
