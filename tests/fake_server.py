@@ -160,12 +160,29 @@ def logprob(token, position):
     return -0.1 - (sum(map(ord, token)) % 17) / 7 - position / 100
 
 
-def with_logprobs(*, apis=("echo", "prompt_logprobs", "top"), zero=True, bos=False, eos=False, tops=None):
+def likeliest(token):
+    """Whether the toy model would write this token itself."""
+    return len(token) % 2 == 0
+
+
+def top_lists(tokens, values):
+    """Return the lists of likely tokens that some servers give with ``echo``: the token, and a likelier one."""
+    pairs = zip(tokens, values, strict=True)
+    return {"top_logprobs": [None if p is None else {t: p} if likeliest(t) else {t: p, "x": p / 2} for t, p in pairs]}
+
+
+def with_logprobs(
+    *, apis=("echo", "prompt_logprobs", "top"), zero=True, bos=False, eos=False, tops=None, ranked=False, window=10**6
+):
     """Return an answer function with log-probabilities.
 
-    ``apis`` are those that the server offers; ``zero``: it accepts ``max_tokens=0``; ``tops``: its likeliest tokens.
+    ``apis`` are those that the server offers; ``zero``: it accepts ``max_tokens=0``; ``tops``: its likeliest tokens;
+    ``ranked``: it says which tokens of a prompt are the likeliest; ``window``: the most tokens of a prompt.
     """
     listed = tops or {" A": -0.5, "B": -1.5, " C": -2.5}
+
+    def ranks(token):
+        return {"rank": 1 if likeliest(token) else 2} if ranked else {}
 
     def answer(call):
         body = call.body
@@ -179,15 +196,18 @@ def with_logprobs(*, apis=("echo", "prompt_logprobs", "top"), zero=True, bos=Fal
                 return reply
             return chat("The answer is B.")
         own = (["<s>"] if bos else []) + tokenised(body["prompt"]) + (["</s>"] if eos else [])
+        if len(own) > window:
+            return error(400, f"This model's maximum context length is {window} tokens")
         logprobs = [None, *(logprob(t, i) for i, t in enumerate(own) if i)]
         more = [" yes"] * (body.get("max_tokens") or 0)
         if body.get("echo") and "echo" in apis:
             tokens = own + more
             values = logprobs + [-0.3] * len(more)
-            return completion("".join(tokens), logprobs={"tokens": tokens, "token_logprobs": values})
+            given = {"tokens": tokens, "token_logprobs": values} | (top_lists(tokens, values) if ranked else {})
+            return completion("".join(tokens), logprobs=given)
         if "prompt_logprobs" in body and "prompt_logprobs" in apis:
             entries = [
-                None if p is None else {str(i): {"logprob": p, "decoded_token": t}}
+                None if p is None else {str(i): {"logprob": p, "decoded_token": t} | ranks(t)}
                 for i, (t, p) in enumerate(zip(own, logprobs, strict=True))
             ]
             return completion(" yes", prompt_logprobs=entries)

@@ -18,6 +18,7 @@ from kshot.core.protocols import (
     RequestQueue,
     SearchEngine,
 )
+from kshot.core.reasoning import opens_thoughts, split_thoughts
 from kshot.core.records import Generate, Generated, Request, Response
 
 _MODEL_MEMBERS = ("name", "fingerprint", "answers", "serve")
@@ -91,14 +92,15 @@ class CallableModel:
         self._function = function
 
     def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
-        """Call the function for each prompt; a reply ends before the first stop text."""
+        """Call the function for each prompt; the answer ends before the first stop text."""
         for request in queue:
             assert isinstance(request, Generate)  # noqa: S101 - the engine asks only what ``answers`` lists
-            text = self._function(request.prompt.text)
+            text, thoughts = self._function(request.prompt.text), ""
             if isinstance(text, str):
+                text, thoughts = split_thoughts(text, opened=opens_thoughts(request.prompt.text))
                 ends = [at for stop in request.stop if stop and (at := text.find(stop)) >= 0]
                 text = text[: min(ends, default=len(text))]
-            yield request, Generated(text)
+            yield request, Generated(text, reasoning=thoughts)
 
     def close(self) -> None:
         """Do nothing: nothing is open."""

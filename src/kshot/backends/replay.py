@@ -12,6 +12,7 @@ from typing import Any
 from kshot.core.errors import BackendError
 from kshot.core.offsets import Offsets, address
 from kshot.core.protocols import Abilities, Model, RequestQueue
+from kshot.core.reasoning import opens_thoughts, without_thoughts
 from kshot.core.records import Failed, Generate, Generated, Loglik, Prompt, Request, Response, Search
 from kshot.core.serialization import digest, response_from_json
 
@@ -118,7 +119,10 @@ class Replay:
             for prompt in _recorded_forms(request.prompt):
                 offset = self._offset(_prompt_key(prompt), request.replica)
                 if offset is not None:
-                    return Generated(str(_reply(self._row(offset))))
+                    row = self._row(offset)
+                    reply = Generated(str(_reply(row)), reasoning=_reasoning(row))
+                    opened = not reply.reasoning and opens_thoughts(request.prompt.text)
+                    return without_thoughts(reply, opened=opened)
         return Failed("not_recorded", f"{self._path} holds no answer to this prompt")
 
     def _offset(self, key: int, replica: int) -> int | None:
@@ -143,6 +147,12 @@ class Replay:
 def _reply(row: dict[str, Any]) -> Any:
     """Return the recorded text; files of token lookup results call it ``full_output``."""
     return row.get("response", row.get("full_output"))
+
+
+def _reasoning(row: dict[str, Any]) -> str:
+    """Return the recorded reasoning, under the names that servers have for it."""
+    found = row.get("reasoning") or row.get("reasoning_content")
+    return found if isinstance(found, str) else ""
 
 
 def _recorded_forms(prompt: Prompt) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kshot.core.errors import BackendError, KshotError
 from kshot.core.protocols import Backend, BackgroundBackend, RequestQueue
+from kshot.core.reasoning import without_thoughts
 from kshot.core.records import (
     Failed,
     Generate,
@@ -92,7 +93,10 @@ def _broken(backend: Backend, exc: Exception) -> BackendError:
 
 
 def checked_response(request: Request, response: Response, where: str) -> Response:
-    """Return the response in plain numbers if it answers the request; otherwise raise an error that says why not."""
+    """Return the response in plain numbers if it answers the request; otherwise raise an error that says why not.
+
+    Thoughts in a text are taken out here, so that it is done for every model and every journal.
+    """
     if isinstance(response, Failed):
         return response
     if not isinstance(response, _RESPONSE_TYPES[type(request)]):
@@ -103,7 +107,7 @@ def checked_response(request: Request, response: Response, where: str) -> Respon
     if isinstance(response, Ranking) and isinstance(request, Search):
         return _checked_ranking(request, response, where)
     if isinstance(response, Generated):
-        return _checked_text(response, where)
+        return without_thoughts(_checked_text(response, where))
     return response
 
 

@@ -54,6 +54,10 @@ def test_stop_reasons_and_cached_tokens():
     assert answer_with(message(text("x"), stop="max_tokens"))[0].stop_reason == "length"
     assert answer_with(message(text("a\nb")), Generate(CHAT, stop=("\n",)))[0].text == "a"
     assert answer_with(message(stop="refusal"))[0].kind == "content_filter"
+    assert answer_with(message(text("Half of"), stop="refusal"))[0].kind == "content_filter"
+    assert answer_with(message(text("x"), stop="model_context_window_exceeded"))[0].stop_reason == "window"
+    thinking = answer_with(message(text("<think>hm</think>x")))[0]
+    assert (thinking.text, thinking.reasoning) == ("x", "hm")
     assert answer_with(message(text("x"), cache_read_input_tokens=100))[0].usage == Usage(107, 3)
 
 

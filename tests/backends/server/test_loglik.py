@@ -10,7 +10,7 @@ from kshot.core.records import Failed, Likelihood, Loglik, Message, Prompt, Scor
 from tests.backends.server.clients import connect
 from tests.commands import kshot as command
 from tests.datasets.fakes import choice, prefers, says
-from tests.fake_server import FakeServer, chat, completion, error, expected, with_logprobs
+from tests.fake_server import FakeServer, chat, completion, error, expected, logprob, tokenised, with_logprobs
 from tests.tiny_models import ask_all
 
 TEXTS = (" red", " dark blue", " green.")
@@ -39,6 +39,52 @@ def test_each_api_sums_the_tokens_of_the_continuation(api, zero, bos):
     assert again[0].likelihoods[0].tokens == 1
     probes = len(server.calls) - 4
     assert probes == (1 if api == "echo" and zero else 2 if api == "echo" else 3)
+
+
+@pytest.mark.parametrize("bos", [False, True])
+@pytest.mark.parametrize("api", ["echo", "prompt_logprobs"])
+def test_a_continuation_is_greedy_where_the_server_shows_it(api, bos):
+    texts = (" red", " blues", " red blues", " blues red")
+    with FakeServer(with_logprobs(apis=(api,), ranked=True, bos=bos)) as server:
+        (shown,) = ask_all(connect(server), [Loglik(Prompt("The sky is"), texts)])
+    assert [each.greedy for each in shown.likelihoods] == [True, True, True, True]
+    with FakeServer(with_logprobs(apis=(api,), ranked=True, bos=bos)) as server:
+        (shown,) = ask_all(connect(server), [Loglik(Prompt("The sky is"), (" blue", " red blue", " blue red", "."))])
+    assert [each.greedy for each in shown.likelihoods] == [False, False, False, False]
+    with FakeServer(with_logprobs(apis=(api,), bos=bos)) as server:
+        (hidden,) = ask_all(connect(server), [Loglik(Prompt("The sky is"), texts)])
+    assert [each.greedy for each in hidden.likelihoods] == [None] * 4
+
+
+@pytest.mark.parametrize("api", ["echo", "prompt_logprobs"])
+def test_documents_are_scored_where_the_server_reads_them_whole(api):
+    text = "The sky is blue. The sun is hot."
+    starts = ("auto", "bos", "none", "eos")
+    asked = [Loglik(Prompt(), (text,), rolling=start) for start in starts]
+    tokens = tokenised(text)
+    with FakeServer(with_logprobs(apis=(api,), bos=True, ranked=True)) as server:
+        with_bos = dict(zip(starts, ask_all(connect(server), asked), strict=True))
+    with FakeServer(with_logprobs(apis=(api,))) as server:
+        without = dict(zip(starts, ask_all(connect(server), asked), strict=True))
+    every = math.fsum(logprob(token, at) for at, token in enumerate(tokens, 1))
+    assert with_bos["auto"] == with_bos["bos"]
+    assert with_bos["auto"].likelihoods == (Likelihood(pytest.approx(every), len(tokens), greedy=False),)
+    rest = every - logprob(tokens[0], 1)
+    assert with_bos["none"].likelihoods == (Likelihood(pytest.approx(rest), len(tokens) - 1, greedy=False),)
+    rest = math.fsum(logprob(token, at) for at, token in enumerate(tokens) if at)
+    assert without["none"].likelihoods == (Likelihood(pytest.approx(rest), len(tokens) - 1),)
+    for failed in (with_bos["eos"], without["eos"], without["auto"], without["bos"]):
+        assert failed.kind == "unsupported"
+    assert "--rolling-start none" in without["auto"].message
+
+
+def test_a_document_that_the_server_cannot_read_or_score_is_one_failure():
+    with FakeServer(with_logprobs(bos=True, window=12)) as server:
+        asked = [Loglik(Prompt(), (text,), rolling="none") for text in ("one two three", "one " * 30, "one")]
+        fine, long, short = ask_all(connect(server), asked)
+    assert isinstance(fine, Scored)
+    assert (long.kind, "maximum context length" in long.message) == ("http_400", True)
+    assert (short.kind, short.message) == ("no_tokens", "the document has no token that can be scored")
 
 
 def test_a_token_that_straddles_the_boundary_belongs_to_the_continuation():
@@ -254,7 +300,7 @@ def test_auto_chooses_the_best_ranking_type_that_the_server_offers(apis, model_t
     with FakeServer(with_logprobs(apis=apis, tops={"B": -0.5, "A": -2.0})) as server:
         options = dict(base_url=server.url, ranking_type="auto", model_type=model_type)
         result = kshot.evaluate("openai:m", choice(ROWS), out=tmp_path / "run", **options)
-    (row,) = result.results
+    (row,) = [row for row in result.results if row["metric"] == "Accuracy"]
     assert row["ranking_type"] == ranking_type
     assert row["failed"] == 0
     assert any(f"auto decides by {ranking_type}" in note for note in result.notes)

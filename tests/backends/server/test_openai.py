@@ -221,8 +221,21 @@ def test_reasoning_is_separated_from_the_answer(reply, text, reasoning):
 def test_stop_reasons():
     assert answer_with(lambda _: chat("x", "length"))[0].stop_reason == "length"
     assert answer_with(lambda _: chat("x", "tool_calls"))[0].stop_reason == "stop"
-    assert answer_with(lambda _: chat("x", "content_filter"))[0].text == "x"
-    assert answer_with(lambda _: chat("", "content_filter"))[0].kind == "content_filter"
+    for text in ("", "Half of", None):  # what was written before the filter is no reply
+        found = answer_with(lambda _, text=text: chat(text, "content_filter"))[0]
+        assert (found.kind, found.retryable) == ("content_filter", False)
+    assert answer_with(lambda _: completion("x", "content_filter"), Generate(Prompt("hi")))[0].kind == "content_filter"
+
+
+def test_a_reply_that_the_templates_open_tag_begins(tmp_path):
+    file = tmp_path / "own.jinja"
+    file.write_text("{% for m in messages %}{{ m.content }}{% endfor %}<think>")
+    for text, answer, reasoning in (("hm", "", "hm"), ("hm</think>yes", "yes", "hm"), ("</think>yes", "yes", "")):
+        found, server, _ = answer_with(
+            lambda _, text=text: completion(text), chat_request("hi"), chat_template=str(file)
+        )
+        assert server.calls[0].prompt == "hi<think>"
+        assert (found.text, found.reasoning) == (answer, reasoning)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf.model_errors import invalid_logits
+from kshot.core.reasoning import without_thoughts
 from kshot.core.records import Generate, Generated, Usage
 from kshot.core.serialization import digest
 
@@ -187,4 +188,5 @@ def generated_response(row: GenerationRow, tokenizer: PromptTokenizer) -> Genera
     short = cut_at_stop(text, row.request.stop)
     usage = Usage(len(row.prompt), len(new))
     reason = row.stop_reason if short is None else "stop"
-    return Generated(text if short is None else short, reason, usage, cut_tokens=row.cut_tokens)
+    reply = Generated(text if short is None else short, reason, usage, cut_tokens=row.cut_tokens)
+    return without_thoughts(reply, opened=tokenizer.opens_thoughts(row.prompt))

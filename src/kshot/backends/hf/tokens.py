@@ -13,6 +13,7 @@ from kshot.backends.hf.trie import IdArray, common_prefix_length
 from kshot.backends.rolling import rolling_windows, start_token
 from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
+from kshot.core.reasoning import is_think_tag, opens_thoughts
 from kshot.core.records import Message, Prompt, RollingStart
 from kshot.prompts.chat import TEMPLATE_FAULTS, Renderer, as_dicts, fold_system, renderer, template_fault
 
@@ -76,6 +77,11 @@ class PromptTokenizer:
         self._render = self._renderer(chat_template)
         self._backend = self._fast_backend()
         self._added_vocabulary = tokenizer.get_added_vocab()
+        self._think_tags = {
+            number: text
+            for text, number in self._added_vocabulary.items()
+            if is_think_tag(text) and not tokenizer.decode([number], skip_special_tokens=True)
+        }
         self._encoder = IncrementalEncoder(self._encode_batch, reuse=reuse)
         self._last_prompt = EncodedText("", np.zeros(0, np.int32), np.zeros(0, np.int64))
 
@@ -252,7 +258,15 @@ class PromptTokenizer:
         return whole[len(head) :] if whole.startswith(head) else self._decode(list(new))
 
     def _decode(self, tokens: list[int]) -> str:
+        """Decode tokens without special ones, except for think tags: some tokenizers count these among them."""
+        for at, token in enumerate(tokens if self._think_tags else ()):
+            if token in self._think_tags:
+                return self._decode(tokens[:at]) + self._think_tags[token] + self._decode(tokens[at + 1 :])
         return str(self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def opens_thoughts(self, prompt: Sequence[int]) -> bool:
+        """Whether a prompt ends with an open think tag: the reply then begins with thoughts."""
+        return opens_thoughts(str(self.tokenizer.decode(list(prompt[-_CONTEXT_TOKENS:]), skip_special_tokens=False)))
 
     def stop_ids(self, stop: Sequence[str]) -> frozenset[int]:
         """Return the ids of stop strings that are special tokens: decoding leaves these out, so they stop by id."""

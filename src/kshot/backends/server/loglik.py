@@ -24,7 +24,7 @@ from kshot.backends.server.token_logprobs import (
 )
 from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
-from kshot.core.records import Failed, Likelihood, Message, Prompt, Scored, Usage
+from kshot.core.records import Failed, Likelihood, Message, Prompt, RollingStart, Scored, Usage
 
 _PROBE_TEXT = "The capital of France is Paris."
 _MAX_TRAILING_TOKENS = 2
@@ -110,14 +110,42 @@ class ServerLogprobs:
             usages.append(whole.usage)
         return Scored(tuple(likelihoods), _total(usages))
 
+    async def score_documents(self, connection: Connection, texts: Sequence[str], start: RollingStart) -> Scored:
+        """Sum the log-probabilities of all tokens of each document, which the server must be able to read whole.
+
+        Only the server knows what it puts before a text: BOS, or nothing, and then it does not score the first token.
+        """
+        if start == "eos":
+            raise RequestFailedError(Failed("unsupported", "a server cannot be told to put EOS before a document"))
+        api = await self.prompt_api(connection)
+        if api is None:
+            raise self._unable("gives no log-probabilities of a prompt")
+        likelihoods, usages = [], []
+        for text in map(replace_surrogates, texts):
+            whole = await self._echo(connection, api, text)
+            first = 0 if self._first_token_missing else continuation_start(whole.texts, text)
+            if not first and start != "none":
+                message = "the server puts no token before a document, so that its first token has no probability"
+                raise RequestFailedError(
+                    Failed("unsupported", f"{message}; --rolling-start none leaves that token out")
+                )
+            skipped = (first or 0) + (start == "none" and not self._first_token_missing)
+            if all(each is None for each in whole.logprobs[skipped:]):
+                raise RequestFailedError(Failed("no_tokens", "the document has no token that can be scored"))
+            likelihoods.append(self._summed(whole, skipped, "", text))
+            usages.append(whole.usage)
+        return Scored(tuple(likelihoods), _total(usages))
+
     def _summed(self, whole: TokenLogprobs, start: int, context: str, text: str) -> Likelihood:
-        own = [min(p, 0.0) for p in whole.logprobs[start:] if p is not None]  # None: the first token of all
+        pairs = zip(whole.logprobs[start:], whole.greedy[start:], strict=True)
+        scored = [(min(p, 0.0), greedy) for p, greedy in pairs if p is not None]  # None: the first token of all
+        own, flags = [p for p, _ in scored], [greedy for _, greedy in scored]
         if not own:
             what = f"no token of the continuation can be scored: {text[:60]!r} after {context[-60:]!r}"
             if context:  # the tokenizer makes one token of both, or the server's reply is wrong
                 raise RequestFailedError(Failed("bad_logprobs", what))
             raise BackendError(what, where=self._where)
-        return Likelihood(math.fsum(own), len(own))
+        return Likelihood(math.fsum(own), len(own), None if None in flags else all(flags))
 
     async def _echo(
         self, connection: Connection, api: LogprobApi, text: str, *, probing: bool = False
@@ -131,7 +159,7 @@ class ServerLogprobs:
                 if found is None:
                     raise _NoLogprobsError
                 end = len(found.texts) if probing else text_end(found.texts, text, self._trailing_tokens)
-                echoed = TokenLogprobs(found.texts[:end], found.logprobs[:end], usage_from(reply))
+                echoed = TokenLogprobs(found.texts[:end], found.logprobs[:end], found.greedy[:end], usage_from(reply))
                 spare = MAX_TOKEN_CHARACTERS if self._first_token_missing else 0
                 if not probing and not covers(echoed.texts, text, spare):
                     raise MalformedReplyError("the tokens are not those of the text")

@@ -20,7 +20,6 @@ from kshot.backends.server.replies import (
     generated,
     only_choice,
     sampled_seed,
-    split_reasoning,
     texts_of,
     usage_from,
     used_tokens,
@@ -28,6 +27,7 @@ from kshot.backends.server.replies import (
 from kshot.backends.server.server import ParameterChanges, Server
 from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
+from kshot.core.reasoning import opens_thoughts
 from kshot.core.records import Generate, Generated, Loglik, Message, Prompt, Request, Response
 from kshot.prompts.chat import Renderer, fold_system, renderer
 
@@ -94,6 +94,8 @@ class OpenAI(Server):
     async def _answer(self, connection: Connection, request: Request) -> Response:
         if isinstance(request, Loglik):
             prompt = self._rendered(request.prompt)
+            if request.rolling:
+                return await self._logprobs.score_documents(connection, request.continuations, request.rolling)
             if request.listed:
                 return await self._logprobs.first_token(connection, prompt, request.continuations)
             return await self._logprobs.score(connection, prompt, request.continuations)
@@ -112,17 +114,21 @@ class OpenAI(Server):
 
     async def _generate(self, connection: Connection, request: Generate) -> Generated:
         prompt = self._rendered(request.prompt)
-        is_chat = bool(request.prompt.messages)
 
         def read(body: Any) -> Generated:
             choice = only_choice(body)
             text, reasoning, tool = _chat_message(choice) if prompt.messages else (choice.get("text"), "", False)
             if text is not None and not isinstance(text, str):
                 raise MalformedReplyError("no text")
-            if is_chat and text and not reasoning:
-                text, reasoning = split_reasoning(text)
-            stop_reason = choice.get("finish_reason")
-            return generated(request, text, reasoning, stop_reason, usage_from(body), called_tool=tool)
+            return generated(
+                request,
+                text,
+                reasoning,
+                choice.get("finish_reason"),
+                usage_from(body),
+                called_tool=tool,
+                opened=not prompt.messages and opens_thoughts(prompt.text),
+            )
 
         return await self._post(
             connection,

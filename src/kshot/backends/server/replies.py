@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshot.backends.server.connection import MalformedReplyError
 from kshot.backends.server.http_errors import RequestFailedError, shortened
+from kshot.core.reasoning import split_thoughts
 from kshot.core.records import Failed, Generate, Generated, Prompt, Usage
 
-_LENGTH_REASONS = frozenset({"length", "max_tokens", "model_context_window_exceeded"})
-_FILTER_REASONS = frozenset({"content_filter", "refusal"})
-_THINK_BLOCK = re.compile(r"\A\s*(?:<think(?:ing)?>)?(.*?)</think(?:ing)?>\s*", re.DOTALL)
-_THINK_START = re.compile(r"\A\s*<think(?:ing)?>", re.DOTALL)
+_LENGTH_REASONS = frozenset({"length", "max_tokens"})
+_WINDOW_REASONS = frozenset({"model_context_window_exceeded"})
+_FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "prohibited_content", "sensitive"})
 _MAX_TOKENS = 10**12
 """A token count above this is wrong."""
-
-
-def split_reasoning(text: str) -> tuple[str, str]:
-    """Split a text into the answer and the reasoning before it, which some models write between think tags."""
-    block = _THINK_BLOCK.match(text)
-    if block:
-        return text[block.end() :], block[1].strip()
-    start = _THINK_START.match(text)
-    return ("", text[start.end() :].strip()) if start else (text, "")
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> tuple[str, bool]:
@@ -44,21 +34,27 @@ def generated(
     usage: Usage | None,
     *,
     called_tool: bool = False,
+    opened: bool = False,
 ) -> Generated:
     """Return the response to a Generate.
 
-    The request fails if the server withheld the text, if the model called a tool instead of writing, and if there is
-    neither a text nor reasoning. ``text`` is None if there is none; an empty text is an answer.
+    The request fails if the server withheld the text or the rest of it, if the model called a tool instead of writing,
+    and if there is neither a text nor reasoning. ``text`` is None if there is none; an empty text is an answer.
+    Thoughts in the text, which the prompt may have ``opened``, are taken out first: they may contain a stop string.
     """
-    if stop_reason in _FILTER_REASONS and not text:
-        raise RequestFailedError(Failed("content_filter", f"the server withheld the reply ({stop_reason})"))
+    if str(stop_reason).lower() in _FILTER_REASONS:
+        what = "withheld the rest of the reply" if text else "withheld the reply"
+        raise RequestFailedError(Failed("content_filter", f"the server {what} ({stop_reason})"))
     if called_tool and not text:
         raise RequestFailedError(Failed("no_text", "the model called a tool and wrote no text"))
     if text is None and not reasoning:
         reason = shortened(str(stop_reason))
         raise RequestFailedError(Failed("no_text", f"the server's reply has no text (stop reason: {reason})"))
-    text, stopped = cut_at_stop(text or "", request.stop)
-    return Generated(text, "length" if stop_reason in _LENGTH_REASONS and not stopped else "stop", usage, reasoning)
+    text, thoughts = split_thoughts(text or "", opened=opened)
+    text, stopped = cut_at_stop(text, request.stop)
+    reason = "length" if stop_reason in _LENGTH_REASONS else "window" if stop_reason in _WINDOW_REASONS else "stop"
+    reasoning = "\n".join(filter(None, (reasoning, thoughts)))
+    return Generated(text, "stop" if stopped else reason, usage, reasoning)
 
 
 def usage_from(

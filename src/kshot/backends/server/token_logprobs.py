@@ -25,10 +25,14 @@ _HEX = re.compile(r"x([0-9a-fA-F]{2})")
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """The tokens of a text that a server read, with their log-probabilities (None: the first has none)."""
+    """The tokens of a text that a server read, with their log-probabilities (None: the first has none).
+
+    ``greedy``: whether each is the likeliest at its place; None where the server does not say.
+    """
 
     texts: tuple[str, ...]
     logprobs: tuple[float | None, ...]
+    greedy: tuple[bool | None, ...] = ()
     usage: Usage | None = None
 
 
@@ -120,7 +124,18 @@ def tokens_from_echo(choice: Any) -> TokenLogprobs | None:
     tokens, logprobs = given.get("tokens"), given["token_logprobs"]
     if not isinstance(tokens, list) or not isinstance(logprobs, list):
         raise MalformedReplyError("there is no list of tokens")
-    return _checked_tokens(tokens, logprobs)
+    tops = given.get("top_logprobs")
+    listed = tops if isinstance(tops, list) and len(tops) == len(logprobs) else [None] * len(logprobs)
+    greedy = [_is_likeliest(own, top) for own, top in zip(logprobs, listed, strict=True)]
+    return _checked_tokens(tokens, logprobs, greedy)
+
+
+def _is_likeliest(own: Any, listed: Any) -> bool | None:
+    """Whether no token of the list of likely tokens is likelier than the text's own; None if there is no list."""
+    if not isinstance(listed, dict) or not listed or type(own) not in {int, float}:
+        return None
+    others = list(listed.values())
+    return all(own >= each for each in others) if all(type(each) in {int, float} for each in others) else None
 
 
 def tokens_from_prompt_logprobs(choice: Any) -> TokenLogprobs | None:
@@ -133,7 +148,9 @@ def tokens_from_prompt_logprobs(choice: Any) -> TokenLogprobs | None:
     own = [next(iter(each.values())) if each else {} for each in given]
     if not all(isinstance(each, dict) for each in own):
         raise MalformedReplyError("there is no list of tokens")
-    return _checked_tokens([each.get("decoded_token") or "" for each in own], [each.get("logprob") for each in own])
+    texts, logprobs = [each.get("decoded_token") or "" for each in own], [each.get("logprob") for each in own]
+    ranks = [each.get("rank") for each in own]
+    return _checked_tokens(texts, logprobs, [rank == 1 if type(rank) is int else None for rank in ranks])
 
 
 def top_logprobs(choice: Any, *, chat: bool) -> dict[str, float]:
@@ -157,14 +174,14 @@ def top_logprobs(choice: Any, *, chat: bool) -> dict[str, float]:
     return found
 
 
-def _checked_tokens(texts: Sequence[Any], values: Sequence[Any]) -> TokenLogprobs:
+def _checked_tokens(texts: Sequence[Any], values: Sequence[Any], greedy: Sequence[bool | None]) -> TokenLogprobs:
     """Check tokens and their log-probabilities; the first token may have none."""
     if len(texts) != len(values):
         raise MalformedReplyError(f"{len(values)} log-probabilities of {len(texts)} tokens")
     if not all(isinstance(text, str) for text in texts):
         raise MalformedReplyError("some tokens are not texts")
     first = None if values[0] is None else _checked_logprob(values[0])
-    return TokenLogprobs(tuple(texts), (first, *map(_checked_logprob, values[1:])))
+    return TokenLogprobs(tuple(texts), (first, *map(_checked_logprob, values[1:])), tuple(greedy))
 
 
 def _checked_logprob(value: Any) -> float:

@@ -17,6 +17,7 @@ from kshot.backends.vllm.runtime import VllmRuntime, parse_engine_options, prepa
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
+from kshot.core.reasoning import without_thoughts
 from kshot.core.records import Failed, Generate, Generated, Loglik, Request, Response, Scored, Usage
 from kshot.core.serialization import digest
 
@@ -229,10 +230,11 @@ class Vllm:
         short = cut_at_stop(text, request.stop)
         usage = Usage(len(prompt.tokens), len(new))
         if short is not None:
-            return Generated(short, "stop", usage, cut_tokens=prompt.cut_tokens)
-        if reason == "length" and prompt.max_new_tokens < request.max_tokens:
+            text, reason = short, "stop"
+        elif reason == "length" and prompt.max_new_tokens < request.max_tokens:
             reason = "window"
-        return Generated(text, reason, usage, cut_tokens=prompt.cut_tokens)
+        opened = self._tokenizer.opens_thoughts(prompt.tokens)
+        return without_thoughts(Generated(text, reason, usage, cut_tokens=prompt.cut_tokens), opened=opened)
 
 
 def _seed(request: Generate) -> int:

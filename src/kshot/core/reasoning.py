@@ -1,0 +1,54 @@
+"""Taking a reply apart: the answer, and the thoughts that a model writes between think tags."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from kshot.core.records import Generated
+
+_TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+_OPEN_END = re.compile(r"<think(?:ing)?>\s*\Z", re.IGNORECASE)
+
+
+def is_think_tag(text: str) -> bool:
+    """Whether a text is a think tag."""
+    return _TAG.fullmatch(text) is not None
+
+
+def opens_thoughts(prompt: str) -> bool:
+    """Whether a prompt ends with an open think tag, as some chat templates write it: the reply begins with thoughts."""
+    return _OPEN_END.search(prompt) is not None
+
+
+def split_thoughts(text: str, *, opened: bool = False) -> tuple[str, str]:
+    """Split a text into the answer and the thoughts.
+
+    Thoughts stand between think tags, in one place or in several. What comes before a closing tag that nothing opened
+    is thoughts too: the chat template opened them. Thoughts that are not closed go on to the end, so that a reply that
+    never leaves them has no answer. ``opened``: the prompt ends with an open tag.
+    """
+    answer: list[str] = []
+    thoughts: list[str] = []
+    thinking, place = opened, 0
+    for tag in _TAG.finditer(text):
+        (thoughts if thinking else answer).append(text[place : tag.start()])
+        place = tag.end()
+        if tag[1] and not thinking:
+            thoughts, answer = [*thoughts, *answer], []
+        thinking = not tag[1]
+    if not place and not opened:
+        return text, ""
+    (thoughts if thinking else answer).append(text[place:])
+    return "".join(answer).lstrip(), "\n".join(part.strip() for part in thoughts if part.strip())
+
+
+def without_thoughts(reply: Generated, *, opened: bool = False) -> Generated:
+    """Return a reply with the thoughts in its text moved to its reasoning; done twice, it changes nothing more.
+
+    ``opened``: the prompt ends with an open think tag, which only who knows the whole prompt can tell.
+    """
+    text, thoughts = split_thoughts(reply.text, opened=opened)
+    if text == reply.text:
+        return reply
+    return replace(reply, text=text, reasoning="\n".join(filter(None, (reply.reasoning, thoughts))))
