@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kshot
+from kshot.backends.texts import scored_parts
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Message, Prompt, plain
 from kshot.datasets.layout import Layout
+from kshot.metrics import Perplexity
 from tests.datasets.fakes import CHOICES, QUESTIONS, asked, choice, generation, says, seen, texts, turns
 
 SHOWN = [{"q": "zero", "target": "0"}, {"q": "nine", "target": "9"}]
@@ -70,6 +72,20 @@ def test_white_space_is_kept_where_a_class_asks():
     assert seen(joined) == [(" sky? \n", " red", "blue ")]  # white space is there already
     answers = generation([{"q": "a", "target": " b"}], keep_whitespace=True)
     assert kshot.evaluate(says("x"), answers).samples[0]["target"] == [" b"]
+
+
+def test_kept_white_space_at_the_end_of_a_prompt_is_scored_with_the_answer():
+    """lm-eval's rule: the request says so, and shows prompt and answer as they are."""
+    rows = [{"q": "sky? \n", "options": ["red", "blue"], "target_idx": 1}]
+    kept = {"keep_whitespace": True, "target_delimiter": " ", "use_normalization": True, "normalization_prompt": ""}
+    own, baseline = asked(choice(rows, instruction="{{q}}", **kept))
+    assert (own.prompt.text, own.continuations, own.spaced) == ("sky? \n", (" red", " blue"), True)
+    assert (baseline.prompt.text, baseline.continuations, baseline.spaced) == ("", (" red", " blue"), False)
+    assert scored_parts(own) == (Prompt("sky?"), (" \n red", " \n blue"))
+    assert scored_parts(baseline) == (Prompt(), (" red", " blue"))
+    assert not any(request.spaced for request in asked(choice(rows, instruction="{{q}}")))
+    (measured,) = asked(generation([{"q": "a ", "target": "b"}], metrics=[Perplexity()], instruction="{{q}}", **kept))
+    assert measured.spaced
 
 
 def test_what_cannot_be_a_delimiter_is_refused():

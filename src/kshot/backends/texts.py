@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshot.core.records import Failed
+from kshot.core.records import Failed, Loglik, Prompt
 
 
 def replace_surrogates(text: str) -> str:
@@ -12,6 +12,15 @@ def replace_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def scored_parts(request: Loglik) -> tuple[Prompt, tuple[str, ...]]:
+    """Return the prompt of a request and the texts that are scored after it, with the prompt's last white space."""
+    bare = request.prompt.text.rstrip()
+    if not request.spaced or not bare or request.prompt.messages:
+        return request.prompt, request.continuations
+    moved = request.prompt.text[len(bare) :]
+    return Prompt(bare), tuple(moved + text for text in request.continuations)
 
 
 def unscorable(text: str, context: str) -> Failed:

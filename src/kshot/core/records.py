@@ -64,12 +64,14 @@ class Choice:
     """One answer whose likelihood is computed after a prompt, and after a baseline prompt if there is one.
 
     ``option`` is the answer without the delimiter before it: its length counts. None: the text without white space.
+    ``spaced``: white space at the end of the prompt is measured with the text.
     """
 
     prompt: Prompt
     text: str
     baseline: Prompt | None = None
     option: str | None = None
+    spaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,7 @@ class Loglik:
     ``listed``: each continuation is one token, and a bound is enough for one that is not among the likeliest.
     ``rolling``: each continuation is a document, which may be longer than the model's window, and the prompt is empty.
     It says what stands before the first token: see ``RollingStart``.
+    ``spaced``: white space at the end of the prompt is scored with each continuation.
     """
 
     prompt: Prompt
@@ -212,6 +215,7 @@ class Loglik:
     role: str = "model"
     listed: bool = False
     rolling: RollingStart | None = None
+    spaced: bool = False
     ticket: int = _ticket()
 
 

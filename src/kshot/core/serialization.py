@@ -41,6 +41,7 @@ def request_body(request: Request) -> list[Any]:
         case Loglik():
             asked = ["Loglik", request.role, _prompt_body(request.prompt), list(request.continuations)]
             asked += ["listed"] if request.listed else []
+            asked += ["spaced"] if request.spaced else []
             return [*asked, "rolling", request.rolling] if request.rolling else asked
         case Search():
             where = [list(pair) for pair in request.where]

@@ -137,7 +137,7 @@ class GenerationCompiler(DatasetCompiler):
         text = self.answer_text(sample) if sample.fields.get("target") is not None else ""
         if not text:
             raise DataError("perplexity needs a target text", where=f"{self.where}, sample {sample.id}")
-        return Choice(prompt, self.layout.continuation(prompt, text), option=text)
+        return self.layout.choice(prompt, text)
 
     # ---- replies are generated ----
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kshot.core.errors import DataError
-from kshot.core.records import Message, Prompt, glue
+from kshot.core.records import Choice, Message, Prompt, glue
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.rendering import stripped
 from kshot.prompts import decode_escapes
@@ -92,6 +92,15 @@ class Layout:
         if not self.keep_whitespace:
             return f" {text}" if prompt.text else text
         return self._answered(prompt.text, text)[len(prompt.text) :]
+
+    def choice(self, prompt: Prompt, text: str, baseline: Prompt | None = None) -> Choice:
+        """Return an answer that is measured after its prompt.
+
+        Where white space is kept, that at the end of the prompt is measured with the answer, as in lm-eval: a token may
+        reach from one into the other.
+        """
+        spaced = self.keep_whitespace and not prompt.messages and prompt.text[-1:].isspace()
+        return Choice(prompt, self.continuation(prompt, text), baseline, self.value(text), spaced)
 
     def head(self) -> str:
         """Return what comes once, before all examples."""

@@ -234,11 +234,9 @@ class MultipleChoiceCompiler(DatasetCompiler):
             questions = [self.question(sample, shots=len(shots), source=context) for context in contexts]
             prompts = [self.prompt(sample, shots, question) for question in questions]
             target = self.answer_text(sample)
-            return [Choice(prompt, self.layout.continuation(prompt, target), baseline, target) for prompt in prompts]
+            return [self.layout.choice(prompt, target, baseline) for prompt in prompts]
         prompt = self._prompt(sample, shots)
-        return [
-            Choice(prompt, self.layout.continuation(prompt, text), baseline, text) for text in self._spellings(sample)
-        ]
+        return [self.layout.choice(prompt, text, baseline) for text in self._spellings(sample)]
 
     def _baseline(self) -> Prompt | None:
         if not self.dataset.use_normalization:
@@ -268,7 +266,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
         prompt = self._prompt(sample, shots)
         letters = self._spellings(sample)
         if (self.dataset.args.letters or self.dataset.letters) == "spaced":
-            return [Choice(prompt, self.layout.continuation(prompt, text)) for text in letters]
+            return [self.layout.choice(prompt, text) for text in letters]
         return [Choice(prompt, space + text) for space in (" ", "") for text in letters]
 
     def _refuse_options_of_generation(self) -> None:

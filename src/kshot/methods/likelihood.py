@@ -118,12 +118,16 @@ def _twins(alike: Sequence[object]) -> list[list[int]]:
 
 
 def likelihoods(
-    choices: Sequence[tuple[Prompt, str]], baselines: Sequence[tuple[Prompt, str]] = (), *, listed: bool = False
+    choices: Sequence[tuple[Prompt, str]],
+    baselines: Sequence[tuple[Prompt, str]] = (),
+    *,
+    listed: bool = False,
+    spaced: bool = False,
 ) -> RequestGenerator:
     """Ask for the likelihood of each text after its prompt; the answer is a ``Likelihood`` for each, in order.
 
     Texts after the same prompt share one request. ``baselines`` follow the choices. After an empty baseline the first
-    token counts too: it is predicted after BOS, else EOS.
+    token counts too: it is predicted after BOS, else EOS. ``spaced``: see ``Loglik``; it is for the choices.
     """
     texts = [text for _, text in (*choices, *baselines)]
     keys: list[tuple[Prompt, RollingStart | None]] = [(prompt, None) for prompt, _ in choices]
@@ -133,7 +137,13 @@ def likelihoods(
         by_key.setdefault(key, []).append(index)
     replies = yield from ask(
         *(
-            Loglik(prompt, tuple(texts[index] for index in indices), listed=listed, rolling=start)
+            Loglik(
+                prompt,
+                tuple(texts[index] for index in indices),
+                listed=listed,
+                rolling=start,
+                spaced=spaced and indices[0] < len(choices),
+            )
             for (prompt, start), indices in by_key.items()
         )
     )
@@ -163,7 +173,8 @@ def perplexity(
     def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> RequestGenerator:
         choices = _choices(sample, prompt)
         baselines = [(choice.baseline, choice.text) for choice in choices if choice.baseline is not None]
-        found = yield from likelihoods([(choice.prompt, choice.text) for choice in choices], baselines)
+        spaced = any(choice.spaced for choice in choices)
+        found = yield from likelihoods([(choice.prompt, choice.text) for choice in choices], baselines, spaced=spaced)
         after_prompt, after_baseline = found[: len(choices)], found[len(choices) :]
         if decide is not None:
             return decide(_pairs(after_prompt), _pairs(after_baseline))
@@ -187,7 +198,8 @@ def probability(
 
     def method(sample: Sample, prompt: Prompt | Sequence[Choice]) -> RequestGenerator:
         choices = _choices(sample, prompt)
-        found = yield from likelihoods([(c.prompt, c.text) for c in choices], listed=listed)
+        spaced = any(choice.spaced for choice in choices)
+        found = yield from likelihoods([(c.prompt, c.text) for c in choices], listed=listed, spaced=spaced)
         logprobs = [each.logprob for each in found]
         if decide is not None:
             return decide(logprobs)

@@ -11,7 +11,7 @@ from kshot.core.records import Choice, Likelihood, Loglik, Prompt, RequestGenera
 
 def likelihood(sample: Sample, choice: Choice) -> RequestGenerator:  # noqa: ARG001 - a method sees its sample
     """Measure one text after its prompt; the answer is a ``TextLikelihood``."""
-    (reply,) = yield from ask(Loglik(choice.prompt, (choice.text,)))
+    (reply,) = yield from ask(Loglik(choice.prompt, (choice.text,), spaced=choice.spaced))
     return _measured(choice.text.strip() if choice.option is None else choice.option, reply.likelihoods[0])
 
 

@@ -224,6 +224,21 @@ def test_an_empty_prompt_scores_the_text_itself(llama, chat):
     assert with_bos.likelihoods[0].tokens == llama.count_tokens(text)
 
 
+def test_white_space_at_the_end_of_a_prompt_may_be_scored_with_the_text(llama):
+    """lm-eval's rule, by the sums: the space's own log-probability is added to that of the text after it."""
+    whole, after, moved = ask_all(
+        llama,
+        [
+            Loglik(Prompt("hello"), ("\n the", "\n")),
+            Loglik(Prompt("hello\n"), (" the",)),
+            Loglik(Prompt("hello\n"), (" the",), spaced=True),
+        ],
+    )
+    both, space = (each.logprob for each in whole.likelihoods)
+    assert after.likelihoods[0].logprob == pytest.approx(both - space, abs=1e-4)
+    assert moved.likelihoods[0] == whole.likelihoods[0]
+
+
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_a_token_that_the_model_rules_out_fails_its_request_alone(folders, batch_size):
     model = Transformers(str(folders["llama"]), device="cpu", batch_size=batch_size)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kshot.backends.embedded.sampling import choose_token
 from kshot.backends.rolling import rolling_windows, start_token, summed_windows
-from kshot.backends.texts import replace_surrogates, unscorable
+from kshot.backends.texts import replace_surrogates, scored_parts, unscorable
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Prompt, Request, Response, Scored, Usage
@@ -275,7 +275,8 @@ class Embedded:
             yield from self._score_batch(batch)
 
     def _spans(self, request: Loglik) -> tuple[_PartialLoglik, list[_Span]] | Failed:
-        spans = [self._span(self._text_of(request.prompt), text) for text in request.continuations]
+        prompt, texts = scored_parts(request)
+        spans = [self._span(self._text_of(prompt), text) for text in texts]
         for text, (tokens, start) in zip(request.continuations, spans, strict=True):
             if start >= len(tokens):
                 return unscorable(text, request.prompt.text)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
-from kshot.backends.texts import unscorable
+from kshot.backends.texts import scored_parts, unscorable
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed, Generate, Loglik
 
@@ -49,7 +49,7 @@ class ContextWindow:
     ) -> Iterator[tuple[Loglik, TokenizedLoglik | Failed]]:
         """Return each request as tokens, or its failure."""
         whole = [request for request in requests if request.rolling is None]
-        spans = tokenizer.spans_of_all([(request.prompt, request.continuations) for request in whole])
+        spans = tokenizer.spans_of_all([scored_parts(request) for request in whole])
         for request, own in zip(whole, spans, strict=True):
             yield request, self._fit(request, own)
         for request in requests:
