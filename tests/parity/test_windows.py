@@ -13,9 +13,9 @@ transformers = pytest.importorskip("transformers")
 
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.core.errors import BackendError  # noqa: E402
-from kshot.core.records import Failed, Generate, Loglik, Prompt, Scored  # noqa: E402
+from kshot.core.records import Failed, Generate, Likelihood, Loglik, Prompt, Scored  # noqa: E402
 from tests.shapes import shaped  # noqa: E402
-from tests.tiny_models import CORPUS, ask_all  # noqa: E402
+from tests.tiny_models import CORPUS, ask_all, build  # noqa: E402
 
 WINDOW = 64
 TOLERANCE = 1e-4
@@ -81,6 +81,21 @@ def test_rolling_documents(model, size, start):
         total, count, greedy = reference.rolling(text, first)
         assert (one.tokens, one.greedy) == (count, greedy)
         assert one.logprob == pytest.approx(total, abs=TOLERANCE * count / WINDOW + TOLERANCE)
+
+
+def test_rolling_as_lm_eval_does_where_the_tokenizer_adds_bos(tmp_path):
+    """lm-eval puts BOS before the text as the tokenizer encodes it, so that the tokenizer's own BOS is scored."""
+    folder = build("llama", tmp_path, bos=True)
+    reference = Reference(folder)
+    bos = reference.tokenizer.bos_token_id
+    backend = Transformers(str(folder), device="cpu")
+    plain, twice = ask_all(
+        backend, [Loglik(Prompt(), ("hello there",), rolling=start) for start in ("auto", "lm-eval")]
+    )
+    tokens = reference.ids("hello there")
+    for found, wanted in ((plain, tokens), (twice, [bos, *tokens])):
+        total, greedy = reference.scored([bos, *wanted][:-1], wanted)
+        assert found.likelihoods == (Likelihood(pytest.approx(total, abs=1e-4), len(wanted), greedy=greedy),)
 
 
 def test_several_documents_of_one_request(model):

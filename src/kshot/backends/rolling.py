@@ -10,9 +10,9 @@ from kshot.core.records import Likelihood, RollingStart
 
 
 def start_token(start: RollingStart, bos: int | None, eos: int | None) -> int | None:
-    """Return the token before a document: BOS, else EOS, for ``auto``; None if there is none or none is wanted."""
-    tokens = {"auto": bos if bos is not None else eos, "bos": bos, "eos": eos, "none": None}
-    return tokens[start]
+    """Return the token before a document; None if there is none or none is wanted. Without a choice: BOS, else EOS."""
+    usual = bos if bos is not None else eos
+    return {"auto": usual, "lm-eval": usual, "bos": bos, "eos": eos, "none": None}[start]
 
 
 def rolling_windows(tokens: Sequence[int], first: int | None, limit: int | None) -> Iterator[tuple[list[int], int]]:

@@ -196,8 +196,11 @@ class Generate:
     ticket: int = _ticket()
 
 
-RollingStart: TypeAlias = Literal["auto", "bos", "eos", "none"]
-"""What predicts the first token of a document: BOS or else EOS, BOS, EOS, or nothing (the token is not scored)."""
+RollingStart: TypeAlias = Literal["auto", "bos", "eos", "none", "lm-eval"]
+"""What predicts the first token of a document: BOS or else EOS, BOS, EOS, or nothing (the token is not scored).
+
+``lm-eval`` is ``auto`` before the document as the tokenizer itself encodes it: a BOS that it adds is scored, after BOS.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,9 +62,10 @@ class DatasetSettings(
     rolling: bool | None = option(
         None, "measure the target as a document by itself, in windows if it is longer than the model's", kind=bool
     )
-    rolling_start: Literal["auto", "bos", "eos", "none"] = option(
+    rolling_start: Literal["auto", "bos", "eos", "none", "lm-eval"] = option(
         "auto",
-        "the token before a document: BOS, else EOS (auto, as in lm-eval); bos; eos; none: its first is not scored",
-        choices=("auto", "bos", "eos", "none"),
+        "the token before a document: BOS, else EOS (auto); bos; eos; none: its first is not scored; lm-eval: auto, "
+        "and a BOS that the tokenizer adds is scored after it",
+        choices=("auto", "bos", "eos", "none", "lm-eval"),
     )
     cot: str | None = option(None, "reasoning style; it must be one that the dataset supports")

@@ -59,7 +59,7 @@ def test_a_continuation_is_greedy_where_the_server_shows_it(api, bos):
 @pytest.mark.parametrize("api", ["echo", "prompt_logprobs"])
 def test_documents_are_scored_where_the_server_reads_them_whole(api):
     text = "The sky is blue. The sun is hot."
-    starts = ("auto", "bos", "none", "eos")
+    starts = ("auto", "bos", "none", "eos", "lm-eval")
     asked = [Loglik(Prompt(), (text,), rolling=start) for start in starts]
     tokens = tokenised(text)
     with FakeServer(with_logprobs(apis=(api,), bos=True, ranked=True)) as server:
@@ -73,7 +73,7 @@ def test_documents_are_scored_where_the_server_reads_them_whole(api):
     assert with_bos["none"].likelihoods == (Likelihood(pytest.approx(rest), len(tokens) - 1, greedy=False),)
     rest = math.fsum(logprob(token, at) for at, token in enumerate(tokens) if at)
     assert without["none"].likelihoods == (Likelihood(pytest.approx(rest), len(tokens) - 1),)
-    for failed in (with_bos["eos"], without["eos"], without["auto"], without["bos"]):
+    for failed in (with_bos["eos"], with_bos["lm-eval"], without["eos"], without["auto"], without["bos"]):
         assert failed.kind == "unsupported"
     assert "--rolling-start none" in without["auto"].message
 
@@ -93,6 +93,13 @@ def test_a_token_that_straddles_the_boundary_belongs_to_the_continuation():
     logprob, tokens = expected("The sk", "y is")
     assert found.likelihoods == (Likelihood(pytest.approx(logprob), tokens),)
     assert tokens == 2
+
+
+def test_white_space_at_the_end_of_a_prompt_may_be_scored_with_the_text():
+    with FakeServer(with_logprobs()) as server:
+        (found,) = ask_all(connect(server), [Loglik(Prompt("The sky \n"), ("is",), spaced=True)])
+    logprob, tokens = expected("The sky", " \nis")
+    assert found.likelihoods == (Likelihood(pytest.approx(logprob), tokens),)
 
 
 def test_an_empty_prompt_and_a_continuation_without_scored_tokens():

@@ -155,10 +155,11 @@ class PromptTokenizer:
         special = self.tokenizer
         first = start_token(start, special.bos_token_id, special.eos_token_id)
         if first is None and start != "none":
-            what = "neither a BOS nor an EOS token" if start == "auto" else f"no {start.upper()} token"
+            what = f"no {start.upper()} token" if start in {"bos", "eos"} else "neither a BOS nor an EOS token"
             hint = "Use --rolling-start none, or another token."
             raise BackendError(f"the tokenizer has {what} to begin a document with", where=self.name, hint=hint)
-        windows = rolling_windows(self.encode(replace_surrogates(text)), first, limit)
+        own = self.leading_ids if start == "lm-eval" else ()
+        windows = rolling_windows((*own, *self.encode(replace_surrogates(text))), first, limit)
         return [TokenSpan(np.array(tokens, np.int32), begin) for tokens, begin in windows]
 
     def _span(self, whole: tuple[IdArray, int], *, chat: bool) -> TokenSpan:

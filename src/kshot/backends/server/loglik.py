@@ -115,8 +115,9 @@ class ServerLogprobs:
 
         Only the server knows what it puts before a text: BOS, or nothing, and then it does not score the first token.
         """
-        if start == "eos":
-            raise RequestFailedError(Failed("unsupported", "a server cannot be told to put EOS before a document"))
+        if start in {"eos", "lm-eval"}:
+            token = "EOS" if start == "eos" else "a second BOS"
+            raise RequestFailedError(Failed("unsupported", f"a server cannot be told to put {token} before a document"))
         api = await self.prompt_api(connection)
         if api is None:
             raise self._unable("gives no log-probabilities of a prompt")

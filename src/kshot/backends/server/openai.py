@@ -25,7 +25,7 @@ from kshot.backends.server.replies import (
     used_tokens,
 )
 from kshot.backends.server.server import ParameterChanges, Server
-from kshot.backends.texts import replace_surrogates
+from kshot.backends.texts import replace_surrogates, scored_parts
 from kshot.core.errors import BackendError
 from kshot.core.reasoning import opens_thoughts
 from kshot.core.records import Generate, Generated, Loglik, Message, Prompt, Request, Response
@@ -93,12 +93,12 @@ class OpenAI(Server):
 
     async def _answer(self, connection: Connection, request: Request) -> Response:
         if isinstance(request, Loglik):
-            prompt = self._rendered(request.prompt)
             if request.rolling:
                 return await self._logprobs.score_documents(connection, request.continuations, request.rolling)
+            prompt, texts = scored_parts(request)
             if request.listed:
-                return await self._logprobs.first_token(connection, prompt, request.continuations)
-            return await self._logprobs.score(connection, prompt, request.continuations)
+                return await self._logprobs.first_token(connection, self._rendered(prompt), texts)
+            return await self._logprobs.score(connection, self._rendered(prompt), texts)
         if isinstance(request, Generate):
             return self._measured(await self._generate(connection, request))
         raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
