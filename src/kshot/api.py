@@ -18,7 +18,7 @@ from kshot.core.errors import RunError, UsageError
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
 from kshot.core.options import flag
-from kshot.core.protocols import Model, Source, Watcher
+from kshot.core.protocols import LanguageModel, Model, Source, Watcher
 from kshot.core.records import Hit, Ranking, Request
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
@@ -230,6 +230,9 @@ def _in_turn(specs: Iterable[str | Model], settings: Settings, tell: Callable[[s
             if model.name in names:
                 raise UsageError(f"two models are called {model.name!r}", hint="Give each a name of its own.")
             names.add(model.name)
+            if settings.truncate and isinstance(model, LanguageModel) and not model.abilities.cuts_prompts:
+                hint = "Leave --truncate out; hf:, vllm: and embedded models cut prompts that they open with it."
+                raise UsageError("it does not cut prompts", where=model.name, hint=hint)
             yield model
         finally:
             if isinstance(spec, str):

@@ -354,3 +354,72 @@ def test_a_continuation_past_the_context_fails_alone(model):
     assert isinstance(good, Scored)
     assert isinstance(bad, Failed)
     assert bad.kind == "too_long"
+
+
+# ---- greedy texts, long documents, prompts that are cut ----
+
+
+def test_a_continuation_is_greedy_if_it_is_what_the_model_writes(model):
+    prompts = [Prompt(text) for text in (*TEXTS, *ODD)]
+    own = [*(f" {target}" for target in TARGETS), *ODD]  # the model knows the answers to token lookup
+    seen = set()
+    for prompt, text in zip(prompts, own, strict=True):
+        for tried in (text, f"{text} zz", " q"):
+            ids = ids_of(model, prompt.text + tried)
+            (found,) = ask_all(model, [Loglik(prompt, (tried,))])[0].likelihoods
+            best = logprob_table(model, ids).argmax(axis=1)
+            greedy = all(best[at - 1] == ids[at] for at in range(len(ids) - found.tokens, len(ids)))
+            assert found.greedy is greedy, (prompt, tried)
+            seen.add(greedy)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("start", ["auto", "eos", "none"])
+def test_documents_longer_than_the_window(model, start, monkeypatch):
+    monkeypatch.setattr(model, "_context_limit", 48)
+    text = TEXTS[-1] + TEXTS[0]
+    ids = ids_of(model, text)
+    assert len(ids) > 96
+    whole = ids if start == "none" else [model._eos_id, *ids]
+    total, done = 0.0, 1
+    while done < len(whole):
+        end = min(done + 48, len(whole))
+        first = max(end - 49, 0)
+        rows = logprob_table(model, whole[first : end - 1])
+        total += sum(rows[at - 1 - first, whole[at]] for at in range(done, end))
+        done = end
+    (one,) = ask_all(model, [Loglik(Prompt(), (text,), rolling=start)])[0].likelihoods
+    assert (one.tokens, one.logprob) == (len(whole) - 1, pytest.approx(total, abs=1e-3))
+    both = ask_all(model, [Loglik(Prompt(), (text, "Hello there"), rolling=start)])[0].likelihoods
+    assert both[0].logprob == pytest.approx(one.logprob)
+
+
+def test_documents_that_cannot_be_measured(model):
+    with pytest.raises(BackendError, match="it has no BOS token"):
+        ask_all(model, [Loglik(Prompt(), ("Hello",), rolling="bos")])
+    (failed,) = ask_all(model, [Loglik(Prompt(), (" a",), rolling="none")])
+    assert failed.kind == "no_tokens"
+
+
+def test_prompts_are_cut_from_the_left_if_that_is_asked_for(monkeypatch):
+    cutting = Embedded(threads=1, truncate="left")
+    monkeypatch.setattr(cutting, "_context_limit", 48)
+    prompt, text = TEXTS[-1], " a b"
+    ids = ids_of(cutting, prompt + text)
+    scored, reply, full = ask_all(
+        cutting,
+        [
+            Loglik(Prompt(prompt), (text,)),
+            Generate(Prompt(prompt), max_tokens=8),
+            Generate(Prompt(" a"), max_tokens=48),
+        ],
+    )
+    rows = logprob_table(cutting, ids[-49:-1])
+    expected = rows[-2, ids[-2]] + rows[-1, ids[-1]]
+    assert scored.likelihoods[0].logprob == pytest.approx(expected, abs=1e-4)
+    assert scored.cut_tokens == len(ids) - 49
+    assert (reply.cut_tokens, reply.usage.prompt_tokens) == (len(ids_of(cutting, prompt)) - 40, 40)
+    assert full.kind == "too_long"
+    assert cutting.fingerprint != Embedded().fingerprint
+    with pytest.raises(UsageError, match="truncate is 'right'"):
+        Embedded(truncate="right")

@@ -221,6 +221,45 @@ def test_log_probabilities_of_cached_tokens_are_computed_again(vllm, hf, monkeyp
     assert [cached for _, cached in again] == [0]
 
 
+@pytest.mark.parametrize("cache", [True, False])
+def test_greedy_continuations_are_those_of_hf(folder, hf, cache):
+    vllm = Vllm(str(folder), engine_option=(f"enable_prefix_caching={cache}",))
+    prompts = [Prompt(SHOTS[:length]) for length in range(3, 200, 9)]
+    own = [reply.text or " A" for reply in ask_all(hf, [Generate(prompt, max_tokens=1) for prompt in prompts])]
+    asked = [Loglik(prompt, (text, f"{text} is", " Paris")) for prompt, text in zip(prompts, own, strict=True)]
+    expected = [[each.greedy for each in found.likelihoods] for found in ask_all(hf, asked)]
+    assert [[each.greedy for each in found.likelihoods] for found in ask_all(vllm, asked)] == expected
+    assert {flag for flags in expected for flag in flags} == {True, False}
+
+
+def test_long_documents_and_cut_prompts_are_those_of_hf_with_room_for_one_token(folder):
+    long = SHOTS * 2
+    cutting = Vllm(str(folder), truncate="left", engine_option=("max_model_len=65",))
+    hf = Transformers(str(folder), device="cpu", max_length=64, truncate="left")
+    documents = [Loglik(Prompt(), (long, "hello there"), rolling=start) for start in ("auto", "bos", "eos", "none")]
+    asked = [*documents, Loglik(Prompt(long), (" A", " the answer"))]
+    for one, other in zip(ask_all(hf, asked), ask_all(cutting, asked), strict=True):
+        for here, there in zip(one.likelihoods, other.likelihoods, strict=True):
+            assert (there.tokens, there.greedy) == (here.tokens, here.greedy)
+            assert there.logprob == pytest.approx(here.logprob, abs=1e-3)
+        assert one.cut_tokens == other.cut_tokens
+    assert one.cut_tokens > 0
+    (reply,) = ask_all(cutting, [Generate(Prompt(long), max_tokens=9)])
+    assert reply.usage.prompt_tokens == 65 - 9
+    assert reply.cut_tokens == len(cutting._tokenizer.encode_prompt(Prompt(long))) - (65 - 9)
+    assert cutting.abilities.cuts_prompts
+    assert cutting.fingerprint != Vllm(str(folder), engine_option=("max_model_len=65",)).fingerprint
+
+
+def test_a_reply_that_fills_the_window_says_so(folder):
+    vllm = Vllm(str(folder), engine_option=("max_model_len=64",))
+    asked = [Generate(Prompt(SHOTS[:150]), max_tokens=count) for count in (2, 500)]
+    short, full = ask_all(vllm, asked)
+    assert short.usage.prompt_tokens < 60
+    assert (short.stop_reason, full.stop_reason) == ("length", "window")
+    assert full.usage.prompt_tokens + full.usage.completion_tokens == 64
+
+
 def test_letters_take_one_sequence_a_prompt(vllm, hf):
     asked = [Loglik(Prompt(f"{SHOTS}{word} Answer:"), (" A", " B", " C", " D")) for word in ("hello", "Paris", "the")]
     assert largest_difference(asked, hf, vllm) < 1e-4
