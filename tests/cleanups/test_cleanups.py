@@ -5,10 +5,9 @@ import pytest
 from kshot.cleanups import CLEANUPS, config_names, make_cleanup
 from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
 from kshot.cleanups.formulas import boxed
-from kshot.cleanups.letters import last_letter, letter, lettered
+from kshot.cleanups.letters import letter, letter_index, lettered
 from kshot.cleanups.programs import completed_program
 from kshot.core.errors import UsageError
-from kshot.core.records import UNANSWERED
 from kshot.core.registry import Entry
 
 
@@ -91,12 +90,8 @@ def test_letters_are_those_of_spreadsheets():
     assert lettered([" yes", "no"]) == ["A. yes", "B. no"]
 
 
-@pytest.mark.parametrize(
-    ("text", "index"),
-    [("A, no: B.", 1), ("答案是C。", 2), ("ABC", UNANSWERED), ("", UNANSWERED), ("E", UNANSWERED), ("(D)", 3)],
-)
-def test_the_last_standalone_letter(text, index):
-    assert last_letter(text, 4) == index
+def test_letters_name_their_index():
+    assert [letter_index(letter(index)) for index in (0, 25, 26, 701, 702)] == [0, 25, 26, 701, 702]
 
 
 # ---- programs ----

@@ -1,6 +1,6 @@
 """Taking the answer out of a reply: option letters, numbers, patterns, formulas, code, and the names that configs use.
 
-All modules but ``letters`` import the standard library and each other alone: they run in confined
+All modules but this one and ``answer_pattern`` import the standard library and each other alone: they run in confined
 processes too.
 """
 

@@ -1,11 +1,6 @@
-"""The letters of options: A, B, … Z, AA, AB, …, and the last of them in a reply."""
+"""The letters of options: A, B, … Z, AA, AB and so on."""
 
 from __future__ import annotations
-
-import re
-from functools import lru_cache
-
-from kshot.core.records import UNANSWERED
 
 
 def letter(index: int) -> str:
@@ -23,14 +18,9 @@ def lettered(options: tuple[str, ...] | list[str]) -> list[str]:
     return [f"{letter(i)}. {option.lstrip()}" for i, option in enumerate(options)]
 
 
-@lru_cache(maxsize=64)
-def _standalone(count: int) -> re.Pattern[str]:
-    names = "|".join(sorted((letter(i) for i in range(count)), key=len, reverse=True))
-    # ASCII word characters only: a letter beside Chinese text stands alone
-    return re.compile(rf"(?<![A-Za-z0-9_])(?:{names})(?![A-Za-z0-9_])")
-
-
-def last_letter(text: str, count: int) -> int:
-    """Return the index of the last standalone option letter in the text, or ``UNANSWERED``."""
-    found = _standalone(count).findall(text)
-    return [letter(i) for i in range(count)].index(found[-1]) if found else UNANSWERED
+def letter_index(name: str) -> int:
+    """Return the index that a letter names: 0 for A, 26 for AA."""
+    index = 0
+    for character in name:
+        index = index * 26 + ord(character) - ord("A") + 1
+    return index - 1

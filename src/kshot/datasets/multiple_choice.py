@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from kshot.cleanups.letters import last_letter, letter, lettered
+from kshot.cleanups.chosen_option import chosen_option
+from kshot.cleanups.letters import letter, lettered
 from kshot.core.errors import DataError, UsageError
 from kshot.core.protocols import Scorer
 from kshot.core.records import AnyOption, Choice, Message, Option, Prompt, Row, Sample
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
 from kshot.datasets.choices import choices_of, has_contexts, referenced_choices, right_choices
-from kshot.datasets.cleaning import refuse_cleanup, reply_extractor
+from kshot.datasets.cleaning import option_extractor, refuse_cleanup, reply_extractor
 from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TaskParts
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.examples import TokenCounter
@@ -72,10 +73,11 @@ class MultipleChoiceDataset(Dataset):
         Perplexity gives one ``(nll, tokens)`` per option of every question in turn, then, with normalisation, the same
         again after the normalising prompt; probability gives a list per question; generation a text per question.
         """
-        counts = self.option_nums
+        choices = self._option_texts()
+        counts = [len(texts) for texts in choices]
         match self.ranking_type:
             case "generation":
-                return [last_letter(text, n) for text, n in zip(predictions, counts, strict=True)]
+                return [chosen_option(str(p), texts).index for p, texts in zip(predictions, choices, strict=True)]
             case "prob":
                 return [highest(list(p), n) for p, n in zip(predictions, counts, strict=True)]
         size = sum(counts)
@@ -90,8 +92,11 @@ class MultipleChoiceDataset(Dataset):
     @property
     def option_nums(self) -> list[int]:
         """The number of options of every evaluated row."""
+        return [len(texts) for texts in self._option_texts()]
+
+    def _option_texts(self) -> list[tuple[str, ...]]:
         fields = (self.format_instance(copied(dict(row))) for row in self.evaluation_data)
-        return [len(choices_of(each, where_of(self))) for each in fields]
+        return [choices_of(each, where_of(self)) for each in fields]
 
 
 class MultipleChoiceCompiler(DatasetCompiler):
@@ -282,12 +287,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
         options = sampling_options(self)
         if self.dataset.model_type == "base" and self.dataset.num_shots:
             options.setdefault("stop", (self.layout.fewshot_delimiter,))  # where the next example would begin
-        clean = reply_extractor(self)
-
-        def chosen(sample: Sample, reply: str) -> int:
-            return last_letter(str(clean(sample, reply)), len(sample.choices))
-
-        method = generate(clean if self.processes_answers else chosen, **options)
+        method = generate(reply_extractor(self) if self.processes_answers else option_extractor(self), **options)
         finish = post_processing_of(self, lambda _: "") if self.processes_answers else None
         return self._prompt, repeat(method, times) if times > 1 else method, finish
 

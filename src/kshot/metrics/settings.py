@@ -29,13 +29,18 @@ class ScoringSettings(Options):
         "clean-up that takes the answer out of each reply, such as first-capital (kshot list cleanups)",
         metavar="NAME",
     )
+    answer_pattern: str | None = _option(
+        None,
+        "regular expression that takes the answer out of each reply: its first group, or all that it matches",
+        metavar="REGEX",
+    )
     judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL")
 
 
 def refuse_scoring_options(settings: ScoringSettings, source: str, *, where: str = "", hint: str = "") -> None:
-    """Refuse ``--metric`` and ``--cleanup`` for a source that scores by rules of its own: they would have no effect."""
-    for name, value in {"metric": settings.metric, "cleanup": settings.cleanup}.items():
-        if value is not None:
+    """Refuse options that would have no effect on a source that scores by rules of its own."""
+    for name in ("metric", "cleanup", "answer_pattern"):
+        if getattr(settings, name) is not None:
             raise UsageError(
                 f"{flag(name)} has no effect on {source}",
                 where=where,

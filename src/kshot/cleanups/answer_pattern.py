@@ -1,0 +1,74 @@
+"""``--answer-pattern``: a regular expression of the user takes the answer out of each reply.
+
+It runs with a time limit, which the standard library's ``re`` does not offer: a pattern such as ``(x+x+)+y`` may take
+longer than the age of the universe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kshot.cleanups.chosen_option import NO_OPTION, Chosen, chosen_option
+from kshot.cleanups.letters import letter
+from kshot.core.errors import UsageError
+from kshot.core.records import AskFailed, Failed
+
+SECONDS = 2.0
+"""How long a pattern may search one reply, in seconds of processor time."""
+
+_RULE, _NO_MATCH = "answer pattern", "no match"
+
+
+class AnswerPattern:
+    """A compiled pattern; one that cannot be read is an error."""
+
+    def __init__(self, text: str, *, where: str = "") -> None:
+        """Compile the pattern."""
+        import regex  # type: ignore[import-untyped,unused-ignore]  # it has no types; imported here for a quick start
+
+        try:
+            self._pattern: Any = regex.compile(text)
+        except (regex.error, RecursionError, OverflowError) as exc:
+            raise UsageError(
+                f"--answer-pattern {text!r} cannot be read: {exc}",
+                where=where,
+                hint=r"It is a Python regular expression, such as 'answer is \(?([A-D])'.",
+            ) from exc
+        self.text = text
+
+    def find(self, reply: str) -> str | None:
+        """Return the first group of the first match, or all of it if there is no group; None without a match.
+
+        A group that took no part is passed over. A reply that takes too long is a failed sample.
+        """
+        try:
+            match = self._pattern.search(reply, timeout=SECONDS)
+        except TimeoutError:
+            message = f"--answer-pattern {self.text!r} took more than {SECONDS:g} s on one reply; make it simpler"
+            raise AskFailed(Failed("answer_pattern", message)) from None
+        if match is None:
+            return None
+        return next((str(group) for group in match.groups() if group is not None), str(match[0]))
+
+    def answer(self, reply: str) -> tuple[str, str]:
+        """Return the text that the pattern finds ("" without a match), and the rule."""
+        found = self.find(reply)
+        return ("", _NO_MATCH) if found is None else (found.strip(), _RULE)
+
+    def option(self, reply: str, options: Sequence[str]) -> Chosen:
+        """Return the option that the found text means: its letter, its text, its number from 1, or what it states."""
+        found = self.find(reply)
+        if found is None:
+            return Chosen(NO_OPTION, _NO_MATCH)
+        text = found.strip()
+        letters = [letter(index) for index in range(len(options))]
+        texts = [" ".join(option.split()).casefold() for option in options]
+        if text.upper() in letters:
+            return Chosen(letters.index(text.upper()), _RULE)
+        if texts.count(same := " ".join(text.split()).casefold()) == 1:
+            return Chosen(texts.index(same), _RULE)
+        if text.isdecimal() and 1 <= int(text) <= len(options):
+            return Chosen(int(text) - 1, _RULE)
+        index = chosen_option(text, options).index
+        return Chosen(index, _RULE if index != NO_OPTION else "no such option")

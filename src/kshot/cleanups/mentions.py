@@ -1,0 +1,310 @@
+"""Where a reply mentions options, and what it says of each: that it is wrong, one of several, or right.
+
+Standard library only. The text is one of ``plain_reply``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from kshot.cleanups.letters import letter_index
+from kshot.cleanups.plain_reply import FIRST_TEXT
+
+OUT_OF_RANGE = -1
+"""The index of a letter that no option has."""
+
+SEVERAL = -2
+"""The index of what names several options at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One option that a reply names, by letter or by text, and where."""
+
+    index: int
+    start: int
+    end: int
+    by_text: bool = False
+
+
+TEXT = "[\ue000-\uf8ff]"
+_BEFORE = r"(?<![A-Za-z0-9_])(?<!\b[A-Za-z]\.)(?<![A-Za-z]')(?<!°)"
+_AFTER = r"(?![A-Za-z0-9_])(?!'[A-Za-z])(?!\.[A-Za-z](?![A-Za-z]))"
+_LOWER = rf"(?:(?<=[Oo]ption )|(?<=[Cc]hoice )|(?<=[Ll]etter )|(?<![A-Za-z0-9]\()(?<=\()(?=[a-z]\)))[a-z]{_AFTER}"
+_NAME = rf"(?-i:{_BEFORE}[A-Z]{{1,3}}{_AFTER}|{TEXT}|{_LOWER})"
+
+# One-letter words: an article or a pronoun unless it is followed by something that no noun or verb is.
+_FUNCTION_WORDS = (
+    r"(?:because|since|as|is|was|are|and|or|but|not|for|which|that|the|this|to|it|in|from|by|with|given|based|due|so"
+    r"|where|when|while|if|of|rather|instead|also|here|only|alone|too|per|according|would|must|should|seems?|has|fits"
+    r"|makes|can|cannot|does|could|looks|appears|matches|works|wins|means|says|states|being|over|than|then|we|you"
+    r"|describes|refers|mentions|correctly|incorrectly|will|may|might|remains?|survives|isn|doesn|wasn|wouldn|couldn"
+    r"|won)\b"
+)
+_ARTICLE = re.compile(rf"[Aa] (?!{_FUNCTION_WORDS})[a-z]|[Aa] [A-Za-z]+(?:-[a-z]+)")
+_PRONOUN = re.compile(r"I(?:'| [a-z]|, )|i\b")
+_FORMULA = re.compile(r"\s?(?:[=+^×∩∪|<>#]|-[A-Za-z])| (?:major|minor|sharp|flat)\b")
+_IN_FORMULA = re.compile(r"(?:[=+^×∩∪|<>/*]\s?|\d |\d|\b[A-Za-z]\()\Z")
+# A capital after such a word is part of a name: vitamin C, hepatitis B, point A.
+_NAMED = re.compile(
+    r"\b(?:vitamins?|hepatitis|types?|plan|groups?|grade|points?|step|part|section|figure|fig\.?|table|appendix|team"
+    r"|class|category|phase|stage|factor|variable|person|student|company|country|city|set|line|angle|side|vertex|matrix"
+    r"|event|influenza|schedule|exhibit|node|area|region|room|building|platform|gate|drive|tube|sample|block"
+    r"|key of) \Z",
+    re.IGNORECASE,
+)
+_INITIAL_BEFORE, _INITIAL_AFTER = (
+    re.compile(r"\b(?!Option|Choice|Answer|Letter)[A-Z][a-z]+ \Z"),
+    re.compile(r"\. [A-Z]"),
+)
+
+CLOSERS = r"[)\]}\"'>⟧]{0,3}"
+_NOUN = r"(?:the |letter |options? |choices? |answers? |statements? |选项|項|项)?"
+_JOIN = r"(?:,? ?(?:and|or|nor|as well as|and/or|plus) (?:also )?|,? ?[和或与及跟] ?| ?[,/&+、] ?)"
+_MORE = re.compile(rf"{CLOSERS}{_JOIN}{_NOUN}[(\[\"'⟦]{{0,2}}({_NAME}){CLOSERS}")
+_EITHER = re.compile(rf"{CLOSERS}(?:,? ?(?:or|nor|and/or) | ?[/或] ?)")
+_CLAUSE = re.compile(
+    r" (?!are\b|both\b|together\b|depending\b|because\b|since\b|for\b|as\b|in\b|so\b)[a-z]|[是项選选错不]"
+)
+_BOTH_BEFORE = re.compile(
+    r"\b(?:both|either|between|neither) (?:the )?(?:options? |choices? |answers? )?[(\[\"']?\Z", re.IGNORECASE
+)
+
+_LIST = rf"(?:{CLOSERS}{_JOIN}{_NOUN}[(\[]?{_NAME}){{0,12}}{CLOSERS}"
+_ADVERBS = (
+    r"(?:(?:all|both|clearly|obviously|definitely|certainly|also|therefore|thus|simply|just|most likely|likely|probably"
+    r"|actually|really|indeed|quite|so|then|hence|still|only|partly|partially|either|however|factually|totally"
+    r"|completely"
+    r"|mostly|somewhat|plainly|immediately|out|most|the) ){0,3}"
+)
+_IS = (
+    r"(?:is|are|was|were|would be|will be|must be|should be|seems?(?: to be)?|looks?|appears?(?: to be)?|sounds?"
+    r"|has to be|can be|could be|might be|may be|ist|es|est)"
+)
+_WRONG = (
+    r"(?:wrong|incorrect|false|invalid|inaccurate|implausible|unlikely|irrelevant|impossible|eliminated|ruled out"
+    r"|excluded"
+    r"|rejected|untrue|mistaken|unrelated|incomplete|misleading|nonsense|a (?:common )?(?:distractor|trap|mistake|myth)"
+    r"|too (?!good\b)\w+|off\b|out\b|less \w+|no good|not(?! (?:wrong|incorrect|false|only|just)\b)|never|neither|n't"
+    r"|falsch)"
+)
+_NOT_VERB = (
+    r"(?:cannot|can ?not|can't|could not|couldn't|does not|doesn't|do not|don't|did not|didn't|is not|isn't|are not"
+    r"|aren't"
+    r"|was not|wasn't|would not|wouldn't|won't|will not|must not|should not|shouldn't|has nothing|have nothing|fails?"
+    r"|contradicts?|misses|ignores|confuses|overstates|lacks|goes too far|describes? (?:something|another))\b"
+)
+_WRONG_AFTER = (
+    r"(?:"
+    rf" (?:{_IS} )?{_ADVERBS}(?:{_IS} {_ADVERBS})?{_WRONG}\b| {_ADVERBS}{_NOT_VERB}"
+    rf"|(?: ?[.:;,?…\-–—]){{1,4}} ?(?:(?:this|that|it|which) )?(?:is |'s |was )?{_ADVERBS}"
+    r"(?:wrong\b|incorrect\b|false\b|inaccurate\b|invalid\b|not (?:correct|right|true|relevant|the|(?-i:a))\b|❌|✗|✘|×"
+    r"|no\b(?! (?:doubt|question)))"
+    r"| ?(?:❌|✗|✘|×(?! ?\w)|\((?:wrong|incorrect|false)\))"
+    r"| ?(?:选项|選項|项|項)? ?(?:也|都|均|是|为|明显|显然|则|就|说法|的说法)*(?:错|錯|不|有误|排除|并非|并不|没有)"
+    r")"
+)
+_RULED_OUT_AFTER = re.compile(_LIST + _WRONG_AFTER, re.IGNORECASE)
+_ALONE_RULED_OUT_AFTER = re.compile(CLOSERS + _WRONG_AFTER, re.IGNORECASE)
+_RULED_OUT_BEFORE = re.compile(
+    r"(?:\b(?:not|never|neither|nor|except|excluding|eliminat(?:es?|ed|ing)|rul(?:es?|ed|ing) out|reject(?:s|ed|ing)?"
+    r"|discard(?:s|ed|ing)?|exclud(?:es?|ed)|rather than|instead of|unlike|(?<!other )than|versus|vs\.?|without"
+    r"|cross(?:es|ed|ing)? out|contrary to|aside from|apart from|dismiss(?:es|ed|ing)?|other than|over|anything but)"
+    r"|n't(?: be)?|排除(?:了)?|不是|不选|不能选|不会是|并非|而非|而不是|除了|不为|不應選)"
+    r"(?:\s|be\b|it's|it is|that it is|is\b|options?\b|choices?\b|answers?\b|the\b|an?\b|both\b|either\b|选项|选"
+    r"|[:(\[\"'])*"
+    rf"(?:{_NAME}{CLOSERS} ?[,/、] ?{_NOUN}[(\[]?){{0,12}}(?:{_NAME}{CLOSERS}{_JOIN}{_NOUN}[(\[]?)?\Z",
+    re.IGNORECASE,
+)
+_DOUBTED_BEFORE = re.compile(
+    r"(?:(?:don't|do not|doesn't|doubt|wouldn't|would not) (?:think|believe|say|choose|pick|see|that)?\s*(?:that "
+    r"|how |why )?"
+    r"(?:it's |it is |the answer is )?(?:options? |choices? )?[(\[\"']?|wrong (?:answer|option|choice)s? (?:is|are) \(?"
+    r"|incorrect (?:answer|option|choice)s? (?:is|are) \(?)\Z",
+    re.IGNORECASE,
+)
+_BEST = (
+    r"(?:(?:the |my )?(?:single |only |one )?(?:(?:most|more) \w+|best|better|strongest|closest|likeliest|only (?:one"
+    r"|option|choice))"
+    r"|fits (?:best|better)|makes (?:the )?most sense|matches best|it is(?=\W*(?:\Z|\n))|wins|remains|is left\b"
+    r"|survives|is what)"
+)
+_RIGHT = (
+    r"(?:correct(?!ly)|right|true|accurate|valid|appropriate|plausible|suitable|likely|fits|works|matches|makes sense|"
+    r"the one\b|yes\b|✓|✔|✅|☑|richtig)"
+)
+_TICKED_BEFORE = re.compile(r"\A[\s\-•]*(?:✓|✔|✅|☑|\[[xX✓]\])\s?(?:options? )?[(\[]?\Z", re.IGNORECASE)
+_CROSSED_BEFORE = re.compile(r"\A[\s\-•]*(?:❌|✗|✘|\[ \])\s?(?:options? )?[(\[]?\Z", re.IGNORECASE)
+_HEDGED = re.compile(
+    rf"{CLOSERS} (?:seems?|looks?|sounds?|appears?|may|might|could)\b[^.!?\n]{{0,80}}?\b(?:but|however|yet)\b",
+    re.IGNORECASE,
+)
+_JUDGED_BEST = re.compile(rf"{CLOSERS} ?[,:\-–—]?(?: {_IS}| is,? \w+,)? ?{_ADVERBS}{_BEST}", re.IGNORECASE)
+_JUDGED_RIGHT = re.compile(
+    rf"{CLOSERS} ?(?:[.,:;?\-–—] ?){{0,4}}(?:(?:this|that|it|which) )?(?:(?:{_IS} "
+    rf"|'s ){_ADVERBS})?(?!the ){_RIGHT}(?! that\b)"
+    rf"| ?(?:✓|✔|✅|☑|\((?:correct|right|true|yes)\))"
+    r"|(?:选项|選項|项|項)?\s?(?:的?说法)?(?:才|就|则|都|最)?(?:是|为)?(?:最|完全)?(?:正确|正確|对的?|對|符合题意"
+    r"|符合|恰当|合适|准确)",
+    re.IGNORECASE,
+)
+_LIST_MARK = re.compile(r" ?[.):\]]|\]? [-–—] ")
+_LINE_START = re.compile(r"\A[\s>#\-•+(\[:]*(?:\d[.)] )?(?:options? |choices? |选项)?[(\[]?\Z", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The plain text of a reply, and the number of options."""
+
+    text: str
+    count: int
+
+    @cached_property
+    def mentions(self) -> tuple[Mention, ...]:
+        """Every option that the text names, but for letters that are words or stand in formulas and names."""
+        found = (self._mention(match) for match in re.finditer(_NAME, self.text))
+        return tuple(mention for mention in found if mention.index != OUT_OF_RANGE and not self._is_a_word(mention))
+
+    def index_of(self, name: str) -> int:
+        """Return the index that a letter or the character of a text names."""
+        index = ord(name) - FIRST_TEXT if ord(name[0]) >= FIRST_TEXT else letter_index(name.upper())
+        return index if index < self.count else OUT_OF_RANGE
+
+    def _mention(self, match: re.Match[str]) -> Mention:
+        by_text = ord(match[0][0]) >= FIRST_TEXT
+        return Mention(self.index_of(match[0]), match.start(), match.end(), by_text)
+
+    def is_article(self, start: int) -> bool:
+        """Whether the letter there is an English article or a pronoun."""
+        return bool(_ARTICLE.match(self.text, start) or _PRONOUN.match(self.text, start))
+
+    def _is_a_word(self, mention: Mention) -> bool:
+        if mention.by_text:
+            return False
+        before = self.text[max(0, mention.start - 30) : mention.start]
+        return bool(
+            self.is_article(mention.start)
+            or _FORMULA.match(self.text, mention.end)
+            or _IN_FORMULA.search(before)
+            or _NAMED.search(before)
+            or (_INITIAL_BEFORE.search(before) and _INITIAL_AFTER.match(self.text, mention.end))
+        )
+
+    def ruled_out(self, mention: Mention, *, alone: bool = False) -> bool:
+        """Whether the text says that this option is wrong; ``alone``: not only those that it is enumerated with."""
+        key = (mention.start, mention.end, alone)
+        if key not in self._verdicts:
+            self._verdicts[key] = self._is_ruled_out(mention, alone=alone)
+        return self._verdicts[key]
+
+    @cached_property
+    def _verdicts(self) -> dict[tuple[int, int, bool], bool]:
+        return {}
+
+    def _is_ruled_out(self, mention: Mention, *, alone: bool) -> bool:
+        before = self._line_before(mention)
+        return bool(
+            (_ALONE_RULED_OUT_AFTER if alone else _RULED_OUT_AFTER).match(self.text, mention.end)
+            or _RULED_OUT_BEFORE.search(before)
+            or _DOUBTED_BEFORE.search(before)
+            or _CROSSED_BEFORE.search(before)
+        )
+
+    def _line_before(self, mention: Mention) -> str:
+        return self.text[max(0, mention.start - 60) : mention.start].rpartition("\n")[2]
+
+    def judged(self, mention: Mention) -> int:
+        """Return how the text calls this option: 2 for the best one, 1 for right, 0 for neither."""
+        if _HEDGED.match(self.text, mention.end):
+            return 0
+        if _TICKED_BEFORE.search(self._line_before(mention)):
+            return 2
+        if _JUDGED_BEST.match(self.text, mention.end):
+            return 2
+        return 1 if _JUDGED_RIGHT.match(self.text, mention.end) else 0
+
+    def joined(self, mention: Mention) -> bool:
+        """Whether the option begins an enumeration: ``A and B``, ``A or B``, ``A, C``."""
+        more = _MORE.match(self.text, mention.end)
+        if more is None or self.index_of(more[1]) in {mention.index, OUT_OF_RANGE}:
+            return False
+        last = self._enumeration(mention)[-1]
+        rest = Mention(self.index_of(last[1]), last.start(1), last.end(1))
+        if _RULED_OUT_AFTER.match(self.text, rest.end) or self.is_article(rest.start):
+            return False
+        return bool(_EITHER.match(self.text, mention.end)) or not _CLAUSE.match(self.text, last.end())
+
+    def _enumeration(self, mention: Mention) -> list[re.Match[str]]:
+        """Return what continues an enumeration; an option that occurs again begins something else."""
+        found: list[re.Match[str]] = []
+        seen, end = {mention.index}, mention.end
+        ended = False  # by "and" or "or": a comma then begins something else
+        while (more := _MORE.match(self.text, end)) and self.index_of(more[1]) not in seen:
+            comma = self.text[end : more.start(1)].strip("()[] ") in {",", "、"}
+            if ended and comma:
+                break
+            ended = not comma
+            found.append(more)
+            seen.add(self.index_of(more[1]))
+            end = more.end(1)
+        return found
+
+    @cached_property
+    def enumerated(self) -> frozenset[int]:
+        """The places of mentions that belong to enumerations."""
+        places: set[int] = set()
+        for mention in self.mentions:
+            before = self.text[max(0, mention.start - 40) : mention.start]
+            if mention.start in places or (not self.joined(mention) and not _BOTH_BEFORE.search(before)):
+                continue
+            places |= {mention.start, *(more.start(1) for more in self._enumeration(mention))}
+        return frozenset(places)
+
+    @cached_property
+    def listed(self) -> frozenset[int]:
+        """The places of mentions that only go through the options, in their order: a list, or a remark on each."""
+        standing = [mention for mention in self.mentions if not self.ruled_out(mention)]
+        return self.repeated_list | frozenset(_run(standing, max(self.count, 3)))
+
+    @cached_property
+    def repeated_list(self) -> frozenset[int]:
+        """The places of mentions that repeat the list of options: two or more at line starts, or all in one."""
+        standing = [mention for mention in self.mentions if not self.ruled_out(mention)]
+        at_lines = [mention for mention in standing if _LINE_START.search(self._line_before(mention))]
+        marked = [mention for mention in standing if _LIST_MARK.match(self.text, mention.end)]
+        return frozenset(_run(at_lines, 2)) | frozenset(_run(marked, self.count))
+
+    def sections(self) -> list[tuple[Mention, str]]:
+        """Return what a reply says of each option in turn, if it goes through them line by line."""
+        heads: list[Mention] = []
+        for mention in self.mentions:
+            if mention.index == len(heads) and _LINE_START.search(self._line_before(mention)):
+                heads.append(mention)
+        if len(heads) < 2:  # noqa: PLR2004 - one option alone is not gone through
+            return []
+        ends = [mention.start for mention in heads[1:]] + [len(self.text)]
+        return [(head, self.text[head.end : end]) for head, end in zip(heads, ends, strict=True)]
+
+    def standing(self, mentions: Sequence[Mention] | None = None) -> list[Mention]:
+        """Return the mentions that may be the answer: neither ruled out nor one of several nor part of a list."""
+        return [
+            mention
+            for mention in (self.mentions if mentions is None else mentions)
+            if mention.start not in self.enumerated and mention.start not in self.listed and not self.ruled_out(mention)
+        ]
+
+
+def _run(mentions: Sequence[Mention], least: int) -> list[int]:
+    """Return the places of all runs of options in their order, from the first option on, that are long enough."""
+    places: list[int] = []
+    run: list[int] = []
+    for mention in (*mentions, None):
+        if mention is not None and mention.index == len(run):
+            run.append(mention.start)
+            continue
+        places += run if len(run) >= max(least, 2) else []
+        run = [mention.start] if mention is not None and mention.index == 0 else []
+    return places
