@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from kshot import configs, datasets, lookup, methods, metrics, passages, prompts, retrievers, statistics
     from kshot.api import Preview, evaluate, preview, score
     from kshot.backends.search.search_engine import IndexSearchEngine
-    from kshot.core.answers import Explained
+    from kshot.core.answers import Explained, TextLikelihood
     from kshot.core.corpus import Chunk, Corpus, Passage
     from kshot.core.errors import KshotError
     from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
     from kshot.core.records import (
+        Absent,
         Answers,
         AnyOption,
         AskFailed,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         Em,
         ExactMatch,
         GPTEval,
+        Greedy,
         Metric,
         PassAtK,
         Perplexity,
@@ -74,11 +76,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "kshot.api": ("Preview", "evaluate", "preview", "score"),
     "kshot.backends.search.search_engine": ("IndexSearchEngine",),
-    "kshot.core.answers": ("Explained",),
+    "kshot.core.answers": ("Explained", "TextLikelihood"),
     "kshot.core.corpus": ("Chunk", "Corpus", "Passage"),
     "kshot.core.errors": ("KshotError",),
     "kshot.core.protocols": ("Abilities", "LanguageModel", "SearchEngine"),
     "kshot.core.records": (
+        "Absent",
         "Answers",
         "AnyOption",
         "AskFailed",
@@ -117,6 +120,7 @@ _HOMES = {
         "Em",
         "ExactMatch",
         "GPTEval",
+        "Greedy",
         "Metric",
         "PassAtK",
         "Perplexity",
@@ -147,6 +151,7 @@ _find, _ = lazy_names(__name__, _HOMES)
 __all__ = [
     "F1",
     "Abilities",
+    "Absent",
     "Accuracy",
     "Answers",
     "AnyOption",
@@ -167,6 +172,7 @@ __all__ = [
     "Generated",
     "GenerationDataset",
     "Graded",
+    "Greedy",
     "Hit",
     "IndexSearchEngine",
     "KshotError",
@@ -195,6 +201,7 @@ __all__ = [
     "SquadF1",
     "Task",
     "Ter",
+    "TextLikelihood",
     "Usage",
     "ask",
     "configs",
