@@ -277,8 +277,8 @@ def test_a_cleanup_comes_before_the_vote_and_before_post_processing(own):
 
 
 def test_multiple_choice_by_generation_reads_the_letter_from_the_cleaned_reply():
-    reply = "<think>A or B</think> The answer is A. Not that I like B"
-    cleanup = "match_answer_pattern,answer_pattern=answer is (.)"
+    reply = "My first thought: A. The answer is B"
+    cleanup = "match_answer_pattern,answer_pattern=thought: (.)"
     for options, answer in (({}, 1), ({"cleanup": cleanup}, 0)):
         result = kshot.evaluate(says(reply), choice(CHOICES[:1]), ranking_type="generation", **options)
         assert result.samples[0]["answer"] == answer
