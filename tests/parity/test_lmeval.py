@@ -1,0 +1,44 @@
+"""kshot against numbers that lm-evaluation-harness computed for a model that is built from a seed.
+
+``tests/real_lmeval/lmeval_check.py --record`` writes them; ``make lmeval-check`` compares with lm-eval itself.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import kshot
+from tests.real_lmeval.comparison import FIGURES, SHOTS, TASK_OF, compare, options_of
+from tests.real_lmeval.lmeval_check import RECORDED_ROWS
+from tests.real_lmeval.models import random_model, weights_digest
+from tests.real_lmeval.rows import write_rows
+
+ROOT = Path(__file__).parents[1]
+FACTS = json.loads((ROOT / "data" / "lmeval_facts.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("lmeval")
+    write_rows(found, RECORDED_ROWS)
+    if weights_digest(random_model(found / "model")) != FACTS["weights"]:
+        pytest.skip("these versions of torch, transformers and tokenizers build another model from the seed")
+    return found
+
+
+@pytest.mark.parametrize("shots", SHOTS)
+@pytest.mark.parametrize("shape", FIGURES)
+def test_prompts_log_probabilities_and_figures_are_those_of_lm_eval(folder, shape, shots):
+    options = options_of(shape, folder, shots) | {"num_shots": shots if shape != "rolling" else 0}
+    spec = f"{ROOT / 'real_lmeval' / 'shapes.py'}:{shape.capitalize()}"
+    result = kshot.evaluate(f"hf:{folder / 'model'}", spec, device="cpu", **options)
+    figures = {row["metric"]: row["value"] for row in result.results}
+    tally = compare(shape, result.samples, figures, FACTS["runs"][f"0 {TASK_OF.get(shape, shape)} {shots}"])
+    assert tally.differences == []
+    assert tally.prompts >= RECORDED_ROWS
