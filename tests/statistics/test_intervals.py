@@ -153,6 +153,17 @@ def test_a_macro_interval_of_equal_groups_is_near_that_of_all_their_values():
     assert macro_interval(scores, bounds=(0.0, 1.0)) == pytest.approx(together, abs=0.003)
 
 
+def test_a_small_group_among_large_ones():
+    """It shows little of its own variance, and counts as much as the others."""
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(400):
+        groups = [list(100.0 * (rng.random(n) < 0.5)) for n in (2, 40, 80, 120, 160, 200)]
+        low, high = macro_interval(groups)
+        covered += low <= 50 <= high
+    assert covered / 400 > 0.9
+
+
 def test_groups_that_differ_do_not_widen_a_macro_interval():
     """Only the spread within the groups is chance."""
     mixed = [[100.0] * 49 + [0.0], [0.0] * 49 + [100.0]]

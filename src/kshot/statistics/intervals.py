@@ -16,6 +16,8 @@ from kshot.statistics.resampling import FloatArray, Interval, Reduce, bootstrap,
 PERCENT = (0.0, 100.0)
 """The scale of shares."""
 
+_PRIOR_VALUES = 2
+
 
 def interval(values: Sequence[Value], reduce: Reduce = mean, *, bounds: Interval | None = None) -> Interval | None:
     """Return the 95 % confidence interval of ``reduce(values)``; None when there are too few values.
@@ -65,9 +67,9 @@ def macro_interval(
     """Return the 95 % interval of the average of the groups' figures; None when a group has no interval.
 
     ``weights`` are those of the groups in the average; without them all groups count the same. The groups are
-    independent, so only the spread within them counts. Means on a known scale: the values, freed of the differences
-    between groups, form one sample (see ``_pooled``), whose interval is that of ``interval``. Other means: Student's t.
-    Other figures: the distances to the ends of their own intervals, added as variances are.
+    independent, so only the spread within them counts. Means on a known scale: Wilson's interval, for as many right or
+    wrong answers as would have the variance of the average. Other means: Student's t. Other figures: the distances to
+    the ends of their own intervals, added as variances are.
     """
     if not groups or not all(groups):
         return None
@@ -83,49 +85,28 @@ def macro_interval(
     scale = _scale(together, bounds)
     if scale is None:
         return _student(centre, plain, shares)
-    low, high = scale
-    pooled, ends, stretch = _pooled(plain, shares, centre, scale)
-    if np.isin(together, scale).all():
-        below, above = _macro_wilson(pooled, centre, scale, len(pooled) / stretch)
-    else:
-        below, above = bounded_interval(pooled, *ends)
-    return (max(low, below), min(high, above))
-
-
-def _macro_wilson(pooled: FloatArray, centre: float, scale: Interval, size: float) -> Interval:
-    """Return Wilson's interval for as many answers as would have, drawn as one sample, the variance of the average.
-
-    ``size`` is their number if all groups had the same share. Groups that differ vary less than that. The 1 is one
-    squared error that the groups have not shown: where no group shows any, they need not be without.
-    """
     low, width = scale[0], scale[1] - scale[0]
-    share = (centre - low) / width
-    shown = float((((pooled - centre) / width) ** 2).sum()) / len(pooled) ** 2 * size**2
-    below, above = _wilson(share, size * (size * share * (1 - share) + 1) / (shown + 1))
+    below, above = _scaled_wilson((centre - low) / width, [(values - low) / width for values in plain], shares)
     return (low + width * below / 100, low + width * above / 100)
 
 
-def _pooled(
-    groups: Sequence[FloatArray], shares: FloatArray, centre: float, scale: Interval
-) -> tuple[FloatArray, Interval, float]:
-    """Return one sample that has the average of the groups, and the variance that this average has; and its ends.
+def _scaled_wilson(centre: float, groups: Sequence[FloatArray], shares: FloatArray) -> Interval:
+    """Return Wilson's interval, in percent, of an average of means between 0 and 1.
 
-    Each value becomes the average plus its distance from the mean of its group, times its own weight in the average.
-    A group of one value has no distance of its own: it is taken from the average. The ends of the scale move in the
-    same way, so that equal groups keep them. The last number says how much more a value counts, on average over the
-    weights, than it would in a plain mean.
+    The variance within each group counts, and with it, like two more values, that of all values: a small group shows
+    little of its own. The 1 is one squared error that no group has shown: where none shows any, they need not be
+    without.
     """
-    count = sum(len(values) for values in groups)
-    parts = []
-    for values, share in zip(groups, shares, strict=True):
-        n = len(values)
-        middle, unbiased = (float(values.mean()), math.sqrt(n / (n - 1))) if n > 1 else (centre, 1.0)
-        parts.append(centre + count * share / n * unbiased * (values - middle))
-    pooled = np.concatenate(parts)
-    pooled += centre - float(pooled.mean())
-    stretch = count * float(sum(share * share / len(values) for values, share in zip(groups, shares, strict=True)))
-    low, high = (centre + stretch * (end - centre) for end in scale)
-    return pooled, (min(low, float(pooled.min())), max(high, float(pooled.max()))), stretch
+    overall = math.fsum(share * float(((v - centre) ** 2).mean()) for share, v in zip(shares, groups, strict=True))
+    size = 1 / math.fsum(share**2 / len(v) for share, v in zip(shares, groups, strict=True))  # if all groups are alike
+    variance = math.fsum(
+        share**2
+        / len(v)
+        * (float(((v - v.mean()) ** 2).sum()) + _PRIOR_VALUES * overall)
+        / (len(v) - 1 + _PRIOR_VALUES)
+        for share, v in zip(shares, groups, strict=True)
+    )
+    return _wilson(centre, size * (size * centre * (1 - centre) + 1) / (size**2 * variance + 1))
 
 
 def _student(centre: float, groups: Sequence[FloatArray], shares: FloatArray) -> Interval | None:
