@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kshot.backends import check_deterministic, model_packages, names_search_engine, open_model
+from kshot.backends import check_deterministic, model_packages, open_model
 from kshot.backends.adapters import as_model
-from kshot.backends.server.settings import ServerSettings
+from kshot.backends.choosing import check_pairs, models_in, not_taken
+from kshot.backends.server.settings import PriceSettings, ServerSettings
 from kshot.backends.settings import ModelSettings
 from kshot.core.errors import RunError, UsageError
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
-from kshot.core.options import flag
+from kshot.core.options import flag, settings_names
 from kshot.core.protocols import LanguageModel, Model, Source, Watcher
 from kshot.core.records import Hit, Ranking, Request
 from kshot.core.specs import parse_spec
@@ -54,6 +55,10 @@ class _TaskSource(Source[Settings]):
     @property
     def label(self) -> str:
         return self.task.name
+
+    def reads(self, settings: Settings) -> Collection[str]:
+        del settings  # everything else was decided when the task was made
+        return ("limit",)
 
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
@@ -95,7 +100,16 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
         return source
     from kshot.studies.example_draws import ExampleDraws
 
-    return ExampleDraws(source.label, lambda drawn: source_of(spec, drawn), source)
+    return ExampleDraws(source.label, lambda drawn: source_of(spec, drawn), source, _seeded)
+
+
+def _seeded(settings: Settings, seed: int) -> Settings:
+    """Return the settings of one draw of examples; some retrievers have a seed of their own, not that of the run."""
+    if settings.retriever is None:
+        return replace(settings, seed=seed)
+    from kshot.retrievers.making import with_seed
+
+    return replace(settings, seed=seed, retriever=with_seed(settings.retriever, seed))
 
 
 def is_config(text: str) -> bool:
@@ -116,7 +130,7 @@ def evaluate(
     dataset: Any = "lookup",
     *,
     out: str | Path | None = None,
-    reuse: str | Path | None = None,
+    reuse: str | Path | Sequence[str | Path] | None = None,
     watcher: Watcher | None = None,
     **options: Any,
 ) -> Result:
@@ -124,14 +138,16 @@ def evaluate(
 
     ``model``: a spec such as ``"hf:PATH"``, a model, a function from a prompt to a text, or a list of them (default:
     the models of a config file, else built-in ones). ``dataset``: a name, a class, a Task, a config file, or a list.
-    ``out``: the run folder (None: nothing is written). ``options``: those of ``kshot run``, with underscores.
+    ``out``: the run folder (None: nothing is written). ``reuse``: another run, or several, whose answers may be used.
+    ``options``: those of ``kshot run``, with underscores.
     """
     settings = settings_from(options)
     sources = [source_of(spec, settings) for spec in _listed(dataset)]
-    models = _distinct(_listed(model)) if model is not None else _models_in(sources, settings)
+    packages = {purpose: names for source in sources for purpose, names in source.packages(settings).items()}
+    models = _distinct(_listed(model)) if model is not None else models_in(sources, settings)
     settings = _with_judge(settings, sources)
     named_helpers = _helpers(settings, sources)
-    _require_packages([*models, *named_helpers.values()], sources, settings)
+    _require_packages([*models, *named_helpers.values()], packages)
     if settings.deterministic:
         for spec in (*models, *named_helpers.values()):
             check_deterministic(spec)
@@ -140,10 +156,11 @@ def evaluate(
         "datasets": [source.label for source in sources],
         **settings.identity(),
     }
-    if out is None and reuse is not None:
+    others = _runs_to_reuse(reuse)
+    if out is None and others:
         raise UsageError("reuse needs out: answers are reused in a run folder")
     with ExitStack() as stack:
-        folder = stack.enter_context(RunFolder(out, identity, reuse=reuse)) if out is not None else None
+        folder = stack.enter_context(RunFolder(out, identity, reuse=others)) if out is not None else None
         tell = watcher.note if watcher is not None else lambda _: None
         helpers: dict[str, Model] = {}
         for role, spec in named_helpers.items():
@@ -151,7 +168,11 @@ def evaluate(
             stack.callback(_close, helpers[role], tell)
         store = Store(progress=watcher.step) if watcher is not None else Store()
         run = Run(settings, folder or MemoryMemo(), store=store, folder=folder, watcher=watcher, helpers=helpers)
-        _check_pairs(models, sources, settings)
+        check_pairs(models, sources, settings)
+        for text in _without_effect(settings, sources):
+            run.note(text)
+        for text in not_taken(settings.changed(ModelSettings, ServerSettings), [*models, *named_helpers.values()]):
+            tell(text)
         return run.all(stack.enter_context(closing(_in_turn(models, settings, tell))), sources)
 
 
@@ -169,11 +190,23 @@ def _distinct(given: Sequence[Any]) -> list[str | Model]:
     return models
 
 
-def _models_in(sources: Sequence[Source[Settings]], settings: Settings) -> list[str | Model]:
-    """Return the models to run if the user names none: those of a config, else built-in ones that fit."""
-    found = [spec for source in sources for spec in source.models]
-    suitable = {"fts5" if source.searches(settings) else "embedded": None for source in sources}
-    return list(dict.fromkeys(found)) or list(suitable)
+def _runs_to_reuse(reuse: Any) -> list[str | Path]:
+    """Return the runs whose answers may be used."""
+    if reuse is None:
+        return []
+    runs = [reuse] if isinstance(reuse, (str, Path)) else reuse
+    if not isinstance(runs, (list, tuple)) or not all(isinstance(run, (str, Path)) for run in runs):
+        raise UsageError(f"reuse is {reuse!r:.60}; it must be a run folder, or a list of run folders")
+    return list(runs)
+
+
+def _without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> Iterator[str]:
+    """Name the options that the user has set and that change nothing for any of the datasets."""
+    read = settings_names(ModelSettings, ServerSettings, PriceSettings).union(("seed", "judge"))
+    read = read.union(*(source.reads(settings) for source in sources))
+    for name in settings.changed():
+        if name not in read:
+            yield f"{flag(name)} has no effect on {', '.join(source.label for source in sources)}"
 
 
 def _helpers(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[str, str]:
@@ -186,26 +219,10 @@ def _helpers(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[st
     return {role: spec for role, spec in helpers.items() if spec is not None}
 
 
-def _require_packages(models: Sequence[str | Model], sources: Sequence[Source[Settings]], settings: Settings) -> None:
+def _require_packages(models: Sequence[str | Model], of_sources: Mapping[str, Sequence[str]]) -> None:
     """Name every package that the run needs and that is missing, in one error, before anything is opened."""
-    wanted: dict[str, Sequence[str]] = {spec: model_packages(spec) for spec in models if isinstance(spec, str)}
-    for source in sources:
-        wanted.update(source.packages(settings))
-    require_all(wanted)
-
-
-def _check_pairs(models: Sequence[str | Model], sources: Sequence[Source[Settings]], settings: Settings) -> None:
-    """Refuse a dataset that fits none of the models, before anything is loaded."""
-    kinds = {names_search_engine(spec) if isinstance(spec, str) else None for spec in models}
-    for source in sources:
-        searching = source.searches(settings)
-        if None not in kinds and searching not in kinds:
-            named = ", ".join(str(spec) for spec in models)
-            who = "search engines" if searching else "language models"
-            raise UsageError(
-                f"{source.label} needs {who}, and there are none among: {named}",
-                hint="Add -m fts5 (kshot list search-engines), or --method rag." if searching else "Add -m MODEL.",
-            )
+    of_models = {spec: model_packages(spec) for spec in models if isinstance(spec, str)}
+    require_all({**of_models, **of_sources})
 
 
 def _with_judge(settings: Settings, sources: Sequence[Source[Settings]]) -> Settings:
@@ -309,6 +326,8 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
             helpers=helpers,
             facts=facts,
         )
+        for text in _without_effect(settings, sources):
+            again.note(text)
         return again.all(models, sources)
 
 

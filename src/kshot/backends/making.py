@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kshot.backends.adapters import as_model, renamed
@@ -114,6 +114,13 @@ def check_deterministic(given: str | Model) -> None:
             where=varying,
             hint="Leave --deterministic out, or set it for one model alone: -m hf:MODEL,deterministic=yes.",
         )
+
+
+def options_taken(text: str) -> Collection[str] | None:
+    """Return the names of the options that the model of a spec takes; None if that shows only when it is opened."""
+    if _is_search_engine(text):
+        return None  # its parts take options too
+    return options_of(MODELS.load(parse_spec(text))[0])
 
 
 def _is_search_engine(text: str) -> bool:

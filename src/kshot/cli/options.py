@@ -37,8 +37,42 @@ KINDS = {
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
 
 
+class _Once(argparse.Action):
+    """Takes the value of an option. Two values are an error: the last one would win, and nobody would know."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        """Keep the value."""
+        del parser  # it turns the error into a message
+        _refuse_another(self, namespace, values, option_string)
+        setattr(namespace, self.dest, values)
+
+
+class _OnceOrNot(argparse.BooleanOptionalAction):
+    """Takes ``--option`` or ``--no-option``, but not both."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        """Keep which one it is."""
+        _refuse_another(self, namespace, not (option_string or "").startswith("--no-"), option_string)
+        super().__call__(parser, namespace, values, option_string)
+
+
+def _refuse_another(action: argparse.Action, namespace: Any, value: Any, written: str | None) -> None:
+    """Refuse a second value of an option that differs from the first; arguments without a name have one place each."""
+    if written is None:
+        return
+    given: dict[str, Any] = vars(namespace).setdefault("given_once", {})
+    if given.setdefault(action.dest, value) != value:
+        several = " Write all values in one, with commas between them." if isinstance(value, tuple) else ""
+        raise argparse.ArgumentError(action, f"it is given twice, with different values.{several}")
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that reports wrong arguments in the same way as every other error."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for name in (None, "store"):
+            self.register("action", name, _Once)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"See {self.prog} --help.")
@@ -99,7 +133,12 @@ def _add_run(commands: Any) -> None:
         metavar="DIR",
         help="run folder (default: one under runs/, named after the command, so that the same command continues it)",
     )
-    run.add_argument("--reuse", metavar="RUN", help="reuse the answers of another run wherever the request is the same")
+    run.add_argument(
+        "--reuse",
+        action="append",
+        metavar="RUN",
+        help="reuse the answers of another run wherever the request is the same (repeatable)",
+    )
     run.add_argument("--json", action="store_true", help="print the results as JSON")
     _add_settings(run)
 
@@ -188,7 +227,7 @@ def _add_settings(command: argparse.ArgumentParser, only: Collection[str] | None
         if declared.repeat:
             options["action"] = "append"
         if declared.kind is bool:
-            options["action"] = argparse.BooleanOptionalAction
+            options["action"] = _OnceOrNot
         else:
             options["type"] = _list_of(declared.kind) if declared.listed else declared.kind
         groups[title].add_argument(*declared.flags, flag(name), **options)

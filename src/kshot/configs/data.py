@@ -23,12 +23,13 @@ _SPELLINGS = {
 
 def read_data(texts: Sequence[str]) -> dict[str, str]:
     """Return the places that ``KEY=FILE_OR_FOLDER`` options name, by key."""
-    found = {}
+    found: dict[str, str] = {}
     for text in texts:
         key, sign, place = text.partition("=")
         if not sign or not key or not place:
             raise UsageError(f"--data {text!r} cannot be read", hint="Write --data NAME=FILE_OR_FOLDER.")
-        found[key] = place
+        if found.setdefault(key, place) != place:
+            raise UsageError(f"--data {key}=… is given twice, with different places")
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,12 @@ from kshot.configs.models import ModelEntry
 from kshot.configs.settings import ConfigSettings
 from kshot.configs.tasks import ConfigTask
 from kshot.core.errors import DataError
+from kshot.core.options import settings_names
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow
 from kshot.core.task import Task, TaskResult
 from kshot.metrics.settings import refuse_scoring_options
+from kshot.retrievers.making import check_wanted
 from kshot.statistics.averages import average_rows
 
 _NO_DATASETS = "A config lists them in a variable that ends in 'datasets'; a dataset class is named FILE.py:Class."
@@ -89,9 +91,17 @@ class ConfigSource(Source[ConfigSettings]):
             )
         return found
 
+    def reads(self, settings: ConfigSettings) -> Collection[str]:
+        """Return the names of the options that change what it does; its own dicts name its splits and templates."""
+        del settings  # they are the same for every config
+        chosen = {"retriever", "num_shots"} if self._retriever is not None else set()
+        return settings_names(ConfigSettings) - {"instruction", "evaluation_set", "example_set"} | chosen
+
     def packages(self, settings: ConfigSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that the entries need."""
         del settings, scored  # the retriever that the user names is an argument of this source
+        if self._retriever is not None:
+            check_wanted(self._retriever["type"], self._retriever.get("ice_num", 0), where=self.label)
         return {purpose: names for entry in self.entries for purpose, names in entry.packages(self._retriever).items()}
 
     def tasks(

@@ -125,6 +125,11 @@ class Options:
         }
 
 
+def settings_names(*owners: type[Options]) -> frozenset[str]:
+    """Return the names of the options that classes of settings declare."""
+    return frozenset(name for owner in owners for name in owner.declared())
+
+
 OptionsT = TypeVar("OptionsT", bound=Options)
 
 

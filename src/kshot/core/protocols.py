@@ -6,7 +6,7 @@ A class need not inherit from these protocols. A plug-in may leave out members t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
@@ -213,6 +213,14 @@ class Source(Protocol[SettingsT]):
         ``scored``: those of scoring too; a preview does without them.
         """
         return {}
+
+    def default_model(self, settings: SettingsT, /) -> str | None:
+        """Return the built-in model to evaluate if the user names none; None if there is none that makes sense."""
+        return "fts5" if self.searches(settings) else None
+
+    def reads(self, settings: SettingsT, /) -> Collection[str]:  # noqa: ARG002 - for classes that override it
+        """Return the names of the options that change what it does."""
+        return ()
 
     @property
     def has_corpus(self) -> bool:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kshot.cleanups import CLEANUPS
 from kshot.core.errors import DataError, KshotError, UsageError
-from kshot.core.options import with_options
+from kshot.core.options import settings_names, with_options
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import Loglik, ResultRow
 from kshot.core.registry import Entry, Registry
@@ -28,7 +28,7 @@ from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
 from kshot.datasets.settings import RANKING_TYPES, DatasetSettings
 from kshot.prompts.strings import decode_escapes
-from kshot.retrievers.making import retriever_packages
+from kshot.retrievers.making import check_wanted, retriever_packages
 from kshot.statistics.averages import Average, average_rows
 from kshot.tables.loading import discover_subsets, row_packages
 
@@ -58,13 +58,19 @@ class DatasetSource(Source[DatasetSettings]):
         """The settings of this dataset as they are written; the names of its tasks end in them."""
         return self.spec.option_text if self.spec is not None else ""
 
+    def reads(self, settings: DatasetSettings) -> Collection[str]:
+        """Return the names of the options that change what it does."""
+        del settings  # a class may read any of them
+        return settings_names(DatasetSettings)
+
     def packages(self, settings: DatasetSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that its rows, its examples and its clean-up need."""
         own = _own_settings(settings, self.spec)
         found = {}
         if self.dataset.load_raw_dataset is Dataset.load_raw_dataset:
             found[self.text] = row_packages(own.dataset_path, self.dataset.load_args)
-        if own.retriever is not None and own.num_shots:
+        if own.retriever is not None:
+            check_wanted(own.retriever, own.num_shots, where=self.text)
             found[f"the retriever {own.retriever}"] = retriever_packages(own.retriever)
         if own.cleanup is not None and scored:
             found[f"the clean-up {own.cleanup}"] = CLEANUPS.packages(parse_spec(own.cleanup))

@@ -18,7 +18,7 @@ _SPACE_OR_HYPHEN = re.compile(r"[\s-]+")
 
 @cache
 def _treebank() -> Callable[[str], list[str]]:
-    from nltk.tokenize import NLTKWordTokenizer  # type: ignore[import-untyped]  # nltk has no types
+    from nltk.tokenize import NLTKWordTokenizer
 
     tokenize: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
     return tokenize

@@ -101,7 +101,10 @@ def find_questions(location: str) -> Path:
 
 def _paths(data: Sequence[str] | None, name: str) -> tuple[Path, Path | None]:
     """Return the question file and the folder of documents, if there is one."""
-    keyed = {found[1]: found[2] for entry in data or () if (found := _KEYED.fullmatch(entry))}
+    named = [(found[1], found[2]) for entry in data or () if (found := _KEYED.fullmatch(entry))]
+    keyed = dict(named)
+    if len(keyed) < len(set(named)):
+        raise UsageError(f"{name} takes one --data {named[-1][0]}=…", hint="Put everything into one folder or file.")
     plain = [entry for entry in data or () if not _KEYED.fullmatch(entry)]
     if len(plain) > 1 or (plain and len(keyed) == 2) or not (plain or "questions" in keyed):  # noqa: PLR2004 - both keys
         raise UsageError(

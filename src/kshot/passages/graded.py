@@ -53,7 +53,7 @@ def beir(data: Sequence[str] | None, split: str | None = None) -> Benchmark:
 def trec(data: Sequence[str] | None) -> Benchmark:
     """Read ``topics=FILE``, ``qrels=FILE`` and ``corpus=FILE``."""
     given = dict(entry.partition("=")[::2] for entry in data or ())
-    if set(given) != {"topics", "qrels", "corpus"}:
+    if set(given) != {"topics", "qrels", "corpus"} or len(set(data or ())) > len(given):
         raise UsageError("trec needs three files", hint="--data topics=FILE --data qrels=FILE --data corpus=FILE.")
     paths = {key: local_path(value) for key, value in given.items()}
     return _graded("trec", _topics(paths["topics"]), read_qrels(paths["qrels"]), _collection(paths["corpus"]))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal
 
 from kshot.core.corpus import Corpus
 from kshot.core.errors import RunError, UsageError
-from kshot.core.options import flag
+from kshot.core.options import flag, settings_names
 from kshot.core.protocols import Model, Scorer, Source, TextChunker
 from kshot.core.records import Absent, Answers, RequestGenerator, Sample, Search, Value
+from kshot.core.settings import GenerationSettings
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
 from kshot.methods.rag import Grounded, rag
@@ -40,6 +41,7 @@ from kshot.passages.prompts import answer_prompt, query_prompt
 from kshot.passages.queries import read_queries
 from kshot.passages.questions import FILTERS
 from kshot.passages.settings import PassageSettings
+from kshot.prompts.settings import PromptSettings
 
 EVIDENCE_MEASURES = (*(f"AC_{kind}@{k}" for kind in ("MRR", "Recall") for k in (1, 3, 5, 10)), "AC_Recall@2000t")
 GRADED_MEASURES = ("nDCG@10", "AP@1000", "P@10", "R@100", "RR@10")
@@ -51,6 +53,9 @@ _DEFAULT_READ = 5
 
 _MAX_CHECKED_PAIRS = 2_000_000
 """Pairs of a passage and a question up to which a run checks what no passage contains; more would take too long."""
+
+_UNREAD = frozenset(("sample_num", "pass_at_k"))
+"""Options of every front end that passage search has no use for."""
 
 _MAX_DEPTH = 1000
 """The longest ranking that a search asks for."""
@@ -90,6 +95,12 @@ class PassagesSource(Source[PassageSettings]):
     def searches(self, settings: PassageSettings) -> bool:
         """Whether search engines are evaluated; else language models that read what a search engine found."""
         return settings.method != "rag"
+
+    def reads(self, settings: PassageSettings) -> Collection[str]:
+        """Return the names of the options that change what it does: those of models only where it asks any."""
+        asks = settings.method == "rag" or settings.rewrite is not None
+        unread = _UNREAD if asks else _UNREAD | settings_names(GenerationSettings, PromptSettings)
+        return settings_names(PassageSettings) - unread - (set() if settings.method == "rag" else {"read", "search"})
 
     def packages(self, settings: PassageSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that its measures, or its documents and chunkers, need."""

@@ -30,6 +30,9 @@ class Retriever:
     default_order: ClassVar[tuple[Order, Order]] = ("nearest_first", "nearest_first")
     """The order where the user names none: in strict mode, and in compat mode (as the originals do)."""
 
+    shows_examples: ClassVar[bool] = True
+    """Whether it can show any: what a user names in vain if the number of examples is 0."""
+
     takes_run_seed: ClassVar[bool] = True
     """Whether ``--seed`` sets its seed; else its own option ``seed`` alone does."""
 

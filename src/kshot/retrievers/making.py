@@ -108,6 +108,18 @@ def retriever_packages(text: str) -> tuple[str, ...]:
     return retriever_class(spec).packages(spec.options)
 
 
+def check_wanted(retriever: str | type[Retriever], wanted: int, *, where: str) -> None:
+    """Refuse a retriever that has nothing to choose, because the number of examples is 0."""
+    kind = retriever_class(parse_spec(retriever)) if isinstance(retriever, str) else retriever
+    if kind.shows_examples and not wanted:
+        raise UsageError(
+            f"--retriever {kind.__name__ if isinstance(retriever, type) else retriever} has no examples to choose: "
+            "their number is 0",
+            where=where,
+            hint="Add -k N.",
+        )
+
+
 def _entry(name: str) -> Entry:
     """Return the entry of a name, or that of a class: ``BM25Retriever`` and ``SlidingWindow`` are known too."""
     if (found := RETRIEVERS.find(name)) is not None:

@@ -13,6 +13,8 @@ from kshot.retrievers.base import Retriever
 class ZeroRetriever(Retriever):
     """No examples; a template may contain some of its own."""
 
+    shows_examples = False
+
     def __init__(self, dataset: Any, ice_eos_token: str = "", ice_separator: str = "", **options: Any) -> None:
         """Take the dataset; ``ice_num`` is always 0."""
         super().__init__(dataset, ice_separator, ice_eos_token, **{**options, "ice_num": 0})

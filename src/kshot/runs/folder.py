@@ -20,17 +20,21 @@ SPEC, JOURNAL, SAMPLES, SUMMARY = "spec.json", "journal.jsonl", "samples.jsonl",
 class RunFolder:
     """One run on disk. The same settings continue it; other settings are refused."""
 
-    def __init__(self, path: str | Path, identity: Mapping[str, Any], *, reuse: str | Path | None = None) -> None:
-        """Create the folder or continue it; ``reuse`` names another run whose answers may be used."""
+    def __init__(
+        self, path: str | Path, identity: Mapping[str, Any], *, reuse: str | Path | Iterable[str | Path] = ()
+    ) -> None:
+        """Create the folder or continue it; ``reuse`` names other runs whose answers may be used, in this order."""
         self.path = Path(path).expanduser()
         self._identity = json.loads(json.dumps(identity))
         self._make()
         self.spec: dict[str, Any] = self._checked_spec()
         self.journal = Journal(self.path / JOURNAL)
+        self._others: list[Journal] = []
         try:
-            self._other = _journal_of(reuse) if reuse is not None else None
+            for run in (reuse,) if isinstance(reuse, (str, Path)) else reuse:
+                self._others.append(_journal_of(run))
         except BaseException:
-            self.journal.close()  # an error that is kept must not keep the lock
+            self._close()  # an error that is kept must not keep the lock
             raise
 
     def __enter__(self) -> RunFolder:  # noqa: PYI034 - Self needs Python 3.11
@@ -39,18 +43,20 @@ class RunFolder:
 
     def __exit__(self, *exc: object) -> None:
         """Release the journal."""
-        self.journal.close()
-        if self._other is not None:
-            self._other.close()
+        self._close()
+
+    def _close(self) -> None:
+        for journal in (self.journal, *self._others):
+            journal.close()
 
     # ---- the memo of the engine ----
 
     def get(self, key: str) -> Response | None:
-        """Return a response of this run, or else copy that of the run to reuse."""
+        """Return a response of this run, or else copy that of the first run to reuse that has one."""
         own = self.journal.get(key)
-        if own is not None or self._other is None:
+        if own is not None:
             return own
-        row = self._other.row(key)
+        row = next((found for other in self._others if (found := other.row(key)) is not None), None)
         if row is None:
             return None
         response = response_from_json(row["response"])

@@ -158,13 +158,13 @@ class Run:
             roles = self._roles(model, compiled.corpus)
             task = self._with_recordings_noted(compiled, model, roles)
             for note in task.notes:
-                self._note(note)
+                self.note(note)
             total = len(task.samples) if isinstance(task.samples, Sized) else None
             self._watcher.begin(task.name, model.name, total)
             with self._emitting(task, keep) as emit, self._recording_facts(model, task):
                 result = run_task(task, roles, self._memo, emit, self._watcher.answered)
             for note in notes_of(result):
-                self._note(note)
+                self.note(note)
             if result.first_failure:
                 counts = {"failed": result.failed, "replies failed": result.failed_replies}
                 failed = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
@@ -186,7 +186,7 @@ class Run:
             topics = [sample.id for sample in task.samples] if recorded else []
             notes = [f"{name}: {note}" for name, backend in recorded.items() for note in backend.notes_on(topics)]
         for note in notes:
-            self._note(note)
+            self.note(note)
         return replace(task, facts={**task.facts, "recordings": notes}) if notes else task
 
     def _priced(self, model: str, role: str, read: int, wrote: int) -> ResultRow:
@@ -199,7 +199,8 @@ class Run:
             row["cost_usd"] = round((read * (prices[0] or 0) + wrote * (prices[1] or 0)) / 1e6, 6)
         return row
 
-    def _note(self, text: str) -> None:
+    def note(self, text: str) -> None:
+        """Show a note, and keep it for the summary; once, however often it is given."""
         if text not in self._notes:
             self._notes[text] = None
             self._watcher.note(text)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kshot.core.errors import UsageError
 from kshot.core.options import with_options
 from kshot.core.protocols import Model, Source
-from kshot.core.records import ResultRow
+from kshot.core.records import ResultRow, Sample
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult
 from kshot.runs.results import result_rows
+from kshot.runs.task_run import start_sample
 from kshot.settings import Settings
 
 MAX_SEED = 2**32 - 1
@@ -34,12 +36,13 @@ class ExampleDraws(Source[Settings]):
     """Runs a source once for every seed of ``--retriever-seeds``, and reports the spread that the choice causes.
 
     ``text`` is what the user wrote; ``source`` makes the source for the settings of one draw; ``whole`` is the source
-    for the settings of the run, whose models and judges every draw uses.
+    for the settings of the run, whose models and judges every draw uses; ``seeded`` gives the settings of one draw.
     """
 
     text: str
     source: Callable[[Settings], Source[Settings]]
     whole: Source[Settings]
+    seeded: Callable[[Settings, int], Settings]
 
     @property
     def label(self) -> str:
@@ -65,14 +68,39 @@ class ExampleDraws(Source[Settings]):
         """Whether search engines are evaluated on the source."""
         return self.whole.searches(settings)
 
+    def default_model(self, settings: Settings) -> str | None:
+        """Return the built-in model that suits the source."""
+        return self.whole.default_model(settings)
+
+    def reads(self, settings: Settings) -> Collection[str]:
+        """Return the names of the options that change what the source or the study does."""
+        return {"retriever_seeds", *self.whole.reads(settings)}
+
     def packages(self, settings: Settings, *, scored: bool = True) -> Mapping[str, Sequence[str]]:
         """Return the packages that the source needs."""
+        self._check(settings)
         return self.whole.packages(settings, scored=scored)
 
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Compile the source with every seed; the name of a task ends in ``@SEED``."""
+        self._check(settings)
+        seeds = parse_seeds(settings.retriever_seeds or "")
+        compiled = self._until_they_differ(seeds, lambda seed: list(self._draw(settings, seed, model, facts)))
+        if len(seeds) > 1 and len(compiled) == 1:
+            # They would repeat one figure, and a spread of 0 would say that the choice of examples does not matter.
+            said = f"--retriever-seeds {seeds[0]}..{seeds[-1]}: every seed chooses the same examples"
+            if facts is None and settings.retriever is not None:
+                hint = "Leave it out, or choose a retriever that draws, such as random or lm_eval."
+                raise UsageError(f"{said}, so there is no spread", where=self.text, hint=hint)
+            note = f"{said}: all that there are. The spread says nothing"
+            compiled[seeds[0]] = [replace(task, notes=(*task.notes, note)) for task in compiled[seeds[0]]]
+        for seed in seeds:
+            yield from compiled.pop(seed, None) or self._draw(settings, seed, model, facts)
+
+    def _check(self, settings: Settings) -> None:
+        """Refuse settings that leave nothing to draw, or that set the seed of the draws elsewhere."""
         spec = parse_spec(self.text)
         if "seed" in spec.options:
             raise UsageError(
@@ -81,17 +109,47 @@ class ExampleDraws(Source[Settings]):
         of_dataset = with_options(settings, spec)
         if not of_dataset.num_shots and not of_dataset.shots:
             raise UsageError("--retriever-seeds needs examples to choose", hint="Add --num-shots K.")
-        for seed in parse_seeds(settings.retriever_seeds or ""):
-            drawn = replace(settings, seed=seed, retriever_seeds=None)
-            suffix = f"@{seed}"
-            earlier = {name.removesuffix(suffix): each for name, each in (facts or {}).items() if name.endswith(suffix)}
-            for task in self.source(drawn).tasks(drawn, model, earlier):
-                labels = {**task.labels, "of": task.name, "example_seed": seed}
-                yield replace(task, name=f"{task.name}{suffix}", labels=labels)
+        retriever = of_dataset.retriever
+        if retriever is not None and "seed" in parse_spec(retriever).options:
+            raise UsageError(
+                "--retriever-seeds sets the seed of each draw", where=retriever, hint="Remove the option seed."
+            )
+
+    def _draw(
+        self, settings: Settings, seed: int, model: Model | None, facts: Mapping[str, Any] | None
+    ) -> Iterator[Task[Any]]:
+        """Compile the source with one seed."""
+        drawn, suffix = replace(self.seeded(settings, seed), retriever_seeds=None), f"@{seed}"
+        earlier = {name.removesuffix(suffix): each for name, each in (facts or {}).items() if name.endswith(suffix)}
+        for task in self.source(drawn).tasks(drawn, model, earlier):
+            labels = {**task.labels, "of": task.name, "example_seed": seed}
+            yield replace(task, name=f"{task.name}{suffix}", labels=labels)
+
+    @staticmethod
+    def _until_they_differ(seeds: range, draw: Callable[[int], list[Task[Any]]]) -> dict[int, list[Task[Any]]]:
+        """Return the first draw, and the next one that has other prompts, if there is one."""
+        first = draw(seeds[0])
+        for seed in seeds[1:]:
+            found = draw(seed)
+            if any(not same_prompts(one, other) for one, other in zip(first, found, strict=True)):
+                return {seeds[0]: first, seed: found}
+        return {seeds[0]: first}
 
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
         """Return the spread of every figure over the draws."""
         return spread_rows(results)
+
+
+def same_prompts(one: Task[Any], other: Task[Any]) -> bool:
+    """Whether two tasks with the same samples ask the same first requests."""
+    return all(
+        _first_requests(one, a) == _first_requests(other, b) for a, b in zip(one.samples, other.samples, strict=True)
+    )
+
+
+def _first_requests(task: Task[Any], sample: Sample) -> Sequence[Any]:
+    with closing(start_sample(task, sample)) as method:
+        return tuple(next(method, ()))
 
 
 def parse_seeds(text: str) -> range:

@@ -58,6 +58,8 @@ def parse_engine_options(given: Sequence[str]) -> dict[str, Any]:
             raise UsageError(f"--engine-option is {text!r}", hint="Write NAME=VALUE, such as tensor_parallel_size=2.")
         if name in _SET_ELSEWHERE:
             raise UsageError(f"the engine option {name} is set by {_SET_ELSEWHERE[name]}")
+        if name in found:
+            raise UsageError(f"the engine option {name} is given twice")
         try:
             found[name] = json.loads(value)
         except ValueError:
