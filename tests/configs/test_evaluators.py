@@ -2,6 +2,7 @@
 
 import math
 import sys
+from functools import partial
 from types import ModuleType
 
 import pytest
@@ -14,6 +15,7 @@ from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
 from kshot.core.registry import Entry, Registry
 from kshot.metrics import Metric
+from kshot.statistics import paired
 
 
 def test_a_clean_up_that_fails_says_on_what():
@@ -183,3 +185,14 @@ def test_names_that_kshot_does_not_have():
 
     assert isinstance(evaluator({"type": Own}, "", {}), Own)
     assert len(EVALUATORS) > 20
+
+
+def test_two_systems_are_compared_by_the_pairs_of_both():
+    """Each has a metric of its own, and each value says which one keeps its pair."""
+    gold = ["a", "b"] * 15
+    good, bad = Mcc(), Mcc()
+    right = [good.rate(label, label)["MCC"] for label in gold]
+    wrong = [bad.rate("a" if i % 3 else "b", label)["MCC"] for i, label in enumerate(gold)]
+    found = paired(right, wrong, partial(good.reduce, "MCC"))
+    assert found.difference == pytest.approx(100 - bad.reduce("MCC", wrong))
+    assert found.decided

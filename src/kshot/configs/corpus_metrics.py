@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from kshot.configs.names import ConfigCallable
 from kshot.core.errors import DataError
@@ -18,15 +20,24 @@ NO_FIGURE = -1e300
 """Is returned where there is no figure: finite, and far from every figure."""
 
 
+_MAX_PAIRS = 2**32
+"""Pairs of one metric; numbers of pairs are whole numbers that a float holds exactly."""
+
+_METRIC_NUMBERS = count()
+
+
 class CorpusMetric(Metric):
     """A metric of all pairs of prediction and reference at once.
 
     The value of a sample is (its number, 1), so that a part of the samples, such as a resample of an interval, can be
-    measured anew.
+    measured anew. The number tells the metric that keeps the pair, too: where two systems are compared, samples of both
+    are measured together.
     """
 
     def __init__(self) -> None:
         self._pairs: list[ScoredPair] = []
+        self._first = next(_METRIC_NUMBERS) * _MAX_PAIRS
+        _KEEPERS[self._first] = self
 
     def __repr__(self) -> str:
         """Show the class alone: the pairs are not settings."""
@@ -47,17 +58,27 @@ class CorpusMetric(Metric):
     def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
         """Keep a pair, and return its value under every name."""
         self._pairs.append(pair)
-        return dict.fromkeys(self.names, (float(len(self._pairs) - 1), 1.0))
+        return dict.fromkeys(self.names, (float(self._first + len(self._pairs) - 1), 1.0))
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:
         """Measure the samples whose values these are."""
         numbered = [value for value in values if isinstance(value, tuple)]
-        if any(count != 1.0 for _, count in numbered):  # sums of such values mean nothing
+        if any(times != 1.0 for _, times in numbered):  # sums of such values mean nothing
             return NO_FIGURE
-        figures = self.figures([self._pairs[int(number)] for number, _ in numbered])
+        figures = self.figures([_kept(int(number)) for number, _ in numbered])
         if name not in figures:
             raise DataError(f"{type(self).__name__} gives no {name!r} for {len(numbered)} of the samples")
         return float(figures[name])
+
+
+_KEEPERS: WeakValueDictionary[int, CorpusMetric] = WeakValueDictionary()
+"""The metrics that keep pairs, by the number of their first one."""
+
+
+def _kept(number: int) -> ScoredPair:
+    """Return a pair by its number, whichever metric keeps it."""
+    at = number % _MAX_PAIRS
+    return _KEEPERS[number - at]._pairs[at]  # noqa: SLF001 - metrics of one kind know each other
 
 
 class Mcc(CorpusMetric):
