@@ -11,6 +11,9 @@ class Arc(MultipleChoiceDataset):
     """AI2 Reasoning Challenge: school science questions (subsets ARC-Easy, ARC-Challenge).
 
     Options come labelled ``A…`` or ``1…``; the answer key is one of the labels.
+
+    lm-eval (arc_easy) has the same prompt and the same options; its ``acc`` and ``acc_norm`` stand beside Accuracy,
+    which goes by mutual information here.
     """
 
     instruction = "Question: {{question}}{{'\n' + options if options}}\nAnswer:"

@@ -11,6 +11,9 @@ class Boolq(MultipleChoiceDataset):
     """BoolQ: yes/no questions that people asked, each with a Wikipedia passage.
 
     Rows as in SuperGLUE (``label`` 0 or 1) or as in google/boolq (``answer`` true or false).
+
+    lm-eval (boolq) writes ``Question:`` and ``Answer:`` with a capital letter; it has the same options, and reports
+    ``acc``.
     """
 
     instruction = "{{passage}}\nquestion: {{question}}?{{'\n' + options if options}}\nanswer:"

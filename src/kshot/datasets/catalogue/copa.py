@@ -8,7 +8,10 @@ from kshot.datasets.multiple_choice import MultipleChoiceDataset
 
 
 class Copa(MultipleChoiceDataset):
-    """Choice of Plausible Alternatives: which of two sentences is the cause or the effect of a third."""
+    """Choice of Plausible Alternatives: which of two sentences is the cause or the effect of a third.
+
+    lm-eval (copa) has no first sentence, and puts two spaces before an option; it reports ``acc``.
+    """
 
     instruction = (
         "Complete the following the sentence.\n\n"

@@ -27,6 +27,10 @@ class Gsm8k(GenerationDataset):
 
     Without ``--cot`` examples show the answers as they are written. With a style they show the reasoning without the
     marks of the calculator, and end in "The answer is N.". The last number of a reply is its answer.
+
+    lm-eval (gsm8k) has no first sentence, keeps the line breaks of a question, and shows five examples. Its
+    ``exact_match`` compares texts: the number after ``####`` (strict-match), or the last one (flexible-extract);
+    kshot compares numbers, so that 7.0 is 7.
     """
 
     instruction = _STYLES["base"]

@@ -16,7 +16,11 @@ def preprocess(text: str) -> str:
 
 
 class Hellaswag(MultipleChoiceDataset):
-    """HellaSwag: which of four endings continues the description of an everyday activity."""
+    """HellaSwag: which of four endings continues the description of an everyday activity.
+
+    lm-eval (hellaswag) has the same prompt. Its options are the same but for a second space before an ending that
+    begins with a mark. It reports ``acc`` and ``acc_norm``.
+    """
 
     instruction = (
         "{{ preprocess(activity_label + ': ' + ctx_a + ' ' + ctx_b.capitalize()) }}"

@@ -20,6 +20,9 @@ class Humaneval(GenerationDataset):
 
     Base models continue the function; chat models are asked for a code block. For pass@k with k above 1 use
     ``--sample-num`` and ``--pass-at-k``.
+
+    lm-eval (humaneval) keeps the line break at the end of the prompt, and runs the text as it is: ``pass_at_k``.
+    kshot also finds a whole function, or a code block, in a reply.
     """
 
     instruction = "{prompt}"

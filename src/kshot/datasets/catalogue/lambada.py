@@ -15,9 +15,12 @@ class Lambada(GenerationDataset):
     """LAMBADA: predict the last word of a passage, which takes the whole passage to guess.
 
     ``acc`` is the share of passages whose last word the model itself would write, token by token, and ``perplexity`` is
-    that of a word: the two figures of lm-eval's ``lambada_standard``, whose prompts and rows are the same (the rows of
-    its ``lambada_openai`` are another version, for ``--dataset-path``). With ``--metric accuracy`` the model writes a
-    reply, and its first word is compared, as LLMBox does; a server without log-probabilities can do that too.
+    that of a word. With ``--metric accuracy`` the model writes a reply, and its first word is compared, as LLMBox does;
+    a server without log-probabilities can do that too.
+
+    lm-eval (lambada_standard) has the same prompt and the same options, here one; it reports the same ``acc`` and
+    ``perplexity``. The rows of its lambada_openai are another version, for ``--dataset-path``. It puts two spaces
+    before the last word of an example.
     """
 
     instruction = "{source}"

@@ -22,7 +22,12 @@ medical_genetics miscellaneous nutrition professional_accounting professional_me
 
 
 class Mmlu(MultipleChoiceDataset):
-    """MMLU: exam questions from 57 subjects; mmlu:[stem] takes a category, mmlu:anatomy a subject."""
+    """MMLU: exam questions from 57 subjects; mmlu:[stem] takes a category, mmlu:anatomy a subject.
+
+    lm-eval (mmlu_anatomy) lists the options and asks for the letter, as ``--ranking-type prob --letters spaced``
+    does. It writes the first sentence once, before all examples, and no ``Question:``; the examples are the first
+    ones. It reports ``acc``, and averages subjects weighted by their size (``--average weighted``).
+    """
 
     instruction = (
         "The following are multiple choice questions (with answers) about {{subset}}.\n\n"

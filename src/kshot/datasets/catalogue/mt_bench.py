@@ -10,7 +10,10 @@ from kshot.metrics import GPTEval
 
 
 class MtBench(GenerationDataset):
-    """MT-Bench: conversations of two turns in eight categories, rated by a judge model (--judge)."""
+    """MT-Bench: conversations of two turns in eight categories, rated by a judge model (--judge).
+
+    lm-eval has no task of it.
+    """
 
     instruction = "{{source[turn_idx]}}"
     load_args = ("HuggingFaceH4/mt_bench_prompts",)

@@ -10,7 +10,11 @@ from kshot.metrics import F1, Em
 
 
 class Nq(GenerationDataset):
-    """Natural Questions (open): what people asked a search engine, answered without any passage."""
+    """Natural Questions (open): what people asked a search engine, answered without any passage.
+
+    lm-eval (nq_open) writes ``Q:`` and ``A:`` after "Answer these questions:", without a blank line between examples.
+    Its ``exact_match`` ignores case, ASCII punctuation and articles; a reply ends at a full stop or a comma, too.
+    """
 
     instruction = "Answer the following question in a few words.\n\nQuestion: {question}\nAnswer:"
     load_args = ("google-research-datasets/nq_open",)

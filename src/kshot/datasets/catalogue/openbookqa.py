@@ -8,7 +8,11 @@ from kshot.datasets.multiple_choice import MultipleChoiceDataset
 
 
 class Openbookqa(MultipleChoiceDataset):
-    """OpenBookQA: elementary science that takes a known fact and some common sense."""
+    """OpenBookQA: elementary science that takes a known fact and some common sense.
+
+    lm-eval (openbookqa) writes neither ``Question:`` nor ``Answer:``; it has the same options, and reports ``acc``
+    and ``acc_norm``. Accuracy goes by mutual information here.
+    """
 
     instruction = "Question: {{question}}{{'\n' + options if options}}\nAnswer:"
     load_args = ("allenai/openbookqa", "main")

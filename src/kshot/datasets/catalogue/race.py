@@ -8,7 +8,12 @@ from kshot.datasets.multiple_choice import MultipleChoiceDataset
 
 
 class Race(MultipleChoiceDataset):
-    """RACE: reading comprehension from English exams in China (subsets middle, high)."""
+    """RACE: reading comprehension from English exams in China (subsets middle, high).
+
+    lm-eval (race) takes only the last question of each article, after the others with their answers, and writes
+    neither ``Question:`` nor ``Answer:`` around it. It has the same options, and reports ``acc``; Accuracy goes by
+    mutual information here.
+    """
 
     instruction = "Article: {{article}}\n\nQuestion: {{question}}{{'\n' + options if options}}\nAnswer:"
     load_args = ("ehovy/race",)

@@ -10,7 +10,10 @@ from kshot.metrics import F1, Em
 
 
 class Squad(GenerationDataset):
-    """SQuAD 1.1: questions answered by a few words of a Wikipedia paragraph."""
+    """SQuAD 1.1: questions answered by a few words of a Wikipedia paragraph.
+
+    lm-eval has no task of it (squadv2 has other rows). The official script's figures: ``--metric squadem,squadf1``.
+    """
 
     instruction = (
         "Answer the question with words taken from the passage.\n\nPassage: {context}\nQuestion: {question}\nAnswer:"

@@ -10,7 +10,11 @@ from kshot.metrics import F1, Em
 
 
 class Triviaqa(GenerationDataset):
-    """TriviaQA: quiz questions, answered without any passage."""
+    """TriviaQA: quiz questions, answered without any passage.
+
+    lm-eval (triviaqa) has no first sentence, and adds a question mark to the one that is there. Its ``exact_match``
+    with any of the aliases ignores case and ASCII punctuation; a reply ends at a full stop or a comma, too.
+    """
 
     instruction = "Answer the following question in a few words.\n\nQuestion: {question}\nAnswer:"
     load_args = ("mandarjoshi/trivia_qa", "rc.nocontext")

@@ -8,7 +8,10 @@ from kshot.datasets.multiple_choice import MultipleChoiceDataset
 
 
 class Winogrande(MultipleChoiceDataset):
-    """WinoGrande: which of two names fills a gap in a sentence; decided by how likely the rest is after each."""
+    """WinoGrande: which of two names fills a gap in a sentence; decided by how likely the rest is after each.
+
+    lm-eval (winogrande) has the same prompt and the same options; it reports ``acc``.
+    """
 
     instruction = "{source}"
     load_args = ("allenai/winogrande", "winogrande_xl")

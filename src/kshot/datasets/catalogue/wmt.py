@@ -32,7 +32,11 @@ _SUBSET = re.compile(r"(wmt\d\d)-([a-z]{2})-([a-z]{2})")
 
 
 class Wmt(GenerationDataset):
-    """WMT: news translation; name the year and the direction, as in wmt:wmt16-en-de."""
+    """WMT: news translation; name the year and the direction, as in wmt:wmt16-en-de.
+
+    lm-eval (wmt16-de-en) writes ``German phrase:`` and ``English phrase:``, and two spaces before the translation of
+    an example. Its ``bleu``, ``chrf`` and ``ter`` are ``--metric bleu,tokenize=13a --metric chrf,ter``.
+    """
 
     instruction = (
         "Translate the following text from {source_language} into {target_language}.\n\n"
