@@ -22,7 +22,7 @@ from kshot.backends.server.token_logprobs import (
     tokens_from_prompt_logprobs,
     top_logprobs,
 )
-from kshot.backends.texts import replace_surrogates
+from kshot.backends.texts import replace_surrogates, unscorable
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed, Likelihood, Message, Prompt, RollingStart, Scored, Usage
 
@@ -100,7 +100,7 @@ class ServerLogprobs:
         likelihoods, usages = [], []
         for text in map(replace_surrogates, continuations):
             if not text:
-                raise BackendError("an empty continuation has no probability", where=self._where)
+                raise RequestFailedError(unscorable(text, prompt.text))
             whole = await self._echo(connection, api, prompt.text + text)
             start = continuation_start(whole.texts, text)
             if start is None:
@@ -142,10 +142,9 @@ class ServerLogprobs:
         scored = [(min(p, 0.0), greedy) for p, greedy in pairs if p is not None]  # None: the first token of all
         own, flags = [p for p, _ in scored], [greedy for _, greedy in scored]
         if not own:
-            what = f"no token of the continuation can be scored: {text[:60]!r} after {context[-60:]!r}"
-            if context:  # the tokenizer makes one token of both, or the server's reply is wrong
-                raise RequestFailedError(Failed("bad_logprobs", what))
-            raise BackendError(what, where=self._where)
+            failed = unscorable(text, context)
+            # After a context the tokenizer makes one token of both, or the server's reply is wrong.
+            raise RequestFailedError(Failed("bad_logprobs", failed.message) if context else failed)
         return Likelihood(math.fsum(own), len(own), None if None in flags else all(flags))
 
     async def _echo(
