@@ -31,9 +31,28 @@ from kshot.methods import (
     repeat,
 )
 from kshot.methods.likelihood import RULES, Normalise, OnTie
-from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, PassAtK, Perplexity, Rouge
+from kshot.metrics import (
+    F1,
+    Accuracy,
+    Bleu,
+    Chrf,
+    Em,
+    ExactMatch,
+    GPTEval,
+    Greedy,
+    PassAtK,
+    Perplexity,
+    Rouge,
+    RougeLsum,
+    SquadEm,
+    SquadF1,
+    Ter,
+)
 
-_TEXT_METRICS = (Bleu, Em, F1, GPTEval, PassAtK, Perplexity, Rouge)
+_TEXT_METRICS = (
+    *(Bleu, Chrf, Em, ExactMatch, F1, GPTEval, Greedy, PassAtK, Perplexity),
+    *(Rouge, RougeLsum, SquadEm, SquadF1, Ter),
+)
 """Metrics that cannot compare the index of the chosen option with that of the right one."""
 
 
