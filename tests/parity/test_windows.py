@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+from kshot.backends.hf import plain_batches  # noqa: E402
 from kshot.backends.hf.model import Transformers  # noqa: E402
 from kshot.core.errors import BackendError  # noqa: E402
 from kshot.core.records import Failed, Generate, Likelihood, Loglik, Prompt, Scored  # noqa: E402
@@ -96,6 +97,25 @@ def test_rolling_as_lm_eval_does_where_the_tokenizer_adds_bos(tmp_path):
     for found, wanted in ((plain, tokens), (twice, [bos, *tokens])):
         total, greedy = reference.scored([bos, *wanted][:-1], wanted)
         assert found.likelihoods == (Likelihood(pytest.approx(total, abs=1e-4), len(wanted), greedy=greedy),)
+
+
+def test_few_rows_are_computed_together_where_their_logits_are_large(model, monkeypatch):
+    folder, reference = model
+    asked = [Loglik(Prompt(), (text,), rolling="auto") for text in TEXTS]
+    monkeypatch.setattr(plain_batches, "_MAX_LOGITS", 1 << 14)
+    backend = opened(folder)
+    widths = []
+    run = plain_batches.PlainModel._run
+    monkeypatch.setattr(
+        plain_batches.PlainModel,
+        "_run",
+        lambda self, batch: widths.append([len(s.tokens) for s in batch]) or run(self, batch),
+    )
+    for text, response in zip(TEXTS, ask_all(backend, asked), strict=True):
+        assert response.likelihoods[0].logprob == pytest.approx(reference.rolling(text, 0)[0], abs=1e-3)
+    vocabulary = len(reference.tokenizer)
+    assert all(len(batch) == 1 or sum(batch) * vocabulary <= 1 << 14 for batch in widths)
+    assert not widths or max(map(len, widths)) > 1  # bloom alone runs in plain batches
 
 
 def test_several_documents_of_one_request(model):

@@ -135,6 +135,28 @@ def test_a_prompt_may_fill_the_context_and_not_exceed_it(hf, vllm):
     assert {each.kind for each in other[:2]} == {"too_long"}
 
 
+def test_greedy_continuations_are_those_of_hf(hf, vllm):
+    prompts = [Prompt(SHOTS[:length]) for length in range(3, 200, 9)]
+    own = [reply.text or " A" for reply in ask_all(hf, [Generate(prompt, max_tokens=1) for prompt in prompts])]
+    asked = [Loglik(prompt, (text, f"{text} is", " Paris")) for prompt, text in zip(prompts, own, strict=True)]
+    expected = [[each.greedy for each in found.likelihoods] for found in ask_all(hf, asked)]
+    assert [[each.greedy for each in found.likelihoods] for found in ask_all(vllm, asked)] == expected
+    assert {flag for flags in expected for flag in flags} == {True, False}
+
+
+def test_documents_and_cut_prompts_leave_room_for_one_token(folder):
+    long = SHOTS * 2
+    here = Transformers(str(folder), device="cpu", dtype="float32", max_length=127, truncate="left")
+    there = Vllm(str(folder), dtype="float32", truncate="left", engine_option=(*EAGER, "max_model_len=128"))
+    asked = [Loglik(Prompt(), (long, "hello there"), rolling=start) for start in ("auto", "bos", "eos", "none")]
+    asked.append(Loglik(Prompt(long), (" A", " the answer")))
+    assert largest_difference(asked, here, there) < 1e-2  # a sum over 700 tokens
+    assert ask_all(there, asked[-1:])[0].cut_tokens == ask_all(here, asked[-1:])[0].cut_tokens > 0
+    (reply,) = ask_all(there, [Generate(Prompt(long), max_tokens=9)])
+    assert reply.usage.prompt_tokens == 128 - 9
+    there.close()
+
+
 def test_an_empty_prompt(hf, vllm, folder):
     assert largest_difference([Loglik(Prompt(""), ("The capital of France", "B", " hello"))], hf, vllm) < 1e-3
     requests = [Generate(Prompt(""), max_tokens=8)]

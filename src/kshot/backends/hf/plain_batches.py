@@ -23,6 +23,9 @@ from kshot.core.records import Failed, Likelihood, Loglik, Scored
 
 PaddingSide: TypeAlias = Literal["left", "right"]
 
+_MAX_LOGITS = 1 << 29
+"""The most logits of a batch of texts that are scored, unless one text alone has more."""
+
 
 @dataclass(slots=True)
 class _PartialScore:
@@ -103,7 +106,7 @@ class PlainModel:
         ordered = sorted(sequences.values(), key=lambda sequence: sequence.rank)
         at = 0
         while at < len(ordered):
-            batch = ordered[at : at + min(size, self._max_batch)]
+            batch = self._limited(ordered[at : at + min(size, self._max_batch)])
             try:
                 found = self._run(batch)
             except self._torch.OutOfMemoryError as error:
@@ -112,6 +115,17 @@ class PlainModel:
             while found:  # logits are wide: each is dropped as soon as it is summed up
                 yield from self._sum_up(*found.pop(0))
             at += len(batch)
+
+    def _limited(self, batch: Sequence[_PlainSequence]) -> Sequence[_PlainSequence]:
+        """Return the first sequences of a batch, so many that their logits are not too large: long texts need many."""
+        most = _MAX_LOGITS // int(self._model.config.get_text_config().vocab_size)
+        selects = "logits_to_keep" in self._arguments and self._side == "left"
+        widest = 0
+        for count, sequence in enumerate(batch):
+            widest = max(widest, len(sequence.tokens) - (sequence.start if selects else 0))
+            if count and (count + 1) * widest > most:
+                return batch[:count]
+        return batch
 
     def _run(self, batch: Sequence[_PlainSequence]) -> list[tuple[_PlainSequence, Any]]:
         """Return the logits that each sequence of a batch needs."""
