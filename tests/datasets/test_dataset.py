@@ -316,6 +316,9 @@ def test_documents_are_measured_whole_and_by_themselves():
     with pytest.raises(UsageError, match="rolling measures documents, and needs the metric Perplexity"):
         texts(generation(rows, rolling=True))
 
+    with pytest.raises(UsageError, match="--rolling is for datasets of generation"):
+        texts(choice(), rolling=True)
+
     class Bare(GenerationDataset):
         metrics, rolling, evaluation_data = ("perplexity",), True, rows
 

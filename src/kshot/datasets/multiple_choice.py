@@ -193,6 +193,9 @@ class MultipleChoiceCompiler(DatasetCompiler):
         """Make the Task, by the chosen ranking type."""
         if self.dataset.multi_turn:
             raise DataError("multi_turn is for datasets of generation", where=self.where)
+        if self.dataset.args.rolling:
+            hint = "To use it for another dataset only, write -d NAME,rolling=yes."
+            raise UsageError("--rolling is for datasets of generation", where=self.where, hint=hint)
         self.examples.fit(count_tokens, recorded)
         template, method, finish = {
             "ppl_no_option": self._by_perplexity,
