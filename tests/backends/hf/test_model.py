@@ -315,6 +315,22 @@ def test_max_tokens_are_limited_to_the_context(folders, name):
     assert isinstance(failed, Failed)
 
 
+def test_a_smaller_window(folders):
+    path = str(folders["gpt2"])
+    small = Transformers(path, device="cpu", max_length=8)
+    assert small.context_limit == 8
+    fine, failed = ask_all(small, [Loglik(Prompt("A"), (" B",)), Loglik(Prompt("A quick brown fox jumps"), (" over",))])
+    assert isinstance(fine, Scored)
+    assert (failed.kind, failed.message[-2:]) == ("too_long", " 8")
+    prints = {Transformers(path, **more).fingerprint for more in ({}, {"max_length": 8}, {"truncate": "left"})}
+    assert len(prints) == 3
+    for wrong, message in (({"max_length": 0}, "max_length is 0"), ({"max_length": 513}, "window has 512 tokens")):
+        with pytest.raises(UsageError, match=message):
+            Transformers(path, **wrong)
+    with pytest.raises(UsageError, match="truncate is 'right'"):
+        Transformers(path, truncate="right")
+
+
 def test_no_tokens_asked_none_written(llama):
     (response,) = ask_all(llama, [Generate(Prompt("A"), max_tokens=0)])
     assert (response.text, response.stop_reason, response.usage.completion_tokens) == ("", "length", 0)

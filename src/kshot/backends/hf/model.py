@@ -145,13 +145,14 @@ class Transformers:
     @cached_property
     def context_limit(self) -> int | None:
         """The most tokens that it reads and writes together, if a setting or its configuration says so."""
-        if self._max_length is not None:
-            return self._max_length
         config = self._config.get_text_config()
         for name in ("max_position_embeddings", "max_seq_len"):  # configurations differ by architecture
             if isinstance(limit := getattr(config, name, None), int) and limit > 0:
-                return limit
-        return None
+                if self._max_length is not None and self._max_length > limit:
+                    what = f"max_length is {self._max_length}, and the model's own window has {limit} tokens"
+                    raise UsageError(what, where=self.name)
+                return self._max_length or limit
+        return self._max_length
 
     @property
     def token_counts(self) -> TokenCounts:
