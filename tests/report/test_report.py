@@ -330,5 +330,7 @@ def test_the_spread_over_draws_of_examples_is_said():
         "quiz[3 draws of examples] Accuracy: 62.00 on average, from 57.00 to 68.00 by the choice of examples (SD 3.40); "
         "the samples alone leave 40.0–60.0 (95 %)."
     )
+    two = [*spreads([spread(), spread(model="hf:models/two")])]
+    assert [line.partition(": ")[0][26:] for line in two] == ["Accuracy of hf:one", "Accuracy of hf:two"]
     assert list(spreads([spread(sd=None)])) == []  # one draw has no spread
     assert [*spreads([spread()] * 7)][-1] == "… and 2 more spreads in summary.json."

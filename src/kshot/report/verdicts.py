@@ -133,11 +133,12 @@ def corrected_for(family: int) -> str:
 def spreads(rows: Sequence[ResultRow]) -> Iterator[str]:
     """Say how far the choice of examples alone moves each figure, beside what the samples leave open."""
     found = [row for row in rows if row.get("sd") is not None and not row.get("detail")]
+    names = short_names(dict.fromkeys(row["model"] for row in found))
     for row in found[:_MAX_LINES]:
-        interval = row["ci95"]
+        interval, of = row["ci95"], f" of {names[row['model']]}" if len(names) > 1 else ""
         beside = f"; the samples alone leave {interval[0]:.1f}–{interval[1]:.1f} (95 %)" if interval else ""
         yield (
-            f"{row['task']} {row['metric']}: {row['value']:.2f} on average, from {row['lowest']:.2f} to "
+            f"{row['task']} {row['metric']}{of}: {row['value']:.2f} on average, from {row['lowest']:.2f} to "
             f"{row['highest']:.2f} by the choice of examples (SD {row['sd']:.2f}){beside}."
         )
     if len(found) > _MAX_LINES:

@@ -1,0 +1,79 @@
+"""What a run of several models, or over several draws of examples, says below its table."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands import kshot
+
+DATASET = '''
+from kshot import Em, GenerationDataset
+
+
+class Sums(GenerationDataset):
+    """What is the last digit?"""
+
+    instruction = "{question}"
+    metrics = [Em()]
+
+    def load_raw_dataset(self, dataset_path, subset_name, evaluation_set, example_set):
+        self.evaluation_data = [{"question": f"q{i}"} for i in range(40)]
+        self.example_data = [{"question": f"e{i}"} for i in range(9)]
+
+    def format_instance(self, instance):
+        return {"question": instance["question"], "target": instance["question"][-1]}
+
+    @property
+    def references(self):
+        return [[row["question"][-1]] for row in self.evaluation_data]
+'''
+
+MODELS = '''
+def good(prompt):
+    return prompt.strip()[-1]
+
+
+def bad(prompt):
+    return prompt.strip()[-1] if "q3" in prompt or "q2" in prompt else "x"
+
+
+def same(prompt):
+    return good(prompt)
+
+
+def moved(prompt):
+    """Right where the example has an even number."""
+    return prompt.strip()[-1] if int(prompt.split("e")[1][0]) % 2 == 0 else "x"
+'''
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sums.py").write_text(DATASET)
+    (tmp_path / "models.py").write_text(MODELS)
+
+
+def test_models_are_compared_on_the_screen(user, capsys):
+    done = kshot(capsys, "run", "-d", "sums.py:Sums", "-m", "models.py:bad", "-m", "models.py:good", "--out", "run")
+    (line,) = [line for line in done.out.splitlines() if " is ahead of " in line]
+    assert line.startswith("sums EM: models.py:good is ahead of models.py:bad (+")
+    (row,) = json.loads(Path("run/summary.json").read_text())["comparisons"]
+    assert (row["ahead"], row["wins"], row["family"]) == ("models.py:good", 0, 1)
+    assert row["p"] == row["p_corrected"] < 0.05
+    assert row["losses"] + row["ties"] == row["n"] == 40
+
+
+def test_equal_models_cannot_be_told_apart(user, capsys):
+    done = kshot(capsys, "run", "-d", "sums.py:Sums", "-m", "models.py:good", "-m", "models.py:same", "--out", "run")
+    (line,) = [line for line in done.out.splitlines() if line.startswith("sums EM: ")]
+    assert line.startswith("sums EM: models.py:good cannot be told from models.py:same (+0.0, 95 %: -8.9 to +8.9, p 1)")
+
+
+def test_the_spread_over_draws_is_on_the_screen(user, capsys):
+    given = ["-k", "1", "--retriever", "random", "--retriever-seeds", "0..5", "--out", "run"]
+    done = kshot(capsys, "run", "-d", "sums.py:Sums", "-m", "models.py:moved", *given)
+    (line,) = [line for line in done.out.splitlines() if "by the choice of examples" in line]
+    assert line.startswith("sums[6 draws of examples] EM: ")
+    assert "SD " in line
