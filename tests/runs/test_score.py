@@ -70,6 +70,7 @@ def test_examples_that_were_cut_to_the_token_budget(choice, capsys):
     before, facts = contents("run"), read_spec("run")["tasks"]["embedded"].values()
     if "--retriever" in choice:
         assert any(each["kept"] for each in facts)
+        assert "samples show fewer examples than were chosen for them" in str(before)
     else:
         assert all(0 < each["shots"] < 3 for each in facts)
     for _ in range(2):

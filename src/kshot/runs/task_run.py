@@ -108,6 +108,11 @@ def notes_of(result: TaskResult) -> Iterator[str]:
     if result.identical:
         ids = ", ".join(result.identical[:_MAX_LISTED]) + (", …" if len(result.identical) > _MAX_LISTED else "")
         yield f"{result.task.name}: samples that list the same option twice: {len(result.identical)} (ids: {ids})"
+    if fewer := len(result.task.facts.get("kept", ())):
+        yield (
+            f"{result.task.name} on {result.model}: {fewer} samples show fewer examples than were chosen for them; "
+            "--max-example-tokens leaves out what does not fit"
+        )
 
 
 def _note_failure(result: TaskResult, failed: Failed) -> None:
