@@ -24,6 +24,8 @@ _TRIAL_TEXT = "A trial,  of\nthings: naïve 日本 🙂"
 """Words, runs of spaces, a line end and characters of several bytes: two encoders would disagree on these first."""
 _CONTEXT_TOKENS = 8
 """Tokens before the new text that are decoded along with it: without them sentencepiece drops its first space."""
+_MAX_TAG_TOKENS = 16
+"""The most tokens of a think tag at the end of a prompt, and of the white space behind it."""
 _CHEAP_CHARACTERS = 400
 """Encoding this many characters again costs less than looking for a better known text."""
 
@@ -262,12 +264,13 @@ class PromptTokenizer:
         """Decode tokens without special ones, except for think tags: some tokenizers count these among them."""
         for at, token in enumerate(tokens if self._think_tags else ()):
             if token in self._think_tags:
-                return self._decode(tokens[:at]) + self._think_tags[token] + self._decode(tokens[at + 1 :])
+                tag: str = self._think_tags[token]
+                return f"{self._decode(tokens[:at])}{tag}{self._decode(tokens[at + 1 :])}"
         return str(self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def opens_thoughts(self, prompt: Sequence[int]) -> bool:
         """Whether a prompt ends with an open think tag: the reply then begins with thoughts."""
-        return opens_thoughts(str(self.tokenizer.decode(list(prompt[-_CONTEXT_TOKENS:]), skip_special_tokens=False)))
+        return opens_thoughts(str(self.tokenizer.decode(list(prompt[-_MAX_TAG_TOKENS:]), skip_special_tokens=False)))
 
     def stop_ids(self, stop: Sequence[str]) -> frozenset[int]:
         """Return the ids of stop strings that are special tokens: decoding leaves these out, so they stop by id."""
