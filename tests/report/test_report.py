@@ -5,7 +5,17 @@ import io
 import pytest
 from rich.console import Console
 
-from kshot.report import findings, grids, model_verdicts, results_table, spending, spreads, systems_tables, verdicts
+from kshot.report import (
+    details_table,
+    findings,
+    grids,
+    model_verdicts,
+    results_table,
+    spending,
+    spreads,
+    systems_tables,
+    verdicts,
+)
 from kshot.report.table import short_name, short_names
 
 
@@ -53,6 +63,37 @@ def test_what_must_not_be_missed_has_a_column():
     assert "unanswered" in shown
     assert "–" in shown
     assert "failed" not in plain(results_table([row()]))
+
+
+def detail(metric, **more):
+    return row(metric=metric, detail=True, **more)
+
+
+def test_the_headline_says_which_rule_it_goes_by():
+    by_token = row(rule="acc_token")
+    rows = [by_token, detail("acc", value=40.0), detail("acc_token")]
+    assert "acc" not in plain(results_table(rows)).replace("Accuracy", "")  # one rule for all is said once, below
+    assert plain(details_table(rows)).split() == [
+        *("Accuracy", "=", "acc_token;", "all", "rules:", "acc", "acc_token", "quiz", "40.00", "50.00")
+    ]
+    both = plain(results_table([by_token, row(task="other", rule="acc_norm")]))
+    assert "Accuracy = acc_token" in both
+    assert "Accuracy = acc_norm" in both
+    assert details_table([row()]) is None
+
+
+def test_details_of_many_subsets_are_their_averages():
+    rows = [detail("acc", task=f"quiz:{i}") for i in range(9)]
+    assert len(plain(details_table(rows)).splitlines()) == 10
+    assert (
+        len(plain(details_table([*rows, detail("acc", task="quiz[Macro Average]", average="macro")])).splitlines()) == 2
+    )
+    several = [detail("acc", model=f"hf:{name}") for name in "ab"]
+    assert "hf:b · quiz" in plain(details_table(several))
+
+
+def test_ties_are_not_missed():
+    assert "ties" in plain(results_table([row(ties=3)]))
 
 
 def cell(task, length, value, ci95, metric="Accuracy", **more):

@@ -34,6 +34,7 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
         rows = [{**row, "task": f"{names[row['model']]} · {row['task']}", "model": ""} for row in rows]
         models = [""]
     counts = {name: style for name, style in _COUNT_STYLES.items() if any(row.get(name) for row in rows)}
+    rules = _rules(rows)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
     table.add_column("task", overflow="fold")
     table.add_column("metric")
@@ -47,8 +48,8 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
     for name, style in counts.items():
         table.add_column(name.replace("_", " "), justify="right", style=style)
     for (task, metric), found in _by_task(rows).items():
-        rules = dict.fromkeys(row["rule"] for row in found.values() if row.get("rule"))
-        cells: list[str | Text] = [Text(task), f"{metric} = {', '.join(rules)}" if rules else metric]
+        own = [rule for rule in _rules(found.values()) if len(rules) > 1]  # one for all is said once, in the details
+        cells: list[str | Text] = [Text(task), f"{metric} = {', '.join(own)}" if own else metric]
         if ranked:
             cells.append(", ".join(dict.fromkeys(str(row.get("ranking_type", "")) for row in found.values())))
         cells.append(str(max(row["n"] for row in found.values())))
@@ -65,15 +66,17 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
 def details_table(rows: Sequence[ResultRow]) -> Table | None:
     """Draw the figures that come with others from the same answers, side by side; None when there are none.
 
-    Where subsets have averages, only these are shown.
+    Where subsets have averages, or draws of examples a spread, only these are shown.
     """
     details = [row for row in rows if row.get("detail")]
-    details = [row for row in details if row.get("average")] or details
+    details = [row for row in details if row.get("average") or "sd" in row] or details
     if not details:
         return None
     names = short_names(dict.fromkeys(row["model"] for row in details))
     table = Table(box=None, pad_edge=False, header_style="dim", style="dim", padding=(0, 1, 0, 1))
-    table.add_column("by other rules", overflow="fold")
+    rules = _rules(rows)
+    heading = f"Accuracy = {rules[0]}; all rules:" if len(rules) == 1 else "all rules:" if rules else "more figures"
+    table.add_column(heading, overflow="fold")
     metrics = list(dict.fromkeys(row["metric"] for row in details))
     for metric in metrics:
         table.add_column(metric, justify="right")
@@ -84,6 +87,11 @@ def details_table(rows: Sequence[ResultRow]) -> Table | None:
     for label, figures in lines.items():
         table.add_row(Text(label), *(figures.get(metric, "") for metric in metrics))
     return table
+
+
+def _rules(rows: Iterable[ResultRow]) -> list[str]:
+    """Return the rules that the headlines go by."""
+    return list(dict.fromkeys(row["rule"] for row in rows if row.get("rule")))
 
 
 def _by_task(rows: Sequence[ResultRow]) -> dict[tuple[str, str], dict[str, ResultRow]]:

@@ -187,7 +187,7 @@ def spread_rows(results: Sequence[TaskResult]) -> Iterator[ResultRow]:
             "task": f"{task}[{len(rows)} draws of examples]",
             "model": rows[0]["model"],
             "metric": metric,
-            **{name: rows[0][name] for name in ("detail", "higher_is_better") if name in rows[0]},
+            **{name: rows[0][name] for name in ("rule", "detail", "higher_is_better") if name in rows[0]},
             "value": found.mean,
             "n": rows[0]["n"],
             "failed": sum(row["failed"] for row in rows),
