@@ -14,13 +14,15 @@ TEST = [{"q": f"other {i}", "answer": "x"} for i in range(6)]
 
 
 def lm_eval(pool, rows, k, *, same, seed=1234):
-    """What lm-evaluation-harness 0.4 does, on the rows themselves."""
+    """What lm-evaluation-harness 0.4.13 does, on the rows themselves."""
     stream, shown = random.Random(seed), []
     for row in rows:
+        drawn = stream.sample(pool, k + same)
         if same:
-            shown.append([each for each in stream.sample(pool, k + 1) if each != row][:k])
-        else:
-            shown.append(stream.sample(pool, k))
+            drawn = [each for each in drawn if each != row][:k]
+            if len(drawn) < k:  # copies of the row were drawn
+                drawn = stream.sample([each for each in pool if each != row], k)
+        shown.append(drawn)
     return shown
 
 
@@ -39,7 +41,7 @@ def test_other_split(k):
 
 @pytest.mark.parametrize("k", [1, 3, 8])
 def test_same_split(k):
-    pool = [*POOL, dict(POOL[2])]  # every element that is equal to the row is dropped, copies too
+    pool = [*POOL, dict(POOL[2]), dict(POOL[2])]  # what is equal to the row is not shown to it, copies neither
     made = LMEvalRetriever({"train": pool, "test": [dict(row) for row in pool]}, ice_num=k)
     assert shown(made) == lm_eval(pool, pool, k, same=True)
     few = LMEvalRetriever({"train": pool, "test": [dict(row) for row in pool[:4]], "same_split": True}, ice_num=k)
@@ -52,6 +54,8 @@ def test_first_n():
     assert FirstNRetriever({"train": POOL, "test": TEST}, ice_num=3).retrieve() == [[0, 1, 2]] * 6
     found = FirstNRetriever({"train": POOL, "test": POOL}, ice_num=3).retrieve()
     assert found[:4] == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
+    with pytest.raises(BadValue, match="9 examples for each row are shown; there are 8 rows"):
+        FirstNRetriever({"train": POOL, "test": POOL}, ice_num=9).retrieve()
 
 
 def test_more_than_there_are_is_an_error():
@@ -60,6 +64,11 @@ def test_more_than_there_are_is_an_error():
             made({"train": POOL, "test": TEST}, ice_num=10).retrieve()
     with pytest.raises(BadValue, match=r"10 examples .*drawn \(one more than shown.*there are 9 rows"):
         LMEvalRetriever({"train": POOL, "test": POOL}, ice_num=9).retrieve()
+    copies = [POOL[0]] * 3
+    with pytest.raises(
+        BadValue, match="1 examples for each row are drawn among those that differ from it; there are 0"
+    ):
+        LMEvalRetriever({"train": copies, "test": copies}, ice_num=1).retrieve()
     assert LMEvalRetriever({"train": POOL, "test": TEST[:2]}, ice_num=0).retrieve() == [[], []]
 
 

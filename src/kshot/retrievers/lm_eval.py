@@ -18,8 +18,9 @@ class LMEvalRetriever(Retriever):
     """For each test row a new draw from one ``random.Random(seed)``, in the order of the rows: lm-eval's ``default``.
 
     A row takes ``sample(pool, k)``. Where examples and test rows are of the same split, it takes ``sample(pool, k +
-    1)`` and shows the first ``k`` that differ from it. The seed is an option of this retriever alone (1234, as in
-    lm-eval): ``--seed`` does not change it.
+    1)`` and shows the first ``k`` that differ from it; if copies of it leave fewer, it draws ``k`` again among the rows
+    that differ from it. The seed is an option of this retriever alone (1234, as in lm-eval): ``--seed`` does not change
+    it.
     """
 
     takes_run_seed = False
@@ -34,29 +35,29 @@ class LMEvalRetriever(Retriever):
         same = self.pool.same_split
         wanted = self.ice_num + same if self.ice_num else 0
         self._check_size(
-            wanted, "drawn (one more than shown, in case the row itself is among them)" if same else "drawn"
+            wanted, len(pool), "drawn (one more than shown, in case the row itself is among them)" if same else "drawn"
         )
         for row in self.test:
-            drawn = stream.sample(pool, wanted)
-            yield self._others(drawn, row) if same else drawn
+            drawn: Sequence[int] = stream.sample(pool, wanted)
+            if same:
+                drawn = self._others(drawn, row)[: self.ice_num]
+                if len(drawn) < self.ice_num:
+                    others = self._others(pool, row)
+                    self._check_size(self.ice_num, len(others), "drawn among those that differ from it")
+                    drawn = stream.sample(others, self.ice_num)
+            yield drawn
 
-    def _check_size(self, wanted: int, how: str) -> None:
-        if wanted > len(self.train):
+    def _others(self, candidates: Sequence[int], row: Any) -> list[int]:
+        """Return the candidates that are not equal to the row."""
+        return [index for index in candidates if not equal(self.train[index], row)]
+
+    def _check_size(self, wanted: int, size: int, how: str) -> None:
+        if wanted > size:
             raise BadValue(
-                f"{wanted} examples for each row are {how}; there are {len(self.train)} rows",
+                f"{wanted} examples for each row are {how}; there are {size} rows",
                 where=type(self).__name__,
                 hint="Ask for fewer examples.",
             )
-
-    def _others(self, candidates: Sequence[int], row: Any) -> list[int]:
-        """Return the first candidates that are not equal to the row."""
-        found: list[int] = []
-        for index in candidates:
-            if len(found) == self.ice_num:
-                break
-            if not equal(self.train[index], row):
-                found.append(index)
-        return found
 
 
 class FirstNRetriever(LMEvalRetriever):
@@ -67,6 +68,8 @@ class FirstNRetriever(LMEvalRetriever):
 
     def ranked(self) -> Iterator[Sequence[int]]:
         """Give the first rows."""
-        self._check_size(self.ice_num, "shown")
-        first, same = range(self.ice_num), self.pool.same_split
-        return (self._others(range(len(self.train)), row) if same else first for row in self.test)
+        same = self.pool.same_split
+        for row in self.test:
+            pool = self._others(range(len(self.train)), row) if same else range(len(self.train))
+            self._check_size(self.ice_num, len(pool), "shown")
+            yield pool[: self.ice_num]
