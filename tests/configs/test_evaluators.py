@@ -196,3 +196,10 @@ def test_two_systems_are_compared_by_the_pairs_of_both():
     found = paired(right, wrong, partial(good.reduce, "MCC"))
     assert found.difference == pytest.approx(100 - bad.reduce("MCC", wrong))
     assert found.decided
+
+
+@pytest.mark.parametrize("name", ["AccEvaluator", "EMEvaluator", "SquadEvaluator", "BleuEvaluator", "RougeEvaluator"])
+def test_evaluators_know_their_scale(name):
+    """Intervals of scores need it: without it they take the scores' own spread for all that there is."""
+    metric = evaluator({"type": name}, "here", {})
+    assert metric.bounds == (0.0, 100.0)

@@ -85,6 +85,7 @@ class Mcc(CorpusMetric):
     """Matthews' correlation of predicted and true labels, times 100."""
 
     name = "MCC"
+    bounds = (-100.0, 100.0)
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
         """Correlate: ``(c·s - Σ tₖpₖ) / √((s² - Σ pₖ²)(s² - Σ tₖ²))``."""
@@ -101,6 +102,7 @@ class AucRoc(CorpusMetric):
     """Area under the curve of the second option's probability against the true label, and accuracy."""
 
     name = "AUC"
+    bounds = (0.0, 100.0)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ class SameText(Metric):
     """Share of predictions that are the reference, both written as text."""
 
     name = "Accuracy"
+    bounds = (WRONG, RIGHT)
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Return 100 for a right prediction, 0 for any other; the turns of a conversation are averaged."""
@@ -45,6 +46,7 @@ class SamePhrase(Metric):
     """Share of predictions that, trimmed to their first phrase, are one of the references."""
 
     name = "EM"
+    bounds = (WRONG, RIGHT)
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare with every reference."""
@@ -57,6 +59,7 @@ class OpenAnswer(Metric):
     """Share of replies whose first line, after "answer is", is one of the references."""
 
     name = "Accuracy"
+    bounds = (WRONG, RIGHT)
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Clean the reply up, then compare with every reference."""
@@ -97,6 +100,7 @@ class NearestCandidate(Metric):
     """Share of replies whose edit distance is shortest to the right one of the candidates."""
 
     name = "Accuracy"
+    bounds = (WRONG, RIGHT)
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Find the nearest candidate."""
@@ -112,6 +116,7 @@ class FirstLineF1(Metric):
     """Word overlap of the reply's first line with the best reference, as SQuAD scores it."""
 
     name = "F1"
+    bounds = (WRONG, RIGHT)
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare bags of words."""
@@ -131,6 +136,7 @@ class PlainBleu(Metric):
     """BLEU of the whole corpus, by sacrebleu's default tokenizer."""
 
     name = "BLEU"
+    bounds = (WRONG, RIGHT)
 
     def __init__(self) -> None:
         from sacrebleu.metrics.bleu import BLEU
