@@ -42,3 +42,29 @@ def test_prompts_log_probabilities_and_figures_are_those_of_lm_eval(folder, shap
     tally = compare(shape, result.samples, figures, FACTS["runs"][f"0 {TASK_OF.get(shape, shape)} {shots}"])
     assert tally.differences == []
     assert tally.prompts >= RECORDED_ROWS
+
+
+def test_a_difference_is_found(folder):
+    """The comparison itself: one changed byte, log-probability, flag or figure shows."""
+    spec = f"{ROOT / 'real_lmeval' / 'shapes.py'}:Lastword"
+    result = kshot.evaluate(f"hf:{folder / 'model'}", spec, device="cpu", **options_of("lastword", folder, 0))
+    figures = {row["metric"]: row["value"] for row in result.results}
+
+    def differences(change):
+        expected = json.loads(json.dumps(FACTS["runs"]["0 lastword 0"]))
+        change(expected["samples"][1], expected["metrics"])
+        return compare("lastword", result.samples, figures, expected).differences
+
+    def changed(name, value):
+        return lambda sample, metrics: sample[name][0].__setitem__(0, value(sample[name][0][0]))
+
+    assert differences(lambda sample, metrics: None) == []
+    for change, message in (
+        (changed("arguments", lambda context: context + " "), "document 1: asked"),
+        (changed("resps", lambda answer: [answer[0] + 2e-4, answer[1]]), "document 1: log-probability of"),
+        (changed("resps", lambda answer: [answer[0], not answer[1]]), "document 1: greedy of"),
+        (lambda sample, metrics: metrics.update({"acc,none": 0.2}), "acc: kshot 0.0, lm-eval 20.0"),
+        (lambda sample, metrics: metrics.update({"perplexity,none": 1.0}), "perplexity: kshot"),
+    ):
+        (found,) = differences(change)
+        assert found.startswith(message)
