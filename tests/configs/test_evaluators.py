@@ -202,4 +202,4 @@ def test_two_systems_are_compared_by_the_pairs_of_both():
 def test_evaluators_know_their_scale(name):
     """Intervals of scores need it: without it they take the scores' own spread for all that there is."""
     metric = evaluator({"type": name}, "here", {})
-    assert metric.bounds == (0.0, 100.0)
+    assert metric.bounds == Repeated(metric, 3).bounds == (0.0, 100.0)

@@ -103,6 +103,11 @@ class Repeated(Metric):
                 raise DataError(f"k is {k}, and each row is asked {n} times", hint="k must be from 1 to n.")
 
     @property
+    def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]  # those of the metric, so it is read-only
+        """The ends of the scale: those of the repeated metric."""
+        return self.metric.bounds
+
+    @property
     def names(self) -> tuple[str, ...]:
         """``avg@n``, and ``pass@k`` and ``cons@k`` for every k."""
         return (f"avg@{self.n}", *(f"{what}@{k}" for k in self.ks for what in ("pass", "cons")))
