@@ -27,6 +27,8 @@ DIFFERENT = [
     Loglik(Prompt(), (" a",), rolling="auto"),
     Loglik(Prompt(), (" a",), rolling="none"),
     Loglik(Prompt(), (" a",), listed=True),
+    Loglik(Prompt("q "), (" a",)),
+    Loglik(Prompt("q "), (" a",), spaced=True),
     Search("q", 3),
     Search("q", 4),
     Search("q", 3, where=(("chapter", "1"),)),
