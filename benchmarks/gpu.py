@@ -104,7 +104,7 @@ def time_of(device: str, work) -> float:
     return time.perf_counter() - began
 
 
-def kshot_run(model, folder: Path, questions, device: str) -> dict:
+def kshot_run(model, folder: Path, questions, device: str, *, deterministic: bool) -> dict:
     """Run kshot.evaluate on the questions; only the loading of weights is replaced, by the model in memory."""
     import kshot
     from kshot.backends.hf import loading
@@ -125,6 +125,7 @@ def kshot_run(model, folder: Path, questions, device: str) -> dict:
             data.write_text("".join(json.dumps({"question": q, "options": o}) + "\n" for q, o in questions))
             (Path(place) / "given.py").write_text(DATASET)
             options = {"dataset_path": str(data), "device": device, "ranking_type": "ppl_no_option"}
+            options |= {"deterministic": True} if deterministic else {}
             # A few questions first, as for the plain batches: libraries load their kernels once.
             kshot.evaluate(f"hf:{folder}", f"{place}/given.py:Given", limit=48, **options)
             seconds = time_of(
@@ -227,7 +228,7 @@ def measure(shape: Shape, model, folder: Path, given: argparse.Namespace, rate: 
     """Measure one shape on both sides, and print its line of the table."""
     device = model.device.type
     questions = requests(shape, count=question_count(shape, given))
-    ours = kshot_run(model, folder, questions, device)
+    ours = kshot_run(model, folder, questions, device, deterministic=given.deterministic)
     plain, size = best_plain(model, questions, device, (4,) if given.small else (32, 64, 128, 256, 512))
     lengths = [word_count(prompt) - shape.prefix for prompt, _ in questions]
     context = shape.prefix + sum(length**2 for length in lengths) / sum(lengths) / 2
@@ -252,6 +253,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, help="questions of the main shape")
     parser.add_argument("--tail", type=float, default=1.0, help="share of the long tail's questions; 0 leaves it out")
     parser.add_argument("--shapes", nargs="*", help="these shapes only")
+    parser.add_argument("--deterministic", action="store_true", help="kshot computes each request by itself")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -197,6 +197,8 @@ def test_row_lengths_follow_from_the_device_and_shrink_with_the_memory():
     lengths.limit_to(100)
     assert (lengths.row_tokens, lengths.batch_tokens) == (100, 100)
     assert RowLengths("cuda").row_tokens == 2048
+    alone = RowLengths("cpu", alone=True), RowLengths("cuda", alone=True)
+    assert [(one.row_tokens, one.block_tokens) for one in alone] == [(512, 128), (2048, 512)]
     assert (RowLengths("cpu", 77).row_tokens, RowLengths("cuda", 77).batch_tokens) == (77, 77)
 
 

@@ -13,17 +13,12 @@ import numpy as np
 
 from kshot.backends.hf.trie import Trie, common_length
 
-BLOCK_TOKENS = 128
-"""Shorter blocks share more of a beginning; longer ones need fewer calls for a beginning that nothing shares."""
-ROW_TOKENS = 512
-"""The most tokens of a row after the blocks."""
 
-
-def cut_into_blocks(trie: Trie) -> Trie:
+def cut_into_blocks(trie: Trie, size: int) -> Trie:
     """Return the trie of one request with its blocks, of which those at the beginning of a cached prefix are known."""
     first_wanted = min(int(nodes[0]) for nodes in trie.nodes)
-    end = _whole_blocks(min(common_length(trie), first_wanted))
-    known = [_whole_blocks(min(len(path), end)) for path in trie.cached_nodes]
+    end = _whole_blocks(min(common_length(trie), first_wanted), size)
+    known = [_whole_blocks(min(len(path), end), size) for path in trie.cached_nodes]
     longest = max(range(len(known)), key=known.__getitem__, default=0)
     return replace(
         trie,
@@ -33,10 +28,10 @@ def cut_into_blocks(trie: Trie) -> Trie:
     )
 
 
-def next_block_end(place: int) -> int:
+def next_block_end(place: int, size: int) -> int:
     """Return where the block ends that a place is in."""
-    return _whole_blocks(place) + BLOCK_TOKENS
+    return _whole_blocks(place, size) + size
 
 
-def _whole_blocks(tokens: int) -> int:
-    return tokens - tokens % BLOCK_TOKENS
+def _whole_blocks(tokens: int, size: int) -> int:
+    return tokens - tokens % size

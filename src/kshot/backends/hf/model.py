@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
 from kshot.backends.hf import determinism, loading
-from kshot.backends.hf.alone import BLOCK_TOKENS, ROW_TOKENS
 from kshot.backends.hf.context_window import ContextWindow, cuts_left
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.model_runner import ModelRunner
 from kshot.backends.hf.plain_batches import PaddingSide
+from kshot.backends.hf.row_length import RowLengths
 from kshot.backends.hf.sampling import GenerationRow, generated_response
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer
@@ -138,8 +138,9 @@ class Transformers:
         window = {"max_length": self._max_length, "truncate": "left" if self._window.cuts else None}
         chosen: dict[str, Any] = {name: value for name, value in window.items() if value is not None}
         if self._deterministic:
-            rows = [self._row_tokens, ROW_TOKENS, BLOCK_TOKENS]
-            chosen["deterministic"] = [*determinism.machine(self._device, self._torch, self._library), *rows]
+            lengths = RowLengths(self._device.type, self._row_tokens, alone=True)
+            machine = determinism.machine(self._device, self._torch, self._library)
+            chosen["deterministic"] = [*machine, lengths.row_tokens, lengths.block_tokens]
         return loading.model_fingerprint("hf", origin, *settings, *([chosen] if chosen else []))
 
     @cached_property

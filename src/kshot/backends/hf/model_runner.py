@@ -145,7 +145,7 @@ class ModelRunner:
         trie = build_trie(sequences, model.cached_tokens() if model else ())
         self._requested += sum(len(sequence.tokens) for sequence in sequences)
         self._distinct += self._node_counter.count_new(trie.hashes)
-        return cut_into_blocks(trie) if self._alone else trie
+        return cut_into_blocks(trie, model.row_lengths.block_tokens) if model is not None and self._alone else trie
 
     def _check_ids(self, sequences: Iterable[IdArray]) -> None:
         """Refuse tokens for which the model has no weights."""

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kshot.backends.hf.alone import ROW_TOKENS
 from kshot.backends.hf.row_length import RowLengths
 from kshot.backends.hf.tree_batches import TreeBatch
 from kshot.backends.hf.trie import IdArray, Ints, common_prefix_length
@@ -101,7 +100,7 @@ class PackedModel:
         config = model.config.get_text_config()
         layer_class = packed_layer_class()
         self.layers = [layer_class() for _ in range(config.num_hidden_layers)]
-        self.row_lengths = RowLengths(self.device.type, row_tokens or (ROW_TOKENS if alone else None))
+        self.row_lengths = RowLengths(self.device.type, row_tokens, alone=alone)
         self._key_multiple = _KEY_MULTIPLE if self.is_cuda and not alone else 1
         for layer in self.layers:
             layer.key_multiple, layer.gives_copies = self._key_multiple, alone

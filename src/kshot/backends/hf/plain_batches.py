@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from kshot.backends.hf.model_errors import invalid_logits, out_of_memory
-from kshot.backends.hf.rotary import RotaryStates
 from kshot.backends.hf.sampling import (
     GenerationRow,
     RowLogitsProcessor,
@@ -65,7 +64,6 @@ class PlainModel:
         # A stateful model may read the padding in spite of the mask: it must come last there, or not at all.
         self._masks_padding = "attention_mask" in arguments and not is_stateful(model)
         self._side: PaddingSide = side if self._masks_padding else "right"
-        self._rotary_states = RotaryStates(model)
         self._max_batch = 1 << 30
         self.computed = 0
 
@@ -140,7 +138,6 @@ class PlainModel:
             kept = range(min(needed), max(needed) + 1)
             inputs["logits_to_keep"] = self._torch.arange(kept.start, kept.stop, device=self._model.device)
         inputs = {name: tensor for name, tensor in inputs.items() if name in self._arguments}
-        self._rotary_states.restore()
         with self._torch.inference_mode():
             logits = self._model(**inputs, use_cache=False).logits
         self.computed += inputs["input_ids"].numel()
@@ -198,7 +195,6 @@ class PlainModel:
         settings = GenerationConfig(
             do_sample=False, num_beams=1, max_new_tokens=max(row.max_new_tokens for row in batch), pad_token_id=0
         )
-        self._rotary_states.restore()
         with self._torch.inference_mode():
             self._model.generate(
                 **inputs,

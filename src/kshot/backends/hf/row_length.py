@@ -8,18 +8,25 @@ _CPU_BATCH_TOKENS, _GPU_BATCH_TOKENS = 1024, 8192
 """The attention of a batch of small trees does not grow with the batch."""
 _CPU_TREE_TOKENS, _GPU_TREE_TOKENS = 512, 1024
 """On a CPU, a larger tree is computed as fast in a row of its own."""
+_CPU_LONE_ROW_TOKENS, _GPU_LONE_ROW_TOKENS = 512, 2048
+"""Rows of a request by itself, which is seldom longer than one."""
+_CPU_BLOCK_TOKENS, _GPU_BLOCK_TOKENS = 128, 512
+"""Short blocks share more of a beginning, and long ones need fewer calls, each of which costs a GPU the same time."""
 
 
 class RowLengths:
     """The most tokens of a row, of a batch of small trees, and of one tree of such a batch.
 
     They follow from the device alone, or are ``fixed``. The clock has no say: other rows give other last digits. Only
-    memory that runs out makes them smaller.
+    memory that runs out makes them smaller. ``alone``: every request is computed by itself, in blocks and rows.
     """
 
-    def __init__(self, device: str, fixed: int | None = None) -> None:
+    def __init__(self, device: str, fixed: int | None = None, *, alone: bool = False) -> None:
         on_cpu = device == "cpu"
-        self.row_tokens = fixed or (_CPU_ROW_TOKENS if on_cpu else _GPU_ROW_TOKENS)
+        together = _CPU_ROW_TOKENS if on_cpu else _GPU_ROW_TOKENS
+        by_itself = _CPU_LONE_ROW_TOKENS if on_cpu else _GPU_LONE_ROW_TOKENS
+        self.row_tokens = fixed or (by_itself if alone else together)
+        self.block_tokens = _CPU_BLOCK_TOKENS if on_cpu else _GPU_BLOCK_TOKENS
         self.batch_tokens = fixed or (_CPU_BATCH_TOKENS if on_cpu else _GPU_BATCH_TOKENS)
         self.max_tree_tokens = min(self.batch_tokens, _CPU_TREE_TOKENS if on_cpu else _GPU_TREE_TOKENS)
 

@@ -85,7 +85,7 @@ class TriePass:
         first, limit = self._place, len(self._trie) if before is None else before
         limit = min([limit, *self._row_edges[:1], *(place for place in self._cached_runs if place > first)])
         if first < self._trie.blocks_end:
-            limit = min(limit, next_block_end(first))
+            limit = min(limit, next_block_end(first, self._model.row_lengths.block_tokens))
         model, first_wanted = self._model, int(np.searchsorted(self._wanted, first))
         if first_wanted + model.max_wanted < len(self._wanted):
             limit = min(limit, int(self._wanted[first_wanted + model.max_wanted]))
