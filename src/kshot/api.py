@@ -19,13 +19,14 @@ from kshot.core.errors import RunError, UsageError
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
 from kshot.core.options import flag, settings_names
-from kshot.core.protocols import LanguageModel, Model, Source, Watcher
-from kshot.core.records import Hit, Ranking, Request
+from kshot.core.protocols import JudgedScorer, LanguageModel, Model, Source, Watcher
+from kshot.core.records import Hit, Ranking, Request, Sample
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
 from kshot.core.validation import check_requests
 from kshot.index.store import Store
 from kshot.methods.search import REWRITER
+from kshot.metrics.settings import JUDGE_OPTIONS
 from kshot.passages import is_passages
 from kshot.runs.absent import StoredResponses, absent_model
 from kshot.runs.folder import JOURNAL, RunFolder, read_spec
@@ -39,11 +40,12 @@ HELPER_ROLES = ("judge", REWRITER, "corpus")
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The first requests of a sample's method."""
+    """The first requests of a sample's method, and what a judge would be asked, with a placeholder for the reply."""
 
     task: str
     id: str
     requests: tuple[Request, ...]
+    judge: tuple[Request, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ def evaluate(
     packages = {purpose: names for source in sources for purpose, names in source.packages(settings).items()}
     models = _distinct(_listed(model)) if model is not None else models_in(sources, settings)
     settings = _with_judge(settings, sources)
+    _check_judge(settings)
     named_helpers = _helpers(settings, sources)
     _require_packages([*models, *named_helpers.values()], packages)
     if settings.deterministic:
@@ -231,6 +234,13 @@ def _with_judge(settings: Settings, sources: Sequence[Source[Settings]]) -> Sett
     return replace(settings, judge=judges[0]) if judges and settings.judge is None else settings
 
 
+def _check_judge(settings: Settings) -> None:
+    """Refuse options of the judge where nothing is judged."""
+    given = [name for name in (*JUDGE_OPTIONS, "judge_price_in", "judge_price_out") if name in settings.changed()]
+    if given and settings.judge is None:
+        raise UsageError(f"{flag(given[0])} needs a judge, and none is named", hint="Add --judge MODEL.")
+
+
 def _listed(given: Any) -> list[Any]:
     many = list(given) if isinstance(given, (list, tuple)) else [given]
     if not many:
@@ -275,7 +285,10 @@ def _open(spec: str | Model, settings: Settings) -> Model:
 
 
 def preview(dataset: Any, **options: Any) -> list[Preview]:
-    """Return the first requests of each sample, exactly as a model would get them; this needs no model."""
+    """Return the first requests of each sample, exactly as a model would get them; this needs no model.
+
+    With ``judge`` or one of its options they come with what the judge would be asked.
+    """
     return list(iter_preview(dataset, settings_from(options)))
 
 
@@ -291,7 +304,19 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
                 with closing(start_sample(task, sample)) as method:
                     requests = next(method, ())  # a method may ask nothing
                     check_requests(requests, method)
-                    yield Preview(task.name, sample.id, tuple(requests))
+                    yield Preview(task.name, sample.id, tuple(requests), _judge_requests(task, sample, settings))
+
+
+def _judge_requests(task: Task[Any], sample: Sample, settings: Settings) -> tuple[Request, ...]:
+    """Return what a judge would be asked about a sample, if the user names a judge or sets its options."""
+    if not any(name in settings.changed() for name in ("judge", *JUDGE_OPTIONS)):
+        return ()
+    return tuple(
+        request
+        for metric in task.metrics
+        if isinstance(metric, JudgedScorer)
+        for request in metric.judge_requests(sample)
+    )
 
 
 # ---- score ----

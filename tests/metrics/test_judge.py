@@ -5,7 +5,6 @@ import pytest
 from kshot.core.errors import DataError
 from kshot.core.records import Answers, AskFailed, Generate, Generated, Gold, Sample
 from kshot.metrics import GPTEval
-from kshot.metrics.judge import parse_rating, parse_verdict
 
 SAMPLE = Sample("s1", {"source": "Why is the sky blue?"}, Answers(("Rayleigh scattering.",)))
 
@@ -16,52 +15,6 @@ def drive(asking, *replies):
     with pytest.raises(StopIteration) as ended:
         asking.send([Generated(reply) for reply in replies])
     return asked, ended.value.value
-
-
-@pytest.mark.parametrize(
-    ("reply", "rating"),
-    [
-        ("Good. Rating: [[7]]", 7),
-        ("[[ 7.5 ]]", 7.5),
-        ("[[8/10]]", 8),
-        ("I first thought [[3]], but finally [[9]]", 9),
-        ("[[Rating: 6]]", 6),
-        ("Rating: 7", 7),
-        ("**Rating:** **7**", 7),
-        ("My score is 4.", 4),
-        ("I'd say 8/10.", 8),
-        ("Rating: 10/10", 10),
-        ("[5]", 5),
-        ("6", 6),
-        ("  9.\n", 9),
-        ("[[11]]", None),
-        ("[[0]]", None),
-        ("Very good in 3 ways.", None),
-        ("", None),
-    ],
-)
-def test_ratings(reply, rating):
-    assert parse_rating(reply) == rating
-
-
-@pytest.mark.parametrize(
-    ("reply", "verdict"),
-    [
-        ("[[A]]", "A"),
-        ("B wins: [[ b ]]", "B"),
-        ("[[C]]", "C"),
-        ("[[Tie]]", "C"),
-        ("[[A]] at first sight, but [[B]]", "B"),
-        ("Verdict: A", "A"),
-        ("Final verdict: [[B]]", "B"),
-        ("[B]", "B"),
-        ("A.", "A"),
-        ("A is better", None),
-        ("", None),
-    ],
-)
-def test_verdicts(reply, verdict):
-    assert parse_verdict(reply) == verdict
 
 
 def test_a_single_rating():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kshot.core.records import Generate, Loglik, Prompt, Request, Search
@@ -17,26 +18,30 @@ def as_text(shown: Preview) -> str:
     if not shown.requests:
         lines.append("  ↳ nothing is asked")
     for request in shown.requests:
-        lines.append(_prompt_text(_prompt(request)))
-        match request:
-            case Loglik(_, continuations):
-                lines += [f"  ↳ likelihood of {text!r}" for text in continuations]
-            case Generate():
-                stop = f", stop at {list(request.stop)}" if request.stop else ""
-                lines.append(
-                    f"  ↳ generate up to {request.max_tokens} tokens at temperature {request.temperature:g}{stop}"
-                )
-            case Search(_, k, where):
-                among = "".join(f" where {name} is {value}" for name, value in where)
-                lines.append(f"  ↳ search the best {k} passages{among}")
+        lines += _request_lines(request)
+    for request in shown.judge:
+        lines += ["── judge " + "─" * 54, *_request_lines(request)]
     return "\n".join(lines)
 
 
+def _request_lines(request: Request) -> Iterator[str]:
+    yield _prompt_text(_prompt(request))
+    match request:
+        case Loglik(_, continuations):
+            yield from (f"  ↳ likelihood of {text!r}" for text in continuations)
+        case Generate():
+            stop = f", stop at {list(request.stop)}" if request.stop else ""
+            yield f"  ↳ generate up to {request.max_tokens} tokens at temperature {request.temperature:g}{stop}"
+        case Search(_, k, where):
+            among = "".join(f" where {name} is {value}" for name, value in where)
+            yield f"  ↳ search the best {k} passages{among}"
+
+
 def as_json(shown: Preview) -> str:
-    """Return one JSON object: task, id, requests."""
-    return json.dumps(
-        {"task": shown.task, "id": shown.id, "requests": [_plain(r) for r in shown.requests]}, ensure_ascii=False
-    )
+    """Return one JSON object: task, id, requests, and those to the judge where it is shown."""
+    body = {"task": shown.task, "id": shown.id, "requests": [_plain(r) for r in shown.requests]}
+    judge = {"judge": [_plain(r) for r in shown.judge]} if shown.judge else {}
+    return json.dumps(body | judge, ensure_ascii=False)
 
 
 def _prompt(request: Request) -> Prompt:

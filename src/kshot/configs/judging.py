@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshot.configs.answers import cleaner
@@ -11,9 +11,21 @@ from kshot.configs.names import ConfigCallable, short
 from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
 from kshot.core.errors import DataError
-from kshot.core.records import AskFailed, Failed, Generate, Message, Prompt, RequestGenerator, Sample, ask, reference
+from kshot.core.records import (
+    AskFailed,
+    Failed,
+    Generate,
+    Message,
+    Prompt,
+    Request,
+    RequestGenerator,
+    Sample,
+    ask,
+    reference,
+)
 from kshot.metrics import Metric
-from kshot.metrics.judge import parse_rating
+from kshot.metrics.judge import PLACEHOLDER
+from kshot.metrics.judge_replies import parse_rating
 
 _GRADES = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}
 _LETTER = re.compile(r"(?<![A-Za-z])(A|B|C|CORRECT|INCORRECT)(?![A-Za-z])")
@@ -56,6 +68,13 @@ class JudgeEvaluator(Metric):
         row = {**sample.fields, "prediction": text, "reference": gold, "obj_gold": gold}
         (reply,) = yield from ask(Generate(self._prompt(row), max_tokens=self.max_tokens, role="judge"))
         return {self.name: self._verdict(reply.text, text, gold)}
+
+    def judge_requests(self, sample: Sample, answer: str = PLACEHOLDER) -> Sequence[Request]:
+        """Return what the judge would be asked about an answer."""
+        asking = self.score(sample, answer)
+        requests: Sequence[Request] = next(asking)
+        asking.close()
+        return requests
 
     def _prompt(self, row: Mapping[str, Any]) -> Prompt:
         reader = {"input_columns": list(row), "output_column": None}

@@ -290,6 +290,15 @@ class Scorer(Protocol):
         ...
 
 
+@runtime_checkable
+class JudgedScorer(Scorer, Protocol):
+    """A metric that asks a judge."""
+
+    def judge_requests(self, sample: Sample) -> Sequence[Request]:
+        """Return what the judge would be asked about a sample, with a placeholder for the model's reply."""
+        ...
+
+
 class ExampleRetriever(Protocol):
     """Chooses the examples that go into the prompt."""
 

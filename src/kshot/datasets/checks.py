@@ -11,6 +11,7 @@ from kshot.core.protocols import Scorer
 from kshot.core.specs import split_names
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.metrics import make_metric
+from kshot.metrics.judge_options import with_judge_options
 from kshot.prompts.strings import names_used
 
 _RESERVED_FIELDS = {
@@ -43,7 +44,7 @@ def checked_metrics(dataset: Dataset) -> list[Scorer]:
             hint = f"Write {metric.__name__}()." if isinstance(metric, type) else "See kshot list metrics."
             raise DataError(f"metrics has {metric!r}, which is not a metric", where=where, hint=hint)
         found.append(metric)
-    return found
+    return with_judge_options(found, dataset.args, where=where)
 
 
 def _named_metric(spec: str, where: str) -> Scorer:

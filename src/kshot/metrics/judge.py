@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
-from kshot.core.errors import DataError
+from kshot.core.errors import DataError, UsageError
 from kshot.core.records import (
     Answers,
     AskFailed,
@@ -15,70 +15,28 @@ from kshot.core.records import (
     Gold,
     Message,
     Prompt,
+    Request,
     RequestGenerator,
     Sample,
     ask,
 )
+from kshot.metrics.judge_prompts import DEFAULT_SCALE, JudgePrompt, pairwise_messages, rating_messages
+from kshot.metrics.judge_replies import parse_rating, parse_verdict
 from kshot.metrics.metric import Metric
 
-_RATE = """You grade answers that an AI assistant gave to a user. Look at whether the answer does what was asked, \
-whether it is correct, complete and clear, and whether anything in it misleads. Being long is no merit in itself.
-First explain your view in a few sentences. Then, on a line of its own, give a whole number from 1 (useless) to 10 \
-(could hardly be better) in double square brackets, like this: Rating: [[6]]"""
-
-_COMPARE = """You compare the answers of two AI assistants, A and B, to the same user. Decide which one serves the \
-user better: does what was asked, is correct, complete and clear. Which one comes first, how long an answer is and \
-how it is laid out must not sway you.
-First explain your view in a few sentences. Then, on a line of its own, give the verdict in double square brackets: \
-[[A]] if A is better, [[B]] if B is better, [[C]] if neither is."""
-
-_MIN_RATING, _MAX_RATING = 1.0, 10.0
-# First the form that the prompt asks for, then others that judges use; within a form, the last match counts.
-_RATING_FORMS = tuple(
-    re.compile(form, re.IGNORECASE)
-    for form in (
-        r"\[\[\s*(?:rating|score)?\s*:?\s*(\d+(?:\.\d+)?)\s*(?:/\s*10)?\s*\]\]",
-        r"\b(?:rating|score)\b[\s*_:=]*(?:(?:is|of)\s+)?[\s*_]*\[?\s*(\d+(?:\.\d+)?)(?![\d.]*\d)",
-        r"(?<![\d.])(\d+(?:\.\d+)?)\s*/\s*10\b",
-        r"\[\s*(\d+(?:\.\d+)?)\s*\]",
-        r"\A\W*(\d+(?:\.\d+)?)\W*\Z",
-    )
-)
-_VERDICT_FORMS = tuple(
-    re.compile(form, re.IGNORECASE)
-    for form in (
-        r"\[\[\s*(?:verdict|assistant|answer)?\s*:?\s*(A|B|C|tie)\s*\]\]",
-        r"\bverdict\b[\s*_:=]*(?:is\s+)?[\s*_]*\[?\s*(?:assistant\s+)?(A|B|C|tie)\b",
-        r"\[\s*(A|B|C|tie)\s*\]",
-        r"\A\W*(A|B|C|tie)\W*\Z",
-    )
-)
-
-
-def parse_rating(reply: str) -> float | None:
-    """Return the rating, 1 to 10, in the reply of a judge; None when there is none."""
-    for form in _RATING_FORMS:
-        if found := form.findall(reply):
-            rating = float(found[-1])
-            return rating if _MIN_RATING <= rating <= _MAX_RATING else None
-    return None
-
-
-def parse_verdict(reply: str) -> str | None:
-    """Return the verdict, ``A``, ``B`` or ``C`` (a tie), in the reply of a judge; None when there is none."""
-    for form in _VERDICT_FORMS:
-        if found := form.findall(reply):
-            verdict = str(found[-1]).upper()
-            return "C" if verdict == "TIE" else verdict
-    return None
+PLACEHOLDER = "(the model's reply)"
+"""What a preview shows the judge in place of a reply."""
 
 
 class GPTEval(Metric):
     """Quality of an open answer, judged by a model: a rating from 1 to 10.
 
-    ``pairwise`` compares the answer with the reference answer instead. It asks twice, with the positions swapped: 100
-    for a win, 50 for a tie or two verdicts that disagree, 0 for a loss. With ``multi_turn`` the answer is the tuple of
-    all replies of a conversation whose questions are the sample's ``source``. The model of ``role`` is asked.
+    ``rubric`` says what to judge by, ``scale`` the lowest and the highest rating. ``prompt`` is a jinja template in
+    place of kshot's own prompt; it may use question, answer, reference, references, rubric, scale, lowest and highest
+    (with ``pairwise``: question, answer_a, answer_b and rubric). ``pairwise`` compares the answer with the reference
+    answer instead of rating it. It asks twice, with the positions swapped: 100 for a win, 50 for a tie or two verdicts
+    that disagree, 0 for a loss. With ``multi_turn`` the answer is the tuple of all replies of a conversation whose
+    questions are the sample's ``source``. The model of ``role`` is asked.
     """
 
     name = "GPT-Eval"
@@ -91,14 +49,45 @@ class GPTEval(Metric):
         role: str = "judge",
         max_tokens: int = 1024,
         temperature: float = 0.0,
+        rubric: str | None = None,
+        scale: Sequence[float] = DEFAULT_SCALE,
+        prompt: str | None = None,
     ) -> None:
         self.multi_turn, self.pairwise = multi_turn, pairwise
         self.role, self.max_tokens, self.temperature = role, max_tokens, temperature
+        self.rubric, self.scale = rubric, _checked_scale(scale, pairwise=pairwise)
+        self.prompt = None if prompt is None else JudgePrompt(prompt, pairwise=pairwise)
+        _check_rubric(self)
+
+    def with_options(
+        self,
+        rubric: str | None = None,
+        scale: Sequence[float] | None = None,
+        prompt: str | None = None,
+        *,
+        where: str = "the judge's prompt",
+    ) -> GPTEval:
+        """Return the same metric with another rubric, scale or prompt; ``where`` names the prompt in messages."""
+        made = copy(self)
+        made.rubric = self.rubric if rubric is None else rubric
+        made.scale = self.scale if scale is None else _checked_scale(scale, pairwise=self.pairwise)
+        made.prompt = self.prompt if prompt is None else JudgePrompt(prompt, pairwise=self.pairwise, where=where)
+        _check_rubric(made)
+        return made
 
     @property
     def bounds(self) -> tuple[float, float]:  # type: ignore[override]  # it depends on an option, so it is read-only
         """The ends of the scale: of ratings, or of wins in percent."""
-        return (0.0, 100.0) if self.pairwise else (_MIN_RATING, _MAX_RATING)
+        return (0.0, 100.0) if self.pairwise else self.scale
+
+    def judge_requests(self, sample: Sample, answer: str = PLACEHOLDER) -> Sequence[Request]:
+        """Return what the judge would be asked about an answer; in a conversation, the answer stands in every turn."""
+        source = sample.fields.get("source")
+        turns = len(source) if isinstance(source, list | tuple) else 1
+        asking = self.score(sample, (answer,) * turns if self.multi_turn else answer)
+        requests: Sequence[Request] = next(asking)
+        asking.close()
+        return requests
 
     def score(self, sample: Sample, answer: Any) -> RequestGenerator:
         """Ask the judge about the answer."""
@@ -111,14 +100,18 @@ class GPTEval(Metric):
 
     def _rate(self, sample: Sample, answer: Any, answers: Sequence[str]) -> RequestGenerator:
         question, given = self._shown(sample, answer)
-        parts = [_block("Question", question)]
-        if answers:
-            parts.append(_block("Reference answer, for you alone", "\n\n".join(answers)))
-        parts.append(_block("The assistant's answer", given))
-        (reply,) = yield from ask(self._request(_RATE, parts))
-        rating = parse_rating(reply.text)
+        low, high = (f"{end:g}" for end in self.scale)
+        if self.prompt is None:
+            messages = rating_messages(self.rubric, self.scale, question, given, answers)
+        else:
+            shown = {"question": question, "answer": given, "reference": "\n\n".join(answers), "references": answers}
+            limits = {"scale": f"{low} to {high}", "lowest": low, "highest": high}
+            messages = self.prompt.messages({**shown, **limits, "rubric": self.rubric})
+        (reply,) = yield from ask(self._request(messages))
+        rating = parse_rating(reply.text, self.scale)
         if rating is None:
-            raise AskFailed(Failed("judge", f"no rating from 1 to 10 in the judge's reply: {_short(reply.text)}"))
+            message = f"no rating from {low} to {high} in the judge's reply: {_short(reply.text)}"
+            raise AskFailed(Failed("judge", message))
         return rating
 
     def _compare(self, sample: Sample, answer: Any, answers: Sequence[str]) -> RequestGenerator:
@@ -129,16 +122,18 @@ class GPTEval(Metric):
             )
         question, given = self._shown(sample, answer)
         other = self._dialogue(sample, answers) if self.multi_turn else answers[0]
-        requests = [
-            self._request(_COMPARE, [_block("Question", question), _block("Assistant A", a), _block("Assistant B", b)])
-            for a, b in ((given, other), (other, given))
-        ]
+        requests = [self._request(self._comparison(question, a, b)) for a, b in ((given, other), (other, given))]
         replies = yield from ask(*requests)
         verdicts = [parse_verdict(reply.text) for reply in replies]
         for verdict, reply in zip(verdicts, replies, strict=True):
             if verdict is None:
                 raise AskFailed(Failed("judge", f"no verdict in the judge's reply: {_short(reply.text)}"))
         return {("A", "B"): 100.0, ("B", "A"): 0.0}.get((str(verdicts[0]), str(verdicts[1])), 50.0)
+
+    def _comparison(self, question: str, one: str, other: str) -> tuple[Message, ...]:
+        if self.prompt is None:
+            return pairwise_messages(self.rubric, question, one, other)
+        return self.prompt.messages({"question": question, "answer_a": one, "answer_b": other, "rubric": self.rubric})
 
     def _shown(self, sample: Sample, answer: Any) -> tuple[str, str]:
         if not self.multi_turn:
@@ -162,11 +157,30 @@ class GPTEval(Metric):
         turns = zip(questions, replies, strict=True)
         return "\n\n".join(f"User: {question}\n\nAssistant: {reply}" for question, reply in turns)
 
-    def _request(self, instruction: str, parts: Sequence[str]) -> Generate:
-        messages = (Message("system", instruction), Message("user", "\n\n".join(parts)))
+    def _request(self, messages: tuple[Message, ...]) -> Generate:
         return Generate(
             Prompt(messages=messages), max_tokens=self.max_tokens, temperature=self.temperature, role=self.role
         )
+
+
+def _check_rubric(metric: GPTEval) -> None:
+    if metric.rubric is not None and metric.prompt is not None and "rubric" not in metric.prompt.used:
+        raise UsageError(
+            "the rubric has no effect: the judge's prompt does not use it",
+            hint="Write {{ rubric }} into the prompt, or leave the rubric out.",
+        )
+
+
+def _checked_scale(scale: Sequence[float], *, pairwise: bool) -> tuple[float, float]:
+    ends = tuple(scale)
+    if len(ends) != 2 or not all(float(end).is_integer() for end in ends) or ends[0] >= ends[1]:  # noqa: PLR2004 - two ends
+        raise UsageError(
+            f"the scale of GPTEval is {scale!r}",
+            hint="Give its lowest and highest rating, whole numbers: scale=(1, 5).",
+        )
+    if pairwise and ends != DEFAULT_SCALE:
+        raise UsageError("GPTEval has a scale and pairwise=True, which gives no ratings", hint="Use one of them.")
+    return float(ends[0]), float(ends[1])
 
 
 def _answers(sample: Sample) -> tuple[str, ...]:
@@ -197,10 +211,6 @@ def _flat(source: Any) -> str:
     if isinstance(source, list | tuple):
         return "\n\n".join(str(part) for part in source)
     return str(source)
-
-
-def _block(title: str, text: str) -> str:
-    return f"<{title}>\n{text}\n</{title}>"
 
 
 def _short(text: str, limit: int = 200) -> str:

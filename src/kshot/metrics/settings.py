@@ -35,11 +35,28 @@ class ScoringSettings(Options):
         metavar="REGEX",
     )
     judge: str | None = _option(None, "model that judges replies (for GPTEval)", metavar="MODEL")
+    judge_rubric: str | None = _option(
+        None, "what the judge is to look at, or a file that says it", metavar="TEXT|FILE"
+    )
+    judge_scale: str | None = _option(
+        None, "lowest and highest rating of the judge, such as 1-5 (default: 1-10)", metavar="LOW-HIGH"
+    )
+    judge_prompt: str | None = _option(
+        None,
+        "jinja file that is the judge's prompt; it may use question, answer, reference, rubric, scale",
+        metavar="FILE",
+    )
 
 
-def refuse_scoring_options(settings: ScoringSettings, source: str, *, where: str = "", hint: str = "") -> None:
-    """Refuse options that would have no effect on a source that scores by rules of its own."""
-    for name in ("metric", "cleanup", "answer_pattern"):
+JUDGE_OPTIONS = ("judge_rubric", "judge_scale", "judge_prompt")
+"""What a judge is told; they have an effect where a metric asks one."""
+
+
+def refuse_scoring_options(
+    settings: ScoringSettings, source: str, *, where: str = "", hint: str = "", judged: bool = False
+) -> None:
+    """Refuse options that would have no effect on a source that scores by rules of its own; ``judged``: by a judge."""
+    for name in ("metric", "cleanup", "answer_pattern", *(() if judged else JUDGE_OPTIONS)):
         if getattr(settings, name) is not None:
             raise UsageError(
                 f"{flag(name)} has no effect on {source}",

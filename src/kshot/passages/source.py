@@ -11,7 +11,7 @@ from kshot.core.corpus import Corpus
 from kshot.core.errors import RunError, UsageError
 from kshot.core.options import flag, settings_names
 from kshot.core.protocols import Model, Scorer, Source, TextChunker
-from kshot.core.records import Absent, Answers, RequestGenerator, Sample, Search, Value
+from kshot.core.records import Absent, Answers, Request, RequestGenerator, Sample, Search, Value
 from kshot.core.settings import GenerationSettings
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
@@ -20,6 +20,8 @@ from kshot.methods.search import search
 from kshot.metrics import F1, Em, GPTEval, qrels
 from kshot.metrics.ceiling import unreachable_evidence
 from kshot.metrics.evidence import AnswerComponents, EvidenceFinder
+from kshot.metrics.judge import PLACEHOLDER
+from kshot.metrics.judge_options import judged_as_set
 from kshot.metrics.measures import Measure, parse_measure
 from kshot.metrics.qrels import Relevance
 from kshot.metrics.settings import refuse_scoring_options
@@ -151,7 +153,9 @@ class PassagesSource(Source[PassageSettings]):
         """Compile one task for each chunker; ``facts`` are those of the run that is scored again."""
         del model  # no model is needed to cut passages
         measured = "a passage benchmark, which has measures of its own"
-        refuse_scoring_options(settings, measured, where=self.label, hint="Choose among them with --measures. ")
+        judged = settings.method == "rag" and settings.judge is not None
+        hint = "Choose among them with --measures. "
+        refuse_scoring_options(settings, measured, where=self.label, hint=hint, judged=judged)
         benchmark = self.benchmark(settings)
         if facts:
             benchmark = replace(benchmark, within=self._recorded_within(benchmark, settings, facts))
@@ -304,7 +308,7 @@ def _metrics(
         scored += [
             _PartMetric("text", Em()),
             _PartMetric("text", F1()),
-            *([_PartMetric("text", GPTEval())] if settings.judge else []),
+            *([_JudgedPart(settings)] if settings.judge else []),
         ]
     return (*scored, _PartMetric("passages", found))
 
@@ -323,7 +327,22 @@ class _PartMetric:
     def score(self, sample: Sample, answer: Grounded) -> Mapping[str, Value | Absent] | RequestGenerator:
         if self._part == "passages":
             return self._metric.score(sample, answer.passages)
-        return self._metric.score(replace(sample, target=Answers((sample.fields["answer"],))), answer.text)
+        return self._metric.score(_with_gold_text(sample), answer.text)
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:
         return self._metric.reduce(name, values)
+
+
+class _JudgedPart(_PartMetric):
+    """The judge's rating of the text of a grounded answer."""
+
+    def __init__(self, settings: PassageSettings) -> None:
+        self._judge = judged_as_set(GPTEval(), settings)
+        super().__init__("text", self._judge)
+
+    def judge_requests(self, sample: Sample, answer: str = PLACEHOLDER) -> Sequence[Request]:
+        return self._judge.judge_requests(_with_gold_text(sample), answer)
+
+
+def _with_gold_text(sample: Sample) -> Sample:
+    return replace(sample, target=Answers((sample.fields["answer"],)))

@@ -194,8 +194,12 @@ class Run:
         row: ResultRow = {"model": model, "role": role, "prompt_tokens": read, "completion_tokens": wrote}
         if model in self._servers:
             row["server"] = True
-        prices = self._settings.price_in, self._settings.price_out
-        if role == "model" and any(price is not None for price in prices):
+        own = self._settings
+        prices = {
+            "model": (own.price_in, own.price_out),
+            "judge": (own.judge_price_in, own.judge_price_out),
+        }.get(role, (None, None))
+        if any(price is not None for price in prices):
             row["cost_usd"] = round((read * (prices[0] or 0) + wrote * (prices[1] or 0)) / 1e6, 6)
         return row
 

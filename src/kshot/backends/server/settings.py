@@ -32,3 +32,9 @@ class PriceSettings(Options):
         None, "USD per million tokens read, for the cost in the summary", kind=float, least=0, identity=False
     )
     price_out: float | None = _option(None, "USD per million tokens written", kind=float, least=0, identity=False)
+    judge_price_in: float | None = _option(
+        None, "USD per million tokens that the judge reads", kind=float, least=0, identity=False
+    )
+    judge_price_out: float | None = _option(
+        None, "USD per million tokens that the judge writes", kind=float, least=0, identity=False
+    )

@@ -1,0 +1,201 @@
+"""What a judge decided: the rating or the verdict in its reply.
+
+A number that only names the scale ("from 1 to 10", "out of 10", "[[8]]/[[10]]") is no rating. The forms are tried in
+order, from the one that the prompt asks for to a bare number; within a form the last one counts. A range ("7-8") is no
+rating, and neither is a number outside the scale: the sample fails instead of getting a number that nobody gave.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+Scale = tuple[float, float]
+"""The lowest and the highest rating."""
+
+_N = r"(?<![\d.,])(-?\d{1,4}(?:[.,]\d{1,3})?)(?![\d%]|[.,]\d)"
+_OPEN, _CLOSE = r"(?:\[\[|\[)?\s*", r"\s*(?:\]\]|\])?"
+_WORDS = {
+    word: str(n)
+    for n, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    )
+}
+_LABELS = r"(?:\b(?:rating|score|grade|mark|bewertung)s?\b|评分|得分|分数|打分)"
+_AFTER_LABEL = (
+    r"(?:[\s:=\"'>(){}|–—]|-(?=\s))*(?:(?:is|are|of|as|at|would be|will be|should be|must be|might be)\s+)?"
+    r"(?:an?\s+|about\s+|exactly\s+)*"
+)
+# What stands before a number that somebody else would get, or that the answer did not get.
+_NOT_GIVEN = re.compile(
+    r"(?:\b(?:not|never|than|instead of|short of|below|above|under|over|beyond|perfect|full|ideal|max(?:imum)?"
+    r"|min(?:imum)?|"
+    r"without|except|avoid|nor|from|start(?:ing|ed)? at|at (?:most|least)|up to)|n't)\s+(?:an?\s+|of\s+|the\s+|to\s+"
+    r"|give\s+)*\Z",
+    re.IGNORECASE,
+)
+_HYPOTHETICAL = re.compile(
+    r"(?:\bnot|n't|never)\s+\Z|\b(?:if (?:it|they|this|the \w+)|had it)\b[^.!?\n]*\Z|\bwould have\s+\Z", re.IGNORECASE
+)
+_FORMS = tuple(
+    re.compile(form, re.IGNORECASE | re.MULTILINE)
+    for form in (
+        rf"\b(?:rating|score|verdict|grade|final)\b{_AFTER_LABEL}\[\[\s*{_N}\s*\]\]",
+        rf"\[\[\s*(?:{_LABELS}\s*[:=]?)?\s*{_N}\s*(?:points?|stars?)?\s*\]\]",
+        rf"(?:overall|final|total)\s*(?:{_LABELS})?{_AFTER_LABEL}\[?{_N}",
+        rf"{_LABELS}{_AFTER_LABEL}\[?{_N}",
+        (
+            r"\b(?:giv(?:e|es|ing)|gave|rat(?:e|es|ed|ing)|assign(?:s|ed)?|award(?:s|ed)?|deserves?|scor(?:e|es|ed)"
+            r"|earns?|gets?|merits?"
+            rf"|say|grade[sd]?|settle (?:on|for)|go (?:with|for)|worth|打|给)\b[^.\d\n!?]{{0,40}}?\[?{_N}"
+        ),
+        rf"⟪{_N}⟫",
+        rf"\[\s*{_N}\s*\]",
+        rf"{_N}\s*(?:points?|stars?|分)\b",
+        (
+            rf"\b(?:it's|it is|this is|that's|that is|so)\s+(?:an?\s+)?(?:\w+\s+)?{_N}(?=\s*(?:[.,;!)]|$|for me|overall"
+            r"|in my))"
+        ),
+        rf"\A\W*{_N}\s*[–—:-]\s",
+        rf"^[\s\"'(>:,)-]*{_N}[\s\"').!]*$",
+    )
+)
+
+
+def parse_rating(reply: str, scale: Scale = (1.0, 10.0)) -> float | None:
+    """Return the rating on this scale in the reply of a judge; None when there is none."""
+    text = _without_scale(reply, scale)
+    for form in _FORMS:
+        found = [match for match in form.finditer(text) if not _is_no_rating(text, match)]
+        if found:
+            last = found[-1]
+            before = text[max(0, last.start(1) - 12) : last.start(1)]
+            if _RANGE.match(text, last.end(1)) or _RANGE_BEFORE.search(before):
+                return None
+            rating = float(last[1].replace(",", "."))
+            return rating if scale[0] <= rating <= scale[1] else None
+    return None
+
+
+_RANGE = re.compile(r"\s*[\]⟫]{0,2}\s*(?:-|–|—|~|to|or|bis|到|至)\s*[\[⟪]{0,2}\s*\d")
+_RANGE_BEFORE = re.compile(r"\d\s*[\]⟫]{0,2}\s*(?:-|–|—|~|to|or|bis|到|至)\s*[\[⟪]{0,2}\s*\Z")
+
+
+def _is_no_rating(text: str, match: re.Match[str]) -> bool:
+    before = text[max(0, match.start(1) - 40) : match.start(1)]
+    whole = text[max(0, match.start() - 80) : match.start()]
+    bare = re.sub(r"[\[⟪\s]+\Z", " ", before)
+    return bool(_NOT_GIVEN.search(bare) or _HYPOTHETICAL.search(whole))
+
+
+# "One" is too common a word: it counts only after a label.
+_SPELLED = re.compile(
+    rf"\b(?:{'|'.join(list(_WORDS)[2:])})\b(?=\s*(?:/|out of|points?\b|stars?\b))"
+    rf"|(?<=\w )(?:{'|'.join(list(_WORDS)[2:])})\b(?=[.!]?\s*$)|(?<=[:=] )(?:{'|'.join(_WORDS)})\b",
+    re.IGNORECASE,
+)
+_OUT_OF_TEN = re.compile(r"\bout of (?:a (?:possible|maximum|total)(?: of)? )?ten\b", re.IGNORECASE)
+_ANY_RANGE = re.compile(r"\b(?:from|between|scale of|range of)\s+-?\d+\s*(?:-|–|to|and)\s*-?\d+", re.IGNORECASE)
+_ASIDE = r"\s*(?:\([^()\n]{0,60}\)|\[[^\[\]\d\n]{1,60}\])?"
+_TO = r"\s*(?:-|–|—|to|through|and|\.{2,3}|~|到|至|bis)\s*"
+_MEANS = r"\s*(?:=|(?:is|being|means|meaning|for|as|could)\b)"
+
+
+@lru_cache(maxsize=16)
+def _scale_forms(scale: Scale) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what names the scale, and a rating with its denominator."""
+    low, high = (re.escape(f"{end:g}") + r"(?:\.0+)?" for end in scale)
+    names = re.compile(
+        # 1 (useless) to 10 (perfect), 1-10, [[1]] to [[10]]
+        rf"(?:\b(?:on|an?|the|from|between|scale|range|of|in)\s+)*(?<![\d.])\[{{0,2}}{low}\]{{0,2}}{_ASIDE}{_TO}"
+        rf"\[{{0,2}}{high}(?![\d.]*\d)\]{{0,2}}{_ASIDE}(?:[\s-]*(?:point )?scale\b)?"
+        rf"|(?:\b(?:on|an?|the)\s+)*\b{high}[\s-]*point\s+scale\b"
+        # where 1 is the worst and 10 the best
+        rf"|(?<![\d.]){low}{_MEANS}[^.\d\n]{{0,60}}(?<![\d.]){high}(?!\d)(?:{_MEANS})?[^.,;)\n]{{0,60}}",
+        re.IGNORECASE,
+    )
+    over = re.compile(
+        # 8/10, [[8]]/[[10]], [[8]] out of [[10]]
+        rf"{_OPEN}{_N}{_CLOSE}\s*\(?\s*(?:/|out of|von|(?:in|of) (?:a )?(?:possible|total) (?:of )?|\bof(?= {high}\b))"
+        rf"\s*{_OPEN}(\d+(?:\.\d+)?){_CLOSE}",
+        re.IGNORECASE,
+    )
+    return names, over
+
+
+def _without_scale(reply: str, scale: Scale) -> str:
+    """Return a reply in which no number names the scale; ``8/10`` and ``8 out of 10`` become ``⟪8⟫``."""
+    names, over = _scale_forms(scale)
+
+    def given(match: re.Match[str]) -> str:
+        if float(match[2]) != scale[1]:
+            return " "  # another denominator is another scale
+        return f"[[{match[1]}]]" if match[0].lstrip().startswith("[[") else f"⟪{match[1]}⟫"
+
+    text = re.sub(r"[*_`]+", "", unicodedata.normalize("NFKC", reply))
+    text = _SPELLED.sub(lambda match: _WORDS[match[0].lower()], text)
+    text = _OUT_OF_TEN.sub(f"out of {scale[1]:g}", text)
+    text = _ANY_RANGE.sub(" ", names.sub(" ", text))
+    return re.sub(r"⟪([^⟫]*)⟫\s*\]\]", r"\1]]", over.sub(given, text))
+
+
+# ---- verdicts ----
+
+_V = r"(A|B|C|tie)"
+_OF_NONE = re.compile(
+    r"(?:\b(?:than|over|not|beats?|against|vs\.?|versus|outperforms|surpasses|unlike|instead of)"
+    r"|n't)\s+(?:assistant\s+)?\[{0,2}\s*\Z",
+    re.IGNORECASE,
+)
+_INSTRUCTION = re.compile(r"\]{0,2}\s*(?:if|for|when|means|in case|,? or \[\[)\b", re.IGNORECASE)
+_LOSES = re.compile(r"\]{0,2}\s*(?:is worse|loses|lost|is weaker|falls short|is inferior)\b", re.IGNORECASE)
+_VERDICT_FORMS = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"\b(?:verdict|winner|decision)\b[\s:=\"'>-]*(?:is\s+)?(?:assistant\s+)?\[\[\s*(?:assistant\s+)?{_V}\s*\]\]",
+        rf"\[\[\s*(?:(?:verdict|winner|assistant|answer|response)\s*:?\s*)*{_V}\s*\]\]",
+        (
+            rf"\b(?:verdict|winner|decision|final answer)\b[\s:=\"'>-]*(?:is\s+)?\[?\s*(?:(?:assistant|answer"
+            rf"|response)\s+)?{_V}\b(?!')"
+        ),
+        rf"\[\s*{_V}\s*\]",
+        rf"\A\W*(?:(?:assistant|answer|response)\s+)?{_V}\W*\Z",
+    )
+)
+_BETTER = re.compile(
+    r"\b(?:(?:assistant|answer|response|model)\s+)?(A|B)(?:'s (?:answer|response|reply))?\s+(?:is|was|wins?|won|does)\b"
+    r"(?:\s+(?:clearly|slightly|much|the|overall|therefore|thus|far|somewhat|a bit))*\s*(?:better|stronger|superior"
+    r"|preferable|winner)?",
+)
+_BETTER_WORDS = re.compile(r"better|stronger|superior|preferable|winner|wins?\b|won\b")
+_EVEN = re.compile(
+    r"\b(?:it(?:'s| is) a tie|a tie\b|equally good|neither (?:one |answer |of them )?is better"
+    r"|both (?:are|answers are) equal)",
+    re.IGNORECASE,
+)
+
+
+def parse_verdict(reply: str) -> str | None:
+    """Return the verdict, ``A``, ``B`` or ``C`` (a tie), in the reply of a judge; None when there is none.
+
+    The forms are tried in order; within a form the last one counts that is not only compared with ("better than
+    [[B]]"). Without any of them, a sentence says who is better, if all such sentences agree.
+    """
+    text = re.sub(r"[*_`]+", "", unicodedata.normalize("NFKC", reply))
+    for form in _VERDICT_FORMS:
+        found = [match for match in form.finditer(text) if not _is_no_verdict(text, match)]
+        if found:
+            return "C" if found[-1][1].upper() == "TIE" else found[-1][1].upper()
+    said = {
+        match[1]
+        for match in _BETTER.finditer(text)
+        if _BETTER_WORDS.search(match[0]) and not re.search(r"\bnot\b|n't", text[match.start() : match.end() + 5])
+    }
+    said |= {"C"} if _EVEN.search(text) else set()
+    return said.pop() if len(said) == 1 else None
+
+
+def _is_no_verdict(text: str, match: re.Match[str]) -> bool:
+    before = text[max(0, match.start() - 30) : match.start(1)]
+    return bool(_OF_NONE.search(before) or _INSTRUCTION.match(text, match.end(1)) or _LOSES.match(text, match.end(1)))
