@@ -1,15 +1,13 @@
 """The catalogue: its golden instances, and multiple choice on rows in the columns of the real datasets."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
 
 import kshot
-from kshot.core.records import Likelihood, Scored
 from kshot.datasets.catalogue.mmlu import Mmlu
-from tests.datasets.fakes import Fake, as_csv, as_json, asked, disk, jsonl, parquet, prefers, says, seen, values
+from tests.datasets.fakes import as_csv, as_json, asked, disk, jsonl, parquet, prefers, seen, values
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "golden_datasets.json").read_text())
 
@@ -248,30 +246,3 @@ def test_winogrande(tmp_path):
         ("Bo hit Al so Al cried.\n\nAnn thanked Sue because Sue", " had helped."),
     ]
     assert kshot.evaluate(prefers(), "winogrande", dataset_path=tmp_path).samples[0]["target"] == 1
-
-
-# ---- LAMBADA ----
-
-
-def test_lambada_measures_the_last_word_as_lm_eval_does(tmp_path):
-    passages = ["tom threw the ball to ann", "the cat ran from the dog", "say it again"]
-    jsonl(tmp_path / "test.jsonl", [{"text": text, "domain": None} for text in passages])
-    assert seen("lambada", dataset_path=tmp_path) == [
-        ("tom threw the ball to", " ann"),
-        ("the cat ran from the", " dog"),
-        ("say it", " again"),
-    ]
-    found = {" ann": (-1.0, True), " dog": (-2.5, False), " again": (-0.5, True)}
-    model = Fake(lambda r: Scored(tuple(Likelihood(found[t][0], 1, found[t][1]) for t in r.continuations)))
-    figures = values(kshot.evaluate(model, "lambada", dataset_path=str(tmp_path)))["lambada"]
-    assert next(iter(figures)) == "acc"
-    assert figures["acc"] == pytest.approx(200 / 3)
-    assert figures["perplexity"] == pytest.approx(math.exp(4 / 3))
-
-
-def test_lambada_by_replies(tmp_path):
-    jsonl(tmp_path / "test.jsonl", [{"text": "tom threw the ball to ann"}, {"text": "the cat ran from the dog"}])
-    options = {"dataset_path": str(tmp_path), "metric": ("accuracy",)}
-    (first, _) = asked("lambada", **options)
-    assert (first.prompt.text, first.max_tokens, first.stop) == ("tom threw the ball to", 16, ("\n",))
-    assert values(kshot.evaluate(says(" ann. And"), "lambada", **options)) == {"lambada": {"Accuracy": 50.0}}

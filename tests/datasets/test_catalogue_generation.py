@@ -1,11 +1,13 @@
 """The catalogue's benchmarks of free text, on rows in the columns of their real datasets."""
 
+import math
+
 import pytest
 
 import kshot
 from kshot.cleanups.programs import completed_program
 from kshot.core.errors import UsageError
-from kshot.core.records import Generated
+from kshot.core.records import Generated, Likelihood, Scored
 from tests.datasets.fakes import Fake, as_csv, asked, disk, jsonl, parquet, says, seen, values
 
 PROBLEMS = [
@@ -87,11 +89,30 @@ def test_humaneval(tmp_path):
     assert result.samples[0]["id"] == "HumanEval/53"
 
 
-def test_lambada(tmp_path):
+def test_lambada_measures_the_last_word_as_lm_eval_does(tmp_path):
+    passages = ["tom threw the ball to ann", "the cat ran from the dog", "say it again"]
+    jsonl(tmp_path / "test.jsonl", [{"text": text, "domain": None} for text in passages])
+    assert seen("lambada", dataset_path=tmp_path) == [
+        ("tom threw the ball to", " ann"),
+        ("the cat ran from the", " dog"),
+        ("say it", " again"),
+    ]
+    found = {" ann": (-1.0, True), " dog": (-2.5, False), " again": (-0.5, True)}
+    model = Fake(lambda r: Scored(tuple(Likelihood(found[t][0], 1, found[t][1]) for t in r.continuations)))
+    figures = values(kshot.evaluate(model, "lambada", dataset_path=str(tmp_path)))["lambada"]
+    assert next(iter(figures)) == "acc"
+    assert figures["acc"] == pytest.approx(200 / 3)
+    assert figures["perplexity"] == pytest.approx(math.exp(4 / 3))
+
+
+def test_lambada_by_replies(tmp_path):
     rows = [{"text": "he left the room with bob", "domain": "x"}, {"text": "she said 'hello", "domain": "y"}]
     jsonl(tmp_path / "test.jsonl", rows)
-    assert seen("lambada", dataset_path=tmp_path) == [("he left the room with",), ("she said",)]
-    result = kshot.evaluate(says(" bob. And"), "lambada", dataset_path=tmp_path)
+    options = {"dataset_path": str(tmp_path), "metric": ("accuracy",)}
+    assert seen("lambada", **options) == [("he left the room with",), ("she said",)]
+    first, _ = asked("lambada", **options)
+    assert (first.max_tokens, first.stop) == (16, ("\n",))
+    result = kshot.evaluate(says(" bob. And"), "lambada", **options)
     assert [row["target"] for row in result.samples] == [["bob"], ["'hello"]]
     assert [row["scores"]["Accuracy"] for row in result.samples] == [100.0, 0.0]
 
