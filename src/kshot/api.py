@@ -15,6 +15,7 @@ from kshot.backends.adapters import as_model
 from kshot.backends.choosing import check_pairs, models_in, not_taken
 from kshot.backends.server.settings import PriceSettings, ServerSettings
 from kshot.backends.settings import ModelSettings
+from kshot.cleanups.answer_pattern import AnswerPattern
 from kshot.core.errors import RunError, UsageError
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
@@ -146,9 +147,11 @@ def evaluate(
     settings = settings_from(options)
     sources = [source_of(spec, settings) for spec in _listed(dataset)]
     packages = {purpose: names for source in sources for purpose, names in source.packages(settings).items()}
+    for source in sources:
+        source.check(settings)
     models = _distinct(_listed(model)) if model is not None else models_in(sources, settings)
     settings = _with_judge(settings, sources)
-    _check_judge(settings)
+    _check_scoring(settings)
     named_helpers = _helpers(settings, sources)
     _require_packages([*models, *named_helpers.values()], packages)
     if settings.deterministic:
@@ -234,11 +237,17 @@ def _with_judge(settings: Settings, sources: Sequence[Source[Settings]]) -> Sett
     return replace(settings, judge=judges[0]) if judges and settings.judge is None else settings
 
 
-def _check_judge(settings: Settings) -> None:
-    """Refuse options of the judge where nothing is judged."""
+def _check_scoring(settings: Settings) -> None:
+    """Refuse options of the judge where nothing is judged, or that cannot be read, before anything is opened."""
     given = [name for name in (*JUDGE_OPTIONS, "judge_price_in", "judge_price_out") if name in settings.changed()]
     if given and settings.judge is None:
         raise UsageError(f"{flag(given[0])} needs a judge, and none is named", hint="Add --judge MODEL.")
+    if given:
+        from kshot.metrics.judge_options import check_judge_options
+
+        check_judge_options(settings)
+    if settings.answer_pattern is not None:
+        AnswerPattern(settings.answer_pattern)
 
 
 def _listed(given: Any) -> list[Any]:
@@ -297,6 +306,7 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
     for spec in _listed(dataset):
         source = source_of(spec, settings)
         require_all(source.packages(settings, scored=False))
+        source.check(settings)
         for task in source.previews(settings):
             for text in task.notes:
                 note(text)

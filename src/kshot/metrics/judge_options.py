@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,13 @@ from kshot.metrics.settings import JUDGE_OPTIONS, ScoringSettings
 
 _SCALE = re.compile(r"\s*(-?\d{1,6})\s*(?:-|–|\.\.|to)\s*(-?\d{1,6})\s*")
 _FILE_ENDINGS = {".txt", ".md", ".jinja", ".jinja2", ".j2"}
+
+
+def check_judge_options(settings: ScoringSettings) -> None:
+    """Refuse a scale that cannot be read, and files that are not there; a dataset checks the prompt itself."""
+    judged_as_set(GPTEval(), replace(settings, judge_prompt=None))
+    if settings.judge_prompt is not None:
+        _file("judge_prompt", settings.judge_prompt)
 
 
 def with_judge_options(metrics: Sequence[Scorer], settings: ScoringSettings, *, where: str = "") -> list[Scorer]:
