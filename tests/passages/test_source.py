@@ -55,7 +55,7 @@ def test_own_documents_are_all_searched_unless_the_benchmark_says_otherwise(book
         head = " ".join(str(table.title) for table in systems_tables(result.results))
         (within,) = {row["within"] for row in result.results}
         strange = [mark for row in result.samples for mark in row["answer"] if mark[0] != row["category"]]
-        return bool(strange), within, head.partition("cut by headings:50, ")[2]
+        return bool(strange), within, head.partition("cut by headings:50,\n")[2]
 
     everywhere = (True, "none", "searching all documents")
     at_home = (False, "chapter", "within the question's document")

@@ -275,15 +275,17 @@ def test_systems_stand_side_by_side():
 @pytest.mark.parametrize(
     ("within", "said"),
     [
-        ("none", ", searching all documents"),
-        ("chapter", ", within the question's document"),
-        ("author", ", within the question's author"),
+        ("none", "searching all documents"),
+        ("chapter", "within the question's document"),
+        ("author", "within the question's author"),
         (None, ""),  # of passages with grades
     ],
 )
 def test_the_head_says_where_is_searched(within, said):
     (table,) = systems_tables([system("bm25", 0.5, within=within)])
-    assert str(table.title) == f"book: 20 questions, 40 passages, cut by lines:1{said}"
+    head = f"book: 20 questions, 40 passages, cut by lines:1{',' if said else ''}"
+    lines = [line.strip() for line in plain(table).splitlines()]
+    assert " ".join(lines[: lines.index(said) if said else 2]) == head  # in one line of its own, in a narrow table too
 
 
 def test_a_name_with_brackets_is_not_a_category():

@@ -43,7 +43,7 @@ def _ceiling(parsed: argparse.Namespace) -> int:
         card = ceiling_card(benchmark, benchmark.corpus(cutter), settings.measures or EVIDENCE_MEASURES)
         card = {"benchmark": benchmark.name, "chunks": str(cutter), "within": benchmark.within or "none", **card}
         if not parsed.json:
-            print(f"{benchmark.name} cut by {cutter}{searched_where(card)}")
+            print(f"{benchmark.name} cut by {cutter}, {searched_where(card)}")
         _show(card, ceiling_view(card, everything=parsed.all), as_json=parsed.json)
     return 0
 

@@ -91,6 +91,12 @@ class ConfigSource(Source[ConfigSettings]):
             )
         return found
 
+    def check(self, settings: ConfigSettings) -> None:
+        """Refuse a retriever that has nothing to choose."""
+        del settings  # the retriever that the user names is an argument of this source
+        if self._retriever is not None:
+            check_wanted(self._retriever["type"], self._retriever.get("ice_num", 0), where=self.label)
+
     def reads(self, settings: ConfigSettings) -> Collection[str]:
         """Return the names of the options that change what it does; its own dicts name its splits and templates."""
         del settings  # they are the same for every config
@@ -100,8 +106,6 @@ class ConfigSource(Source[ConfigSettings]):
     def packages(self, settings: ConfigSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that the entries need."""
         del settings, scored  # the retriever that the user names is an argument of this source
-        if self._retriever is not None:
-            check_wanted(self._retriever["type"], self._retriever.get("ice_num", 0), where=self.label)
         return {purpose: names for entry in self.entries for purpose, names in entry.packages(self._retriever).items()}
 
     def tasks(

@@ -218,6 +218,10 @@ class Source(Protocol[SettingsT]):
         """Return the built-in model to evaluate if the user names none; None if there is none that makes sense."""
         return "fts5" if self.searches(settings) else None
 
+    def check(self, settings: SettingsT, /) -> None:  # noqa: ARG002 - for classes that override it
+        """Refuse settings that cannot mean anything for it, before a model is opened."""
+        return
+
     def reads(self, settings: SettingsT, /) -> Collection[str]:  # noqa: ARG002 - for classes that override it
         """Return the names of the options that change what it does."""
         return ()

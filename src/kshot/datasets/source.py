@@ -58,6 +58,12 @@ class DatasetSource(Source[DatasetSettings]):
         """The settings of this dataset as they are written; the names of its tasks end in them."""
         return self.spec.option_text if self.spec is not None else ""
 
+    def check(self, settings: DatasetSettings) -> None:
+        """Refuse a retriever that has nothing to choose."""
+        own = _own_settings(settings, self.spec)
+        if own.retriever is not None:
+            check_wanted(own.retriever, own.num_shots, where=self.text)
+
     def reads(self, settings: DatasetSettings) -> Collection[str]:
         """Return the names of the options that change what it does."""
         del settings  # a class may read any of them
@@ -69,8 +75,7 @@ class DatasetSource(Source[DatasetSettings]):
         found = {}
         if self.dataset.load_raw_dataset is Dataset.load_raw_dataset:
             found[self.text] = row_packages(own.dataset_path, self.dataset.load_args)
-        if own.retriever is not None:
-            check_wanted(own.retriever, own.num_shots, where=self.text)
+        if own.retriever is not None and own.num_shots:
             found[f"the retriever {own.retriever}"] = retriever_packages(own.retriever)
         if own.cleanup is not None and scored:
             found[f"the clean-up {own.cleanup}"] = CLEANUPS.packages(parse_spec(own.cleanup))

@@ -45,12 +45,14 @@ def _table(name: str, rows: Sequence[ResultRow], measures: Sequence[str]) -> Tab
     failed = any(row["failed"] for row in rows)
     several_cuts = len({row.get("chunks") for row in rows}) > 1
     questions = _counted(max(row["n"] + row["failed"] for row in rows), "question")
+    where = f",\n{searched}" if (searched := searched_where(rows[0])) else ""
     table = Table(
         box=None,
         pad_edge=False,
         header_style="bold",
-        title=Text(f"{name}: {questions}, {_passage_count(rows)}{_in_common(rows)}", style="bold"),
+        title=Text(f"{name}: {questions}, {_passage_count(rows)}{_in_common(rows)}{where}", style="bold"),
         title_justify="left",
+        min_width=len(where) or None,  # where is searched stands in one line, however narrow the table is
     )
     table.add_column("system", overflow="fold", min_width=_MIN_NAME_WIDTH)
     if several_cuts:
@@ -86,11 +88,11 @@ def _passage_count(rows: Sequence[ResultRow]) -> str:
 
 
 def _in_common(rows: Sequence[ResultRow]) -> str:
-    """Return what all systems have in common: the chunker, where is searched, and the search engine of a reader."""
+    """Return what all systems have in common: the chunker, and the search engine of a model that reads passages."""
     chunkers = {row.get("chunks") for row in rows} - {None}
     search_engines = {row.get("search") for row in rows} - {None}
     cut = f", cut by {next(iter(chunkers))}" if len(chunkers) == 1 else ""
-    return cut + searched_where(rows[0]) + (f", found by {next(iter(search_engines))}" if search_engines else "")
+    return cut + (f", found by {next(iter(search_engines))}" if search_engines else "")
 
 
 def searched_where(row: ResultRow) -> str:
@@ -98,7 +100,7 @@ def searched_where(row: ResultRow) -> str:
     field = row.get("within")
     if field is None:
         return ""
-    return ", searching all documents" if field == "none" else f", within the question's {_NAMES.get(field, field)}"
+    return "searching all documents" if field == "none" else f"within the question's {_NAMES.get(field, field)}"
 
 
 def _counted(count: int, noun: str) -> str:

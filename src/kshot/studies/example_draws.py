@@ -78,14 +78,12 @@ class ExampleDraws(Source[Settings]):
 
     def packages(self, settings: Settings, *, scored: bool = True) -> Mapping[str, Sequence[str]]:
         """Return the packages that the source needs."""
-        self._check(settings)
         return self.whole.packages(settings, scored=scored)
 
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Compile the source with every seed; the name of a task ends in ``@SEED``."""
-        self._check(settings)
         seeds = parse_seeds(settings.retriever_seeds or "")
         compiled = self._until_they_differ(seeds, lambda seed: list(self._draw(settings, seed, model, facts)))
         if len(seeds) > 1 and len(compiled) == 1:
@@ -99,7 +97,7 @@ class ExampleDraws(Source[Settings]):
         for seed in seeds:
             yield from compiled.pop(seed, None) or self._draw(settings, seed, model, facts)
 
-    def _check(self, settings: Settings) -> None:
+    def check(self, settings: Settings) -> None:
         """Refuse settings that leave nothing to draw, or that set the seed of the draws elsewhere."""
         spec = parse_spec(self.text)
         if "seed" in spec.options:
@@ -114,6 +112,7 @@ class ExampleDraws(Source[Settings]):
             raise UsageError(
                 "--retriever-seeds sets the seed of each draw", where=retriever, hint="Remove the option seed."
             )
+        self.whole.check(settings)
 
     def _draw(
         self, settings: Settings, seed: int, model: Model | None, facts: Mapping[str, Any] | None
