@@ -39,7 +39,8 @@ def interval(values: Sequence[Value], reduce: Reduce = mean, *, bounds: Interval
     rights = int((plain == high).sum())
     if rights + int((plain == low).sum()) == len(plain):
         lower, upper = wilson(rights, len(plain))
-        return (low + (high - low) * lower / 100, low + (high - low) * upper / 100)
+        scaled = (high - low) / 100
+        return (low + scaled * lower, low + scaled * upper)
     return bounded_interval(plain, low, high)
 
 
@@ -87,7 +88,7 @@ def macro_interval(
         return _student(centre, plain, shares)
     low, width = scale[0], scale[1] - scale[0]
     below, above = _scaled_wilson((centre - low) / width, [(values - low) / width for values in plain], shares)
-    return (low + width * below / 100, low + width * above / 100)
+    return (low + width / 100 * below, low + width / 100 * above)
 
 
 def _scaled_wilson(centre: float, groups: Sequence[FloatArray], shares: FloatArray) -> Interval:
