@@ -78,6 +78,13 @@ def test_documents_are_scored_where_the_server_reads_them_whole(api):
     assert "--rolling-start none" in without["auto"].message
 
 
+def test_documents_need_log_probabilities_of_a_prompt():
+    with FakeServer(with_logprobs(apis=("top",))) as server, pytest.raises(BackendError) as refused:
+        ask_all(connect(server), [Loglik(Prompt(), ("one two three",), rolling="auto")])
+    assert "gives no log-probabilities of a prompt" in str(refused.value)
+    assert refused.value.hint == "Measure documents with hf: or vllm: models."
+
+
 def test_a_document_that_the_server_cannot_read_or_score_is_one_failure():
     with FakeServer(with_logprobs(bos=True, window=12)) as server:
         asked = [Loglik(Prompt(), (text,), rolling="none") for text in ("one two three", "one " * 30, "one")]

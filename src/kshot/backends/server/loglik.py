@@ -29,6 +29,7 @@ from kshot.core.records import Failed, Likelihood, Message, Prompt, RollingStart
 _PROBE_TEXT = "The capital of France is Paris."
 _MAX_TRAILING_TOKENS = 2
 """Tokens that may follow a text: EOS, and one that the model wrote."""
+_RANKING_HINT = "Use --ranking-type auto (what the server offers) or generation."
 _LIST_LENGTHS = (20, 5)
 """How many of the likeliest tokens to ask for: as many as some servers allow, then as many as all do."""
 
@@ -120,7 +121,8 @@ class ServerLogprobs:
             raise RequestFailedError(Failed("unsupported", f"a server cannot be told to put {token} before a document"))
         api = await self.prompt_api(connection)
         if api is None:
-            raise self._unable("gives no log-probabilities of a prompt")
+            hint = "Measure documents with hf: or vllm: models."
+            raise self._unable("gives no log-probabilities of a prompt", hint)
         likelihoods, usages = [], []
         for text in map(replace_surrogates, texts):
             whole = await self._echo(connection, api, text)
@@ -174,12 +176,8 @@ class ServerLogprobs:
             probing=probing,
         )
 
-    def _unable(self, what: str) -> BackendError:
-        return BackendError(
-            f"the server {what}",
-            where=self._where,
-            hint="Use --ranking-type auto (what the server offers) or generation.",
-        )
+    def _unable(self, what: str, hint: str = _RANKING_HINT) -> BackendError:
+        return BackendError(f"the server {what}", where=self._where, hint=hint)
 
     # ---- log-probabilities of the first token ----
 
