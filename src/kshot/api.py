@@ -149,8 +149,6 @@ def evaluate(
     packages = {purpose: names for source in sources for purpose, names in source.packages(settings).items()}
     for source in sources:
         source.check(settings)
-    for source in sources:
-        source.check(settings)
     models = _distinct(_listed(model)) if model is not None else models_in(sources, settings)
     settings = _with_judge(settings, sources)
     _check_scoring(settings)
@@ -308,7 +306,6 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
     for spec in _listed(dataset):
         source = source_of(spec, settings)
         require_all(source.packages(settings, scored=False))
-        source.check(settings)
         source.check(settings)
         for task in source.previews(settings):
             for text in task.notes:
