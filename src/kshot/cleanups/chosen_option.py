@@ -120,8 +120,6 @@ def _line(reading: Reading) -> Chosen | None:
         Mention(reading.index_of(match[1]), match.start(1), match.end(1)) for match in _LINE.finditer(reading.text)
     ]
     own = reading.standing([mention for mention in lines if mention.index != OUT_OF_RANGE])
-    if len({mention.index for mention in own}) > 1 and not _LINE.sub("", reading.text).strip():
-        return Chosen(NO_OPTION, "several options")
     if own:
         return Chosen(own[-1].index, "line")
     return (
