@@ -84,7 +84,8 @@ class RunFolder:
             known.append(noted)
         elif noted["fingerprint"] != fingerprint:
             raise RunError(
-                f"{name} has changed since this run began (its weights, code, format or template)",
+                f"{name} has changed since this run began (its weights, code, format or template; "
+                "if it is deterministic, also the machine and the versions of packages)",
                 where=str(self.path),
                 hint="Choose another folder with --out.",
             )

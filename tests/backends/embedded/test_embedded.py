@@ -348,6 +348,17 @@ def test_batching_changes_no_likelihood(model):
     assert first == pytest.approx(third, abs=1e-5, rel=1e-6)
 
 
+def test_a_deterministic_answer_depends_on_its_request_alone():
+    asked: list = [Loglik(Prompt(text), (" a", " b\n\n", " c d e")) for text in (*TEXTS, *ODD)]
+    asked += SAMPLED[::5]
+    together = ask_all(Embedded(threads=1, deterministic=True), asked)
+    assert ask_all(Embedded(threads=1, deterministic=True, batch_size=3), asked[::-1]) == together[::-1]
+    assert [ask_all(Embedded(threads=1, deterministic=True), [one])[0] for one in asked] == together
+    plain, one, two = (Embedded(threads=count, deterministic=count < 3).fingerprint for count in (3, 1, 2))
+    assert plain == Embedded().fingerprint
+    assert len({plain, one, two}) == 3
+
+
 def test_a_continuation_past_the_context_fails_alone(model):
     fits, over = Loglik(Prompt(" a" * 2047), (" b",)), Loglik(Prompt(" a" * 2047), (" b", " b c"))
     good, bad = ask_all(model, [fits, over])
