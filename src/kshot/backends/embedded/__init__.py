@@ -13,17 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kshot.backends.embedded.sampling import choose_token
-from kshot.backends.rolling import rolling_windows, start_token, summed_windows
-from kshot.backends.texts import replace_surrogates, scored_parts, unscorable
-from kshot.core.errors import BackendError, UsageError
+from kshot.backends.embedded.sequences import ScoredSequence, SequenceMaker, text_of, too_long
+from kshot.core.errors import UsageError
 from kshot.core.protocols import Abilities, RequestQueue
-from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Prompt, Request, Response, Scored, Usage
+from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Request, Response, Scored, Usage
 
 FOLDER = Path(__file__).parent
 FILES = ("model.onnx", "model.safetensors", "tokenizer.json")
@@ -31,8 +30,6 @@ FILES = ("model.onnx", "model.safetensors", "tokenizer.json")
 Floats: TypeAlias = NDArray[np.float32]
 Integers: TypeAlias = NDArray[np.int64]
 T = TypeVar("T")
-_Span: TypeAlias = tuple[list[int], int]
-"""A whole sequence, and the index of the first token whose probability is wanted."""
 
 MAX_BATCH_TOKENS = 2048
 """Tokens computed together, padding included."""
@@ -49,33 +46,6 @@ class _TextInProgress:
     new_tokens: list[int] = field(default_factory=list)
     text: str = ""
     stop_reason: str = ""
-
-
-@dataclass(slots=True)
-class _PartialLoglik:
-    """A Loglik request whose continuations, or the windows of whose documents, are scored one by one."""
-
-    request: Loglik
-    count: int
-    windows: Sequence[int] = ()
-    cut_tokens: int = 0
-    found: dict[int, Likelihood] = field(default_factory=dict)
-
-    @property
-    def scored(self) -> Scored:
-        """The response, once all are found."""
-        return Scored(
-            summed_windows([self.found[i] for i in range(self.count)], self.windows), cut_tokens=self.cut_tokens
-        )
-
-
-class _ScoredSequence(NamedTuple):
-    """A prompt with one of its continuations: its tokens, and the index of the continuation's first token."""
-
-    entry: _PartialLoglik
-    number: int
-    tokens: list[int]
-    start: int
 
 
 class Embedded:
@@ -158,14 +128,6 @@ class Embedded:
             yield from self._score([request for request in requests if isinstance(request, Loglik)])
             yield from self._generate([request for request in requests if isinstance(request, Generate)])
 
-    def _text_of(self, prompt: Prompt) -> str:
-        if prompt.messages:
-            raise BackendError("it has no chat template", where=self.name, hint="Use --model-type base.")
-        return replace_surrogates(prompt.text)
-
-    def _too_long(self, count: int) -> Failed:
-        return Failed("too_long", f"the prompt has {count} tokens; the embedded model takes {self._context_limit}")
-
     # ---- running ----
 
     def _run(
@@ -205,14 +167,14 @@ class Embedded:
 
     def _generate(self, requests: Sequence[Generate]) -> Iterator[tuple[Request, Response]]:
         texts: list[_TextInProgress] = []
-        encoded = self._tokenizer.encode_batch([self._text_of(request.prompt) for request in requests])
+        encoded = self._tokenizer.encode_batch([text_of(request.prompt) for request in requests])
         for request, encoding in zip(requests, encoded, strict=True):
             whole = encoding.ids or [self._eos_id]
             # Where prompts are cut, there is room for the whole reply. A reply that needs the whole window leaves none.
             room = max(self._context_limit - request.max_tokens, 0) if self._cuts_prompts else len(whole)
             prompt = whole[max(len(whole) - room, 0) :]
             if len(prompt) >= self._context_limit or not prompt:
-                yield request, self._too_long(len(whole))
+                yield request, too_long(len(whole), self._context_limit)
             elif request.max_tokens < 1:
                 yield request, Generated("", "length", Usage(len(prompt), 0))
             else:
@@ -261,56 +223,20 @@ class Embedded:
     # ---- Loglik ----
 
     def _score(self, requests: Sequence[Loglik]) -> Iterator[tuple[Request, Response]]:
-        sequences: list[_ScoredSequence] = []
+        maker = SequenceMaker(self._tokenizer, self._eos_id, self._context_limit, self._cuts_prompts)
+        sequences: list[ScoredSequence] = []
         for request in requests:
-            found = self._windows(request) if request.rolling else self._spans(request)
+            found = maker.sequences(request)
             if isinstance(found, Failed):
                 yield request, found
-                continue
-            entry, spans = found
-            if not spans:
+            elif not found:
                 yield request, Scored(())
-            sequences += [_ScoredSequence(entry, number, *span) for number, span in enumerate(spans)]
+            else:
+                sequences += found
         for batch in self._batches(sequences, lambda sequence: len(sequence.tokens)):
             yield from self._score_batch(batch)
 
-    def _spans(self, request: Loglik) -> tuple[_PartialLoglik, list[_Span]] | Failed:
-        prompt, texts = scored_parts(request)
-        spans = [self._span(self._text_of(prompt), text) for text in texts]
-        for text, (tokens, start) in zip(request.continuations, spans, strict=True):
-            if start >= len(tokens):
-                return unscorable(text, request.prompt.text)
-        longest, most = max((len(tokens) for tokens, _ in spans), default=0), self._context_limit
-        if longest <= most:
-            return _PartialLoglik(request, len(spans)), spans
-        if not self._cuts_prompts:
-            return self._too_long(longest)
-        most += 1  # the last token is predicted and never read
-        if (needed := max(len(tokens) - start for tokens, start in spans)) >= most:
-            return self._too_long(needed)
-        cut = [(tokens[-most:], start - max(len(tokens) - most, 0)) for tokens, start in spans]
-        return _PartialLoglik(request, len(spans), cut_tokens=max(longest - most, 0)), cut
-
-    def _windows(self, request: Loglik) -> tuple[_PartialLoglik, list[_Span]] | Failed:
-        """Cut documents into windows. The model has no BOS token, so EOS stands before a document."""
-        assert request.rolling is not None  # noqa: S101 - the caller has looked
-        if request.rolling == "bos":
-            raise BackendError("it has no BOS token", where=self.name, hint="Use --rolling-start eos or none.")
-        first = start_token(request.rolling, None, self._eos_id)
-        encoded = self._tokenizer.encode_batch([replace_surrogates(text) for text in request.continuations])
-        windows = [list(rolling_windows(each.ids, first, self._context_limit)) for each in encoded]
-        if not all(windows):
-            return Failed("no_tokens", "the document has no token that can be scored")
-        spans = [span for some in windows for span in some]
-        return _PartialLoglik(request, len(spans), [len(some) for some in windows]), spans
-
-    def _span(self, context: str, continuation: str) -> tuple[list[int], int]:
-        """Return the tokens of both texts, and where the continuation begins; a token across the seam is part of it."""
-        found = self._tokenizer.encode(context + replace_surrogates(continuation))
-        ends = (index for index, (_, end) in enumerate(found.offsets) if end > len(context))
-        return found.ids, max(next(ends, len(found.ids)), 1)  # the first token of all is given, not predicted
-
-    def _score_batch(self, sequences: Sequence[_ScoredSequence]) -> Iterator[tuple[Request, Response]]:
+    def _score_batch(self, sequences: Sequence[ScoredSequence]) -> Iterator[tuple[Request, Response]]:
         counts = [len(tokens) - start for _, _, tokens, start in sequences]
         wanted = np.array(
             [[min(start - 1 + i, len(tokens) - 2) for i in range(max(counts))] for _, _, tokens, start in sequences]
@@ -323,5 +249,5 @@ class Embedded:
             total = float((chosen[np.arange(count), tokens[start:]] - totals).sum())
             greedy = bool((chosen.argmax(axis=1) == tokens[start:]).all())
             entry.found[number] = Likelihood(total, count, greedy)
-            if len(entry.found) == entry.count:
-                yield entry.request, entry.scored
+            if (scored := entry.scored) is not None:
+                yield entry.request, scored
