@@ -21,8 +21,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kshot.cleanups.mentions import CLOSERS, OUT_OF_RANGE, SEVERAL, TEXT, Mention, Reading
+from kshot.cleanups.mentions import OUT_OF_RANGE, SEVERAL, Mention, Reading
 from kshot.cleanups.plain_reply import with_options_marked
+from kshot.cleanups.predicates import CLOSERS, TEXT
 from kshot.cleanups.statements import Statement, conclusions, is_unfinished, option_at, statements
 
 NO_OPTION = -1

@@ -12,6 +12,23 @@ from functools import cached_property
 
 from kshot.cleanups.letters import letter_index
 from kshot.cleanups.plain_reply import FIRST_TEXT
+from kshot.cleanups.predicates import (
+    ALONE_RULED_OUT_AFTER,
+    BOTH_BEFORE,
+    CLAUSE,
+    CROSSED_BEFORE,
+    DOUBTED_BEFORE,
+    EITHER,
+    HEDGED,
+    JUDGED_BEST,
+    JUDGED_LIKELY,
+    JUDGED_RIGHT,
+    MORE,
+    NAME,
+    RULED_OUT_AFTER,
+    RULED_OUT_BEFORE,
+    TICKED_BEFORE,
+)
 
 OUT_OF_RANGE = -1
 """The index of a letter that no option has."""
@@ -29,12 +46,6 @@ class Mention:
     end: int
     by_text: bool = False
 
-
-TEXT = "[\ue000-\uf8ff]"
-_BEFORE = r"(?<![A-Za-z0-9_])(?<!\b[A-Za-z]\.)(?<![A-Za-z]')(?<!°)"
-_AFTER = r"(?![A-Za-z0-9_])(?!'[A-Za-z])(?!\.[A-Za-z](?![A-Za-z]))"
-_LOWER = rf"(?:(?<=[Oo]ption )|(?<=[Cc]hoice )|(?<=[Ll]etter )|(?<![A-Za-z0-9]\()(?<=\()(?=[a-z]\)))[a-z]{_AFTER}"
-_NAME = rf"(?-i:{_BEFORE}[A-Z]{{1,3}}{_AFTER}|{TEXT}|{_LOWER})"
 
 # One-letter words: an article or a pronoun unless it is followed by something that no noun or verb is.
 _FUNCTION_WORDS = (
@@ -61,96 +72,6 @@ _INITIAL_BEFORE, _INITIAL_AFTER = (
     re.compile(r"\. [A-Z]"),
 )
 
-CLOSERS = r"[)\]}\"'>⟧]{0,3}"
-_NOUN = r"(?:the |letter |options? |choices? |answers? |statements? |选项|項|项)?"
-_JOIN = r"(?:,? ?(?:and|or|nor|as well as|and/or|plus) (?:also )?|,? ?[和或与及跟] ?| ?[,/&+、] ?)"
-_MORE = re.compile(rf"{CLOSERS}{_JOIN}{_NOUN}[(\[\"'⟦]{{0,2}}({_NAME}){CLOSERS}")
-_EITHER = re.compile(rf"{CLOSERS}(?:,? ?(?:or|nor|and/or) | ?[/或] ?)")
-_CLAUSE = re.compile(
-    r" (?!are\b|both\b|together\b|depending\b|because\b|since\b|for\b|as\b|in\b|so\b)[a-z]|[是项選选错不]"
-)
-_BOTH_BEFORE = re.compile(
-    r"\b(?:both|either|between|neither) (?:the )?(?:options? |choices? |answers? )?[(\[\"']?\Z", re.IGNORECASE
-)
-
-_LIST = rf"(?:{CLOSERS}{_JOIN}{_NOUN}[(\[]?{_NAME}){{0,12}}{CLOSERS}"
-_ADVERBS = (
-    r"(?:(?:all|both|clearly|obviously|definitely|certainly|also|therefore|thus|simply|just|most likely|likely|probably"
-    r"|actually|really|indeed|quite|so|then|hence|still|only|partly|partially|either|however|factually|totally"
-    r"|completely"
-    r"|mostly|somewhat|plainly|immediately|out|most|the) ){0,3}"
-)
-_IS = (
-    r"(?:is|are|was|were|would be|will be|must be|should be|seems?(?: to be)?|looks?|appears?(?: to be)?|sounds?"
-    r"|has to be|can be|could be|might be|may be|ist|es|est)"
-)
-_WRONG = (
-    r"(?:wrong|incorrect|false|invalid|inaccurate|implausible|unlikely|irrelevant|impossible|eliminated|ruled out"
-    r"|excluded"
-    r"|rejected|untrue|mistaken|unrelated|incomplete|misleading|nonsense|a (?:common )?(?:distractor|trap|mistake|myth)"
-    r"|too (?!good\b)\w+|off\b|out\b|less \w+|no good|not(?! (?:wrong|incorrect|false|only|just)\b)|never|neither|n't"
-    r"|falsch)"
-)
-_NOT_VERB = (
-    r"(?:cannot|can ?not|can't|could not|couldn't|does not|doesn't|do not|don't|did not|didn't|is not|isn't|are not"
-    r"|aren't"
-    r"|was not|wasn't|would not|wouldn't|won't|will not|must not|should not|shouldn't|has nothing|have nothing|fails?"
-    r"|contradicts?|misses|ignores|confuses|overstates|lacks|goes too far|describes? (?:something|another))\b"
-)
-_WRONG_AFTER = (
-    r"(?:"
-    rf" (?:{_IS} )?{_ADVERBS}(?:{_IS} {_ADVERBS})?{_WRONG}\b| {_ADVERBS}{_NOT_VERB}"
-    rf"|(?: ?[.:;,?…\-–—]){{1,4}} ?(?:(?:this|that|it|which) )?(?:is |'s |was )?{_ADVERBS}"
-    r"(?:wrong\b|incorrect\b|false\b|inaccurate\b|invalid\b|not (?:correct|right|true|relevant|the|(?-i:a))\b|❌|✗|✘|×"
-    r"|no\b(?! (?:doubt|question)))"
-    r"| ?(?:❌|✗|✘|×(?! ?\w)|\((?:wrong|incorrect|false)\))"
-    r"| ?(?:选项|選項|项|項)? ?(?:也|都|均|是|为|明显|显然|则|就|说法|的说法)*(?:错|錯|不|有误|排除|并非|并不|没有)"
-    r")"
-)
-_RULED_OUT_AFTER = re.compile(_LIST + _WRONG_AFTER, re.IGNORECASE)
-_ALONE_RULED_OUT_AFTER = re.compile(CLOSERS + _WRONG_AFTER, re.IGNORECASE)
-_RULED_OUT_BEFORE = re.compile(
-    r"(?:\b(?:not|never|neither|nor|except|excluding|eliminat(?:es?|ed|ing)|rul(?:es?|ed|ing) out|reject(?:s|ed|ing)?"
-    r"|discard(?:s|ed|ing)?|exclud(?:es?|ed)|rather than|instead of|unlike|(?<!other )than|versus|vs\.?|without"
-    r"|cross(?:es|ed|ing)? out|contrary to|aside from|apart from|dismiss(?:es|ed|ing)?|other than|over|anything but)"
-    r"|n't(?: be)?|排除(?:了)?|不是|不选|不能选|不会是|并非|而非|而不是|除了|不为|不應選)"
-    r"(?:\s|be\b|it's|it is|that it is|is\b|options?\b|choices?\b|answers?\b|the\b|an?\b|both\b|either\b|选项|选"
-    r"|[:(\[\"'])*"
-    rf"(?:{_NAME}{CLOSERS} ?[,/、] ?{_NOUN}[(\[]?){{0,12}}(?:{_NAME}{CLOSERS}{_JOIN}{_NOUN}[(\[]?)?\Z",
-    re.IGNORECASE,
-)
-_DOUBTED_BEFORE = re.compile(
-    r"(?:(?:don't|do not|doesn't|doubt|wouldn't|would not) (?:think|believe|say|choose|pick|see|that)?\s*(?:that "
-    r"|how |why )?"
-    r"(?:it's |it is |the answer is )?(?:options? |choices? )?[(\[\"']?|wrong (?:answer|option|choice)s? (?:is|are) \(?"
-    r"|incorrect (?:answer|option|choice)s? (?:is|are) \(?)\Z",
-    re.IGNORECASE,
-)
-_BEST = (
-    r"(?:(?:the |my )?(?:single |only |one )?(?:(?:most|more) \w+|best|better|strongest|closest|likeliest|only (?:one"
-    r"|option|choice))"
-    r"|fits (?:best|better)|makes (?:the )?most sense|matches best|it is(?=\W*(?:\Z|\n))|wins|remains|is left\b"
-    r"|survives|is what)"
-)
-_RIGHT = (
-    r"(?:correct(?!ly)|right|true|accurate|valid|appropriate|plausible|suitable|likely|fits|works|matches|makes sense|"
-    r"the one\b|yes\b|✓|✔|✅|☑|richtig)"
-)
-_TICKED_BEFORE = re.compile(r"\A[\s\-•]*(?:✓|✔|✅|☑|\[[xX✓]\])\s?(?:options? )?[(\[]?\Z", re.IGNORECASE)
-_CROSSED_BEFORE = re.compile(r"\A[\s\-•]*(?:❌|✗|✘|\[ \])\s?(?:options? )?[(\[]?\Z", re.IGNORECASE)
-_HEDGED = re.compile(
-    rf"{CLOSERS} (?:seems?|looks?|sounds?|appears?|may|might|could)\b[^.!?\n]{{0,80}}?\b(?:but|however|yet)\b",
-    re.IGNORECASE,
-)
-_JUDGED_BEST = re.compile(rf"{CLOSERS} ?[,:\-–—]?(?: {_IS}| is,? \w+,)? ?{_ADVERBS}{_BEST}", re.IGNORECASE)
-_JUDGED_RIGHT = re.compile(
-    rf"{CLOSERS} ?(?:[.,:;?\-–—] ?){{0,4}}(?:(?:this|that|it|which) )?(?:(?:{_IS} "
-    rf"|'s ){_ADVERBS})?(?!the ){_RIGHT}(?! that\b)"
-    rf"| ?(?:✓|✔|✅|☑|\((?:correct|right|true|yes)\))"
-    r"|(?:选项|選項|项|項)?\s?(?:的?说法)?(?:才|就|则|都|最)?(?:是|为)?(?:最|完全)?(?:正确|正確|对的?|對|符合题意"
-    r"|符合|恰当|合适|准确)",
-    re.IGNORECASE,
-)
 _LIST_MARK = re.compile(r" ?[.):\]]|\]? [-–—] ")
 _LINE_START = re.compile(r"\A[\s>#\-•+(\[:]*(?:\d[.)] )?(?:options? |choices? |选项)?[(\[]?\Z", re.IGNORECASE)
 
@@ -165,7 +86,7 @@ class Reading:
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
         """Every option that the text names, but for letters that are words or stand in formulas and names."""
-        found = (self._mention(match) for match in re.finditer(_NAME, self.text))
+        found = (self._mention(match) for match in re.finditer(NAME, self.text))
         return tuple(mention for mention in found if mention.index != OUT_OF_RANGE and not self._is_a_word(mention))
 
     def index_of(self, name: str) -> int:
@@ -207,42 +128,41 @@ class Reading:
     def _is_ruled_out(self, mention: Mention, *, alone: bool) -> bool:
         before = self._line_before(mention)
         return bool(
-            (_ALONE_RULED_OUT_AFTER if alone else _RULED_OUT_AFTER).match(self.text, mention.end)
-            or _RULED_OUT_BEFORE.search(before)
-            or _DOUBTED_BEFORE.search(before)
-            or _CROSSED_BEFORE.search(before)
+            (ALONE_RULED_OUT_AFTER if alone else RULED_OUT_AFTER).match(self.text, mention.end)
+            or RULED_OUT_BEFORE.search(before)
+            or DOUBTED_BEFORE.search(before)
+            or CROSSED_BEFORE.search(before)
         )
 
     def _line_before(self, mention: Mention) -> str:
         return self.text[max(0, mention.start - 60) : mention.start].rpartition("\n")[2]
 
     def judged(self, mention: Mention) -> int:
-        """Return how the text calls this option: 2 for the best one, 1 for right, 0 for neither."""
-        if _HEDGED.match(self.text, mention.end):
+        """Return how the text calls this option: 3 for the best one, 2 for right, 1 for likely, 0 for none of these."""
+        if HEDGED.match(self.text, mention.end):
             return 0
-        if _TICKED_BEFORE.search(self._line_before(mention)):
-            return 2
-        if _JUDGED_BEST.match(self.text, mention.end):
-            return 2
-        return 1 if _JUDGED_RIGHT.match(self.text, mention.end) else 0
+        if TICKED_BEFORE.search(self._line_before(mention)):
+            return 3
+        forms = (JUDGED_BEST, JUDGED_RIGHT, JUDGED_LIKELY)
+        return next((3 - rank for rank, form in enumerate(forms) if form.match(self.text, mention.end)), 0)
 
     def joined(self, mention: Mention) -> bool:
         """Whether the option begins an enumeration: ``A and B``, ``A or B``, ``A, C``."""
-        more = _MORE.match(self.text, mention.end)
+        more = MORE.match(self.text, mention.end)
         if more is None or self.index_of(more[1]) in {mention.index, OUT_OF_RANGE}:
             return False
         last = self._enumeration(mention)[-1]
         rest = Mention(self.index_of(last[1]), last.start(1), last.end(1))
-        if _RULED_OUT_AFTER.match(self.text, rest.end) or self.is_article(rest.start):
+        if RULED_OUT_AFTER.match(self.text, rest.end) or self.is_article(rest.start):
             return False
-        return bool(_EITHER.match(self.text, mention.end)) or not _CLAUSE.match(self.text, last.end())
+        return bool(EITHER.match(self.text, mention.end)) or not CLAUSE.match(self.text, last.end())
 
     def _enumeration(self, mention: Mention) -> list[re.Match[str]]:
         """Return what continues an enumeration; an option that occurs again begins something else."""
         found: list[re.Match[str]] = []
         seen, end = {mention.index}, mention.end
         ended = False  # by "and" or "or": a comma then begins something else
-        while (more := _MORE.match(self.text, end)) and self.index_of(more[1]) not in seen:
+        while (more := MORE.match(self.text, end)) and self.index_of(more[1]) not in seen:
             comma = self.text[end : more.start(1)].strip("()[] ") in {",", "、"}
             if ended and comma:
                 break
@@ -258,7 +178,7 @@ class Reading:
         places: set[int] = set()
         for mention in self.mentions:
             before = self.text[max(0, mention.start - 40) : mention.start]
-            if mention.start in places or (not self.joined(mention) and not _BOTH_BEFORE.search(before)):
+            if mention.start in places or (not self.joined(mention) and not BOTH_BEFORE.search(before)):
                 continue
             places |= {mention.start, *(more.start(1) for more in self._enumeration(mention))}
         return frozenset(places)

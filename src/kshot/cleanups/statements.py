@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kshot.cleanups.mentions import CLOSERS, OUT_OF_RANGE, SEVERAL, TEXT, Mention, Reading
+from kshot.cleanups.mentions import OUT_OF_RANGE, SEVERAL, Mention, Reading
 from kshot.cleanups.plain_reply import BOX
+from kshot.cleanups.predicates import CLOSERS, TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ _CHOOSE = re.compile(
     re.IGNORECASE,
 )
 _CHINESE = re.compile(
-    r"答案(?:选项|選項)?(?:应该|應該|应|應|就|只能|可能|最终|最終|显然)*(?:是|为|為|选择|选|選|:|】|」)*"
+    r"我(?:认为|觉得|猜)(?:是|选)|答案(?:选项|選項)?(?:应该|應該|应|應|就|只能|可能|最终|最終|显然)*(?:是|为|為|选择"
+    r"|选|選|:|】|」)*"
     r"|(?<![不没])(?<!不能)(?<!不应)(?:选择|選擇|选(?!项)|選(?!項))(?:答案|的是|为|為|:)*"
     r"|正确(?:的)?(?:选项|答案|说法|一项|项)?(?:应该|应|就)*(?:是|为|:)|正確(?:的)?(?:選項|答案)?(?:應該|應|就)*(?:是"
     r"|為|:)"
@@ -98,6 +100,11 @@ _HYPOTHETICAL = re.compile(
     r"|wrong|incorrect|why|when|which|how|what|would have been|to)"
     r"(?: that| say| it| to| is| was| the| a| an| my| your| our| final| correct| right| best| most| only"
     r"| \w+ly){0,6}\s?\Z",
+    re.IGNORECASE,
+)
+_OTHERS = re.compile(
+    r"\b(?:people|students|some|many|others|most|someone|they)(?: (?:would|might|may|often|sometimes|usually|will"
+    r"|could))?\s\Z",
     re.IGNORECASE,
 )
 _CONDITIONAL = re.compile(r"\b(?:if|had|were|unless|otherwise)\b[^.!?\n]*\Z", re.IGNORECASE)
@@ -135,7 +142,7 @@ _REVERSED = re.compile(
     re.IGNORECASE,
 )
 _UNFINISHED = re.compile(
-    r"(?:\b(?:answer|choice|option)\s?(?:is|:|would be|must be|should be)?\s?(?:the |option |choice )?"
+    r"(?:(?<!\b[A-Za-z] )\b(?:answer|choice|option)\s?(?:is|:|would be|must be|should be)?\s?(?:the |option |choice )?"
     r"|答案\s?[是为:]?\s?|选)[(\[\"⟦]?\s*\Z",
     re.IGNORECASE,
 )
@@ -200,7 +207,8 @@ def _cues(text: str) -> Iterator[tuple[str, int]]:
             but = _NOT_BUT.match(text, match.end())
             yield "answer is", but.end() if but else match.end()
     for match in _CHOOSE.finditer(text):
-        if not _HYPOTHETICAL.search(text[max(0, match.start() - 60) : match.start()]):
+        before = text[max(0, match.start() - 60) : match.start()]
+        if not _HYPOTHETICAL.search(before) and not _OTHERS.search(before):
             yield "choose", match.end()
     for match in _CHINESE.finditer(text):
         yield "answer is", match.end()
