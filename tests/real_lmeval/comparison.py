@@ -40,8 +40,9 @@ _SHARES = ("acc", "Acc", "exact_match")
 def options_of(shape: str, folder: Path, shots: int) -> dict[str, str]:
     """Return the settings under which kshot runs a shape as lm-eval does."""
     found = {"dataset_path": f"{folder}/{TASK_OF.get(shape, shape)}_{{split}}.jsonl", **OPTIONS_OF.get(shape, {})}
-    # lm-eval shows no examples before a document that is measured whole
-    return found | ({"num_shots": str(shots), "retriever": "lm_eval"} if shots and shape != "rolling" else {})
+    if not shots or shape == "rolling":  # lm-eval shows no examples before a document that is measured whole
+        return found
+    return found | {"num_shots": str(shots), "retriever": "lm_eval", "max_example_tokens": "100000"}
 
 
 @dataclass

@@ -112,7 +112,8 @@ def kshot_run(folder: Path, number: int, shapes: list[str], shots: int) -> Path:
     """Run kshot's command line on all shapes, and return the run folder."""
     run = folder / "runs" / f"{number}-{shots}"
     shutil.rmtree(run, ignore_errors=True)
-    command = [sys.executable, "-m", "kshot", "run", "-m", f"hf:{folder / 'models' / str(number)}", "--out", str(run)]
+    model = f"hf:{folder / 'models' / str(number)},truncate=left"
+    command = [sys.executable, "-m", "kshot", "run", "-m", model, "--out", str(run)]
     for shape in shapes:
         settings = "".join(f",{name}={value}" for name, value in options_of(shape, folder, shots).items())
         command += ["-d", f"{HERE / 'shapes.py'}:{shape.capitalize()}{settings}"]

@@ -65,16 +65,17 @@ def problem(draw: random.Random) -> dict[str, Any]:
 
 def page(draw: random.Random) -> dict[str, Any]:
     """A text as WikiText has it; half of them are far longer than a model's window."""
-    count = draw.choice([1, 4, 70, 90])
+    count = draw.choice([1, 4, 70, 75])
     return {"page": " = Title = \n \n " + " . ".join(sentence(draw) for _ in range(count)) + " . \n"}
 
 
 def yes_or_no(draw: random.Random) -> dict[str, Any]:
-    """BoolQ's columns."""
+    """BoolQ's columns; a passage of eight is longer than a model's window, and is cut from the left."""
     name, thing, other = draw.choice(NAMES), *draw.sample(THINGS, 2)
     label = draw.randrange(2)
+    before = "".join(f"{sentence(draw)}. " for _ in range(draw.choice([0, 0, 0, 0, 0, 0, 0, 130])))
     question = f"does {name.lower()} like {thing if label else other}"
-    return {"passage": f"{name} likes {thing}.", "question": question, "label": label}
+    return {"passage": f"{before}{name} likes {thing}.", "question": question, "label": label}
 
 
 MAKERS = {
