@@ -100,6 +100,13 @@ def test_identical_options_are_known_by_their_letters_alone():
     assert named("The answer is B", ["same", "same", "other"]) == "B"
 
 
+def test_a_long_reply_is_read_at_both_ends():
+    filler = "We look at the lid again and again.\n" * 20_000
+    assert named(filler + "The answer is C.") == "C"
+    assert named("B\n\n" + filler) == "B"
+    assert named("A " * 200_000) in {"A", None}
+
+
 # ---- laws ----
 
 PREFIXES = st.sampled_from(

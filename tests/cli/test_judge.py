@@ -10,6 +10,7 @@ import kshot as package
 from kshot.core.errors import UsageError
 from kshot.metrics import GPTEval
 from tests.commands import kshot
+from tests.configs.written import RAW
 from tests.datasets.fakes import generation
 from tests.fake_server import FakeServer, chat
 
@@ -210,3 +211,17 @@ def test_new_options_leave_the_identity_of_old_runs_alone():
     assert settings_from({"judge": "x"}).identity() == {"judge": "x"}
     assert settings_from({"judge_price_in": 1, "judge_price_out": 2}).identity() == {}
     assert settings_from({"judge_scale": "1-5"}).identity() == {"judge_scale": "1-5"}
+
+
+def test_a_preview_shows_the_judges_of_configs_and_of_grounded_answers(here):
+    Path("raw.py").write_text(RAW)
+    Path("rows.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n')
+    (shown_row,) = package.preview("raw.py", judge="x", data=("raw=rows.jsonl",))
+    (request,) = shown_row.judge
+    assert request.prompt.messages[-1].content.endswith("Q: 1+1?\nGold: 2\nSaid: (the model's reply)")
+    with pytest.raises(UsageError, match="--judge-scale has no effect"):
+        package.evaluate("embedded", "raw.py", judge="embedded", judge_scale="1-5", data=("raw=rows.jsonl",))
+    (row,) = package.preview("handbook", method="rag", judge="x", judge_scale="1-5", limit=1)
+    assert "from 1 (useless) to 5" in row.judge[0].prompt.messages[0].content
+    with pytest.raises(UsageError, match="--judge-scale has no effect on a passage benchmark"):
+        package.preview("handbook", judge_scale="1-5", limit=1)

@@ -29,6 +29,9 @@ from kshot.cleanups.statements import Statement, conclusions, is_unfinished, opt
 NO_OPTION = -1
 """The index where a reply chooses no option."""
 
+MAX_CHARACTERS, BEGINNING = 20_000, 2_000
+"""Of a longer reply, such as one that repeats itself without end, only so much is read: its beginning and its end."""
+
 LAST_LETTER = "last letter"
 """The weakest rule."""
 
@@ -49,6 +52,8 @@ def chosen_option(reply: str, options: Sequence[str]) -> Chosen:
 
     A base model may go on with a question of its own; what it answers there does not count.
     """
+    if len(reply) > MAX_CHARACTERS:
+        reply = f"{reply[:BEGINNING]}\n…\n{reply[BEGINNING - MAX_CHARACTERS :]}"
     following = _NEXT_QUESTION.search(reply)
     if following and reply[: following.start()].strip():
         own = _chosen(Reading(with_options_marked(reply[: following.start()], options), len(options)))

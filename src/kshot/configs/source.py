@@ -119,7 +119,7 @@ class ConfigSource(Source[ConfigSettings]):
 
     def previews(self, settings: ConfigSettings) -> Iterator[Task[Any]]:
         """Compile each entry to a Task for its prompts; kshot need not have its evaluator and clean-ups."""
-        return self._tasks(settings, None, scored=False)
+        return self._tasks(settings, None, scored=settings.judge is not None)  # the evaluator writes its prompt
 
     def _tasks(self, settings: ConfigSettings, model: Model | None, *, scored: bool) -> Iterator[Task[Any]]:
         data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
