@@ -144,19 +144,6 @@ def test_greedy_continuations_are_those_of_hf(hf, vllm):
     assert {flag for flags in expected for flag in flags} == {True, False}
 
 
-def test_documents_and_cut_prompts_leave_room_for_one_token(folder):
-    long = SHOTS * 2
-    here = Transformers(str(folder), device="cpu", dtype="float32", max_length=127, truncate="left")
-    there = Vllm(str(folder), dtype="float32", truncate="left", engine_option=(*EAGER, "max_model_len=128"))
-    asked = [Loglik(Prompt(), (long, "hello there"), rolling=start) for start in ("auto", "bos", "eos", "none")]
-    asked.append(Loglik(Prompt(long), (" A", " the answer")))
-    assert largest_difference(asked, here, there) < 1e-2  # a sum over 700 tokens
-    assert ask_all(there, asked[-1:])[0].cut_tokens == ask_all(here, asked[-1:])[0].cut_tokens > 0
-    (reply,) = ask_all(there, [Generate(Prompt(long), max_tokens=9)])
-    assert reply.usage.prompt_tokens == 128 - 9
-    there.close()
-
-
 def test_an_empty_prompt(hf, vllm, folder):
     assert largest_difference([Loglik(Prompt(""), ("The capital of France", "B", " hello"))], hf, vllm) < 1e-3
     requests = [Generate(Prompt(""), max_tokens=8)]
@@ -182,7 +169,7 @@ def test_greedy_texts_equal_those_of_hf(hf, vllm, calls):
     expected = ask_all(hf, requests)
     assert ask_all(vllm, [*requests, Loglik(Prompt("A"), (" B",))])[:-1] == expected
     assert len(calls) == 1, "texts and log-probabilities in one call"
-    assert expected[-1].stop_reason == "length"
+    assert expected[-1].stop_reason == "window"
 
 
 def test_stop_strings_are_left_out(hf, vllm):
@@ -247,6 +234,19 @@ def test_two_models_one_after_the_other(folder, tmp_path, hf):
         < 1e-3
     )
     assert largest_difference(requests, hf, Vllm(str(folder), engine_option=EAGER)) < 1e-3
+
+
+def test_documents_and_cut_prompts_leave_room_for_one_token(folder):
+    long = SHOTS * 2
+    here = Transformers(str(folder), device="cpu", dtype="float32", max_length=127, truncate="left")
+    there = Vllm(str(folder), dtype="float32", truncate="left", engine_option=(*EAGER, "max_model_len=128"))
+    asked = [Loglik(Prompt(), (long, "hello there"), rolling=start) for start in ("auto", "bos", "eos", "none")]
+    asked.append(Loglik(Prompt(long), (" A", " the answer")))
+    assert largest_difference(asked, here, there) < 1e-2  # a sum over 700 tokens
+    assert ask_all(there, asked[-1:])[0].cut_tokens == ask_all(here, asked[-1:])[0].cut_tokens > 0
+    (reply,) = ask_all(there, [Generate(Prompt(long), max_tokens=9)])
+    assert reply.usage.prompt_tokens == 128 - 9
+    there.close()
 
 
 def test_the_command_line(folder, tmp_path):
