@@ -144,6 +144,9 @@ _AFTER_FIRST = re.compile(
 )
 
 
+_SUBJECT = re.compile(rf"{CLOSERS} (?:would|could|might|may|seems?|says?|states?|claims?)\b")
+
+
 def _beginning(reading: Reading) -> Chosen | None:
     if label := _LABEL.search(reading.text):
         index = reading.index_of(label[1])
@@ -152,7 +155,7 @@ def _beginning(reading: Reading) -> Chosen | None:
     mention = option_at(reading, greeting.end() if greeting else 0)
     if mention is None or mention.start in reading.listed or mention.start in reading.enumerated:
         return None
-    if mention.index >= 0 and reading.ruled_out(mention):
+    if mention.index >= 0 and (reading.ruled_out(mention) or _SUBJECT.match(reading.text, mention.end)):
         return None
     if mention.index == SEVERAL:
         return Chosen(NO_OPTION, "several options") if mention.start == 0 else None

@@ -57,12 +57,14 @@ _COMMON = frozenset(
 )
 _SHORTEST = 3
 _EXPECTED = re.compile(
-    r"(?:\b(?:answer|choice)\b|答案)\W{0,3}(?:is|are|be|是|为)?\W*\Z|\b(?:say|guess) \Z|(?:^"
+    r"(?:\b(?:answer|choice)\b|答案)\W{0,3}(?:is|are|be|是|为)?\W*\Z|\b(?:say|guess) \Z|[=⟦] ?\Z|(?:^"
     r"|\n)\W*(?:[A-Z]{1,2}[.):]+\s)?\Z",
     re.IGNORECASE,
 )
 _ENDS = re.compile(
-    r"\s*(?:[.,;:!?)\]\"'。]|\Z|\n)| (?:it|he|she|they|that|this|there|because|since|we|i|you|the)\b", re.IGNORECASE
+    r"\s*(?:[.,;:!?)\]\"'。⟧]|\Z|\n)| is (?:the|my|correct|right)\b| (?:it|he|she|they|that|this|there|because|since"
+    r"|we|i|you|the)\b",
+    re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"(?:the|an?)\s+(?=\S{2})", re.IGNORECASE)
 
@@ -124,7 +126,7 @@ def with_options_marked(reply: str, options: Sequence[str]) -> str:
 
 _LONE_LOWER = re.compile(
     r"(?<![A-Za-z0-9_'.])(?:[b-hj-z]|a(?= (?:is|are|was|and|or|because|since|must|would|seems|fits)\b|[),;:!?]"
-    r"|\.(?:\s|\Z)|\s*\Z|\n))(?![A-Za-z0-9_'])(?!\.[a-z])"
+    r"|\.(?:\s|\Z)|\s*\Z|\n))(?![A-Za-z0-9_'])(?!\.[a-z])(?! ?[=+*/^])"
 )
 
 
@@ -134,7 +136,7 @@ def _capitals(text: str) -> str:
 
 
 _TEXT = "[\ue000-\uf8ff]"
-_LETTER_THEN_TEXT = re.compile(rf"(?<![A-Za-z0-9_])([A-Z]{{1,2}}[)\].:,=\-–—\"' ]{{1,5}}){_TEXT}")
+_LETTER_THEN_TEXT = re.compile(rf"(?<![A-Za-z0-9_])([A-Z]{{1,2}}[)\].:,\-–—\"' ]{{1,5}}){_TEXT}")
 _TEXT_THEN_LETTER = re.compile(rf"{_TEXT}( ?[(\[](?:option |choice )?[A-Z]{{1,2}}[)\]])", re.IGNORECASE)
 
 

@@ -103,7 +103,7 @@ HEDGED = re.compile(
 JUDGED_BEST = re.compile(rf"{CLOSERS} ?[,:\-–—]?(?: {_IS}| is,? \w+,)? ?{_ADVERBS}{_BEST}", re.IGNORECASE)
 JUDGED_RIGHT = re.compile(
     rf"{CLOSERS} ?(?:[.,:;?→\-–—] ?){{0,4}}(?:(?:this|that|it|which) )?(?:(?:{_IS} "
-    rf"|'s ){_ADVERBS})?(?!the ){_RIGHT}(?! that\b)(?!\s?\?)"
+    rf"|'s ){_ADVERBS})?(?!the ){_RIGHT}(?! (?:that|if|only)\b)(?!\s?\?)"
     rf"| ?(?:✓|✔|✅|☑|\((?:correct|right|true|yes)\))"
     r"|(?:选项|選項|项|項)?\s?(?:的?说法)?(?:才|就|则|都|最)?(?:是|为)?(?:最|完全)?(?:正确|正確|对的?|對|符合题意"
     r"|符合|恰当|合适|准确)",

@@ -142,8 +142,9 @@ _REVERSED = re.compile(
     re.IGNORECASE,
 )
 _UNFINISHED = re.compile(
-    r"(?:(?<!\b[A-Za-z] )\b(?:answer|choice|option)\s?(?:is|:|would be|must be|should be)?\s?(?:the |option |choice )?"
-    r"|答案\s?[是为:]?\s?|选)[(\[\"⟦]?\s*\Z",
+    r"(?:(?<!\b[A-Za-z] )\b(?:answer|choice|option|one)\s?(?:is|:|would be|must be|should be)\s?(?:the |option "
+    r"|choice )?"
+    r"|答案\s?[是为:]\s?|选)[(\[\"⟦]?\s*\Z",
     re.IGNORECASE,
 )
 
@@ -235,7 +236,9 @@ def conclusions(reading: Reading) -> Iterator[Statement]:
         if _HYPOTHETICAL.search(reading.text[max(0, match.start() - 60) : match.start()]):
             continue
         mention = option_at(reading, match.end())
-        if mention is not None and mention.index >= 0 and not _goes_on(reading, mention):
+        if mention is None or mention.index < 0 or reading.ruled_out(mention):
+            continue
+        if not _goes_on(reading, mention):
             hedged = _HEDGE.search(reading.text[max(0, match.start() - 8) : match.end()])
             yield Statement(mention.start, mention.index, "guess" if hedged else "conclusion")
 
