@@ -65,7 +65,8 @@ def run(*arguments, path=None, **more):
 
 def values(done):
     assert done.returncode == 0, done.stderr
-    return {(row["task"], row["model"], row["metric"]): row["value"] for row in json.loads(done.stdout)["results"]}
+    rows = [row for row in json.loads(done.stdout)["results"] if not row.get("detail")]
+    return {(row["task"], row["model"], row["metric"]): row["value"] for row in rows}
 
 
 def file_of(name):
