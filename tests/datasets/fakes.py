@@ -49,13 +49,12 @@ def from_rows(base, rows, examples=(), **body):
     return type("Mine", (base,), made | body)
 
 
-def values(result):
-    """The figures of a result as {task: {metric: value}}, without those that only break another one down."""
+def values(result, *, details=False):
+    """The figures of a result as {task: {metric: value}}; those that only break another one down with ``details``."""
     found = {}
     for row in result.results:
-        if row.get("detail"):
-            continue
-        found.setdefault(row["task"], {})[row["metric"]] = row["value"]
+        if details or not row.get("detail"):
+            found.setdefault(row["task"], {})[row["metric"]] = row["value"]
     return found
 
 

@@ -99,7 +99,8 @@ def test_lambada_measures_the_last_word_as_lm_eval_does(tmp_path):
     ]
     found = {" ann": (-1.0, True), " dog": (-2.5, False), " again": (-0.5, True)}
     model = Fake(lambda r: Scored(tuple(Likelihood(found[t][0], 1, found[t][1]) for t in r.continuations)))
-    figures = values(kshot.evaluate(model, "lambada", dataset_path=str(tmp_path)))["lambada"]
+    result = kshot.evaluate(model, "lambada", dataset_path=str(tmp_path))
+    figures = values(result, details=True)["lambada"]
     assert next(iter(figures)) == "acc"
     assert figures["acc"] == pytest.approx(200 / 3)
     assert figures["perplexity"] == pytest.approx(math.exp(4 / 3))

@@ -266,7 +266,7 @@ def test_perplexity_of_the_target():
     assert (request.prompt.text, request.continuations) == ("one:", (" 1",))
     result = kshot.evaluate(Fake(lambda _: Scored((Likelihood(-2.0, 2, greedy=True),))), cls)
     per_text = pytest.approx(np.exp(2))
-    assert values(result) == {
+    assert values(result, details=True) == {
         "mine": {
             "PPL": pytest.approx(np.e),
             "word_perplexity": per_text,
@@ -306,7 +306,9 @@ def test_documents_are_measured_whole_and_by_themselves():
     assert {request.rolling for request in asked(cls, rolling_start="none")} == {"none"}
     assert [r.prompt for r in asked(cls, num_shots=2)] == [Prompt(), Prompt()]
     result = kshot.evaluate(Fake(lambda _: Scored((Likelihood(-3.0, 2, greedy=True),))), cls, num_shots=2)
-    assert values(result)["mine"] == {  # words as lm-eval counts: what white space separates, empty ends too
+    assert values(result, details=True)[
+        "mine"
+    ] == {  # words as lm-eval counts: what white space separates, empty ends too
         "PPL": pytest.approx(np.exp(6 / 4)),
         "word_perplexity": pytest.approx(np.exp(6 / (4 + 1))),
         "byte_perplexity": pytest.approx(np.exp(6 / (13 + 6))),

@@ -92,6 +92,12 @@ def test_details_of_many_subsets_are_their_averages():
     assert "hf:b · quiz" in plain(details_table(several))
 
 
+def test_large_numbers_do_not_break_the_table():
+    huge = [row(metric="word_perplexity", model=f"hf:{m}", value=2.5e15, ci95=(1.8e15, 2.01e16)) for m in "ab"]
+    assert plain(results_table(huge)).count("2.50e+15") == 2
+    assert plain(results_table([row(value=123456.789, ci95=None)])).split()[-1] == "123456.79"
+
+
 def test_ties_are_not_missed():
     assert "ties" in plain(results_table([row(ties=3)]))
 

@@ -39,6 +39,11 @@ class Perplexity(Metric):
         per_sample = () if self.documents else ("perplexity",)
         return (self.name, "word_perplexity", "byte_perplexity", "bits_per_byte", *per_sample)
 
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Models are compared per token and, for tokenizers that differ, in bits per byte; the others add nothing."""
+        return tuple(name for name in self.names if name not in {self.name, "bits_per_byte"})
+
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - the text is its own reference
         """Rate the likelihood of a sample."""
         return self.rate(answer, None)

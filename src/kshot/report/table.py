@@ -14,6 +14,9 @@ from kshot.core.records import ResultRow
 _MAX_MODEL_COLUMNS = 2
 """Models that fit side by side."""
 
+_LARGE = 1e6
+"""From here on, all digits of a number would break a table."""
+
 _OPTIONS = re.compile(r",\s*[A-Za-z_]\w*\s*=")
 """Where the options of a spec begin."""
 
@@ -103,11 +106,19 @@ def _by_task(rows: Sequence[ResultRow]) -> dict[tuple[str, str], dict[str, Resul
 
 
 def _figure(row: ResultRow) -> str:
-    return "–" if row["value"] is None else f"{row['value']:.2f}"
+    return "–" if row["value"] is None else number(row["value"], 2)
 
 
 def _interval(row: ResultRow) -> str:
-    return "" if row["ci95"] is None else f"{row['ci95'][0]:.1f}–{row['ci95'][1]:.1f}"
+    return "" if row["ci95"] is None else "–".join(number(end, 1) for end in row["ci95"])
+
+
+def number(value: float, digits: int, sign: str = "") -> str:
+    """Write a number with so many digits after the point, or with three digits and its power of ten if it is large.
+
+    ``sign`` is ``+`` to show it always.
+    """
+    return f"{value:{sign}.{digits}f}" if abs(value) < _LARGE else f"{value:{sign}.2e}"
 
 
 def short_name(model: str) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kshot.core.records import ResultRow
 from kshot.report.systems import shown_measures
-from kshot.report.table import short_names
+from kshot.report.table import number, short_names
 
 _MAX_LISTED = 3
 """Systems that a verdict lists."""
@@ -109,8 +109,8 @@ def _against(row: ResultRow, names: Mapping[str, str]) -> str:
     digits = 3 if abs(row["difference"]) <= 1 and abs((row["ci95"] or [0])[-1]) <= 1 else 1
     # adding 0 turns a rounded -0.0 into 0.0
     ends = [round(end, digits) + 0.0 for end in row["ci95"] or ()]
-    between = f", 95 %: {ends[0]:+.{digits}f} to {ends[1]:+.{digits}f}" if ends else ""
-    return f"{_system_name(row, 'b', names)} ({row['difference']:+.{digits}f}{between}, {shown_p(row)})"
+    between = f", 95 %: {number(ends[0], digits, '+')} to {number(ends[1], digits, '+')}" if ends else ""
+    return f"{_system_name(row, 'b', names)} ({number(row['difference'], digits, '+')}{between}, {shown_p(row)})"
 
 
 def shown_p(row: ResultRow) -> str:
@@ -136,10 +136,12 @@ def spreads(rows: Sequence[ResultRow]) -> Iterator[str]:
     names = short_names(dict.fromkeys(row["model"] for row in found))
     for row in found[:_MAX_LINES]:
         interval, of = row["ci95"], f" of {names[row['model']]}" if len(names) > 1 else ""
-        beside = f"; the samples alone leave {interval[0]:.1f}–{interval[1]:.1f} (95 %)" if interval else ""
+        beside = (
+            f"; the samples alone leave {number(interval[0], 1)}–{number(interval[1], 1)} (95 %)" if interval else ""
+        )
         yield (
-            f"{row['task']} {row['metric']}{of}: {row['value']:.2f} on average, from {row['lowest']:.2f} to "
-            f"{row['highest']:.2f} by the choice of examples (SD {row['sd']:.2f}){beside}."
+            f"{row['task']} {row['metric']}{of}: {number(row['value'], 2)} on average, from {number(row['lowest'], 2)} "
+            f"to {number(row['highest'], 2)} by the choice of examples (SD {number(row['sd'], 2)}){beside}."
         )
     if len(found) > _MAX_LINES:
         yield f"… and {len(found) - _MAX_LINES} more spreads in summary.json."
