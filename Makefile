@@ -33,7 +33,7 @@ slow: $(READY)
 
 # Intervals and tests where the truth is known; ten minutes on two cores. It writes the tables of docs/statistics.md.
 coverage: $(READY)
-	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/simulations.py
 
 # Half an hour to an hour, half of it lm-eval; peers are installed under benchmarks/.peers when first needed.
 bench: $(READY)

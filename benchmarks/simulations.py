@@ -1,7 +1,7 @@
 """Simulate intervals and tests where the truth is known, and write the tables of docs/statistics.md.
 
-    python benchmarks/coverage.py            # ten minutes on two cores; exit code 1 if a limit is missed
-    python benchmarks/coverage.py --dry-run  # the same, and the page stays as it is
+    python benchmarks/simulations.py            # ten minutes on two cores; exit code 1 if a limit is missed
+    python benchmarks/simulations.py --dry-run  # the same, and the page stays as it is
 
 The code under test is that of a run: ``bounded_ends``, ``wilson``, ``macro_interval``, ``sign_flips``, ``holm``,
 ``corrected_gaps`` and ``falls``.
