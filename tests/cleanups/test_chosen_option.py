@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 from kshot.cleanups.chosen_option import NO_OPTION, chosen_option
 from kshot.cleanups.letters import letter
 
-REPLIES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "replies.jsonl").read_text(encoding="utf-8").splitlines()
-]
+DATA = Path(__file__).parents[1] / "data"
+REPLIES, HELD_OUT = (
+    [json.loads(line) for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
+    for name in ("replies.jsonl", "replies_held_out.jsonl")
+)
+MISSED_AT_FIRST = 9
+"""Of the replies that are held out, so many were misread when the rules first saw them (at commit 9334d66)."""
 OPTIONS = ["It rises", "It falls", "It stays the same", "It cannot be known"]
 
 
@@ -26,6 +29,13 @@ def test_replies_are_read_as_a_reader_reads_them():
     read = [(row["reply"], row["answer"], named(row["reply"], row["options"])) for row in REPLIES]
     assert [row for row in read if row[1] != row[2]] == []
     assert len(read) >= 300
+
+
+def test_replies_that_the_rules_were_not_made_on_are_read_no_worse_than_at_first():
+    missed = [row for row in HELD_OUT if named(row["reply"], row["options"]) != row["answer"]]
+    assert len(missed) <= MISSED_AT_FIRST, missed
+    assert len(HELD_OUT) >= 150
+    assert not {row["reply"] for row in HELD_OUT if len(row["reply"]) > 20} & {row["reply"] for row in REPLIES}
 
 
 def test_the_replies_are_varied():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kshot
+from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
 from kshot.configs import load
 from kshot.sandbox import program
 from kshot.sandbox.process import ConfinedProcess
@@ -46,26 +47,45 @@ def leftovers():
 # ---- what runs inside ----
 
 
+def imports(path):
+    """The modules that a module imports, by name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            found = [name for name in modules if file_of(name).is_file()]
+            yield from found or [node.module]
+
+
+def file_of(name):
+    return ROOT.parent.joinpath(*name.split(".")).with_suffix(".py")
+
+
 def inside():
-    """The modules that are loaded in a confined process."""
-    yield from (ROOT / "sandbox").glob("_[a-z]*.py")
-    yield from (ROOT / "configs").glob("_[a-z]*.py")
-    yield from (path for path in (ROOT / "cleanups").glob("[a-z]*.py") if path.stem not in {"letters", "extras"})
+    """The modules that confined processes load: their workers, and what these import of kshot in turn."""
+    found = set()
+    reached = {*(ROOT / "sandbox").glob("_[a-z]*.py"), *(ROOT / "configs").glob("_[a-z]*.py")}
+    while reached:
+        found |= reached
+        names = {name for path in reached for name in imports(path) if name.partition(".")[0] == "kshot"}
+        reached = {file_of(name) for name in names} - found
+    return found
 
 
 @pytest.mark.parametrize("path", sorted(inside()), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_what_runs_inside_imports_the_standard_library_and_itself(path):
-    allowed = {f"kshot.{each.parent.name}.{each.stem}" for each in inside()}
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module]
-            if node.module == "kshot.sandbox":
-                names = [f"kshot.sandbox.{alias.name}" for alias in node.names]
-        for name in names:
-            assert name.partition(".")[0] in {*sys.stdlib_module_names, "jieba"} or name in allowed, name
+    assert path.is_file()
+    assert path.parent.name in {"sandbox", "configs", "cleanups"}
+    assert path.parent.name == "cleanups" or path.stem.startswith("_")
+    for name in imports(path):
+        assert name.partition(".")[0] in {*sys.stdlib_module_names, "jieba", "kshot"}, name
+
+
+def test_a_config_loads_the_cleanups_that_configs_can_name_and_no_others():
+    loaded = {path.stem for path in inside() if path.parent.name == "cleanups"}
+    named = {function.__module__.rpartition(".")[2] for function in CLEANUP_FUNCTIONS.values()}
+    assert loaded == {"config_names"} | named
 
 
 def test_the_packages_of_a_profile_exist():

@@ -1,7 +1,7 @@
 """Taking the answer out of a reply: option letters, numbers, patterns, formulas, code, and the names that configs use.
 
-All modules but this one and ``answer_pattern`` import the standard library and each other alone: they run in confined
-processes too.
+``config_names`` and what it imports run in confined processes too: they import the standard library and each other
+alone.
 """
 
 from __future__ import annotations
