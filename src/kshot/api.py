@@ -103,16 +103,19 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
         return source
     from kshot.studies.example_draws import ExampleDraws
 
-    return ExampleDraws(source.label, lambda drawn: source_of(spec, drawn), source, _seeded)
+    return ExampleDraws(source.label, source, lambda whole, seed: _drawn(spec, whole, seed))
 
 
-def _seeded(settings: Settings, seed: int) -> Settings:
-    """Return the settings of one draw of examples; some retrievers have a seed of their own, not that of the run."""
-    if settings.retriever is None:
-        return replace(settings, seed=seed)
+def _drawn(spec: Any, settings: Settings, seed: int) -> tuple[Source[Settings], Settings]:
+    """Return the source of one draw of examples and its settings.
+
+    Some retrievers have a seed of their own, not that of the run; the run or the source may name the retriever.
+    """
     from kshot.retrievers.making import with_seed
 
-    return replace(settings, seed=seed, retriever=with_seed(settings.retriever, seed))
+    retriever = None if settings.retriever is None else with_seed(settings.retriever, seed)
+    drawn = replace(settings, seed=seed, retriever=retriever, retriever_seeds=None)
+    return source_of(spec, drawn).with_seed(seed), drawn
 
 
 def is_config(text: str) -> bool:

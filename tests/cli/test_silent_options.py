@@ -139,11 +139,45 @@ def test_seeds_that_draw(retriever, capsys):
     assert kshot(capsys, "score", "run").code == 0
 
 
+@pytest.mark.parametrize("retriever", ["random", "lm_eval", "lm_eval\\,order=nearest_last", "bm25\\,order=random"])
+@pytest.mark.parametrize("of_run", [(), ("--retriever", "bm25")], ids=["", "run: bm25"])
+def test_seeds_reach_the_retriever_of_a_dataset(retriever, of_run, capsys):
+    dataset = f"capitals.py:Capitals,retriever={retriever},num_shots=2"
+    draws = ("-d", dataset, "--retriever-seeds", "0..2", "--json")
+    done = kshot(capsys, "run", "-m", "embedded", *draws, *of_run, "--out", "run")
+    assert done.code == 0, done.err
+    assert "same examples" not in done.err
+    prompts, tasks = {}, set()
+    for line in Path("run/samples.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        tasks.add(row["task"])
+        prompts.setdefault(row["id"], []).append(row["prompt"])
+    assert max(len(set(each)) for each in prompts.values()) > 1
+    assert tasks == {f"capitals,retriever={retriever},num_shots=2@{seed}" for seed in range(3)}
+    assert kshot(capsys, "score", "run").code == 0
+    written = retriever.replace("\\,", ",")
+    alone = ("--retriever", f"{written},seed=1" if written.startswith("lm_eval") else written, "--seed", "1", "-k", "2")
+    assert kshot(capsys, "run", "-m", "embedded", "-d", "capitals.py:Capitals", *alone, "--out", "alone").code == 0
+    rows = [json.loads(line) for line in Path("alone/samples.jsonl").read_text().splitlines()]
+    assert [row["prompt"] for row in rows] == [each[1] for each in prompts.values()]
+
+
+@pytest.mark.parametrize("retriever", ["bm25", "first_n"])
+@pytest.mark.parametrize("of_run", [(), ("--retriever", "random")], ids=["", "run: random"])
+def test_seeds_that_draw_nothing_for_a_dataset_are_refused(retriever, of_run, capsys):
+    dataset = f"capitals.py:Capitals,retriever={retriever},num_shots=2"
+    done = kshot(capsys, "run", "-m", "embedded", "-d", dataset, "--retriever-seeds", "0..2", *of_run)
+    assert done.code == 2
+    assert "every seed chooses the same examples, so there is no spread." in done.err
+
+
 def test_all_examples_are_no_draw(capsys):
     done = kshot(capsys, *SEEDS, "-k", "5", "--out", "run")
     assert done.code == 0
-    said = "--retriever-seeds 0..2: every seed chooses the same examples: all that there are. The spread says nothing"
-    assert said in json.loads(done.out)["notes"]
+    said = (
+        "--retriever-seeds 0..2: every seed chooses the same examples: all that there are, or those that the dataset "
+    )
+    assert f"{said}fixes. The spread says nothing" in json.loads(done.out)["notes"]
     notes = json.loads(Path("run/summary.json").read_text())["notes"]
     assert kshot(capsys, "score", "run").code == 0
     assert json.loads(Path("run/summary.json").read_text())["notes"] == notes

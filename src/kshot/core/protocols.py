@@ -226,6 +226,10 @@ class Source(Protocol[SettingsT]):
         """Return the names of the options that change what it does."""
         return ()
 
+    def with_seed(self, seed: int, /) -> Source[SettingsT]:  # noqa: ARG002 - for classes that override it
+        """Return the source for one draw of examples: a retriever that it names itself may have a seed of its own."""
+        return self
+
     @property
     def has_corpus(self) -> bool:
         """Whether its tasks have passages for a search engine."""
@@ -278,6 +282,11 @@ class Scorer(Protocol):
     @property
     def bounds(self) -> tuple[float, float] | None:
         """The ends of the scale; intervals are cut there."""
+        ...
+
+    @property
+    def binary(self) -> bool:
+        """Whether every value lies at one of the ends: right or wrong, and never between."""
         ...
 
     @property

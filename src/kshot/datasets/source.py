@@ -28,7 +28,7 @@ from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
 from kshot.datasets.settings import RANKING_TYPES, DatasetSettings
 from kshot.prompts.strings import decode_escapes
-from kshot.retrievers.making import check_wanted, retriever_packages
+from kshot.retrievers.making import check_wanted, retriever_packages, with_seed
 from kshot.statistics.averages import Average, average_rows
 from kshot.tables.loading import discover_subsets, row_packages
 
@@ -56,7 +56,14 @@ class DatasetSource(Source[DatasetSettings]):
     @property
     def options(self) -> str:
         """The settings of this dataset as they are written; the names of its tasks end in them."""
-        return self.spec.option_text if self.spec is not None else ""
+        return parse_spec(self.text).option_text if self.spec is not None else ""
+
+    def with_seed(self, seed: int) -> DatasetSource:
+        """Return the source for one draw of examples; its tasks keep their names."""
+        if self.spec is None or "retriever" not in self.spec.options:
+            return self
+        own = {**self.spec.options, "retriever": with_seed(self.spec.options["retriever"], seed)}
+        return replace(self, spec=replace(self.spec, options=own))
 
     def check(self, settings: DatasetSettings) -> None:
         """Refuse a retriever that has nothing to choose."""

@@ -35,14 +35,13 @@ class Spread(NamedTuple):
 class ExampleDraws(Source[Settings]):
     """Runs a source once for every seed of ``--retriever-seeds``, and reports the spread that the choice causes.
 
-    ``text`` is what the user wrote; ``source`` makes the source for the settings of one draw; ``whole`` is the source
-    for the settings of the run, whose models and judges every draw uses; ``seeded`` gives the settings of one draw.
+    ``text`` is what the user wrote; ``whole`` is the source for the settings of the run, whose models and judges every
+    draw uses; ``drawn`` makes the source and the settings of one draw from those of the run and a seed.
     """
 
     text: str
-    source: Callable[[Settings], Source[Settings]]
     whole: Source[Settings]
-    seeded: Callable[[Settings, int], Settings]
+    drawn: Callable[[Settings, int], tuple[Source[Settings], Settings]]
 
     @property
     def label(self) -> str:
@@ -89,10 +88,10 @@ class ExampleDraws(Source[Settings]):
         if len(seeds) > 1 and len(compiled) == 1:
             # They would repeat one figure, and a spread of 0 would say that the choice of examples does not matter.
             said = f"--retriever-seeds {seeds[0]}..{seeds[-1]}: every seed chooses the same examples"
-            if facts is None and settings.retriever is not None:
+            if facts is None and with_options(settings, parse_spec(self.text)).retriever is not None:
                 hint = "Leave it out, or choose a retriever that draws, such as random or lm_eval."
                 raise UsageError(f"{said}, so there is no spread", where=self.text, hint=hint)
-            note = f"{said}: all that there are. The spread says nothing"
+            note = f"{said}: all that there are, or those that the dataset fixes. The spread says nothing"
             compiled[seeds[0]] = [replace(task, notes=(*task.notes, note)) for task in compiled[seeds[0]]]
         for seed in seeds:
             yield from compiled.pop(seed, None) or self._draw(settings, seed, model, facts)
@@ -118,9 +117,9 @@ class ExampleDraws(Source[Settings]):
         self, settings: Settings, seed: int, model: Model | None, facts: Mapping[str, Any] | None
     ) -> Iterator[Task[Any]]:
         """Compile the source with one seed."""
-        drawn, suffix = replace(self.seeded(settings, seed), retriever_seeds=None), f"@{seed}"
+        (source, drawn), suffix = self.drawn(settings, seed), f"@{seed}"
         earlier = {name.removesuffix(suffix): each for name, each in (facts or {}).items() if name.endswith(suffix)}
-        for task in self.source(drawn).tasks(drawn, model, earlier):
+        for task in source.tasks(drawn, model, earlier):
             labels = {**task.labels, "of": task.name, "example_seed": seed}
             yield replace(task, name=f"{task.name}{suffix}", labels=labels)
 
