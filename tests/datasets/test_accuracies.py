@@ -6,9 +6,10 @@ import math
 import pytest
 
 import kshot
+from kshot import Accuracy
 from kshot.core.errors import DataError, UsageError
-from kshot.core.records import UNANSWERED, Likelihood, Scored
-from tests.datasets.fakes import Fake, choice, prefers, says, seen
+from kshot.core.records import UNANSWERED, Generate, Generated, Likelihood, Scored
+from tests.datasets.fakes import Fake, asked, choice, prefers, says, seen, turns
 
 TEXTS = ["no", "yes indeed", "née"]
 ROW = {"q": "Well?", "options": TEXTS, "target_idx": 1}
@@ -124,6 +125,83 @@ def test_identical_options_are_noted_with_their_row():
     assert result.samples[1]["identical_options"] == [[0, 2]]
     assert (result.samples[1]["answer"], result.results[0]["ties"]) == (UNANSWERED, 1)
     assert any("samples that list the same option twice: 1 (ids: twin)" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("ranking_type", ["ppl_no_option", "ppl", "prob", "generation"])
+def test_identical_options_are_noted_however_the_model_is_asked(ranking_type):
+    rows = [{"q": "Sun? hot or cold or hot", "options": ["hot", "cold", "hot"], "target_idx": 0}]
+
+    def likes_hot(request):
+        if isinstance(request, Generate):
+            return Generated("A")
+        return Scored(
+            tuple(Likelihood(-1.0 if "hot" in t or t.strip() in "AC" else -9.0, 1) for t in request.continuations)
+        )
+
+    result = kshot.evaluate(Fake(likes_hot), choice(rows), ranking_type=ranking_type)
+    assert result.samples[0]["identical_options"] == [[0, 2]]
+    assert any("list the same option twice: 1 (ids: 0)" in note for note in result.notes)
+    assert result.results[0].get("ties", 0) == (0 if ranking_type == "generation" else 1)
+
+
+def test_a_class_that_decides_like_its_base_keeps_the_first_and_counts_ties():
+    def post_processing(self, predictions):
+        return kshot.MultipleChoiceDataset.post_processing(self, predictions)
+
+    rows = [{"q": f"q{i} a b c", "options": ["a", "b", "c"], "target_idx": i % 3} for i in range(9)]
+    for ranking_type in ("ppl_no_option", "prob"):
+        result = kshot.evaluate(Fake(zeros), choice(rows, post_processing=post_processing), ranking_type=ranking_type)
+        assert (result.results[0]["value"], result.results[0]["ties"]) == (pytest.approx(100 / 3), 9)
+        assert any("in 9 of 9 samples" in note for note in result.notes)
+
+
+def test_a_tie_of_options_that_are_all_right_is_right():
+    rows = [{"q": "Sun?", "options": ["hot", "hot", "cold"], "target_idx": [0, 1]}]
+    row = kshot.evaluate(prefers("hot"), choice(rows)).results[0]
+    assert (row["value"], row["ties"]) == (100.0, 1)
+
+
+# ---- what classes may do ----
+
+
+def test_an_accuracy_with_a_name_of_its_own_stands_beside_the_others():
+    result = kshot.evaluate(Fake(scorer), choice([ROW], metrics=[Accuracy(), Accuracy("mine")]))
+    assert [row["metric"] for row in result.results if not row.get("detail")] == ["Accuracy", "Accuracy:mine"]
+    assert figures(result)["Accuracy:mine"] == figures(result)["Accuracy"]
+
+
+def test_post_processing_may_answer_with_letters_or_texts():
+    rows = [ROW | {"target_idx": right} for right in (0, 1, 2, 0)]
+    given = choice(rows, post_processing=lambda self, predictions: ["A", "yes indeed", 2, "nothing"])
+    result = kshot.evaluate(says("x"), given, ranking_type="generation")
+    assert [sample["answer"] for sample in result.samples] == [0, 1, 2, "nothing"]
+    assert result.results[0]["value"] == 75.0
+
+
+def test_letters_of_options_that_nobody_shows_are_noted():
+    hidden = choice([ROW], instruction="{{q}}")
+    for ranking_type in ("ppl", "prob", "generation"):
+        result = kshot.evaluate(
+            says("A") if ranking_type == "generation" else prefers(), hidden, ranking_type=ranking_type
+        )
+        assert any("the instruction does not show the options" in note for note in result.notes)
+        shown = kshot.evaluate(
+            says("A") if ranking_type == "generation" else prefers(), choice([ROW]), ranking_type=ranking_type
+        )
+        assert not any("does not show" in note for note in shown.notes)
+
+
+def test_the_baseline_of_a_chat_tells_nothing_of_the_task():
+    cls = choice([ROW], use_normalization=True, description="Answer.")
+    _, baseline = asked(cls, model_type="chat", system_prompt="Be brief.")
+    assert turns(baseline) == [("user", "Question: \nAnswer:")]
+
+
+def test_an_empty_delimiter_stops_no_reply():
+    cls = choice([ROW], [ROW])
+    (usual,) = asked(cls, ranking_type="generation", num_shots=1)
+    (empty,) = asked(cls, ranking_type="generation", num_shots=1, fewshot_delimiter="")
+    assert (usual.stop, empty.stop) == (("\n\n",), ())
 
 
 # ---- several right options ----

@@ -315,6 +315,8 @@ def test_documents_are_measured_whole_and_by_themselves():
         "bits_per_byte": pytest.approx(6 / 19 / np.log(2)),
     }
     assert "mine: documents are measured by themselves: no examples are shown" in result.notes
+    lonely = generation(rows, metrics=[Perplexity()], rolling=True)  # nor are any needed
+    assert [r.prompt for r in asked(lonely, num_shots=2)] == [Prompt(), Prompt()]
     with pytest.raises(UsageError, match="rolling measures documents, and needs the metric Perplexity"):
         texts(generation(rows, rolling=True))
 

@@ -83,8 +83,8 @@ def perplexity(labels: Sequence[Any], extra: int) -> ConfigMethod:
 
 def _first_best(labels: Sequence[Any], values: Sequence[float], alike: Sequence[object]) -> Explained:
     """Return the label with the highest value; on a tie the first, as the homes of config files do, and count it."""
-    chosen, tied = best(values, alike)
-    return Explained(labels[chosen], tied=("",) if tied else ())
+    first = best(values, alike)
+    return Explained(labels[first[0]], tied=("",) if len(first) > 1 else ())
 
 
 def scored_prompt(shown: Any, system: str | None, where: str) -> tuple[Prompt, str]:

@@ -64,6 +64,17 @@ def referenced_choices(reference: Any, choices: Sequence[str], where: str) -> Op
     return _target([index(each) for each in several], choices, where)
 
 
+def option_index(answer: Any, choices: Sequence[str]) -> Any:
+    """Return the index of the option whose letter or text is the answer; an answer that is neither as it is."""
+    if not isinstance(answer, str):
+        return answer
+    names = [letter(i) for i in range(len(choices))]
+    for known in (names, [choice.strip() for choice in choices]):
+        if known.count(answer.strip()) == 1:
+            return known.index(answer.strip())
+    return answer
+
+
 def _target(indices: Sequence[int], choices: Sequence[str], where: str) -> Option | AnyOption:
     if not indices:
         raise DataError("the list of right options is empty", where=where)

@@ -112,8 +112,11 @@ class GenerationCompiler(DatasetCompiler):
         return bool(dataset.args.rolling) or (isinstance(dataset, GenerationDataset) and dataset.rolling)
 
     def _prepare(self) -> None:
-        if self._rolling and self.dataset.instruction is None:
-            self.dataset.instruction = ""  # a document has no question before it
+        if self._rolling:
+            self.dataset.instruction = self.dataset.instruction or ""  # a document has no question before it
+            if self.dataset.num_shots:
+                self.dataset.num_shots = 0
+                self.note("documents are measured by themselves: no examples are shown")
         super()._prepare()
 
     def _measuring(self) -> TaskParts:
@@ -121,8 +124,6 @@ class GenerationCompiler(DatasetCompiler):
         refuse_cleanup(self, "perplexity")
         if not self._rolling:
             return self._target_choice, likelihood, None
-        if self.dataset.num_shots:
-            self.note("documents are measured by themselves: no examples are shown")
         return self._document, rolling_likelihood(self.dataset.args.rolling_start), None
 
     def _document(self, sample: Sample, shots: Sequence[Sample]) -> str:  # noqa: ARG002 - no examples are shown

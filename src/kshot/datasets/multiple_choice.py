@@ -12,7 +12,7 @@ from kshot.core.protocols import Scorer
 from kshot.core.records import AnyOption, Choice, Message, Option, Prompt, Row, Sample
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
-from kshot.datasets.choices import choices_of, has_contexts, referenced_choices, right_choices
+from kshot.datasets.choices import choices_of, has_contexts, option_index, referenced_choices, right_choices
 from kshot.datasets.cleaning import option_extractor, refuse_cleanup, reply_extractor
 from kshot.datasets.compiler import DatasetCompiler, DatasetSamples, TaskParts
 from kshot.datasets.dataset import Dataset, where_of
@@ -197,6 +197,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
             hint = "To use it for another dataset only, write -d NAME,rolling=yes."
             raise UsageError("--rolling is for datasets of generation", where=self.where, hint=hint)
         self.examples.fit(count_tokens, recorded)
+        self._note_hidden_options()
         template, method, finish = {
             "ppl_no_option": self._by_perplexity,
             "ppl": self._by_perplexity,
@@ -214,6 +215,15 @@ class MultipleChoiceCompiler(DatasetCompiler):
             notes=tuple(self.notes),
             facts={**self.examples.facts(), "ranking_type": self._ranking_name()},
         )
+
+    def _note_hidden_options(self) -> None:
+        """Say so if a model is asked for the letters of options that its prompt does not show."""
+        sample = next(iter(self.samples()))
+        if self.dataset.ranking_type == "ppl_no_option" or has_contexts(sample.fields):
+            return
+        question = self.question(sample)
+        if not all(choice.strip() in question for choice in sample.choices):
+            self.note("the instruction does not show the options, whose letters are asked for; add {{options}}")
 
     def _ranking_name(self) -> str:
         """The ranking type as the user names it."""
@@ -233,7 +243,12 @@ class MultipleChoiceCompiler(DatasetCompiler):
             return tuple(metrics)
         rules = [name for rule, name in RULES.items() if rule != "mutual-info" or self.dataset.use_normalization]
         several = Accuracy.by(rules, RULES[self._normalise()])
-        return tuple(each for metric in metrics for each in (several if type(metric) is Accuracy else (metric,)))
+        headline = Accuracy()
+        return tuple(
+            each
+            for metric in metrics
+            for each in (several if type(metric) is Accuracy and metric.name == headline.name else (metric,))
+        )
 
     # ---- by perplexity ----
 
@@ -268,16 +283,22 @@ class MultipleChoiceCompiler(DatasetCompiler):
     def _baseline(self) -> Prompt | None:
         if not self.dataset.use_normalization:
             return None
-        text = self.dataset.normalization_prompt
-        if self.dataset.model_type == "chat":
-            return self.prompt_of([Message("user", text)])
-        return Prompt(self.layout.value(text))  # neither description nor system prompt: they would inform the model
+        # neither description nor system prompt: they would inform the model
+        text = self.layout.value(self.dataset.normalization_prompt)
+        return Prompt(messages=(Message("user", text),)) if self.dataset.model_type == "chat" else Prompt(text)
 
     def _process_flattened(self, answers: Sequence[Any]) -> Sequence[Any]:
         """Hand the class one flat list: the pairs of all questions, then those after the normalising prompt."""
         after_prompt = [pair for pairs, _ in answers for pair in pairs]
         after_baseline = [pair for _, pairs in answers for pair in pairs]
-        return self.dataset.post_processing(after_prompt + after_baseline)
+        return self._process(after_prompt + after_baseline)
+
+    def _process(self, predictions: Sequence[Any]) -> Sequence[Any]:
+        """Call the class's own post_processing; an answer may be the letter or the text of an option."""
+        answers = self.dataset.post_processing(predictions)
+        if not isinstance(answers, (list, tuple)) or len(answers) != len(self.dataset.evaluation_data):
+            return answers  # the caller says what is wrong with it
+        return [option_index(each, sample.choices) for each, sample in zip(answers, self.samples(), strict=True)]
 
     # ---- by the probability of a letter ----
 
@@ -286,7 +307,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
         listed = self.dataset.args.ranking_type == "first_token"
         if not self.processes_answers:
             return self._letter_choices, probability(listed=listed, on_tie=self.dataset.on_tie), None
-        finish = post_processing_of(self, lambda sample: [0.0] * 2 * len(sample.choices))
+        finish = post_processing_of(self, lambda sample: [0.0] * 2 * len(sample.choices), self._process)
         return self._letter_choices, probability(list, listed=listed), finish
 
     def _letter_choices(self, sample: Sample, shots: Sequence[Sample]) -> list[Choice]:
@@ -307,10 +328,10 @@ class MultipleChoiceCompiler(DatasetCompiler):
         if times > 1 and self.dataset.args.ranking_type != "generation":
             self.note(f"multiple choice goes by generation, since {times} replies are sampled")
         options = sampling_options(self)
-        if self.dataset.model_type == "base" and self.dataset.num_shots:
+        if self.dataset.model_type == "base" and self.dataset.num_shots and self.layout.fewshot_delimiter:
             options.setdefault("stop", (self.layout.fewshot_delimiter,))  # where the next example would begin
         method = generate(reply_extractor(self) if self.processes_answers else option_extractor(self), **options)
-        finish = post_processing_of(self, lambda _: "") if self.processes_answers else None
+        finish = post_processing_of(self, lambda _: "", self._process) if self.processes_answers else None
         return self._prompt, repeat(method, times) if times > 1 else method, finish
 
     def _prompt(self, sample: Sample, shots: Sequence[Sample]) -> Prompt:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from kshot.core.answers import Explained
 from kshot.core.records import (
     UNANSWERED,
+    AnyOption,
     Choice,
     Likelihood,
     Loglik,
@@ -16,6 +17,7 @@ from kshot.core.records import (
     RequestGenerator,
     RollingStart,
     Sample,
+    Target,
     ask,
 )
 
@@ -58,15 +60,21 @@ def highest(probabilities: Sequence[float], count: int) -> int:
     return probabilities.index(max(probabilities)) % count
 
 
-def best(values: Sequence[float], alike: Sequence[object] = ()) -> tuple[int, bool]:
-    """Return the index of the highest value, the first on a tie, and whether it is a tie.
+def best(values: Sequence[float], alike: Sequence[object] = ()) -> tuple[int, ...]:
+    """Return the indices of the options that come first: one, or several on a tie.
 
     Options that are ``alike`` (equal objects, one for each value) tie, whatever noise their values have.
     """
     top = max(values)
-    found = values.index(top)
-    twins = [i for i, each in enumerate(alike) if each == alike[found]] or [found]
-    return min(found, *twins), len(twins) > 1 or values.count(top) > 1
+    equal = [i for i, value in enumerate(values) if value == top]
+    kinds = {alike[i] for i in equal} if alike else set()
+    return tuple(i for i in range(len(values)) if i in equal or (alike and alike[i] in kinds))
+
+
+def chosen(first: Sequence[int], target: Target | None, on_tie: OnTie) -> int:
+    """Return the option that counts among those that come first. A tie of options that are all right is no doubt."""
+    right = target.indices if isinstance(target, AnyOption) else ()
+    return first[0] if len(first) == 1 or on_tie == "first" or set(first) <= set(right) else UNANSWERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +101,23 @@ class Measured:
                 return logprob - (self.baseline.logprob if self.baseline is not None else 0.0)
 
 
-def decide_by(options: Sequence[Measured], choices: Sequence[Choice], headline: Normalise, on_tie: OnTie) -> Explained:
+def decide_by(options: Sequence[Measured], sample: Sample, headline: Normalise, on_tie: OnTie) -> Explained:
     """Choose an option by every rule; the answer is that of the headline."""
-    alike = [(choice.prompt, choice.text) for choice in choices]
     others, tied = {}, []
     for rule, name in RULES.items():
         if rule == "mutual-info" and any(each.baseline is None for each in options):
             continue
-        found, tie = best([each.value(rule) for each in options], alike)
-        others[name] = UNANSWERED if tie and on_tie == "none" else found
-        if tie:
+        first = best([each.value(rule) for each in options], _alike(sample, len(options)))
+        others[name] = chosen(first, sample.target, on_tie)
+        if len(first) > 1:
             tied.append(name)
     own = RULES[headline]
-    why = {"identical_options": twins} if (twins := _twins(alike)) else {}
-    return Explained(others[own], why, others, (*tied, *([""] if own in tied else [])))
+    return Explained(others[own], others=others, tied=(*tied, *([""] if own in tied else [])))
 
 
-def _twins(alike: Sequence[object]) -> list[list[int]]:
-    """Return the groups of indices whose objects are equal."""
-    groups: dict[object, list[int]] = {}
-    for index, each in enumerate(alike):
-        groups.setdefault(each, []).append(index)
-    return [indices for indices in groups.values() if len(indices) > 1]
+def _alike(sample: Sample, count: int) -> list[str]:
+    """Return what makes options the same: their texts."""
+    return [text.strip() for text in sample.choices] if len(sample.choices) == count else []
 
 
 def likelihoods(
@@ -174,15 +177,17 @@ def perplexity(
         choices = _choices(sample, prompt)
         baselines = [(choice.baseline, choice.text) for choice in choices if choice.baseline is not None]
         spaced = any(choice.spaced for choice in choices)
-        found = yield from likelihoods([(choice.prompt, choice.text) for choice in choices], baselines, spaced=spaced)
-        after_prompt, after_baseline = found[: len(choices)], found[len(choices) :]
-        if decide is not None:
-            return decide(_pairs(after_prompt), _pairs(after_baseline))
+        replies = yield from likelihoods([(choice.prompt, choice.text) for choice in choices], baselines, spaced=spaced)
+        after_prompt, after_baseline = replies[: len(choices)], replies[len(choices) :]
         measured = [
             Measured(own, base, choice.text.strip() if choice.option is None else choice.option)
             for own, base, choice in zip(after_prompt, after_baseline or [None] * len(choices), choices, strict=True)
         ]
-        return decide_by(measured, choices, normalise or ("mutual-info" if after_baseline else "tokens"), on_tie)
+        found = decide_by(measured, sample, normalise or ("mutual-info" if after_baseline else "tokens"), on_tie)
+        if decide is None:
+            return found
+        own = decide(_pairs(after_prompt), _pairs(after_baseline))
+        return Explained(own, tied=("",)) if "" in found.tied else own
 
     return method
 
@@ -201,15 +206,13 @@ def probability(
         spaced = any(choice.spaced for choice in choices)
         found = yield from likelihoods([(c.prompt, c.text) for c in choices], listed=listed, spaced=spaced)
         logprobs = [each.logprob for each in found]
-        if decide is not None:
-            return decide(logprobs)
-        if listed and max(logprobs) == min(logprobs):
-            return UNANSWERED
+        unlisted = listed and max(logprobs) == min(logprobs)
         count = len(sample.choices) or len(choices)
-        by_option = [max(logprobs[index::count]) for index in range(count)]
-        chosen, tied = best(by_option, sample.choices)
-        why = {"identical_options": twins} if (twins := _twins(sample.choices)) else {}
-        return Explained(UNANSWERED if tied and on_tie == "none" else chosen, why, tied=("",) if tied else ())
+        first = best([max(logprobs[index::count]) for index in range(count)], _alike(sample, count))
+        tied = ("",) if len(first) > 1 and not unlisted else ()
+        if decide is not None:
+            return Explained(decide(logprobs), tied=tied) if tied else decide(logprobs)
+        return UNANSWERED if unlisted else Explained(chosen(first, sample.target, on_tie), tied=tied)
 
     return method
 

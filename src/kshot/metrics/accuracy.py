@@ -11,10 +11,11 @@ from kshot.metrics.metric import Metric
 class Accuracy(Metric):
     """Share of predictions equal to the reference, or to one of them when there is a list.
 
-    Texts are compared without the white space around them. ``Accuracy("Norm")`` is reported as ``Accuracy:Norm``.
+    Texts are compared without the white space around them. ``Accuracy("strict")`` is reported as ``Accuracy:strict``.
     """
 
     bounds = (0.0, 100.0)
+    binary = True
 
     def __init__(self, name: str | None = None) -> None:
         self.name = f"Accuracy:{name}" if name else "Accuracy"

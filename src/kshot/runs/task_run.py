@@ -90,7 +90,7 @@ def _count_undecided(result: TaskResult, outcome: Outcome[Sample]) -> None:
         if metric.rule in tied:
             for name in metric.names:
                 result.ties[name] = result.ties.get(name, 0) + 1
-    if isinstance(answer, Explained) and "identical_options" in answer.why:
+    if _identical(outcome.item.choices):
         result.identical.append(outcome.item.id)
     chooses = isinstance(outcome.item.target, Option | AnyOption)
     result.unanswered += chooses and not tied and _majority(answer) == UNANSWERED
@@ -176,9 +176,11 @@ def start_sample(task: Task[Any], sample: Sample) -> RequestGenerator:
 def _finished(
     outcomes: list[Outcome[Sample]], finish: Callable[[Sequence[Any]], Sequence[Any]]
 ) -> Iterator[Outcome[Sample]]:
-    answers = finish([outcome.answer for outcome in outcomes])
+    answers = finish([bare(outcome.answer) for outcome in outcomes])
     for outcome, answer in zip(outcomes, answers, strict=True):
-        yield outcome if outcome.failed else replace(outcome, answer=answer)
+        explained = isinstance(outcome.answer, Explained)
+        own = replace(outcome.answer, answer=answer) if explained else answer
+        yield outcome if outcome.failed else replace(outcome, answer=own)
 
 
 def _scoring(task: Task[Any], outcome: Outcome[Sample]) -> RequestGenerator:
@@ -252,6 +254,8 @@ def _row(
         answer = _majority(outcome.answer)
         row["answer"] = _told(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
     row |= _explanation(outcome.answer)
+    if twins := _identical(sample.choices):
+        row["identical_options"] = twins
     row["target"] = reference(sample.target) if sample.target is not None else None
     if sample.category is not None:
         row["category"] = sample.category
@@ -283,6 +287,14 @@ def _explanation(answer: Any) -> ResultRow:
     others = {"answers": dict(answer.others)} if answer.others else {}
     tied = {"tied": [rule for rule in answer.tied if rule] or True} if answer.tied else {}
     return {**answer.why, **others, **tied}
+
+
+def _identical(options: Sequence[str]) -> list[list[int]]:
+    """Return the groups of options that are the same, but for white space."""
+    groups: dict[str, list[int]] = {}
+    for index, each in enumerate(options):
+        groups.setdefault(each.strip(), []).append(index)
+    return [indices for indices in groups.values() if len(indices) > 1]
 
 
 def _shown(exchanges: Sequence[tuple[Request, Response]]) -> Request:
