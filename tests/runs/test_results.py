@@ -5,9 +5,10 @@ import pytest
 from kshot.core.errors import DataError
 from kshot.core.records import Absent, Prompt, Sample
 from kshot.core.task import Task, TaskResult
-from kshot.metrics import Accuracy, Em, Metric, Perplexity
+from kshot.metrics import F1, Accuracy, Bleu, Em, Metric, Perplexity
 from kshot.prompts import compile_string
 from kshot.runs.results import compared, result_rows
+from kshot.statistics import interval, wilson
 from kshot.statistics.averages import average_rows
 from kshot.studies.example_draws import spread_rows
 
@@ -85,6 +86,25 @@ def test_no_interval_leaves_the_scale():
     (macro,) = average_rows("quiz", {"a": result([0.0, 0.0], Points()), "b": result([0.0, 0.0], Points())}, None)
     assert macro["ci95"][0] == 0.0
     assert macro["value"] == 0.0
+
+
+def test_rounding_takes_no_figure_past_its_scale():
+    """sacrebleu gives a perfect sentence 100.00000000000004."""
+    text = "one two three four five six seven eight nine ten"
+    perfect = Bleu().rate(text, text)["Sentence_BLEU"]
+    assert perfect > 100
+    (row, _) = result_rows(result([perfect] * 3 + [40.0] * 3, Bleu()))
+    assert row["ci95"] == pytest.approx(interval([100.0] * 3 + [40.0] * 3, bounds=(0.0, 100.0)))
+    (row, _) = result_rows(result([perfect] * 9, Bleu()))
+    assert (row["value"], row["ci95"][1], row["ci95"][0] < 70) == (100.0, 100.0, True)
+    (row,) = average_rows("quiz", {name: result([perfect] * 9, Bleu()) for name in "ab"}, None)
+    assert (row["value"], row["ci95"][1]) == (100.0, 100.0)
+
+
+@pytest.mark.parametrize(("metric", "right"), [(Accuracy(), True), (Em(), True), (F1(), False)])
+def test_right_or_wrong_answers_have_wilsons_interval_and_scores_have_not(metric, right):
+    (row,) = result_rows(result([100.0] * 18 + [0.0] * 2, metric))
+    assert (row["ci95"] == pytest.approx(wilson(18, 20))) == right
 
 
 def test_macro_intervals_of_small_subsets_cover():

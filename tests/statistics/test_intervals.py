@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.metrics import Accuracy, Bleu, GPTEval, Metric, Perplexity
+from kshot.configs.answers import Repeated
+from kshot.configs.evaluators import SameNumber, SameText
+from kshot.lookup.metric import LookupAccuracy
+from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity
+from kshot.metrics.exact_match import ExactMatch
+from kshot.metrics.perplexity import Greedy
+from kshot.metrics.squad import SquadEm, SquadF1
 from kshot.statistics import interval, macro_interval, mean, wilson
 from kshot.statistics.intervals import within_scale
 from kshot.statistics.quantiles import student_point
@@ -183,9 +189,10 @@ def test_weights_of_groups():
 def test_shares_on_another_scale():
     percent = [100.0] * 8 + [0.0] * 2
     shares = [value / 100 for value in percent]
-    assert interval(shares, bounds=(0.0, 1.0)) == pytest.approx([end / 100 for end in interval(percent)])
-    assert interval([0.0] * 10, bounds=(0.0, 1.0)) == pytest.approx((0.0, 0.27753), abs=1e-5)
-    assert interval([1.0] * 10, bounds=(0.0, 1.0))[0] == pytest.approx(0.72247, abs=1e-5)
+    whole = partial(interval, bounds=(0.0, 1.0), binary=True)
+    assert whole(shares) == pytest.approx([end / 100 for end in interval(percent)])
+    assert whole([0.0] * 10) == pytest.approx((0.0, 0.27753), abs=1e-5)
+    assert whole([1.0] * 10)[0] == pytest.approx(0.72247, abs=1e-5)
     groups = [percent, [0.0] * 5]
     found = macro_interval([[value / 100 for value in group] for group in groups], bounds=(0.0, 1.0))
     assert found == pytest.approx([end / 100 for end in macro_interval(groups)])
@@ -207,3 +214,42 @@ def test_an_interval_is_cut_to_the_scale():
 def test_equal_ratings_have_an_interval_with_a_width():
     low, high = interval([10.0] * 5, bounds=GPTEval().bounds)
     assert (low < 8, high) == (True, 10.0)
+
+
+# ---- right or wrong, and scores that could lie between the ends ----
+
+
+@pytest.mark.parametrize("right", [0, 1, 9, 20])
+def test_scores_that_all_lie_at_the_ends_are_no_shares_unless_the_metric_says_so(right):
+    """Wilson's interval would be too narrow: scores between the ends may just not have come up."""
+    values = [1.0] * right + [0.0] * (20 - right)
+    low, high = interval(values, bounds=(0.0, 1.0))
+    narrow, wide = interval(values, bounds=(0.0, 1.0), binary=True)
+    assert (narrow, wide) == pytest.approx([end / 100 for end in wilson(right, 20)])
+    assert high - low > wide - narrow
+    beta = pytest.importorskip("scipy.stats").beta  # Clopper and Pearson's
+    assert low == pytest.approx(beta.ppf(0.025, right, 21 - right) if right else 0.0, abs=2e-3)
+    assert high == pytest.approx(beta.ppf(0.975, right + 1, 20 - right) if right < 20 else 1.0, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("metric", "is_binary"),
+    [
+        (Accuracy(), True), (Accuracy("Norm"), True), (Accuracy.by(["acc_norm"], "acc")[1], True), (Em(), True),
+        (Em("leave_one_out"), False), (ExactMatch(), True), (SquadEm(), True), (Greedy(), True),
+        (LookupAccuracy("UR", ["first_word"]), True), (SameText(), True), (SameNumber(), True), (F1(), False),
+        (SquadF1(), False), (Bleu(), False), (PassAtK(), False), (GPTEval(), False), (Repeated(Em(), 2), False),
+        (Metric(), False),
+    ],
+)  # fmt: skip
+def test_which_metrics_are_right_or_wrong(metric, is_binary):
+    assert metric.binary is is_binary
+
+
+@pytest.mark.parametrize("past", [4e-14, -4e-14])
+def test_rounding_does_not_leave_the_scale(past):
+    values, rounded = [100.0, 40.0, 0.0, 100.0], [100.0 + past, 40.0, -past, 100.0 + past]
+    assert interval(rounded, bounds=(0.0, 100.0)) == pytest.approx(interval(values, bounds=(0.0, 100.0)))
+    groups = [[100.0 + past] * 9, [100.0] * 9]
+    assert macro_interval(groups, bounds=(0.0, 100.0)) == pytest.approx(macro_interval([[100.0] * 9] * 2))
+    assert interval([100.001, 40.0], bounds=(0.0, 100.0)) == interval([100.001, 40.0])

@@ -29,6 +29,7 @@ class SameText(Metric):
 
     name = "Accuracy"
     bounds = (WRONG, RIGHT)
+    binary = True
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Return 100 for a right prediction, 0 for any other; the turns of a conversation are averaged."""
@@ -47,6 +48,7 @@ class SamePhrase(Metric):
 
     name = "EM"
     bounds = (WRONG, RIGHT)
+    binary = True
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare with every reference."""
@@ -60,6 +62,7 @@ class OpenAnswer(Metric):
 
     name = "Accuracy"
     bounds = (WRONG, RIGHT)
+    binary = True
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Clean the reply up, then compare with every reference."""
@@ -101,6 +104,7 @@ class NearestCandidate(Metric):
 
     name = "Accuracy"
     bounds = (WRONG, RIGHT)
+    binary = True
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Find the nearest candidate."""

@@ -157,6 +157,8 @@ class ConfigTask:
             )
         body = config if isinstance(config, Mapping) else {"type": config}
         metric = evaluator(body, entry.place, entry.registered)
+        if self.rendered.mode == "multiturn":
+            metric.binary = False  # the turns of a conversation are averaged
         ks = self._ks()
         if isinstance(metric, PassAtK):
             wanted = self.settings.pass_at_k or ks or [k for k in metric.k if k <= self.times] or [1]

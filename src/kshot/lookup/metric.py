@@ -16,6 +16,7 @@ class LookupAccuracy(Metric):
     """Whether the answer is right, by the rule that decides and by others, and which kind of error it is."""
 
     bounds = (0.0, 100.0)
+    binary = True
 
     def __init__(self, task: str, rules: Sequence[str]) -> None:
         """Name the rules; the first decides ``Accuracy`` and the kinds of error."""

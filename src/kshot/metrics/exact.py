@@ -21,6 +21,11 @@ class Em(Metric):
     def __init__(self, multiref_strategy: MultiRef = "max") -> None:
         self.multiref_strategy = checked_choice("multiref_strategy", multiref_strategy, MULTIREF_STRATEGIES)
 
+    @property
+    def binary(self) -> bool:  # type: ignore[override]  # it depends on an option, so it is read-only
+        """Whether the score is 0 or 100: leave_one_out takes a mean."""
+        return self.multiref_strategy == "max"
+
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare one prediction with a list of references."""
         predicted = normalise(prediction)

@@ -24,6 +24,7 @@ class ExactMatch(Metric):
     """
 
     bounds = (0.0, 100.0)
+    binary = True
     name = "exact_match"
 
     def __init__(

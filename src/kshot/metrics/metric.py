@@ -16,7 +16,8 @@ class Metric:
     ``rate(prediction, reference)`` returns a number on the reported scale (0-100 for shares), or a mapping of
     several names to values. A value may be a tuple of sums that ``reduce`` turns into the figure (corpus measures);
     ``Absent`` stands for one that the sample does not tell.
-    ``bounds`` are the ends of the scale, which no interval exceeds; None: the scale is unknown.
+    ``bounds`` are the ends of the scale, which no interval exceeds; None: the scale is unknown. ``binary``:
+    every value is one of the two ends, right or wrong; the interval of a share is then Wilson's.
     ``higher_is_better`` says which of two systems is ahead. ``details`` are names that break another one down,
     ``token_budgeted`` those by which passages of different sizes can be compared. A ``grouped`` metric gets all repeats
     of a sample as one tuple. ``rule`` names the rule whose answer it scores, where a method decides by several.
@@ -26,6 +27,7 @@ class Metric:
     grouped: bool = False
     rule: str = ""
     bounds: tuple[float, float] | None = None
+    binary: bool = False
     higher_is_better: bool = True
 
     @property

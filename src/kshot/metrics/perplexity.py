@@ -83,6 +83,7 @@ class Greedy(Metric):
     """
 
     bounds = (0.0, 100.0)
+    binary = True
     name = "acc"
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - the text is its own reference

@@ -21,6 +21,7 @@ class SquadEm(Metric):
     """
 
     bounds = (0.0, 100.0)
+    binary = True
     name = "SQuAD_EM"
 
     def __init__(self, version: SquadVersion = "1.1") -> None:

@@ -36,7 +36,7 @@ def _row(
     result: TaskResult, task: str, name: str, metric: Scorer, *, values: Sequence[Value], failed: int
 ) -> ResultRow:
     reduce = partial(figure, metric, name, f"dataset {task}")
-    found = interval(values, reduce, bounds=metric.bounds) if values else None
+    found = interval(values, reduce, bounds=metric.bounds, binary=metric.binary) if values else None
     return {
         "task": task,
         "model": result.model,

@@ -45,6 +45,7 @@ def average_rows(
             yield {
                 "task": label,
                 "model": chosen[0].model,
+                "dataset": dataset,
                 "average": average,
                 "metric": name,
                 **({"rule": metric.rule} if metric.rule and metric.rule != name else {}),

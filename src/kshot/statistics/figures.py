@@ -9,6 +9,9 @@ from kshot.core.errors import DataError, KshotError
 from kshot.core.protocols import Scorer
 from kshot.core.records import Value
 
+ROUNDING = 1e-9
+"""By so much of its scale a value may pass the ends: it was rounded."""
+
 
 def reduced(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> float:
     """Sum up the values of one name; any error of the metric becomes an error that names it."""
@@ -22,8 +25,13 @@ def reduced(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> f
 
 
 def figure(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> float:
-    """Sum up the values of one name to a figure that is reported, which must be a finite number."""
+    """Sum up the values of one name to a figure that is reported, which must be a finite number.
+
+    Rounding does not take it past an end of its scale: sacrebleu gives a perfect text 100.00000000000004.
+    """
     found = reduced(metric, name, where, values)
     if not math.isfinite(found):
         raise DataError(f"{name} came to {found}, which is not a finite number", where=where)
-    return found
+    low, high = metric.bounds or (-math.inf, math.inf)
+    within = min(max(found, low), high)
+    return within if abs(found - within) <= ROUNDING * (abs(within) + 1) else found

@@ -10,6 +10,7 @@ import numpy as np
 from kshot.core.protocols import Scorer
 from kshot.core.records import Value
 from kshot.statistics.bounded import bounded_interval
+from kshot.statistics.figures import ROUNDING
 from kshot.statistics.quantiles import Z, student_point
 from kshot.statistics.resampling import FloatArray, Interval, Reduce, bootstrap, is_mean, mean, middle_95
 
@@ -19,13 +20,16 @@ PERCENT = (0.0, 100.0)
 _PRIOR_VALUES = 2
 
 
-def interval(values: Sequence[Value], reduce: Reduce = mean, *, bounds: Interval | None = None) -> Interval | None:
+def interval(
+    values: Sequence[Value], reduce: Reduce = mean, *, bounds: Interval | None = None, binary: bool = False
+) -> Interval | None:
     """Return the 95 % confidence interval of ``reduce(values)``; None when there are too few values.
 
-    ``bounds`` are the ends of the scale. The mean of values that all lie at the ends (right or wrong): Wilson's score
-    interval. The mean of values between the ends: Clopper and Pearson's interval, extended to scores. The mean of
-    values without known ends: Student's t. Anything else (tuples of sums; a figure that is not the mean): a bootstrap
-    over the samples, with a fixed seed. The order of the values does not matter.
+    ``bounds`` are the ends of the scale; ``binary``: every value is one of them, right or wrong. The mean of such
+    values: Wilson's score interval. The mean of values between the ends: Clopper and Pearson's interval, extended to
+    scores; also where the values of this sample all lie at the ends, since others need not. The mean of values without
+    known ends: Student's t, or Wilson's where all are 0 or 100. Anything else (tuples of sums; a figure that is not the
+    mean): a bootstrap over the samples, with a fixed seed. The order of the values does not matter.
     """
     if not values or not all(math.isfinite(value) for value in values if not isinstance(value, tuple)):
         return None
@@ -36,8 +40,9 @@ def interval(values: Sequence[Value], reduce: Reduce = mean, *, bounds: Interval
     if scale is None:
         return _student(float(plain.mean()), [plain], np.ones(1))
     low, high = scale
+    plain = plain.clip(low, high)
     rights = int((plain == high).sum())
-    if rights + int((plain == low).sum()) == len(plain):
+    if (binary or bounds is None) and rights + int((plain == low).sum()) == len(plain):
         lower, upper = wilson(rights, len(plain))
         scaled = (high - low) / 100
         return (low + scaled * lower, low + scaled * upper)
@@ -72,7 +77,7 @@ def macro_interval(
     wrong answers as would have the variance of the average. Other means: Student's t. Other figures: the distances to
     the ends of their own intervals, added as variances are.
     """
-    if not groups or not all(groups):
+    if not groups or not all(map(len, groups)):
         return None
     given = np.ones(len(groups)) if weights is None else np.asarray(weights, dtype=np.float64)
     shares = given / given.sum()
@@ -87,7 +92,8 @@ def macro_interval(
     if scale is None:
         return _student(centre, plain, shares)
     low, width = scale[0], scale[1] - scale[0]
-    below, above = _scaled_wilson((centre - low) / width, [(values - low) / width for values in plain], shares)
+    scaled = [(values.clip(*scale) - low) / width for values in plain]
+    below, above = _scaled_wilson(min(1.0, max(0.0, (centre - low) / width)), scaled, shares)
     return (low + width / 100 * below, low + width / 100 * above)
 
 
@@ -138,12 +144,17 @@ def _added_up(groups: Sequence[Sequence[Value]], reduce: Reduce, shares: FloatAr
 
 
 def _scale(values: FloatArray, bounds: Interval | None) -> Interval | None:
-    """Return the ends of the scale; None when they are unknown, endless or wrong. Values of 0 and 100 are shares."""
+    """Return the ends of the scale; None when they are unknown, endless or wrong. Values of 0 and 100 are shares.
+
+    A value may pass an end by rounding.
+    """
     if bounds is None:
         return PERCENT if np.isin(values, PERCENT).all() else None
     low, high = bounds
-    known = math.isfinite(low) and math.isfinite(high) and low < high
-    return (low, high) if known and low <= values.min() and values.max() <= high else None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        return None
+    slack = ROUNDING * (high - low)
+    return (low, high) if low - slack <= values.min() and values.max() <= high + slack else None
 
 
 def within_scale(found: Interval | None, metric: Scorer, values: Sequence[Value]) -> list[float] | None:
