@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from kshot.report import (
-    details_table,
+    details_tables,
     findings,
     grids,
     model_verdicts,
@@ -73,23 +73,40 @@ def test_the_headline_says_which_rule_it_goes_by():
     by_token = row(rule="acc_token")
     rows = [by_token, detail("acc", value=40.0), detail("acc_token")]
     assert "acc" not in plain(results_table(rows)).replace("Accuracy", "")  # one rule for all is said once, below
-    assert plain(details_table(rows)).split() == [
-        *("Accuracy", "=", "acc_token;", "all", "rules:", "acc", "acc_token", "quiz", "40.00", "50.00")
-    ]
+    (table,) = details_tables(rows)
+    assert plain(table).splitlines()[0].rstrip() == "Accuracy is acc_token; by all rules:"
+    assert plain(table).split()[6:] == ["task", "acc", "acc_token", "quiz", "40.00", "50.00"]
     both = plain(results_table([by_token, row(task="other", rule="acc_norm")]))
     assert "Accuracy = acc_token" in both
     assert "Accuracy = acc_norm" in both
-    assert details_table([row()]) is None
+    assert list(details_tables([row()])) == []
 
 
 def test_details_of_many_subsets_are_their_averages():
-    rows = [detail("acc", task=f"quiz:{i}") for i in range(9)]
-    assert len(plain(details_table(rows)).splitlines()) == 10
-    assert (
-        len(plain(details_table([*rows, detail("acc", task="quiz[Macro Average]", average="macro")])).splitlines()) == 2
-    )
+    subsets = [detail("acc", task=f"quiz:{i}", dataset="quiz", subset=str(i)) for i in range(9)]
+    other = detail("acc", task="other")
+    (table,) = details_tables([*subsets, other])
+    assert len(plain(table).splitlines()) == 12
+    average = detail("acc", task="quiz[Macro Average]", dataset="quiz", average="macro")
+    (table,) = details_tables([*subsets, average, other])
+    assert [line.split()[0] for line in plain(table).splitlines()[2:]] == ["quiz[Macro", "other"]
     several = [detail("acc", model=f"hf:{name}") for name in "ab"]
-    assert "hf:b · quiz" in plain(details_table(several))
+    assert "hf:b · quiz" in plain(*details_tables(several))
+
+
+def test_figures_of_other_kinds_have_a_table_of_their_own():
+    one, other = details_tables([row(rule="acc"), detail("acc"), detail("word_perplexity", task="texts")])
+    assert plain(one).startswith("Accuracy is acc;")
+    assert plain(other).startswith("More figures:")
+
+
+def test_each_model_has_its_own_counts_and_long_names_their_own_lines():
+    two = plain(results_table([row(ties=3), row(model="hf:models/two", ties=1)]))
+    assert "3 / 1" in two
+    fewer = plain(results_table([row(), row(model="hf:models/two", n=4, failed=6)]))
+    assert "10 / 4" in fewer
+    long = plain(results_table([row(model=f"hf:models/Meta-Llama-3.1-8B-Instruct-{i}") for i in "ab"]))
+    assert long.count("8B-Instruct-a · quiz") == 1
 
 
 def test_large_numbers_do_not_break_the_table():

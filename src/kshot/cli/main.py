@@ -140,7 +140,7 @@ def _print(result: Result) -> None:
     others = [row for row in result.results if "kind" not in row]
     tables = [*report.grids(looked_up), *report.systems_tables(searched)]
     if others:
-        tables += [each for each in (report.results_table(others), report.details_table(others)) if each is not None]
+        tables += [report.results_table(others), *report.details_tables(others)]
     for table in tables:
         console.print(table)
     names = {row["benchmark"] for row in searched}

@@ -14,7 +14,7 @@ from typing import Any
 
 from kshot.cleanups import CLEANUPS
 from kshot.core.errors import DataError, KshotError, UsageError
-from kshot.core.options import settings_names, with_options
+from kshot.core.options import with_options
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import Loglik, ResultRow
 from kshot.core.registry import Entry, Registry
@@ -26,6 +26,7 @@ from kshot.datasets.dataset import Dataset, display_name, name_of, where_of
 from kshot.datasets.examples import TokenCounter
 from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
+from kshot.datasets.options_read import options_read
 from kshot.datasets.settings import RANKING_TYPES, DatasetSettings
 from kshot.prompts.strings import decode_escapes
 from kshot.retrievers.making import check_wanted, retriever_packages, with_seed
@@ -72,9 +73,18 @@ class DatasetSource(Source[DatasetSettings]):
             check_wanted(own.retriever, own.num_shots, where=self.text)
 
     def reads(self, settings: DatasetSettings) -> Collection[str]:
-        """Return the names of the options that change what it does."""
-        del settings  # a class may read any of them
-        return settings_names(DatasetSettings)
+        """Return the names of the options of the run that change what it does; its own options go before them."""
+        return self._options_read(settings) - set(self.spec.options if self.spec is not None else ())
+
+    def _options_read(self, settings: DatasetSettings) -> frozenset[str]:
+        own = _own_settings(settings, self.spec)
+        return options_read(self.dataset, own, lambda: subsets_to_run(self, own))
+
+    def _without_effect(self, settings: DatasetSettings) -> tuple[str, ...]:
+        """Return a note on each option after its name that changes nothing."""
+        given = self.spec.options if self.spec is not None else {}
+        read = self._options_read(settings) if given else frozenset()
+        return tuple(f"{self.text}: its option {name} has no effect" for name in given if name not in read)
 
     def packages(self, settings: DatasetSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that its rows, its examples and its clean-up need."""
@@ -92,6 +102,7 @@ class DatasetSource(Source[DatasetSettings]):
         self, settings: DatasetSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Make one Task per subset; the model's tokenizer (or the ``facts`` of an earlier run) fits the examples."""
+        notes = self._without_effect(settings)
         settings, facts = _own_settings(settings, self.spec), facts or {}
         subsets = subsets_to_run(self, settings)
         names = [display_name(name_of(self.dataset), subset or self.dataset.subset_name) for subset in subsets]
@@ -103,8 +114,15 @@ class DatasetSource(Source[DatasetSettings]):
             earlier = facts.get(f"{dataset.display_name}{self.options}", {})
             with _naming_errors(where_of(dataset)):
                 task = compile_dataset(dataset).task(_token_counter(model), earlier)
-            task = replace(task, name=f"{task.name}{self.options}")
+            task = replace(task, notes=(*notes, *task.notes))
+            task = replace(task, name=f"{task.name}{self.options}", labels={**task.labels, **self._place_of(dataset)})
             yield _with_ranking_note(task, decided=model is not None) if auto else task
+
+    def _place_of(self, dataset: Dataset) -> dict[str, str]:
+        """Return the dataset and the subset of a task, as its results name them."""
+        if dataset.subset_name is None:
+            return {}
+        return {"dataset": f"{name_of(self.dataset)}{self.options}", "subset": dataset.subset_name}
 
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
         """Average over the subsets that ran."""

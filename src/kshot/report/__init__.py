@@ -2,11 +2,11 @@
 
 from kshot.report.grid import findings, grids
 from kshot.report.systems import systems_tables
-from kshot.report.table import details_table, results_table, spending
+from kshot.report.table import details_tables, results_table, spending
 from kshot.report.verdicts import model_verdicts, spreads, verdicts
 
 __all__ = [
-    "details_table",
+    "details_tables",
     "findings",
     "grids",
     "model_verdicts",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +14,9 @@ from kshot.core.records import ResultRow
 
 _MAX_MODEL_COLUMNS = 2
 """Models that fit side by side."""
+
+_MAX_NAME_WIDTH = 16
+"""The width of a name that fits above its column."""
 
 _LARGE = 1e6
 """From here on, all digits of a number would break a table."""
@@ -28,12 +32,13 @@ ones among several replies to a sample, and samples without a reply."""
 def results_table(rows: Sequence[ResultRow]) -> Table:
     """Draw tasks down, and models across when there are several; each figure has its 95 % interval.
 
-    Figures that break others down are in ``details_table``.
+    Figures that break others down are in ``details_tables``.
     """
     rows = [row for row in rows if not row.get("detail")]
     models = list(dict.fromkeys(row["model"] for row in rows))
     names = short_names(models)
-    if len(models) > _MAX_MODEL_COLUMNS:  # too wide side by side: every model gets lines of its own
+    wide = len(models) > 1 and max(map(len, names.values())) > _MAX_NAME_WIDTH
+    if len(models) > _MAX_MODEL_COLUMNS or wide:  # too wide side by side: every model gets lines of its own
         rows = [{**row, "task": f"{names[row['model']]} · {row['task']}", "model": ""} for row in rows]
         models = [""]
     counts = {name: style for name, style in _COUNT_STYLES.items() if any(row.get(name) for row in rows)}
@@ -55,41 +60,45 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
         cells: list[str | Text] = [Text(task), f"{metric} = {', '.join(own)}" if own else metric]
         if ranked:
             cells.append(", ".join(dict.fromkeys(str(row.get("ranking_type", "")) for row in found.values())))
-        cells.append(str(max(row["n"] for row in found.values())))
+        sizes = [row["n"] for model in models if (row := found.get(model)) is not None]
+        cells.append(" / ".join(map(str, sizes)) if len(set(sizes)) > 1 else str(sizes[0]))
         for model in models:
             row = found.get(model)
             cells += ["", ""] if row is None else [_figure(row), _interval(row)]
         for name in counts:
-            count = sum(row.get(name, 0) for row in found.values())
-            cells.append(str(count) if count else "")
+            own_counts = [found[model].get(name, 0) if model in found else 0 for model in models]
+            cells.append(" / ".join(map(str, own_counts)) if any(own_counts) else "")  # one for each model
         table.add_row(*cells)
     return table
 
 
-def details_table(rows: Sequence[ResultRow]) -> Table | None:
-    """Draw the figures that come with others from the same answers, side by side; None when there are none.
+def details_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
+    """Draw the figures that come with others from the same answers, side by side: one table for each kind of task.
 
-    Where subsets have averages, or draws of examples a spread, only these are shown.
+    Where subsets have averages, or draws of examples a spread, these stand for the single ones.
     """
-    details = [row for row in rows if row.get("detail")]
-    details = [row for row in details if row.get("average") or "sd" in row] or details
-    if not details:
-        return None
-    names = short_names(dict.fromkeys(row["model"] for row in details))
-    table = Table(box=None, pad_edge=False, header_style="dim", style="dim", padding=(0, 1, 0, 1))
-    rules = _rules(rows)
-    heading = f"Accuracy = {rules[0]}; all rules:" if len(rules) == 1 else "all rules:" if rules else "more figures"
-    table.add_column(heading, overflow="fold")
-    metrics = list(dict.fromkeys(row["metric"] for row in details))
-    for metric in metrics:
-        table.add_column(metric, justify="right")
-    lines: dict[str, dict[str, str]] = {}
-    for row in details:
-        label = row["task"] if len(names) == 1 else f"{names[row['model']]} · {row['task']}"
-        lines.setdefault(label, {})[row["metric"]] = _figure(row)
-    for label, figures in lines.items():
-        table.add_row(Text(label), *(figures.get(metric, "") for metric in metrics))
-    return table
+    names = short_names(dict.fromkeys(row["model"] for row in rows))
+    averaged = {row["dataset"] for row in rows if row.get("average")}
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        single = ("subset" in row and row.get("dataset") in averaged) or "example_seed" in row
+        if row.get("detail") and not single:
+            lines.setdefault((row["model"], row["task"]), {})[row["metric"]] = _figure(row)
+    rules = {(row["model"], row["task"]): row["rule"] for row in rows if row.get("rule")}
+    kinds: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for line, figures in lines.items():
+        kinds.setdefault(tuple(figures), []).append(line)
+    for metrics, some in kinds.items():
+        own = list(dict.fromkeys(rules[line] for line in some if line in rules))
+        title = f"Accuracy is {own[0]}; by all rules:" if len(own) == 1 else "By all rules:" if own else "More figures:"
+        table = Table(box=None, pad_edge=False, header_style="dim", style="dim")
+        table.add_column("task", overflow="fold")
+        for metric in metrics:
+            table.add_column(metric, justify="right")
+        for model, task in some:
+            label = Text(task if len(names) == 1 else f"{names[model]} · {task}")
+            table.add_row(label, *lines[model, task].values())
+        yield Group(Text(title, style="dim"), table)
 
 
 def _rules(rows: Iterable[ResultRow]) -> list[str]:
