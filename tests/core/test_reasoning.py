@@ -25,6 +25,12 @@ SPLITS = {
     "a tag within thoughts": ("<think>I write <think> here</think>B", "B", "I write\nhere"),
     "nested": ("<think>a<think>b</think>c</think>B", "B", "a\nb\nc"),
     "closed twice": ("A?</think>C?</think>B", "B", "A?\nC?"),
+    "only mentioned": ("Use the <think> tag. B", "Use the <think> tag. B", ""),
+    "a sentence before it": ("Well. <think>A?</think> B", "Well.  B", "A?"),
+    "Mistral's": ("[THINK]A?[/THINK]B", "B", "A?"),
+    "Kimi's": ("◁think▷A?◁/think▷B", "B", "A?"),
+    "ByteDance's": ("<seed:think>A?</seed:think>B", "B", "A?"),
+    "brackets that are none": ("[think] B", "[think] B", ""),
     "other tags": ("<b>think</b> B", "<b>think</b> B", ""),
 }
 

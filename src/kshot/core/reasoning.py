@@ -7,8 +7,13 @@ from dataclasses import replace
 
 from kshot.core.records import Generated
 
-_TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
-_OPEN_END = re.compile(r"<think(?:ing)?>\s*\Z", re.IGNORECASE)
+_FORMS = r"<{0}(?:seed:)?think(?:ing)?>|(?-i:\[{0}THINK\])|◁{0}think▷"
+"""Think tags as models write them: DeepSeek's and Qwen's, ByteDance's, Mistral's, Kimi's."""
+
+_TAG = re.compile(rf"(?P<opens>{_FORMS.format('')})|(?:{_FORMS.format('/')})", re.IGNORECASE)
+_OPEN_END = re.compile(rf"(?:{_FORMS.format('')})\s*\Z", re.IGNORECASE)
+_MENTION = re.compile(rf"\S (?:{_FORMS.format('')}) \S", re.IGNORECASE)
+"""A tag between the words of a line, as in "the <think> tag"."""
 
 
 def is_think_tag(text: str) -> bool:
@@ -26,17 +31,21 @@ def split_thoughts(text: str, *, opened: bool = False) -> tuple[str, str]:
 
     Thoughts stand between think tags, in one place or in several. What comes before a closing tag that nothing opened
     is thoughts too: the chat template opened them. Thoughts that are not closed go on to the end, so that a reply that
-    never leaves them has no answer. ``opened``: the prompt ends with an open tag.
+    never leaves them has no answer; but a single tag between words is mentioned, not used. ``opened``: the prompt ends
+    with an open tag.
     """
+    if not opened and len(_TAG.findall(text)) == 1 and _MENTION.search(text):
+        return text, ""
     answer: list[str] = []
     thoughts: list[str] = []
     thinking, place = opened, 0
     for tag in _TAG.finditer(text):
+        opens = tag["opens"] is not None
         (thoughts if thinking else answer).append(text[place : tag.start()])
         place = tag.end()
-        if tag[1] and not thinking:
+        if not opens and not thinking:
             thoughts, answer = [*thoughts, *answer], []
-        thinking = not tag[1]
+        thinking = opens
     if not place and not opened:
         return text, ""
     (thoughts if thinking else answer).append(text[place:])
