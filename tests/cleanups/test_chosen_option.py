@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kshot.cleanups.chosen_option import NO_OPTION, chosen_option
 from kshot.cleanups.letters import letter
+from kshot.cleanups.mentions import MAX_MENTIONS, Reading
 
 DATA = Path(__file__).parents[1] / "data"
 REPLIES, HELD_OUT = (
@@ -62,7 +63,11 @@ def test_the_replies_are_varied():
         ("Reading the graph gives me (B) here", "B", "brackets"),
         ("When the lid opens, it falls quickly.", "B", "option text"),
         ("A good question. After a while I came up with C", "C", "last letter"),
-        ("A and B", None, "no answer"),
+        ("A and B", None, "several options"),
+        ("AC", None, "several options"),
+        ("ABCD", None, "several options"),
+        ("A C", None, "several options"),
+        ("I wonder.", None, "no answer"),
         ("The answer is A or B.", None, "several options"),
         ("The answer is E.", None, "no such option"),
         ("Option A is odd. The answer is", None, "unfinished"),
@@ -108,6 +113,28 @@ def test_an_option_that_contains_another():
 def test_identical_options_are_known_by_their_letters_alone():
     assert named("same", ["same", "same", "other"]) is None
     assert named("The answer is B", ["same", "same", "other"]) == "B"
+
+
+@pytest.mark.parametrize("options", [["yes", "no"], ["No", "Yes"], ["True", "False"], ["right", "wrong"], ["是", "否"]])
+def test_options_that_are_judgements_judge_nothing(options):
+    first, second = options
+    assert named(f"A. {first} B. {second}", options) is None
+    assert named(f"A. {first}\nB. {second}", options) is None
+    assert named(f"{second}, {first}", options) is None
+    for index, text in enumerate(options):
+        for form in ("{}", "{}.", "Answer: {}", "The answer is {}.", "{}, since there is no doubt.", r"\boxed{{{}}}"):
+            assert named(form.format(text), options) == letter(index), form
+        assert named(f"{options[1 - index]}, so the answer is {text}.", options) == letter(index)
+
+
+def test_the_text_of_another_option_after_a_letter_is_not_left_out():
+    assert named("Q: Where are the shops?\nA: mall", ["bank", "mall"]) == "B"
+
+
+def test_a_reply_that_repeats_itself_is_looked_at_in_part():
+    assert len(Reading("A " * 10_000, 4).mentions) == MAX_MENTIONS
+    assert Reading("B " + "A " * 10_000 + "C", 4).mentions[0].index == 1
+    assert Reading("B " + "A " * 10_000 + "C", 4).mentions[-1].index == 2
 
 
 def test_a_long_reply_is_read_at_both_ends():

@@ -12,7 +12,8 @@ r"""Which option a reply chooses, by ordered rules; the first rule that finds an
 
 An option may be named by its letter, in either case where that is clear, or by its text. Letters that no option has,
 options that the reply rules out ("not B", "D is wrong") or repeats as a list, and words (the article "A", "I") are no
-answers. A statement of several options ("A and B") is no answer either. Standard library only.
+answers. Several options together ("A and B", "AC") are no answer either. Options that are words such as yes and no call
+no other option right or wrong; ``beginning`` then comes before ``judged``. Standard library only.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kshot.cleanups.mentions import OUT_OF_RANGE, SEVERAL, Mention, Reading
-from kshot.cleanups.plain_reply import with_options_marked
+from kshot.cleanups.plain_reply import FIRST_TEXT, judgements, with_options_marked
 from kshot.cleanups.predicates import CLOSERS, TEXT
 from kshot.cleanups.statements import Statement, conclusions, is_unfinished, option_at, statements
 
@@ -56,18 +57,22 @@ def chosen_option(reply: str, options: Sequence[str]) -> Chosen:
         reply = f"{reply[:BEGINNING]}\n…\n{reply[BEGINNING - MAX_CHARACTERS :]}"
     following = _NEXT_QUESTION.search(reply)
     if following and reply[: following.start()].strip():
-        own = _chosen(Reading(with_options_marked(reply[: following.start()], options), len(options)))
+        own = _chosen(_reading(reply[: following.start()], options))
         if own.index != NO_OPTION and own.rule != LAST_LETTER:
             return own
-    return _chosen(Reading(with_options_marked(reply, options), len(options)))
+    return _chosen(_reading(reply, options))
+
+
+def _reading(reply: str, options: Sequence[str]) -> Reading:
+    return Reading(with_options_marked(reply, options), len(options), judgements(options))
 
 
 def _chosen(reading: Reading) -> Chosen:
-    for rule in _RULES:
+    for rule in _JUDGEMENT_RULES if reading.judgements else _RULES:
         found = rule(reading)
         if found is not None:
             return found
-    return Chosen(NO_OPTION, "no answer")
+    return Chosen(NO_OPTION, "several options" if reading.enumerated else "no answer")
 
 
 # ---- the rules ----
@@ -128,6 +133,8 @@ def _line(reading: Reading) -> Chosen | None:
     own = reading.standing([mention for mention in lines if mention.index != OUT_OF_RANGE])
     if own:
         return Chosen(own[-1].index, "line")
+    if _names_several(reading):
+        return Chosen(NO_OPTION, "several options")
     return (
         Chosen(NO_OPTION, "no such option")
         if lines and not _LINE.sub("", reading.text).strip() and not reading.mentions
@@ -135,8 +142,20 @@ def _line(reading: Reading) -> Chosen | None:
     )
 
 
+_LETTERS_ALONE = re.compile(rf"[(\[]?(?:[A-Z]|{TEXT})(?:[ ,/&+、]*(?:[A-Z]|{TEXT}))+[)\].!。]*")
+
+
+def _names_several(reading: Reading) -> bool:
+    """Whether the reply is nothing but several options: ``AC``, ``A C``."""
+    if not _LETTERS_ALONE.fullmatch(text := reading.text.strip()):
+        return False
+    indices = {reading.index_of(name) for name in text if name.isalpha() or ord(name) >= FIRST_TEXT}
+    return len(indices) > 1 and OUT_OF_RANGE not in indices
+
+
 _GREETING = re.compile(
-    r"\A\W*(?:(?:sure|okay|ok|yes|certainly|well|hmm|hm|i see|got it|easy|of course)\b[\s,.!:;-]*)?", re.IGNORECASE
+    r"\A[^\w\ue000-\uf8ff]*(?:(?:sure|okay|ok|yes|certainly|well|hmm|hm|i see|got it|easy|of course)\b[\s,.!:;-]*)?",
+    re.IGNORECASE,
 )
 _LABEL = re.compile(rf"(?:\A|\n)[^\w\n]*A: ?[(\[]?([A-Z]|{TEXT})[)\].]*\s*(?:\n|\Z)")
 _AFTER_FIRST = re.compile(
@@ -164,7 +183,7 @@ def _beginning(reading: Reading) -> Chosen | None:
         marked = re.match(r"[.):] ?\S|\)?\s*\Z", reading.text[mention.end : mention.end + 4])
         named = reading.text[mention.start].isupper() and not reading.text.startswith("Q:", mention.start)
         return Chosen(NO_OPTION, "no such option") if marked and named else None
-    return Chosen(mention.index, "beginning") if follows or mention.by_text else None
+    return Chosen(mention.index, "beginning") if follows or reading.is_judgement(mention) else None
 
 
 def _concluded(reading: Reading) -> Chosen | None:
@@ -178,6 +197,7 @@ _BRACKETED = re.compile(
     rf"(?<![A-Za-z0-9_\])])(?:[(\[]\s?(?:option |choice )?([A-Z]{{1,3}}|[a-z]|{TEXT})\s?[)\]]"
     r"|(?<![A-Za-z0-9_(\[])([A-Z])\)(?!\w))"
 )
+_OPENED = re.compile(r"\([^()\n]*\Z")
 
 
 def _brackets(reading: Reading) -> Chosen | None:
@@ -185,6 +205,8 @@ def _brackets(reading: Reading) -> Chosen | None:
     for match in _BRACKETED.finditer(reading.text):
         group = 1 if match[1] else 2
         mention = Mention(reading.index_of(match[group]), match.start(group), match.end(group))
+        if group == 2 and _OPENED.search(reading.text, max(0, match.start() - 200), match.start()):  # noqa: PLR2004
+            continue  # the bracket closes an aside, such as (A–D)
         if mention.index != OUT_OF_RANGE:
             found.append(mention)
     lower = [m for m in found if reading.text[m.start].islower()]
@@ -231,3 +253,5 @@ _RULES: tuple[Callable[[Reading], Chosen | None], ...] = (
     _option_text,
     _last_letter,
 )
+_JUDGEMENT_RULES = (_stated, _line, _beginning, *(rule for rule in _RULES if rule not in {_stated, _line, _beginning}))
+"""Where yes or no are options, a reply begins with its answer, and the words that follow judge something else."""

@@ -15,6 +15,7 @@ from kshot.cleanups.plain_reply import FIRST_TEXT
 from kshot.cleanups.predicates import (
     ALONE_RULED_OUT_AFTER,
     BOTH_BEFORE,
+    CALLED_WRONG_AFTER,
     CLAUSE,
     CROSSED_BEFORE,
     DOUBTED_BEFORE,
@@ -35,6 +36,9 @@ OUT_OF_RANGE = -1
 
 SEVERAL = -2
 """The index of what names several options at once."""
+
+MAX_MENTIONS = 1000
+"""Of more mentions, as in a reply that repeats a letter without end, only the first and the last are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,16 @@ class Reading:
 
     text: str
     count: int
+    judgements: frozenset[int] = frozenset()
+    """The options that are words such as yes and no."""
 
     @cached_property
     def mentions(self) -> tuple[Mention, ...]:
         """Every option that the text names, but for letters that are words or stand in formulas and names."""
-        found = (self._mention(match) for match in re.finditer(NAME, self.text))
+        names = list(re.finditer(NAME, self.text))
+        if len(names) > MAX_MENTIONS:
+            names = [*names[: MAX_MENTIONS // 10], *names[MAX_MENTIONS // 10 - MAX_MENTIONS :]]
+        found = (self._mention(match) for match in names)
         return tuple(mention for mention in found if mention.index != OUT_OF_RANGE and not self._is_a_word(mention))
 
     def index_of(self, name: str) -> int:
@@ -127,6 +136,9 @@ class Reading:
 
     def _is_ruled_out(self, mention: Mention, *, alone: bool) -> bool:
         before = self._line_before(mention)
+        if self.is_judgement(mention):  # "No, that is wrong." rules out nothing
+            forms = (RULED_OUT_BEFORE, DOUBTED_BEFORE)
+            return any(form.search(before) for form in forms) or bool(CALLED_WRONG_AFTER.match(self.text, mention.end))
         return bool(
             (ALONE_RULED_OUT_AFTER if alone else RULED_OUT_AFTER).match(self.text, mention.end)
             or RULED_OUT_BEFORE.search(before)
@@ -134,12 +146,16 @@ class Reading:
             or CROSSED_BEFORE.search(before)
         )
 
+    def is_judgement(self, mention: Mention) -> bool:
+        """Whether it is a word such as yes or no, which an option consists of."""
+        return mention.by_text and mention.index in self.judgements
+
     def _line_before(self, mention: Mention) -> str:
         return self.text[max(0, mention.start - 60) : mention.start].rpartition("\n")[2]
 
     def judged(self, mention: Mention) -> int:
         """Return how the text calls this option: 3 for the best one, 2 for right, 1 for likely, 0 for none of these."""
-        if HEDGED.match(self.text, mention.end):
+        if self.is_judgement(mention) or HEDGED.match(self.text, mention.end):
             return 0
         if TICKED_BEFORE.search(self._line_before(mention)):
             return 3

@@ -10,6 +10,8 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
+from kshot.cleanups.letters import letter_index
+
 BOX = "⟦"
 """What a reply has in place of ``\\boxed{``."""
 
@@ -42,6 +44,7 @@ _STEPS = tuple(
         (r"(?<![A-Za-z0-9])_+|_+(?![A-Za-z0-9])", ""),
         (r"```\w*|'{2,}", " "),
         (r"\bN\s?/\s?A\b", " "),
+        (r"\((?:see|cf\.?|compare|refer to)\b[^()\n]{0,200}\)", " "),  # where to look, not what to answer
         (r"[ \t\u00a0]+", " "),
     )
 )
@@ -56,6 +59,24 @@ _COMMON = frozenset(
     }
 )
 _SHORTEST = 3
+
+# Options that are judgements themselves: their words call no other option right or wrong.
+_JUDGEMENTS = frozenset(
+    {
+        *("yes", "no", "true", "false", "right", "wrong", "correct", "incorrect", "maybe"),
+        *("是", "否", "对", "错", "对的", "错的", "正确", "错误", "不正确"),
+    }
+)
+_NO_ENDS = re.compile(
+    r"\s*(?:[.,;:!?)(\]\"'/。，⟧]|\Z|\n|[-–—]\s|→|(?-i:[A-Z])[.):])"
+    r"| (?:because|since|as|or|and|but|for|if|when|unless|not|it|he|she|they|that|this|there|is the|i|we|you)\b",
+    re.IGNORECASE,
+)
+_JUDGES = re.compile(
+    r"(?:\b(?:option|choice|statement) |(?<!\w))(?-i:[A-Z])[)\]]? (?:is|was|seems|looks)(?: not)? \Z", re.IGNORECASE
+)
+_SIGN_BEFORE = re.compile(r"(?:\A|[\s,.:;!?。，、(\"'⟦]|答案[是为]?|选|判断[为是])\Z")
+_SIGN_AFTER = re.compile(r"\s*(?:[,.:;!?。，、)\"'⟧]|\Z|\n|的[,.。，]|的\Z|[A-Z][.):])")
 _EXPECTED = re.compile(
     r"(?:\b(?:answer|choice)\b|答案)\W{0,3}(?:is|are|be|是|为)?\W*\Z|\b(?:say|guess) \Z|[=⟦] ?\Z|(?:^"
     r"|\n)\W*(?:[A-Z]{1,2}[.):]+\s)?\Z",
@@ -87,7 +108,7 @@ def _spelled(options: tuple[str, ...]) -> tuple[re.Pattern[str] | None, dict[str
         if cores.count(core) == 1 and (len(core) > 1 or core.isdecimal() or (core and not core.isascii()))
     }
     forms = [
-        (r"(?<![^\W_])" if core[0].isascii() and core[0].isalnum() else "")
+        (r"(?<![A-Za-z0-9\u00c0-\u024f])" if core[0].isascii() and core[0].isalnum() else "")
         + (r"(?<!\d[.,])(?<![-−])" if core[0].isdigit() else "")
         + r"\s+".join(map(re.escape, core.split()))
         + (r"(?![A-Za-z0-9])(?![.,]\d)" if core[-1].isascii() and core[-1].isalnum() else "")
@@ -112,6 +133,8 @@ def with_options_marked(reply: str, options: Sequence[str]) -> str:
 
     def mark(match: re.Match[str]) -> str:
         core = " ".join(match[1].split()).lower()
+        if core in _JUDGEMENTS:
+            return chr(FIRST_TEXT + indices[core]) if core in indices and _is_answer(text, match, core) else match[0]
         common = core in _COMMON or (
             len(core) < _SHORTEST and core.isascii() and not (core.isdecimal() and len(core) > 1)
         )
@@ -122,6 +145,23 @@ def with_options_marked(reply: str, options: Sequence[str]) -> str:
         return chr(FIRST_TEXT + indices[core]) if core in indices else match[0]
 
     return _once(_capitals(pattern.sub(mark, text)))
+
+
+def judgements(options: Sequence[str]) -> frozenset[int]:
+    """Return the indices of the options that are words such as yes, no, true and false."""
+    return frozenset(index for index, option in enumerate(options) if _core(option) in _JUDGEMENTS)
+
+
+def _is_answer(text: str, match: re.Match[str], core: str) -> bool:
+    """Whether a word such as "no" answers, and does not stand before a noun or judge another option."""
+    if len(core) == 1:  # the Chinese ones are parts of many words
+        return bool(
+            _SIGN_BEFORE.search(text, max(0, match.start() - 8), match.start()) and _SIGN_AFTER.match(text, match.end())
+        )
+    before = text[max(0, match.start() - 40) : match.start()]
+    if _JUDGES.search(before) or before.endswith(("不", "不太", "并非", "不是")):
+        return False
+    return core != "no" or _NO_ENDS.match(text, match.end()) is not None
 
 
 _LONE_LOWER = re.compile(
@@ -136,10 +176,21 @@ def _capitals(text: str) -> str:
 
 
 _TEXT = "[\ue000-\uf8ff]"
-_LETTER_THEN_TEXT = re.compile(rf"(?<![A-Za-z0-9_])([A-Z]{{1,2}}[)\].:,\-–—\"' ]{{1,5}}){_TEXT}")
-_TEXT_THEN_LETTER = re.compile(rf"{_TEXT}( ?[(\[](?:option |choice )?[A-Z]{{1,2}}[)\]])", re.IGNORECASE)
+_LETTER_THEN_TEXT = re.compile(rf"(?<![A-Za-z0-9_])(([A-Z]{{1,2}})[)\].:,\-–—\"' ]{{1,5}})({_TEXT})")
+_TEXT_THEN_LETTER = re.compile(rf"({_TEXT})( ?[(\[](?:option |choice )?([A-Z]{{1,2}})[)\]])", re.IGNORECASE)
 
 
 def _once(text: str) -> str:
     """Leave out the text of an option beside its letter: ``B. London`` and ``London (B)`` name one option once."""
-    return _TEXT_THEN_LETTER.sub(r"\1", _LETTER_THEN_TEXT.sub(lambda match: match[1].rstrip(), text))
+
+    def after(match: re.Match[str]) -> str:
+        return match[1].rstrip() if _same(match[2], match[3]) else match[0]
+
+    def before(match: re.Match[str]) -> str:
+        return match[2] if _same(match[3], match[1]) else match[0]
+
+    return _TEXT_THEN_LETTER.sub(before, _LETTER_THEN_TEXT.sub(after, text))
+
+
+def _same(name: str, mark: str) -> bool:
+    return letter_index(name.upper()) == ord(mark) - FIRST_TEXT

@@ -67,6 +67,7 @@ _WRONG_AFTER = (
 )
 RULED_OUT_AFTER = re.compile(_LIST + _WRONG_AFTER, re.IGNORECASE)
 ALONE_RULED_OUT_AFTER = re.compile(CLOSERS + _WRONG_AFTER, re.IGNORECASE)
+CALLED_WRONG_AFTER = re.compile(rf"{CLOSERS} {_IS} {_ADVERBS}{_WRONG}\b", re.IGNORECASE)
 RULED_OUT_BEFORE = re.compile(
     r"(?:\b(?:not|never|neither|nor|except|excluding|eliminat(?:es?|ed|ing)|rul(?:es?|ed|ing) out|reject(?:s|ed|ing)?"
     r"|discard(?:s|ed|ing)?|exclud(?:es?|ed)|rather than|instead of|unlike|(?<!other )than|versus|vs\.?|without"

@@ -77,6 +77,8 @@ _CONCLUDE = re.compile(
     rf"|\b(?:it|this|that|which|these|he|she)(?:'s| {_BE}| leaves?(?: us| me)?(?: with)?| gives(?: us)?| points? to"
     r"| corresponds? to| matches| means"
     r"| suggests| yields| leads? (?:me |us )?to| aligns? with| fits| supports?| describes)\b"
+    r"|\b(?:author|passage|text|evidence|context|article|speaker|narrator|writer|data) (?:suggests?|impl(?:y|ies)"
+    r"|supports?|indicates?|points? to|says?|favou?rs?)\b"
     r"|\b(?:we|i|you) (?:get|have|obtain|find|arrive at|end up with)|\bits?\b|\b(?:leaving(?: us)?(?: with)?"
     r"|match(?:es|ing)|correspond(?:s|ing) (?:to|with)|must be|has to be|can only be)"
     r"|\b(?:definitely|probably|maybe|perhaps|certainly|surely|most likely|clearly|obviously|likely)\b|=>|->|→|⇒|∴"
