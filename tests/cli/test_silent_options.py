@@ -11,6 +11,8 @@ from tests.commands import CAPITALS, kshot
 from tests.datasets.fakes import says
 
 CITIES = ("-d", "capitals.py:Cities")
+CAPITAL = ("-d", "capitals.py:Capitals")
+ECHO = ("-m", "echo.py:Echo")
 PROMPTS = [f"The capital of {country}0 is" for country in ("France", "Italy", "Norway", "Peru", "Cuba")]
 
 
@@ -19,6 +21,14 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "cache"))
     Path("capitals.py").write_text(CAPITALS)
+    Path("echo.py").write_text(
+        "from kshot import Generate, Generated\n"
+        "class Echo:\n"
+        "    name = fingerprint = 'echo'\n"
+        "    answers = (Generate,)\n"
+        "    def serve(self, queue):\n"
+        "        yield from ((request, Generated('x')) for request in queue)\n"
+    )
     for name, asked in (("a", PROMPTS[:2]), ("b", PROMPTS[2:4]), ("all", PROMPTS)):
         lines = [json.dumps({"prompt": prompt, "response": f" {name}"}) + "\n" for prompt in asked]
         Path(f"{name}.jsonl").write_text("".join(lines))
@@ -280,6 +290,29 @@ def test_runs_to_reuse_from_python(tmp_path):
         (("-m", "embedded", "-d", "lookup:UR", "--retriever", "bm25", "--samples", "1"), ("--retriever",)),
         (("-d", "handbook", "--max-tokens", "5", "--read", "3", "-k", "2"), ("--num-shots", "--max-tokens", "--read")),
         (("-m", "embedded", *CITIES, "--rpm", "3", "--dtype", "float16"), ("--rpm", "--dtype")),
+        (
+            ("-m", "embedded", *CITIES, "--rolling-start", "bos", "--average", "weighted"),
+            ("--rolling-start", "--average"),
+        ),
+        (("-m", "embedded", *CITIES, "--letters", "spaced", "--normalise", "chars"), ("--letters", "--normalise")),
+        (("-m", "embedded", *CITIES, "--ranking-type", "prob", "--top-k", "5"), ("--ranking-type", "--top-k")),
+        (("-m", "embedded", *CITIES, "-k", "1", "--examples-as", "text"), ("--examples-as",)),
+        ((*ECHO, *CITIES, "--examples-as", "text", "--model-type", "chat"), ("--examples-as",)),
+        (
+            ("-m", "embedded", *CITIES, "--fewshot-delimiter", "|", "--max-example-tokens", "9"),
+            ("--fewshot-delimiter", "--max-example-tokens"),
+        ),
+        (("-m", "embedded", *CITIES, "--target-delimiter", "|"), ("--target-delimiter",)),
+        (
+            ("-m", "embedded", *CAPITAL, "--rolling-start", "bos", "--max-tokens", "3"),
+            ("--rolling-start", "--max-tokens"),
+        ),
+        (("-m", "embedded", *CAPITAL, "--ranking-type", "prob", "--target-delimiter", "|"), ("--target-delimiter",)),
+        (("-m", "embedded", "-d", "capitals.py:Cities,num_shots=1", "-k", "2"), ("--num-shots",)),
+        (
+            ("-m", "embedded", *CITIES, "--metric", "perplexity", "--rolling", "--description", "x", "--stop", "y"),
+            ("--description", "--stop"),
+        ),
     ],
     ids=" ".join,
 )
@@ -296,3 +329,45 @@ def test_options_with_effect_are_not_noted(capsys):
         "--chunker", "whole", "-k", "1", "--limit", "1", "--max-tokens", "4", "--seed", "3",
     )  # fmt: skip
     assert (done.code, "no effect" in done.err) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        (*CITIES, "--rolling", "--metric", "perplexity", "--rolling-start", "none"),
+        (*CITIES, "--temperature", "1", "--top-k", "5", "--description", "x", "--fewshot-delimiter", "|"),
+        (*CITIES, "--metric", "perplexity", "--target-delimiter", "|"),
+        (*ECHO, *CITIES, "--model-type", "chat", "-k", "1", "--examples-as", "text", "--target-delimiter", "|"),
+        (*CAPITAL, "--ranking-type", "prob", "--letters", "spaced", "--target-delimiter", "|"),
+        (*CAPITAL, "--ranking-type", "generation", "--max-tokens", "3"),
+        (*CAPITAL, *CITIES, "--normalise", "chars", "--max-tokens", "3"),
+        ("-d", "grouped.py:Grouped", "--average", "weighted"),
+        ("-d", "curious.py:Curious", "--rolling-start", "none", "--letters", "spaced"),
+    ],
+    ids=" ".join,
+)
+def test_options_that_a_dataset_reads_are_not_noted(command, capsys):
+    grouped = "from capitals import Cities\nclass Grouped(Cities):\n    categorized_subsets = {'x': ['a', 'b']}\n"
+    Path("grouped.py").write_text(grouped)
+    Path("curious.py").write_text(
+        "from capitals import Cities\n"
+        "class Curious(Cities):\n"
+        "    def init_arguments(self):\n"
+        "        self.rolling, self.metrics = True, ['perplexity']\n"
+        "        assert self.args.letters == 'spaced'\n"
+    )
+    done = kshot(capsys, "run", *(() if "-m" in command else ("-m", "embedded")), *command, "--limit", "1")
+    assert (done.code, "no effect" in done.err) == (0, False), done.err
+
+
+def test_the_options_of_a_dataset_too(capsys):
+    dataset = "capitals.py:Cities,rolling_start=bos,max_tokens=2,letters=spaced"
+    done = kshot(capsys, "run", "-m", "embedded", "-d", dataset, *CAPITAL, "--limit", "1", "--json")
+    assert json.loads(done.out)["notes"][:2] == [
+        f"{dataset}: its option {name} has no effect" for name in ("rolling_start", "letters")
+    ]
+
+
+def test_lm_eval_has_its_own_rule_for_hidden_rows(capsys):
+    done = kshot(capsys, "preview", *CAPITAL, "-k", "1", "--retriever", "lm_eval,exclude_self=no")
+    assert (done.code, "LMEvalRetriever: exclude_self has no effect" in done.err) == (2, True)

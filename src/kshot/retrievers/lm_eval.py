@@ -26,7 +26,13 @@ class LMEvalRetriever(Retriever):
     takes_run_seed = False
 
     def __init__(self, dataset: Any, *positional: Any, seed: int | None = LM_EVAL_SEED, **options: Any) -> None:
-        """Take the seed. Which rows are hidden is lm-eval's own rule: ``exclude_self`` has no effect."""
+        """Take the seed. Which rows are hidden is lm-eval's own rule: ``exclude_self`` is refused."""
+        if options.get("exclude_self") is not None:
+            raise BadValue(
+                "exclude_self has no effect: rows are hidden from themselves by lm-eval's own rule",
+                where=type(self).__name__,
+                hint="Leave it out.",
+            )
         super().__init__(dataset, *positional, seed=seed, **options)
 
     def ranked(self) -> Iterator[Sequence[int]]:
