@@ -50,6 +50,11 @@ def test_new_fields_leave_the_keys_of_earlier_journals_alone():
     assert digest(Loglik(Prompt("q"), (" a",))) == "7a00e8b20a017a61de376f9417d8aa77"
 
 
+def test_an_empty_stop_text_is_none():
+    assert Generate(Prompt("q"), stop=("", "\n", "")) == Generate(Prompt("q"), stop=("\n",))
+    assert Generate(Prompt("q"), stop=("",)).stop == ()
+
+
 @pytest.mark.parametrize("response", RESPONSES.values())
 def test_responses_survive_json(response):
     assert response_from_json(response_to_json(response)) == response

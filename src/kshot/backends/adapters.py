@@ -98,7 +98,7 @@ class CallableModel:
             text, thoughts = self._function(request.prompt.text), ""
             if isinstance(text, str):
                 text, thoughts = split_thoughts(text, opened=opens_thoughts(request.prompt.text))
-                ends = [at for stop in request.stop if stop and (at := text.find(stop)) >= 0]
+                ends = [at for stop in request.stop if (at := text.find(stop)) >= 0]
                 text = text[: min(ends, default=len(text))]
             yield request, Generated(text, reasoning=thoughts)
 

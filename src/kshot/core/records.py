@@ -179,7 +179,8 @@ class Generate:
     """Continue the prompt. Equal requests are asked once; repeats differ by ``replica``.
 
     ``seed`` matters only if ``temperature`` is above 0. Fields that are ``None`` are left to the model. ``role`` says
-    which model answers: the evaluated one (``model``), ``judge`` or ``rewriter``.
+    which model answers: the evaluated one (``model``), ``judge`` or ``rewriter``. An empty text in ``stop`` is left
+    out: it would end every reply before it begins, and servers refuse it.
     """
 
     prompt: Prompt
@@ -194,6 +195,11 @@ class Generate:
     replica: int = 0
     role: str = "model"
     ticket: int = _ticket()
+
+    def __post_init__(self) -> None:
+        """Leave empty stop texts out."""
+        if "" in self.stop:
+            object.__setattr__(self, "stop", tuple(text for text in self.stop if text))
 
 
 RollingStart: TypeAlias = Literal["auto", "bos", "eos", "none", "lm-eval"]

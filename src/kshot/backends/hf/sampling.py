@@ -176,7 +176,7 @@ def _has_stop_string(row: GenerationRow, tokenizer: PromptTokenizer) -> bool:
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str | None:
     """Return the text before its first stop string, or None if it has none."""
-    places = [place for place in (text.find(string) for string in stop if string) if place >= 0]
+    places = [place for place in (text.find(string) for string in stop) if place >= 0]
     return text[: min(places)] if places else None
 
 

@@ -22,7 +22,7 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> tuple[str, bool]:
 
     Servers accept few stop strings, and some leave them in the text.
     """
-    ends = [at for string in stop if string and (at := text.find(string)) >= 0]
+    ends = [at for string in stop if (at := text.find(string)) >= 0]
     return (text[: min(ends)], True) if ends else (text, False)
 
 

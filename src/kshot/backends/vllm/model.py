@@ -205,7 +205,7 @@ class Vllm:
         if request.no_repeat_ngram_size:
             hint = "Leave it out, or run the model with hf:."
             raise BackendError("vLLM cannot do no_repeat_ngram_size", where=self.name, hint=hint)
-        stop = [text for text in request.stop if text]
+        stop = list(request.stop)
         return self._runtime.sampling_params(
             max_tokens=max_new_tokens,
             temperature=request.temperature,
