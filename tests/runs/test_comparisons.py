@@ -8,6 +8,7 @@ from kshot.core.task import Task, TaskResult
 from kshot.metrics import Accuracy, Perplexity
 from kshot.runs.results import compared, corrected_gaps, falls
 from kshot.statistics import holm, sign_test
+from kshot.statistics.averages import average_rows
 
 
 def result(values, model, metric=None, name="quiz", kind="plain", **labels):
@@ -69,6 +70,47 @@ def test_neither_the_order_of_systems_nor_that_of_samples_changes_a_verdict():
     assert found("cba", range(60)) == first
     assert found("bca", list(rng.permutation(60))) == first
     assert {row[2] for row in first.values()} == {"b", None}
+
+
+# ---- averages over subsets ----
+
+
+def averaged(by_model, *, average="macro", metric=None):
+    """Compare models on subsets: ``by_model`` has the values of each subset."""
+    results, rows = [], []
+    for model, subsets in by_model.items():
+        own = {name: result(values, model, metric, name=f"quiz[{name}]") for name, values in subsets.items()}
+        results += own.values()
+        rows += average_rows("quiz", own, {"both": list(own)}, average=average)
+    return [row for row in compared(results, rows) if "average" in row], rows
+
+
+def test_small_leads_on_every_subset_add_up():
+    """5 wins to 0 on each of two subsets are no verdict; together they are 10 to 0."""
+    (row,), _ = averaged({"x": {"a": shares(5), "b": shares(5)}, "y": {"a": shares(0), "b": shares(0)}})
+    assert (row["task"], row["average"]) == ("quiz[Macro Average]", "macro")
+    assert row["difference"] == pytest.approx(12.5)
+    assert (row["wins"], row["losses"], row["n"], row["family"]) == (10, 0, 80, 3)
+    assert row["p"] == pytest.approx(sign_test(10, 0))
+    assert row["ahead"] == "x"
+
+
+@pytest.mark.parametrize("average", ["macro", "weighted"])
+def test_a_sample_weighs_as_in_the_average(average):
+    values = {"x": {"a": shares(6, 10), "b": shares(40, 90)}, "y": {"a": shares(0, 10), "b": shares(44, 90)}}
+    (row,), rows = averaged(values, average=average)
+    one, other = (r["value"] for r in rows if r["task"] == f"quiz[{average.title()} Average]")
+    assert row["difference"] == pytest.approx(one - other)
+    assert row["ci95"][0] < row["difference"] < row["ci95"][1]
+    assert (row["ci95"][0] > 0) == (row["p"] < 0.05) == (average == "macro")
+    (turned,), _ = averaged({"y": values["y"], "x": values["x"]}, average=average)
+    assert (turned["p"], turned["ci95"]) == (row["p"], [-row["ci95"][1], -row["ci95"][0]])
+
+
+def test_what_is_not_averaged_alike_is_not_compared():
+    nothing_shared = averaged({"x": {"a": shares(5), "b": shares(5)}, "y": {"a": shares(5), "c": shares(5)}})[0]
+    perplexities = {name: {"a": [(1.0, 1.0)] * 9, "b": [(2.0, 1.0)] * 9} for name in "xy"}
+    assert nothing_shared == averaged(perplexities, metric=Perplexity())[0] == []
 
 
 # ---- lookup ----

@@ -105,3 +105,42 @@ def test_many_swaps_of_any_figure():
     calls.clear()
     assert swaps(a, list(rng.permutation(a)), median) > 0.1
     assert len(calls) < 1500  # it stops as soon as p is known well enough
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), st.sampled_from([0.2, 1.0, 3.0])),
+        min_size=2,
+        max_size=9,
+    )
+)
+def test_weighted_flips_are_those_of_an_enumeration(pairs):
+    gaps, weights = (np.array(column) for column in zip(*pairs, strict=True))
+    weights = weights / weights.mean()
+    seen = abs(float((gaps * weights).sum())) * (1 - 1e-9)
+    flips = [
+        abs(float((np.array(signs) * gaps * weights).sum())) >= seen for signs in product((1, -1), repeat=len(gaps))
+    ]
+    p, (low, high) = sign_flips(gaps, largest=1.0, weights=weights)
+    assert p == pytest.approx(sum(flips) / len(flips))
+    assert low <= float(np.average(gaps, weights=weights)) <= high
+    assert sign_flips(-gaps, largest=1.0, weights=weights)[0] == p
+
+
+def test_the_interval_of_a_weighted_mean_is_that_of_its_test():
+    rng = np.random.default_rng(5)
+    covered, level = 0, 0
+    for _ in range(200):
+        gaps = np.concatenate([rng.normal(0.5, 1, 10), rng.normal(0.5, 1, 60)])
+        weights = np.concatenate([np.full(10, 3.5), np.full(60, 7 / 12)])
+        p, (low, high) = sign_flips(gaps, weights=weights)
+        assert (p < 0.05) == (not low <= 0 <= high)
+        covered += low <= 0.5 <= high
+        level += sign_flips(gaps - 0.5, weights=weights)[0] < 0.05
+    assert 0.9 <= covered / 200 <= 0.99
+    assert level / 200 <= 0.09
+
+
+def test_equal_weights_change_nothing():
+    gaps = np.random.default_rng(6).normal(0.2, 1, 40)
+    assert sign_flips(gaps, weights=np.ones(40)) == sign_flips(gaps)

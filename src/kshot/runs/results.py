@@ -13,6 +13,7 @@ from kshot.statistics.figures import figure, reduced
 from kshot.statistics.intervals import interval, within_scale
 from kshot.statistics.paired import Pair, Paired, compare, holm
 from kshot.statistics.permutation import LEVEL, share_test
+from kshot.statistics.resampling import is_mean
 
 
 def result_rows(result: TaskResult) -> Iterator[ResultRow]:
@@ -53,8 +54,8 @@ def _row(
     }
 
 
-def compared(results: Sequence[TaskResult]) -> list[ResultRow]:
-    """Compare every two systems that have the same samples, sample by sample.
+def compared(results: Sequence[TaskResult], rows: Sequence[ResultRow] = ()) -> list[ResultRow]:
+    """Compare every two systems that have the same samples, sample by sample; by the averages among ``rows``, too.
 
     ``ahead`` names the better one only if p, corrected for all comparisons of the run by this measure (on tasks of
     one kind), is below 5 %. Passages of different sizes are compared only by measures with a token budget: at equal k,
@@ -69,6 +70,7 @@ def compared(results: Sequence[TaskResult]) -> list[ResultRow]:
         for one, other in combinations(group, 2)
         for each in _between(name, one, other, several_cuts=len({each.task.labels.get("chunks") for each in group}) > 1)
     ]
+    found += _averages(results, rows)
     families: dict[tuple[str, str], list[int]] = {}
     for at, (kind, row, _) in enumerate(found):
         families.setdefault((kind, row["metric"]), []).append(at)
@@ -86,8 +88,7 @@ def _between(
     """Yield what two systems are compared by: the kind of their task, who they are, and their values."""
     chunks = one.task.labels.get("chunks"), other.task.labels.get("chunks")
     same_cut = chunks[0] == chunks[1]
-    here, there = (dict(zip(each.positions, range(len(each.positions)), strict=True)) for each in (one, other))
-    shared = [(here[position], there[position]) for position in here if position in there]
+    shared = _shared(one, other)
     names = [f"{t.model} · {cut}" if several_cuts else t.model for t, cut in zip((one, other), chunks, strict=True)]
     for metric, scorer in one.named():
         fair = same_cut or metric in scorer.token_budgeted
@@ -107,6 +108,52 @@ def _between(
         others = [other.values[metric][j] for _, j in shared]
         reduce = partial(reduced, scorer, metric, f"dataset {name}")
         yield one.task.kind, row, Pair(ones, others, reduce, scorer.higher_is_better, scorer.bounds)
+
+
+def _averages(results: Sequence[TaskResult], rows: Sequence[ResultRow]) -> Iterator[tuple[str, ResultRow, Pair]]:
+    """Yield what two models are compared by on all subsets of a dataset: a sample weighs as in the average.
+
+    Averages of figures that are not means, such as perplexities, are not compared.
+    """
+    by_name = {(result.model, result.task.name): result for result in results}
+    averages: dict[tuple[str, str], list[ResultRow]] = {}
+    for row in rows:
+        if "tasks" in row:
+            averages.setdefault((row["task"], row["metric"]), []).append(row)
+    for same in averages.values():
+        for one, other in combinations(same, 2):
+            names = [name for name in one["tasks"] if name in other["tasks"]]
+            subsets = [(by_name[one["model"], name], by_name[other["model"], name]) for name in names]
+            if len(names) == len(one["tasks"]) == len(other["tasks"]) and (pair := _averaged(one, subsets)):
+                who = {"a": one["model"], "b": other["model"], "a_model": one["model"], "b_model": other["model"]}
+                shared = {name: one[name] for name in ("task", "average", "metric", "higher_is_better")}
+                yield subsets[0][0].task.kind, shared | who, pair
+
+
+def _averaged(row: ResultRow, subsets: Sequence[tuple[TaskResult, TaskResult]]) -> Pair | None:
+    """Return the values of two models on all subsets, with their weights; None where they are not means."""
+    metric = row["metric"]
+    scorer = next(scorer for name, scorer in subsets[0][0].named() if name == metric)
+    reduce = partial(reduced, scorer, metric, f"dataset {row['task']}")
+    ones: list[Value] = []
+    others: list[Value] = []
+    weights: list[float] = []
+    for one, other in subsets:
+        shared = _shared(one, other)
+        ones += [one.values[metric][i] for i, _ in shared]
+        others += [other.values[metric][j] for _, j in shared]
+        weights += [1.0 if row["average"] == "weighted" else 1 / len(shared)] * len(shared)
+        if not shared:
+            return None
+    if isinstance(ones[0], tuple) or not (is_mean(reduce, ones) and is_mean(reduce, others)):
+        return None
+    return Pair(ones, others, reduce, scorer.higher_is_better, scorer.bounds, weights)
+
+
+def _shared(one: TaskResult, other: TaskResult) -> list[tuple[int, int]]:
+    """Return where the samples that both have stand among the values of each."""
+    here, there = (dict(zip(each.positions, range(len(each.positions)), strict=True)) for each in (one, other))
+    return [(here[position], there[position]) for position in here if position in there]
 
 
 def _comparison(row: ResultRow, found: Paired) -> ResultRow:

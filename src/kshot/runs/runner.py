@@ -101,7 +101,7 @@ class Run:
                 results += self._model(model, sources, keep)
             if self._scores_again and self._folder is not None:
                 _check_nothing_lost(self._results, self._folder)  # before the files are replaced
-        results, comparisons = corrected_gaps(results), compared(self._results)
+        results, comparisons = corrected_gaps(results), compared(self._results, results)
         notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
         if self._folder is None:
             return Result(results, notes, None, self._failures, comparisons, usage, samples)

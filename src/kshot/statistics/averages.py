@@ -25,15 +25,17 @@ def average_rows(
 ) -> Iterator[ResultRow]:
     """Yield averages over subsets: of each category whose several subsets all ran, and of all.
 
-    ``weighted``: by the number of scored samples of each subset.
+    ``weighted``: by the number of scored samples of each subset. Models are compared by the average of all, so that it
+    names its ``tasks``.
     """
     groups = {
         f"{dataset}[{name.replace('_', ' ').title()} {average.title()} Average]": list(subsets)
         for name, subsets in (categories or {}).items()
         if len(subsets) > 1 and all(subset in results for subset in subsets)
     }
+    whole = f"{dataset}[{average.title()} Average]"
     if len(results) > 1:
-        groups[f"{dataset}[{average.title()} Average]"] = list(results)
+        groups[whole] = list(results)
     for label, subsets in groups.items():
         chosen = [results[subset] for subset in subsets]
         for name, metric in chosen[0].named():
@@ -49,6 +51,11 @@ def average_rows(
                 "average": average,
                 "metric": name,
                 **({"rule": metric.rule} if metric.rule and metric.rule != name else {}),
+                **(
+                    {"tasks": [result.task.name for result in chosen]}
+                    if label == whole and name not in metric.details
+                    else {}
+                ),
                 **({"detail": True} if name in metric.details else {"higher_is_better": metric.higher_is_better}),
                 "value": math.fsum(w * reduce(each) for w, each in zip(weights, values, strict=True))
                 / math.fsum(weights),

@@ -14,14 +14,15 @@ import numpy as np
 from kshot.core.errors import DataError
 from kshot.core.records import Value
 from kshot.statistics.permutation import LEVEL, sign_flips, swaps
-from kshot.statistics.resampling import Interval, Reduce, is_mean, mean, middle_95, paired_bootstrap
+from kshot.statistics.resampling import FloatArray, Interval, Reduce, is_mean, mean, middle_95, paired_bootstrap
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """The values of two systems on the same samples, in one order, and how they become a figure.
 
-    ``bounds`` are the ends of the scale, where they are known.
+    ``bounds`` are the ends of the scale, where they are known. ``weights``: the figure is the mean of the values by
+    these weights, such as an average over subsets, in which a sample of a small subset counts more.
     """
 
     a: Sequence[Value]
@@ -29,6 +30,7 @@ class Pair:
     reduce: Reduce = mean
     higher_is_better: bool = True
     bounds: Interval | None = None
+    weights: Sequence[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,9 @@ def _compared(pair: Pair) -> Paired:
     losses = sum(x < y for x, y in zip(better, worse, strict=True))
     p, interval = _tested(pair)
     return Paired(
-        difference=reduce(a) - reduce(b),
+        difference=reduce(a) - reduce(b)
+        if pair.weights is None
+        else float(np.average(_gaps(a, b), weights=pair.weights)),
         interval=interval if len(a) > 1 else None,
         p=p,
         wins=wins,
@@ -116,6 +120,14 @@ def _tested(pair: Pair) -> tuple[float, Interval | None]:
     if isinstance(a[0], tuple) or not (is_mean(reduce, a) and is_mean(reduce, b)):
         interval = middle_95(paired_bootstrap(a, b, reduce), len(a)) if len(a) > 1 else None
         return swaps(a, b, reduce), interval
-    gaps = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     width = math.inf if pair.bounds is None else pair.bounds[1] - pair.bounds[0]
-    return sign_flips(gaps, largest=width if math.isfinite(width) else None)
+    weights = None if pair.weights is None else np.asarray(pair.weights, dtype=np.float64)
+    return sign_flips(
+        _gaps(a, b),
+        largest=width if math.isfinite(width) else None,
+        weights=None if weights is None else weights / weights.mean(),
+    )
+
+
+def _gaps(a: Sequence[Value], b: Sequence[Value]) -> FloatArray:
+    return np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)

@@ -72,12 +72,17 @@ def _log_choices(n: int, k: int) -> float:
 # ---- means ----
 
 
-def sign_flips(gaps: FloatArray, *, largest: float | None = None) -> tuple[float, Interval]:
+def sign_flips(
+    gaps: FloatArray, *, largest: float | None = None, weights: FloatArray | None = None
+) -> tuple[float, Interval]:
     """Return the p of a mean difference by sign flips, and the 95 % interval that belongs to this test.
 
     The interval has the differences that the test would not reject, so it excludes 0 exactly if p is below 5 %.
     ``largest`` is the largest difference that the scale allows; it bounds what a few pairs that differ can show.
+    ``weights`` are those of the differences in a weighted mean, 1 on average.
     """
+    if weights is not None and float(np.ptp(weights)) > _ROUNDING:
+        return _weighted_flips(gaps, weights, largest)
     different = gaps[gaps != 0]
     size = float(np.abs(different).max(initial=0.0))
     if not len(different) or float(np.ptp(np.abs(different))) <= _ROUNDING * size:  # right or wrong: McNemar's test
@@ -87,11 +92,27 @@ def sign_flips(gaps: FloatArray, *, largest: float | None = None) -> tuple[float
     turned = _is_turned(different)
     ordered = -different if turned else different
     ordered = ordered[np.lexsort((ordered, np.abs(ordered)))]
-    p, interval = _flipped(ordered, len(gaps) - len(ordered))
+    p, interval = _flipped(ordered, np.ones(len(ordered)), np.ones(len(gaps) - len(ordered)))
     if len(ordered) < _MIN_DIFFERENT:
         end = max(size, largest or 0.0)
         return p, bounded_interval(gaps, -end, end)
     return p, (-interval[1], -interval[0]) if turned else interval
+
+
+def _weighted_flips(gaps: FloatArray, weights: FloatArray, largest: float | None) -> tuple[float, Interval]:
+    """Test a weighted mean: flipping a difference moves the mean by its weight."""
+    turned = _is_turned(gaps * weights)
+    signed = np.where(turned, -1.0, 1.0) * gaps * weights
+    order = np.lexsort((weights, signed, np.abs(signed)))
+    signed, weights = signed[order], weights[order]
+    differ = signed != 0
+    if int(differ.sum()) < _MIN_DIFFERENT:
+        end = float(weights.max()) * (largest or float(np.abs(gaps).max()))
+        p = _flipped(signed[differ], weights[differ], weights[~differ])[0] if differ.any() else 1.0
+        low, high = bounded_interval(signed, -end, end) if end else (0.0, 0.0)
+    else:
+        p, (low, high) = _flipped(signed[differ], weights[differ], weights[~differ])
+    return p, (-high, -low) if turned else (low, high)
 
 
 def _is_turned(gaps: FloatArray) -> bool:
@@ -101,17 +122,19 @@ def _is_turned(gaps: FloatArray) -> bool:
     return len(unequal) > 0 and bool(one[unequal[0]] < other[unequal[0]])
 
 
-def _flipped(gaps: FloatArray, ties: int) -> tuple[float, Interval]:
-    """Test differences that are not 0, and return the 95 % interval of the mean of these and of ``ties`` zeros.
+def _flipped(gaps: FloatArray, weights: FloatArray, ties: FloatArray) -> tuple[float, Interval]:
+    """Test differences that are not 0, and return the 95 % interval of the mean of these and of ties, by weight.
 
     A sum above 0 grows by flipping a part of the differences exactly if this part adds up to 0 or less. The test does
     not reject a difference that lies in the middle 95 % of the means of such parts (Hartigan's typical values).
     """
     total = float(gaps.sum())
     tolerance = _ROUNDING * float(np.abs(gaps).sum())
-    sums, sizes, exact = _parts(gaps)
+    sums, sizes, exact = _parts(gaps, weights)
     draws = np.random.default_rng(SEED)
-    means = sums / np.maximum(sizes + draws.binomial(ties, 0.5, size=len(sizes)), 1)
+    for weight, count in zip(*np.unique(ties, return_counts=True), strict=True):
+        sizes = sizes + weight * draws.binomial(count, 0.5, size=len(sizes))
+    means = sums / np.maximum(sizes, min(weights.min(), ties.min(initial=np.inf)))
     hits = int((sums <= tolerance if total > 0 else sums >= -tolerance).sum())
     if abs(total) <= tolerance:
         p = 1.0
@@ -127,8 +150,8 @@ def _flipped(gaps: FloatArray, ties: int) -> tuple[float, Interval]:
     return p, (float(ordered[outside]), float(ordered[-1 - outside]))
 
 
-def _parts(gaps: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
-    """Return the sums and the sizes of parts of the differences; and whether these are all parts that there are.
+def _parts(gaps: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
+    """Return the sums and the weights of parts of the differences; and whether these are all parts that there are.
 
     With each part comes the rest.
     """
@@ -137,12 +160,12 @@ def _parts(gaps: FloatArray) -> tuple[FloatArray, FloatArray, bool]:
     for block in _all_swaps(len(gaps)) if exact else _random_swaps(len(gaps)):
         chosen = block.astype(np.float64)
         sums.append(chosen @ gaps)
-        sizes.append(chosen.sum(axis=1))
+        sizes.append(chosen @ weights)
     one, count = np.concatenate(sums), np.concatenate(sizes)
     if exact:  # often enough for the number of ties, which is drawn for each
         times = max(1, FLIPS // len(one))
         return np.tile(one, times), np.tile(count, times), exact
-    return np.concatenate([one, gaps.sum() - one]), np.concatenate([count, len(gaps) - count]), exact
+    return np.concatenate([one, gaps.sum() - one]), np.concatenate([count, weights.sum() - count]), exact
 
 
 def _chernoff(gaps: FloatArray, total: float) -> float:
