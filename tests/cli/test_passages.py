@@ -23,6 +23,7 @@ def test_systems_stand_side_by_side_with_a_verdict(capsys):
     assert "fastbook: 4 questions, 4 passages" in done.out
     assert "AC_MRR@10" in done.out
     assert "cannot be told from" in done.out.replace("\n", " ")
+    assert max(len(line) for line in done.out.splitlines() if not line.startswith("run folder")) <= 80
 
 
 def test_json_has_the_comparisons(capsys):

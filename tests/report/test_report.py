@@ -394,7 +394,7 @@ def test_the_spread_over_draws_of_examples_is_said():
     (line,) = spreads([row(), spread(), spread(metric="error", detail=True)])
     assert line == (
         "quiz[3 draws of examples] Accuracy: 62.00 on average, from 57.00 to 68.00 by the choice of examples (SD 3.40); "
-        "the samples alone leave 40.0–60.0 (95 %)."
+        "by the choice of samples alone: 40.0–60.0 (95 %)."
     )
     two = [*spreads([spread(), spread(model="hf:models/two")])]
     assert [line.partition(": ")[0][26:] for line in two] == ["Accuracy of hf:one", "Accuracy of hf:two"]

@@ -146,9 +146,10 @@ def _print(result: Result) -> None:
     names = {row["benchmark"] for row in searched}
     of_systems = [row for row in result.comparisons if row["task"] in names]
     of_models = [row for row in result.comparisons if row["task"] not in names]
-    for line in (*report.findings(looked_up), *report.verdicts(of_systems, searched)):
+    for line in report.findings(looked_up):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
-    for line in (*report.model_verdicts(of_models), *report.spreads(result.results)):
+    compared = (*report.verdicts(of_systems, searched), *report.model_verdicts(of_models))
+    for line in (*compared, *report.spreads(result.results)):
         console.print(line, highlight=False, markup=False)  # as wide as the table above
     for line in (*report.spending(result.usage), f"run folder: {result.path}"):
         console.print(line, highlight=False, soft_wrap=True, markup=False)

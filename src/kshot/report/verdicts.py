@@ -19,9 +19,10 @@ _SMALLEST_P = 1e-4
 
 
 class _Sentence(NamedTuple):
-    """What is said of one task and measure, the smallest p in it, and whether any system is behind the best one."""
+    """What is said of one task and measure, whether that is an average, the smallest p, and whether any is behind."""
 
     line: str
+    average: bool
     p: float
     decided: bool
 
@@ -33,8 +34,8 @@ def verdicts(comparisons: Sequence[ResultRow], rows: Sequence[ResultRow]) -> Ite
 
 
 def model_verdicts(comparisons: Sequence[ResultRow]) -> Iterator[str]:
-    """Say the same of models, task by task: the clearest differences first, and only a few of many."""
-    found = sorted(_sentences(comparisons), key=lambda sentence: sentence.p)
+    """Say the same of models, task by task: averages and then the clearest differences, and only a few of many."""
+    found = sorted(_sentences(comparisons), key=lambda sentence: (not sentence.average, sentence.p))
     yield from (sentence.line for sentence in found[:_MAX_LINES])
     if rest := found[_MAX_LINES:]:
         ahead = sum(sentence.decided for sentence in rest)
@@ -58,7 +59,7 @@ def _sentences(comparisons: Sequence[ResultRow]) -> Iterator[_Sentence]:
             parts.append(f"cannot be told from {_listed(level, names)}")
         found = f"{task} {measure}: {_system_name(others[0], 'a', names)} {', but '.join(parts)}"
         line = f"{found}{corrected_for(others[0]['family'])}."
-        yield _Sentence(line, min(row["p_corrected"] for row in others), bool(behind))
+        yield _Sentence(line, "average" in others[0], min(row["p_corrected"] for row in others), bool(behind))
 
 
 def _leader(pairs: Sequence[ResultRow]) -> str:
@@ -109,6 +110,8 @@ def _against(row: ResultRow, names: Mapping[str, str]) -> str:
     digits = 3 if abs(row["difference"]) <= 1 and abs((row["ci95"] or [0])[-1]) <= 1 else 1
     # adding 0 turns a rounded -0.0 into 0.0
     ends = [round(end, digits) + 0.0 for end in row["ci95"] or ()]
+    if row["ahead"] is None and row["ci95"] and not row["ci95"][0] <= 0 <= row["ci95"][1]:
+        ends = []  # it knows nothing of the correction, or of the test: beside "cannot be told" it would contradict
     between = f", 95 %: {number(ends[0], digits, '+')} to {number(ends[1], digits, '+')}" if ends else ""
     return f"{_system_name(row, 'b', names)} ({number(row['difference'], digits, '+')}{between}, {shown_p(row)})"
 
@@ -137,7 +140,9 @@ def spreads(rows: Sequence[ResultRow]) -> Iterator[str]:
     for row in found[:_MAX_LINES]:
         interval, of = row["ci95"], f" of {names[row['model']]}" if len(names) > 1 else ""
         beside = (
-            f"; the samples alone leave {number(interval[0], 1)}–{number(interval[1], 1)} (95 %)" if interval else ""
+            f"; by the choice of samples alone: {number(interval[0], 1)}–{number(interval[1], 1)} (95 %)"
+            if interval
+            else ""
         )
         yield (
             f"{row['task']} {row['metric']}{of}: {number(row['value'], 2)} on average, from {number(row['lowest'], 2)} "
