@@ -43,7 +43,7 @@ WRONG = {
     "too few": (PAIR, scored((-1.0, 1)), "1 likelihoods for 2 continuations"),
     "too many": (PAIR, scored((-1.0, 1), (-1.0, 1), (-1.0, 1)), "3 likelihoods for 2"),
     "NaN": (PAIR, scored((-1.0, 1), (float("nan"), 1)), "log-probability nan"),
-    "infinite": (PAIR, scored((-1.0, 1), (-float("inf"), 1)), "log-probability -inf"),
+    "infinite": (PAIR, scored((-1.0, 1), (float("inf"), 1)), "log-probability inf"),
     "above 0": (PAIR, scored((-1.0, 1), (0.5, 1)), "log-probability 0.5"),
     "no tokens": (PAIR, scored((-1.0, 1), (-1.0, 0)), "over 0 tokens"),
     "no flag": (PAIR, scored((-1.0, 1), (-1.0, 1, "yes")), "'yes' where it says whether a text is greedy"),
@@ -63,6 +63,12 @@ def test_wrong_responses(kind):
     request, response, message = WRONG[kind]
     with pytest.raises(BackendError, match=f"mine: it .*{message}"):
         checked_response(request, response, "mine")
+
+
+def test_a_text_that_the_model_rules_out_is_a_failure_of_its_request():
+    assert checked_response(PAIR, scored((-1.0, 1), (-float("inf"), 1)), "mine") == Failed(
+        "impossible", "the model gives ' b' the probability 0"
+    )
 
 
 def test_numpy_numbers_become_plain_ones_and_failures_pass():

@@ -208,10 +208,10 @@ def test_an_empty_delimiter_stops_no_reply():
 
 
 def test_any_of_several_right_options_is_right():
-    rows = [ROW | {"target_idx": right} for right in ([0, 2], [1, 2], (0, 1), ["2"], [2, 2])]
+    rows = [ROW | {"target_idx": right} for right in ([0, 2], [1, 2], (0, 1), ["2"])]
     result = kshot.evaluate(Fake(scorer), choice(rows))
-    assert [sample["scores"]["Accuracy"] for sample in result.samples] == [100.0, 100.0, 0.0, 100.0, 100.0]
-    assert [sample["target"] for sample in result.samples] == [[0, 2], [1, 2], [0, 1], 2, 2]
+    assert [sample["scores"]["Accuracy"] for sample in result.samples] == [100.0, 100.0, 0.0, 100.0]
+    assert [sample["target"] for sample in result.samples] == [[0, 2], [1, 2], [0, 1], 2]
 
 
 def test_no_answer_is_not_among_several_right_ones():
@@ -227,6 +227,12 @@ def test_an_example_shows_the_first_of_several_right_options():
 def test_right_options_that_are_none(given):
     with pytest.raises(DataError, match=r"row 0: the (target is -?\d, but|list of right options is empty)"):
         seen(choice([ROW | {"target_idx": given}]))
+
+
+@pytest.mark.parametrize("given", [[1, 0, 0], [True, False, False], [True, False], [2, 2]])
+def test_a_mask_is_not_taken_for_indices(given):
+    with pytest.raises(DataError, match=r"row 0: label is .*; it must list each right option once"):
+        seen(choice([{"q": "Well?", "options": TEXTS, "label": given}]))
 
 
 # ---- averages ----

@@ -315,6 +315,9 @@ def test_documents_are_measured_whole_and_by_themselves():
         "bits_per_byte": pytest.approx(6 / 19 / np.log(2)),
     }
     assert "mine: documents are measured by themselves: no examples are shown" in result.notes
+    assert [r.prompt.text for r in asked(cls, rolling=False)] == ["x:", "y:"]
+    empty = generation([{"target": ""}, *rows], metrics=[Perplexity()], rolling=True)
+    assert next(r.continuations for r in asked(empty)) == ("",)  # the model says that it has no tokens
     lonely = generation(rows, metrics=[Perplexity()], rolling=True)  # nor are any needed
     assert [r.prompt for r in asked(lonely, num_shots=2)] == [Prompt(), Prompt()]
     with pytest.raises(UsageError, match="rolling measures documents, and needs the metric Perplexity"):

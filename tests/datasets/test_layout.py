@@ -89,6 +89,8 @@ def test_kept_white_space_at_the_end_of_a_prompt_is_scored_with_the_answer():
 
 
 def test_what_cannot_be_a_delimiter_is_refused():
+    with pytest.raises(DataError, match="keep_whitespace is 'no'; it must be True or False"):
+        texts(generation(keep_whitespace="no"))
     for name in ("description", "target_delimiter", "fewshot_delimiter"):
         with pytest.raises(DataError, match=f"dataset mine: {name} is 3; it must be a text"):
             texts(generation(**{name: 3}))

@@ -149,7 +149,12 @@ def _check_usage(usage: Usage | None, where: str) -> None:
         raise BackendError(f"it gave {usage!r:.60} where token counts belong", where=where)
 
 
-def _checked_scores(request: Loglik, response: Scored, where: str) -> Scored:
+def impossible(text: str) -> Failed:
+    """Return the failure of a request one of whose texts has the probability 0: its logarithm is no number."""
+    return Failed("impossible", f"the model gives {text[:60]!r} the probability 0")
+
+
+def _checked_scores(request: Loglik, response: Scored, where: str) -> Scored | Failed:
     given, wanted = response.likelihoods, len(request.continuations)
     _check_usage(response.usage, where)
     _check_cut(response.cut_tokens, where)
@@ -157,7 +162,9 @@ def _checked_scores(request: Loglik, response: Scored, where: str) -> Scored:
         raise BackendError(f"it gave {given!r:.60} where a tuple of likelihoods belongs", where=where)
     if len(given) != wanted:
         raise BackendError(f"it gave {len(given)} likelihoods for {wanted} continuations", where=where)
-    for each in given:
+    for text, each in zip(request.continuations, given, strict=True):
+        if each.logprob == -math.inf:
+            return impossible(text)
         if not _is_number(each.logprob, Real) or not math.isfinite(each.logprob) or each.logprob > _ROUNDING_NATS:
             raise BackendError(
                 f"it gave the log-probability {each.logprob}",

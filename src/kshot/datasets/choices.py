@@ -46,6 +46,8 @@ def right_choices(fields: Mapping[str, Any], choices: Sequence[str], where: str)
         given = fields.get(name)
         if given is not None:
             several = given if isinstance(given, (list, tuple)) else (given,)
+            if len(several) > 1:
+                _refuse_mask(several, name, where)
             return _target([as_index(each, name, where) for each in several], choices, where)
     target = fields.get("target")
     texts = [choice.strip() for choice in choices]
@@ -62,6 +64,16 @@ def referenced_choices(reference: Any, choices: Sequence[str], where: str) -> Op
 
     several = reference if isinstance(reference, (list, tuple)) else (reference,)
     return _target([index(each) for each in several], choices, where)
+
+
+def _refuse_mask(several: Sequence[Any], name: str, where: str) -> None:
+    """Refuse what looks like a 0 or 1 for each option: it would be read as the indices 0 and 1."""
+    if any(isinstance(each, bool) for each in several) or len(set(map(str, several))) < len(several):
+        raise DataError(
+            f"{name} is {list(several)!r:.80}; it must list each right option once, by its index",
+            where=where,
+            hint="Of a 0 or 1 for each option make indices: [i for i, right in enumerate(labels) if right].",
+        )
 
 
 def option_index(answer: Any, choices: Sequence[str]) -> Any:

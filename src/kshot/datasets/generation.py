@@ -109,7 +109,8 @@ class GenerationCompiler(DatasetCompiler):
     @property
     def _rolling(self) -> bool:
         dataset = self.dataset
-        return bool(dataset.args.rolling) or (isinstance(dataset, GenerationDataset) and dataset.rolling)
+        given = dataset.args.rolling
+        return given if given is not None else isinstance(dataset, GenerationDataset) and bool(dataset.rolling)
 
     def _prepare(self) -> None:
         if self._rolling:
@@ -129,7 +130,7 @@ class GenerationCompiler(DatasetCompiler):
     def _document(self, sample: Sample, shots: Sequence[Sample]) -> str:  # noqa: ARG002 - no examples are shown
         """Return the target as it is: the white space of a document counts."""
         text = sample.fields.get("target")
-        if not isinstance(text, str) or not text:
+        if not isinstance(text, str):
             raise DataError("perplexity needs a target text", where=f"{self.where}, sample {sample.id}")
         return text
 

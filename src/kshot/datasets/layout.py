@@ -45,9 +45,12 @@ class Layout:
         for name, value in chosen.items():
             if not (isinstance(value, str) or (value is None and name == "target_delimiter")):
                 raise DataError(f"{name} is {value!r}; it must be a text", where=where_of(dataset))
+        keep: object = dataset.keep_whitespace
+        if not isinstance(keep, bool):
+            raise DataError(f"keep_whitespace is {keep!r}; it must be True or False", where=where_of(dataset))
         return cls(
             system=args.system_prompt or "",
-            keep_whitespace=bool(dataset.keep_whitespace),
+            keep_whitespace=keep,
             one_turn=args.examples_as == "text",
             **chosen,
         )

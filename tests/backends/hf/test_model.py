@@ -250,9 +250,12 @@ def test_a_token_that_the_model_rules_out_fails_its_request_alone(folders, batch
 
     model._model.lm_head.register_forward_hook(rule_out)
     asked = [Loglik(Prompt("A"), (" b", "z")), Loglik(Prompt("A"), (" b", " c"))]
-    failed, scored = ask_all(model, asked)
-    assert (failed.kind, failed.message) == ("impossible", "the model gives 'z' the probability 0")
+    ruled_out, scored = ask_all(model, asked)
+    assert ruled_out.likelihoods[1].logprob == -math.inf  # the engine makes a failure of it
     assert len(scored.likelihoods) == 2
+    rows = [{"q": "Well?", "options": [end, "x"], "target_idx": 0} for end in ("no", "z", "y")]
+    result = kshot.evaluate(model, choice(rows))
+    assert [sample.get("failed", "")[:11] for sample in result.samples] == ["", "impossible:", ""]
 
 
 def test_one_option_that_cannot_be_scored_is_one_failed_sample(llama):

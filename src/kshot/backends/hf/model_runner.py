@@ -21,7 +21,7 @@ from kshot.backends.hf.tokens import PromptTokenizer
 from kshot.backends.hf.tree_batches import plan_tree_batches
 from kshot.backends.hf.trie import IdArray, NodeCounter, TokenCounts, TokenSequence, Trie, build_trie
 from kshot.core.errors import BackendError
-from kshot.core.records import Failed, Loglik, Scored
+from kshot.core.records import Loglik, Scored
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class ModelRunner:
         """What the user should know about how it worked."""
         return tuple(self._notes)
 
-    def score(self, requests: Sequence[TokenizedLoglik], size: int) -> Iterator[tuple[Loglik, Scored | Failed]]:
+    def score(self, requests: Sequence[TokenizedLoglik], size: int) -> Iterator[tuple[Loglik, Scored]]:
         """Answer the requests, each as soon as it is complete. The last rows may stay ``pending``."""
         self._check_ids(span.ids for request in requests for span in request.spans)
         packed: list[TokenizedLoglik] = []
@@ -84,7 +84,7 @@ class ModelRunner:
             self._build_trie(_sequences(some), None)
             yield from self._plain.score(some, size)
 
-    def finish_pending(self) -> Iterator[tuple[Loglik, Scored | Failed]]:
+    def finish_pending(self) -> Iterator[tuple[Loglik, Scored]]:
         """Answer what is still pending."""
         while self.pending:
             yield from finish_first(self.pending)

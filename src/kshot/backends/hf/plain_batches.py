@@ -18,7 +18,7 @@ from kshot.backends.hf.sampling import (
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
 from kshot.backends.hf.trie import IdArray
-from kshot.core.records import Failed, Likelihood, Loglik, Scored
+from kshot.core.records import Likelihood, Loglik, Scored
 
 PaddingSide: TypeAlias = Literal["left", "right"]
 
@@ -34,7 +34,7 @@ class _PartialScore:
     found: dict[int, Likelihood] = field(default_factory=dict)
 
     @property
-    def complete(self) -> Scored | Failed | None:
+    def complete(self) -> Scored | None:
         count = len(self.tokenized.spans)
         if len(self.found) < count:
             return None
@@ -90,7 +90,7 @@ class PlainModel:
 
     # ---- Loglik ----
 
-    def score(self, requests: Sequence[TokenizedLoglik], size: int) -> Iterator[tuple[Loglik, Scored | Failed]]:
+    def score(self, requests: Sequence[TokenizedLoglik], size: int) -> Iterator[tuple[Loglik, Scored]]:
         """Answer in batches of ``size`` sequences, the longest first, each request as soon as it is complete."""
         sequences: dict[bytes, _PlainSequence] = {}
         for number, request in enumerate(requests):
@@ -147,7 +147,7 @@ class PlainModel:
             for sequence, row, first in zip(batch, logits, starts, strict=True)
         ]
 
-    def _sum_up(self, sequence: _PlainSequence, logits: Any) -> Iterator[tuple[Loglik, Scored | Failed]]:
+    def _sum_up(self, sequence: _PlainSequence, logits: Any) -> Iterator[tuple[Loglik, Scored]]:
         """Sum log softmax(logits)[token] over each wanted span, in float32; ``logits`` begin at ``sequence.start``."""
         logits = logits.float()
         totals = logits.logsumexp(dim=-1)

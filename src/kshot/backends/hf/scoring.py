@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from kshot.backends.hf.tokens import TokenSpan
 from kshot.backends.hf.trie import Ints, TokenSequence, Trie
 from kshot.backends.hf.trie_pass import ComputedRow, TriePass
 from kshot.backends.rolling import summed_windows
-from kshot.core.records import Failed, Likelihood, Loglik, Scored
+from kshot.core.records import Likelihood, Loglik, Scored
 
 _MAX_FLOAT32_LOGITS = 1 << 26
 """Logits that are converted to float32 at a time."""
@@ -46,13 +45,9 @@ class TokenizedLoglik:
         """What the model must read: a span's last token is predicted and never read."""
         return [TokenSequence(span.ids[:-1], span.start - 1) for span in self.spans]
 
-    def scored(self, found: Sequence[Likelihood]) -> Scored | Failed:
-        """Return the response, from the likelihood of each span; a failure if the model rules a text out."""
-        summed = summed_windows(found, self.windows)
-        for text, each in zip(self.request.continuations, summed, strict=True):
-            if each.logprob == -math.inf:
-                return Failed("impossible", f"the model gives {text[:60]!r} the probability 0")
-        return Scored(summed, cut_tokens=self.cut_tokens)
+    def scored(self, found: Sequence[Likelihood]) -> Scored:
+        """Return the response, from the likelihood of each span."""
+        return Scored(summed_windows(found, self.windows), cut_tokens=self.cut_tokens)
 
 
 class _TrieLogprobs:
@@ -79,7 +74,7 @@ class _TrieLogprobs:
         some = slice(*map(int, np.searchsorted(self._places, [row.first, row.last])))
         return some, np.searchsorted(row.wanted, self._places[some]), self._targets[some]
 
-    def add(self, some: slice, found: Any, before: int) -> Iterator[tuple[Loglik, Scored | Failed]]:
+    def add(self, some: slice, found: Any, before: int) -> Iterator[tuple[Loglik, Scored]]:
         """Take the log-probabilities of a row; give every request that they complete, the longest first."""
         values, greedy = found
         if np.isnan(values).any() or np.isposinf(values).any():  # -inf: the model rules a token out
@@ -92,7 +87,7 @@ class _TrieLogprobs:
         for index in sorted(complete, key=lambda index: -self._requests[index].longest):
             yield self._requests[index].request, self._scored(index)
 
-    def _scored(self, index: int) -> Scored | Failed:
+    def _scored(self, index: int) -> Scored:
         spans = range(self._request_edges[index], self._request_edges[index + 1])
         parts = [slice(self._span_edges[span], self._span_edges[span + 1]) for span in spans]
         return self._requests[index].scored(
@@ -105,7 +100,7 @@ class _TrieLogprobs:
 
 def score_trie(
     model: PackedModel, trie: Trie, requests: Sequence[TokenizedLoglik], pending: PendingRows
-) -> Iterator[tuple[Loglik, Scored | Failed]]:
+) -> Iterator[tuple[Loglik, Scored]]:
     """Answer the requests of a trie, each as soon as it is complete; the last rows stay ``pending``.
 
     A GPU works on the next rows while the results of earlier ones are journalled.
@@ -121,7 +116,7 @@ def score_trie(
             yield from finish_first(pending)
 
 
-def finish_first(pending: PendingRows) -> Iterator[tuple[Loglik, Scored | Failed]]:
+def finish_first(pending: PendingRows) -> Iterator[tuple[Loglik, Scored]]:
     """Wait for the first pending row, and answer the requests that it completes."""
     logprobs, some, transfer, last = pending.popleft()
     yield from logprobs.add(some, transfer.read(), last)

@@ -125,6 +125,8 @@ class ServerLogprobs:
             raise self._unable("gives no log-probabilities of a prompt", hint)
         likelihoods, usages = [], []
         for text in map(replace_surrogates, texts):
+            if not text:
+                raise RequestFailedError(Failed("no_tokens", "the document has no token that can be scored"))
             whole = await self._echo(connection, api, text)
             first = 0 if self._first_token_missing else continuation_start(whole.texts, text)
             if not first and start != "none":
