@@ -5,6 +5,7 @@ import pytest
 import kshot
 from kshot.backends import check_deterministic
 from kshot.core.errors import UsageError
+from tests import fake_vllm
 from tests.commands import CAPITALS
 
 PLUGINS = """
@@ -70,6 +71,14 @@ def test_these_are_refused(spec, named):
     with pytest.raises(UsageError, match="--deterministic cannot be promised") as raised:
         check_deterministic(spec)
     assert raised.value.where == named
+
+
+@pytest.mark.needs("torch", "transformers")
+def test_vllm_is_refused_too(monkeypatch):
+    fake_vllm.install(monkeypatch)
+    with pytest.raises(UsageError, match="--deterministic cannot be promised") as raised:
+        check_deterministic("vllm:model")
+    assert raised.value.where == "vllm:model"
 
 
 def test_a_run_refuses_before_anything_is_opened_or_written(folder):

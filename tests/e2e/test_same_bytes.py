@@ -78,6 +78,7 @@ for run in runs:
     if not pid:
         reach = killer.arm(*run.pop("kill", ("", 0)))
         torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: reach("forward"))
+        torch.set_num_threads(run.pop("threads", 1))
         datasets = [f"mixed.py:{name}" for name in run.pop("datasets", ("Choices", "Texts", "Measured"))]
         kshot.evaluate(f"hf:{model}", datasets, num_shots=4, **run)
         os._exit(0)
@@ -95,6 +96,7 @@ DETERMINISTIC = [
     *({"out": "killed", "kill": kill, "batch_size": SIZES[at % 4]} for at, kill in enumerate(KILLS)),
     *({"out": "killed"}, {"out": "part", "datasets": ["Measured"]}, {"out": "reusing", "reuse": "part"}),
     {"out": "reversed", "datasets": ["Measured", "Texts", "Choices"], "batch_size": 5},
+    *({"out": f"two threads, size {size}", "threads": 2, "batch_size": size} for size in (1, 16)),
 ]
 
 
@@ -104,7 +106,11 @@ def folder(tmp_path_factory, tiny_llama):
     folder = tmp_path_factory.mktemp("same_bytes")
     for name, code in (("mixed", MIXED), ("killer", KILLER), ("driver", DRIVER)):
         (folder / f"{name}.py").write_text(code)
-    runs = [{"out": "first"}, *({**run, "deterministic": True} for run in DETERMINISTIC)]
+    runs = [
+        {"out": "first"},
+        *({"out": f"two threads {at}", "threads": 2} for at in range(2)),
+        *({**run, "deterministic": True} for run in DETERMINISTIC),
+    ]
     done = subprocess.run(
         [sys.executable, "driver.py", str(tiny_llama), json.dumps([{"dataset_path": str(SAMPLES), **run} for run in runs])],
         cwd=folder, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=600, stdout=subprocess.PIPE, text=True,
@@ -144,6 +150,16 @@ def test_two_equal_runs(folder, tiny_llama):
     assert files == ["journal.jsonl", "samples.jsonl", "spec.json", "summary.json"]
     for name in files:
         assert (folder / "first" / name).read_bytes() == (folder / "second" / name).read_bytes(), name
+
+
+def test_two_equal_runs_with_two_threads(folder):
+    one, two = folder / "two threads 0", folder / "two threads 1"
+    for path in one.iterdir():
+        assert path.read_bytes() == (two / path.name).read_bytes(), path.name
+    one, two = folder / "two threads, size 1", folder / "two threads, size 16"
+    assert same_files(one, two)
+    assert answers(one) == answers(two)
+    assert not answers(one).keys() & answers(folder / "size 1").keys()  # other threads, another fingerprint
 
 
 @pytest.mark.parametrize("name", ["size 3", "size 16", "size 64", "killed", "reusing"])

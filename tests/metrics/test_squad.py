@@ -63,8 +63,10 @@ def test_the_two_versions_differ_in_empty_answers():
     assert SquadEm("2.0")([""], [[]]) == {"SQuAD_EM": 100.0}  # no answer is the right answer
     assert SquadEm("2.0")(["x"], [[]]) == {"SQuAD_EM": 0.0}
     assert SquadEm("2.0")([""], [["the", "x"]]) == {"SQuAD_EM": 0.0}  # an answer without words does not count there
-    with pytest.raises(DataError, match="empty list of references"):
-        SquadEm()(["x"], [[]])
+    for metric in (SquadEm(), SquadF1()):
+        with pytest.raises(DataError, match="empty list of references") as raised:
+            metric(["x"], [[]])
+        assert "version=2.0" in raised.value.hint
     for wrong in (3, None):
         with pytest.raises(DataError, match="SQuAD_F1 got the reference"):
             SquadF1("2.0")(["x"], [wrong])

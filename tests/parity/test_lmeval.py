@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,28 @@ def folder(tmp_path_factory):
     found = tmp_path_factory.mktemp("lmeval")
     write_rows(found, RECORDED_ROWS)
     if weights_digest(random_model(found / "model")) != FACTS["weights"]:
-        pytest.skip("these versions of torch, transformers and tokenizers build another model from the seed")
+        message = "these versions of torch, transformers and tokenizers build another model from the seed"
+        if is_pinned(installed()):
+            pytest.fail(f"{message}: record lm-eval's numbers anew")
+        pytest.skip(message)
     return found
+
+
+def installed():
+    """Return the versions of the packages that build the model."""
+    return {name: metadata.version(name) for name in ("torch", "transformers")}
+
+
+def is_pinned(versions):
+    """Whether these are the versions of constraints.txt, for which the numbers were recorded."""
+    lines = (ROOT.parent / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = dict(line.split("==") for line in lines if "==" in line)
+    return all(pinned[name] == version.partition("+")[0] for name, version in versions.items())
+
+
+def test_which_versions_are_pinned():
+    assert is_pinned({"torch": "2.13.0+cpu", "transformers": "5.22.2"})
+    assert not is_pinned({"torch": "2.13.1", "transformers": "5.22.2"})
 
 
 @pytest.mark.parametrize("shots", SHOTS)

@@ -82,7 +82,7 @@ def perplexity(labels: Sequence[Any], extra: int) -> ConfigMethod:
 
 
 def _first_best(labels: Sequence[Any], values: Sequence[float], alike: Sequence[object]) -> Explained:
-    """Return the label with the highest value; on a tie the first, as the homes of config files do, and count it."""
+    """Return the label with the highest value; on a tie the first, as AISBench and OpenCompass do, and count it."""
     first = best(values, alike)
     return Explained(labels[first[0]], tied=("",) if len(first) > 1 else ())
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal
 
+from kshot.core.errors import DataError
 from kshot.metrics.metric import Metric
 from kshot.metrics.normalise import ARTICLES, checked_choice, normalise
 from kshot.metrics.references import reference_list
@@ -68,4 +69,9 @@ def _best(rate: Callable[[str], float], reference: Any, version: str, name: str)
         answers, list | tuple
     ):  # its script leaves out answers that are empty in normal form, unless there is no other
         answers = [answer for answer in answers if normalise(answer, ARTICLES)] or [""]
+    if isinstance(answers, list | tuple) and not answers:
+        raise DataError(
+            f"{name} got an empty list of references",
+            hint="Give at least one answer for every sample, or set version=2.0, where it means that there is none.",
+        )
     return 100.0 * max(rate(normalise(answer, ARTICLES)) for answer in reference_list(answers, name))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kshot.backends import open_model
+from kshot.backends import embedded, open_model
 from kshot.backends.embedded import FOLDER, Embedded
 from kshot.backends.embedded.sampling import choose_token
 from kshot.core.errors import BackendError, UsageError
@@ -357,6 +357,22 @@ def test_a_deterministic_answer_depends_on_its_request_alone():
     plain, one, two = (Embedded(threads=count, deterministic=count < 3).fingerprint for count in (3, 1, 2))
     assert plain == Embedded().fingerprint
     assert len({plain, one, two}) == 3
+
+
+def test_a_deterministic_fingerprint_tells_versions_and_processors_apart(monkeypatch):
+    found = {Embedded(threads=1, deterministic=True).fingerprint}
+    plain = Embedded(threads=1).fingerprint
+    for module, name, value in (
+        (embedded, "__version__", "0.0"),
+        (embedded.platform, "machine", lambda: "another"),
+        (np, "show_config", lambda mode: {"SIMD Extensions": {"found": ["AVX9"]}}),
+        (sys.modules["onnxruntime"], "__version__", "0.0"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, value)
+            found.add(Embedded(threads=1, deterministic=True).fingerprint)
+            assert Embedded(threads=1).fingerprint == plain
+    assert len(found) == 5
 
 
 def test_a_continuation_past_the_context_fails_alone(model):

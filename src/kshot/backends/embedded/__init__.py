@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from kshot import __version__
 from kshot.backends.embedded.sampling import choose_token
 from kshot.backends.embedded.sequences import ScoredSequence, SequenceMaker, text_of, too_long
 from kshot.core.errors import UsageError
@@ -90,7 +92,8 @@ class Embedded:
         if self._deterministic:
             import onnxruntime
 
-            found += f":deterministic {onnxruntime.__version__} {self._threads}"
+            versions = f"{__version__} {onnxruntime.__version__}"
+            found += f":deterministic {versions} {'/'.join(_processor())} {self._threads}"
         return found
 
     @cached_property
@@ -214,7 +217,7 @@ class Embedded:
             return
         text.new_tokens.append(token)
         text.text = self._tokenizer.decode(text.new_tokens, skip_special_tokens=True)
-        cuts = [at for stop in text.request.stop if stop and (at := text.text.find(stop)) >= 0]
+        cuts = [at for stop in text.request.stop if (at := text.text.find(stop)) >= 0]
         if cuts:
             text.text, text.stop_reason = text.text[: min(cuts)], "stop"
         elif len(text.new_tokens) >= text.max_new_tokens:
@@ -251,3 +254,8 @@ class Embedded:
             entry.found[number] = Likelihood(total, count, greedy)
             if (scored := entry.scored) is not None:
                 yield entry.request, scored
+
+
+def _processor() -> list[str]:
+    """Return the kind of processor: with other vector instructions, sums are made in another order."""
+    return [platform.machine(), *np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", ())]

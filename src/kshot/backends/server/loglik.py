@@ -130,10 +130,10 @@ class ServerLogprobs:
             whole = await self._echo(connection, api, text)
             first = 0 if self._first_token_missing else continuation_start(whole.texts, text)
             if not first and start != "none":
-                message = "the server puts no token before a document, so that its first token has no probability"
-                raise RequestFailedError(
-                    Failed("unsupported", f"{message}; --rolling-start none leaves that token out")
-                )
+                message = "the server puts no token before a text, so that its first token has no probability"
+                # An empty baseline of mutual-info is asked for in the same way; there no option helps.
+                help_text = "for documents, --rolling-start none leaves that token out; a baseline must not be empty"
+                raise RequestFailedError(Failed("unsupported", f"{message} ({help_text})"))
             skipped = (first or 0) + (start == "none" and not self._first_token_missing)
             if all(each is None for each in whole.logprobs[skipped:]):
                 raise RequestFailedError(Failed("no_tokens", "the document has no token that can be scored"))
