@@ -96,7 +96,7 @@ def test_a_model_that_likes_all_options_the_same_answers_nothing(tmp_path):
     result = kshot.evaluate(Fake(zeros), choice(rows), out=tmp_path)
     row = result.results[0]
     assert (row["value"], row["ties"], row.get("unanswered", 0)) == (0.0, 9, 0)
-    assert any("in 9 of 9 samples several options are equally likely" in note for note in result.notes)
+    assert any("in 9 of 9 samples several options come first" in note for note in result.notes)
     assert {sample["answer"] for sample in result.samples} == {UNANSWERED}
     assert result.samples[0]["tied"] == ["acc", "acc_norm", "acc_bytes", "acc_token"]
     assert json.loads((tmp_path / "summary.json").read_text())["results"][0]["ties"] == 9
@@ -159,6 +159,14 @@ def test_a_tie_of_options_that_are_all_right_is_right():
     rows = [{"q": "Sun?", "options": ["hot", "hot", "cold"], "target_idx": [0, 1]}]
     row = kshot.evaluate(prefers("hot"), choice(rows)).results[0]
     assert (row["value"], row["ties"]) == (100.0, 1)
+
+
+def test_votes_that_tie_are_counted_and_replies_without_a_letter_have_no_vote():
+    for replies, answer, ties in (("AB", 0, 1), ("BA", 1, 1), ("xxB", 1, 0), ("xx", UNANSWERED, 0), ("ABB", 1, 0)):
+        backend = Fake(lambda request, given=replies: Generated(given[request.replica]))
+        result = kshot.evaluate(backend, choice([ROW | {"q": "no, yes indeed, née?"}]), sample_num=len(replies))
+        assert result.samples[0]["answer"] == answer
+        assert result.results[0].get("ties", 0) == ties
 
 
 # ---- what classes may do ----

@@ -305,3 +305,11 @@ def test_any_object_can_be_a_model_even_an_unhashable_one():
     model = Unhashable(lambda _: Generated("x"))
     (row,) = kshot.evaluate(model, generation([{"q": "a", "target": "x"}])).results
     assert row["value"] == 100.0
+
+
+def test_text_that_is_no_utf8_damages_no_file(tmp_path):
+    for _ in range(2):  # the second time the folder is read
+        result = kshot.evaluate(says("x"), generation(), description="\udcff \ud800", out=tmp_path / "run")
+    for file in (tmp_path / "run").glob("*.json*"):
+        file.read_bytes().decode()
+    assert result.samples[0]["prompt"].startswith("\udcff \ud800")

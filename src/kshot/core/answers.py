@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kshot.core.records import Failed
+from kshot.core.records import UNANSWERED, Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,19 @@ class Repeats:
     @property
     def majority(self) -> Any:
         """The most frequent answer; the first one given on a tie."""
-        return max(self.answers, key=self.answers.count)
+        return self._first[0]
+
+    @property
+    def tied(self) -> bool:
+        """Whether several answers are the most frequent ones."""
+        return any(each != self._first[0] for each in self._first)
+
+    @property
+    def _first(self) -> list[Any]:
+        """The most frequent answers, in the order given. Replies without an answer have no vote beside others."""
+        votes = [each for each in self.answers if each != UNANSWERED] or list(self.answers)
+        most = max(map(votes.count, votes))
+        return [each for each in votes if votes.count(each) == most]
 
 
 def bare(answer: Any) -> Any:

@@ -55,6 +55,6 @@ def _grades(sample: Sample, finder: EvidenceFinder, passages: Iterable[str]) -> 
 
 
 def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
-    with path.open("w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return path

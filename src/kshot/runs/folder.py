@@ -114,7 +114,8 @@ class RunFolder:
         draft = target.with_name(f".{target.name}.draft")
         with _writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
-            file = draft.open("w", encoding="utf-8", errors="surrogatepass", newline="\n")
+            # In JSON text a lone surrogate becomes its escape, so that every reader accepts the file.
+            file = draft.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
         try:
             yield cast("IO[str]", _Draft(file, target))
         except BaseException:

@@ -84,15 +84,16 @@ def run_task(
 
 def _count_undecided(result: TaskResult, outcome: Outcome[Sample]) -> None:
     """Count a sample whose options tie, or whose reply names no option."""
-    answer = outcome.answer
+    answer, chooses = outcome.answer, isinstance(outcome.item.target, Option | AnyOption)
     tied = answer.tied if isinstance(answer, Explained) else ()
+    if chooses and isinstance(answer, Repeats) and bare(answer).tied:
+        tied = ("",)
     for metric in result.task.metrics:
         if metric.rule in tied:
             for name in metric.names:
                 result.ties[name] = result.ties.get(name, 0) + 1
     if _identical(outcome.item.choices):
         result.identical.append(outcome.item.id)
-    chooses = isinstance(outcome.item.target, Option | AnyOption)
     result.unanswered += chooses and not tied and _majority(answer) == UNANSWERED
 
 
@@ -102,8 +103,8 @@ def notes_of(result: TaskResult) -> Iterator[str]:
     headline = next((name for name, metric in result.named() if name not in metric.details), "")
     if tied := result.ties.get(headline, 0):
         yield (
-            f"{result.task.name} on {result.model}: in {tied} of {len(result.positions)} samples several options are "
-            "equally likely; samples.jsonl marks them as tied"
+            f"{result.task.name} on {result.model}: in {tied} of {len(result.positions)} samples several options come "
+            "first, equally likely or with as many votes"
         )
     if result.identical:
         ids = ", ".join(result.identical[:_MAX_LISTED]) + (", …" if len(result.identical) > _MAX_LISTED else "")
