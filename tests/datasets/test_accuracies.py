@@ -8,7 +8,7 @@ import pytest
 import kshot
 from kshot import Accuracy
 from kshot.core.errors import DataError, UsageError
-from kshot.core.records import UNANSWERED, Generate, Generated, Likelihood, Scored
+from kshot.core.records import UNANSWERED, Failed, Generate, Generated, Likelihood, Scored
 from tests.datasets.fakes import Fake, asked, choice, prefers, says, seen, turns
 
 TEXTS = ["no", "yes indeed", "née"]
@@ -268,3 +268,15 @@ def test_subsets_are_averaged_by_size_on_request():
     assert (weighted["task"], weighted["average"]) == ("sized[Weighted Average]", "weighted")
     assert math.isclose(weighted["value"], 100 * 2 / 4)
     assert weighted["ci95"][0] < weighted["value"] < weighted["ci95"][1]
+
+
+def test_a_subset_without_any_score_is_named_where_its_average_is_missing():
+    def fails_on_one(request):
+        return Failed("down", "no") if request.prompt.text == "q0" else scorer_of_a(request)
+
+    def scorer_of_a(request):
+        return Scored(tuple(Likelihood(-1.0 if t == " a" else -9.0, 1) for t in request.continuations))
+
+    result = kshot.evaluate(Fake(fails_on_one), f"{__file__}:Sized:one,three")
+    assert not any("average" in row for row in result.results)
+    assert "sized:one on fake: no sample was scored, so no average contains it" in result.notes
