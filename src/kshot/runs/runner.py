@@ -177,7 +177,7 @@ class Run:
         self._results += results
         for result in results:
             if "subset" in result.task.labels and not result.positions and len(results) > 1:
-                self._note(f"{result.task.name} on {model.name}: no sample was scored, so no average contains it")
+                self.note(f"{result.task.name} on {model.name}: no sample was scored, so no average contains it")
         return [*rows, *source.totals(results)]
 
     def _with_recordings_noted(self, task: Task[Any], model: Model, roles: Mapping[str, Backend]) -> Task[Any]:
