@@ -1,6 +1,7 @@
 """``kshot passages``, and passage benchmarks on the command line."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,35 @@ def test_a_data_card(capsys):
     }
     assert [row["chapter"] for row in card["chapters"]] == ["1", "2"]
     assert "components" in kshot(capsys, "passages", "check", "handbook").out
+
+
+def test_a_quote_that_is_not_in_the_documents_is_an_oddity(capsys):
+    def oddities(file):
+        done = kshot(capsys, "passages", "check", file, "--json")
+        assert done.code == 0, done.err
+        return json.loads(done.out)["oddities"], done.err
+
+    found, said = oddities("handbook")
+    assert ("contexts that are not in the documents" in found, said) == (False, "")
+    body = json.loads(Path("book/questions.json").read_text())
+    contexts = body["questions"][0]["answer_context"][0]["context"]
+    contexts += ["in the deep water", "slowly under the ground"]  # the second one is in another chapter
+    Path("book/questions.json").write_text(json.dumps(body))
+    assert oddities("book")[0]["contexts that are not in the documents"] == 1
+    Path("book/questions.json").write_text(json.dumps({**body, "within": "chapter"}))
+    assert oddities("book")[0]["contexts that are not in the documents"] == 2
+    Path("alone").mkdir()
+    Path("alone/questions.json").write_text(json.dumps(body))
+    found, said = oddities("alone/questions.json")
+    assert "contexts that are not in the documents" not in found
+    assert "quotes are not looked for in documents" in said
+    assert "comes without its documents" in said
+
+
+def test_an_unknown_field_to_search_within_names_the_option(capsys):
+    done = kshot(capsys, "run", "-d", "passages", "--data", "book", "-m", "fts5", "--within", "document", *CHUNKS)
+    assert done.code == 2
+    assert "--within document: questions have no field 'document'. Use chapter" in done.err
 
 
 def test_the_ceiling_and_what_is_out_of_reach(capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,13 +17,20 @@ def passages(parsed: argparse.Namespace) -> int:
 
 
 def _check(parsed: argparse.Namespace) -> int:
+    from kshot.core.errors import KshotError
     from kshot.passages.card import data_card
-    from kshot.passages.fastbook import HANDBOOK, find_questions
+    from kshot.passages.fastbook import HANDBOOK, find_questions, handbook, own_benchmark
     from kshot.passages.questions import read_questions
     from kshot.report.cards import card_view
 
-    path = HANDBOOK / "questions.json" if parsed.file == "handbook" else find_questions(parsed.file)
-    card = data_card(read_questions(path))
+    built_in = parsed.file == "handbook"
+    questions = read_questions(HANDBOOK / "questions.json" if built_in else find_questions(parsed.file))
+    benchmark = None
+    try:
+        benchmark = handbook() if built_in else own_benchmark([parsed.file])
+    except KshotError as exc:  # the card of a question file needs no documents
+        print(f"kshot: quotes are not looked for in documents: {exc}", file=sys.stderr)
+    card = data_card(questions, benchmark)
     return _show(card, card_view(card), as_json=parsed.json)
 
 

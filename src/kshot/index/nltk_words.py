@@ -13,22 +13,24 @@ from functools import lru_cache
 from pathlib import Path
 
 from kshot.core.errors import BackendError
-from kshot.core.extras import require
 
-_CARRIER, _CARRIER_MODULE = "llama-index-core", "llama_index"
+_CARRIER_MODULE = "llama_index"
 _PUNKT = "tokenizers/punkt_tab/english/"
 
 
-def nltk_packages() -> tuple[str, ...]:
-    """Return the packages of kshot's extras that ``nltk_words`` needs on this machine."""
-    return () if _has_rules() else (_CARRIER,)
+def check_nltk_words() -> None:
+    """Refuse a machine without the rules for sentences."""
+    if not _has_rules():
+        raise BackendError(
+            "NLTK has no rules for English sentences",
+            hint="Run: python -m nltk.downloader punkt_tab (or: pip install 'kshot[passages]', which brings "
+            "llama-index-core, and that carries them).",
+        )
 
 
 def nltk_words(text: str) -> list[str]:
     """Return the words and punctuation marks of a text."""
-    if not _has_rules():
-        require("the words of NLTK", _CARRIER)
-        raise BackendError("NLTK has no rules for English sentences", hint="Run: python -m nltk.downloader punkt_tab")
+    check_nltk_words()
     from nltk.tokenize import word_tokenize
 
     words: list[str] = word_tokenize(text)

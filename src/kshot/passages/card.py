@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,18 +22,25 @@ _COUNTED: Mapping[str, Callable[[Component], bool]] = {
 }
 
 
-def data_card(found: QuestionSet) -> dict[str, Any]:
-    """Count questions and components by chapter, and list the oddities of the file."""
+def data_card(found: QuestionSet, benchmark: Benchmark | None = None) -> dict[str, Any]:
+    """Count questions and components by chapter, and list the oddities of the file.
+
+    ``benchmark`` has the documents too, where they are at hand: quotes that they do not contain are an oddity.
+    """
     rows = [
         _card_row(chapter, [question for question in found.questions if question.chapter == chapter])
         for chapter in found.chapters()
     ]
     contexts = sum(len(component.quotes) for question in found.questions for component in question.components)
+    oddities = Counter(found.oddities)
+    if benchmark is not None:
+        nowhere = unreachable_evidence(Corpus(()), benchmark.samples, _searched_texts(benchmark))
+        oddities["contexts that are not in the documents"] = len(nowhere.absent)
     return {
         "chapters": rows,
         "total": _card_row("Total", found.questions),
         "contexts": contexts,
-        "oddities": {name: count for name, count in sorted(found.oddities.items()) if count},
+        "oddities": {name: count for name, count in sorted(oddities.items()) if count},
     }
 
 
@@ -48,18 +56,24 @@ def _card_row(name: str, questions: Sequence[EvidenceQuestion]) -> dict[str, Any
     }
 
 
+def _searched_texts(benchmark: Benchmark) -> Callable[[Sample], list[str]]:
+    """Return what gives the documents that a question may search."""
+    texts = benchmark.texts()
+
+    def documents(sample: Sample) -> list[str]:
+        chapter = str(sample.fields["chapter"])
+        return [texts[chapter]] if benchmark.within == "chapter" else list(texts.values())
+
+    return documents
+
+
 def ceiling_card(benchmark: Benchmark, corpus: Corpus, measures: Sequence[str]) -> dict[str, Any]:
     """Return the best score that these passages allow, and the components that none of them contains."""
     finder = EvidenceFinder(corpus)
     texts = benchmark.texts()
     within = passage_filter(benchmark.within)
     samples = list(benchmark.samples)
-
-    def documents(sample: Sample) -> list[str]:
-        chapter = str(sample.fields["chapter"])
-        return [texts[chapter]] if benchmark.within == "chapter" else list(texts.values())
-
-    missing = unreachable_evidence(finder, samples, documents, within=within)
+    missing = unreachable_evidence(finder, samples, _searched_texts(benchmark), within=within)
     best = {name: ceiling(finder, samples, name, within=within) for name in measures}
     fields = {sample.id: sample.fields for sample in samples}
     return {
@@ -121,7 +135,10 @@ def passage_filter(within: str | None) -> PassageFilter:
         if within is None:
             return ()
         if within not in sample.fields:
-            raise UsageError(f"questions have no field {within!r}", hint=f"They have: {', '.join(sample.fields)}.")
+            raise UsageError(
+                f"--within {within}: questions have no field {within!r}",
+                hint="Use chapter (a question's own document) or none (all documents).",
+            )
         return ((within, str(sample.fields[within])),)
 
     return where

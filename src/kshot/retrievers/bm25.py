@@ -10,7 +10,7 @@ import numpy as np
 from kshot.core.errors import BadValue
 from kshot.index.bm25 import Bm25Formula
 from kshot.index.bm25_batch import Bm25BatchIndex
-from kshot.index.nltk_words import nltk_packages, nltk_words
+from kshot.index.nltk_words import check_nltk_words, nltk_words
 from kshot.index.okapi import OkapiScores
 from kshot.index.words import Words
 from kshot.retrievers.base import ComparingRetriever, is_strict
@@ -47,8 +47,10 @@ class BM25Retriever(ComparingRetriever):
 
     @classmethod
     def packages(cls, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the packages of kshot's extras that it needs with these options."""
-        return () if is_strict(options) or options.get("tokenize") is not None else nltk_packages()
+        """Refuse NLTK's words where their rules are missing; no package of an extra is needed."""
+        if not is_strict(options) and options.get("tokenize") is None:
+            check_nltk_words()
+        return ()
 
     @property
     def facts(self) -> dict[str, Any]:
