@@ -20,33 +20,22 @@ from kshot.core.errors import RunError, UsageError
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
 from kshot.core.options import flag, settings_names
-from kshot.core.protocols import JudgedScorer, LanguageModel, Model, Source, Watcher
-from kshot.core.records import Hit, Ranking, Request, Sample
+from kshot.core.protocols import LanguageModel, Model, Source, Watcher
+from kshot.core.records import Hit, Ranking
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
-from kshot.core.validation import check_requests
 from kshot.index.store import Store
 from kshot.methods.search import REWRITER
 from kshot.metrics.settings import JUDGE_OPTIONS
 from kshot.passages import is_passages
 from kshot.runs.absent import StoredResponses, absent_model
 from kshot.runs.folder import JOURNAL, RunFolder, read_spec
+from kshot.runs.previews import Preview, previewed
 from kshot.runs.runner import Result, Run
-from kshot.runs.task_run import start_sample
 from kshot.settings import Settings, settings_from
 
 HELPER_ROLES = ("judge", REWRITER, "corpus")
 """The roles of the models beside the evaluated one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """The first requests of a sample's method, and what a judge would be asked, with a placeholder for the reply."""
-
-    task: str
-    id: str
-    requests: tuple[Request, ...]
-    judge: tuple[Request, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +295,7 @@ def preview(dataset: Any, **options: Any) -> list[Preview]:
 
 def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] = lambda _: None) -> Iterator[Preview]:
     """Yield the previews one by one."""
+    judged = any(name in settings.changed() for name in ("judge", *JUDGE_OPTIONS))
     for spec in _listed(dataset):
         source = source_of(spec, settings)
         require_all(source.packages(settings, scored=False))
@@ -314,22 +304,7 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
             for text in task.notes:
                 note(text)
             for sample in task.samples:
-                with closing(start_sample(task, sample)) as method:
-                    requests = next(method, ())  # a method may ask nothing
-                    check_requests(requests, method)
-                    yield Preview(task.name, sample.id, tuple(requests), _judge_requests(task, sample, settings))
-
-
-def _judge_requests(task: Task[Any], sample: Sample, settings: Settings) -> tuple[Request, ...]:
-    """Return what a judge would be asked about a sample, if the user names a judge or sets its options."""
-    if not any(name in settings.changed() for name in ("judge", *JUDGE_OPTIONS)):
-        return ()
-    return tuple(
-        request
-        for metric in task.metrics
-        if isinstance(metric, JudgedScorer)
-        for request in metric.judge_requests(sample)
-    )
+                yield previewed(task, sample, judged=judged)
 
 
 # ---- score ----

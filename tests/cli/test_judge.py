@@ -89,6 +89,10 @@ def test_a_preview_shows_what_the_judge_is_asked(here, capsys):
     assert "── judge ──" in text
     assert user in text
     assert len(shown(capsys, "--judge", "x", dataset="Pair")["judge"]) == 2
+    both = shown(capsys, "--metric", "gpteval,pairwise=yes", "--judge", "embedded")["judge"]
+    assert ["<Assistant A>\n(the model's reply)" in each["messages"][1]["content"] for each in both] == [True, False]
+    text = kshot(capsys, "preview", "-d", "quiz.py:Plain", "--metric", "gpteval,pairwise=yes", "--judge", "x").out
+    assert text.count("── judge ──") == 2
     (request,) = shown(capsys, "--judge", "x", dataset="Turns")["judge"]
     assert request["messages"][1]["content"].count("(the model's reply)") == 2
 
@@ -117,6 +121,13 @@ def test_a_prompt_of_ones_own(here, capsys):
     assert request["messages"] == [
         {"role": "user", "content": f"Be strict.|0 to 3|0|3|Why is the sky blue?|(the model's reply)|{gold}|{gold}"}
     ]
+    Path("quiz.py").write_text(QUIZ.replace('target="Air scatters blue light."', 'target=["Air.", "Light."]'))
+    Path("several.jinja").write_text(
+        "{{ answer }}|{{ reference }}|{{ references }}|{% for each in references %}{{ loop.index }}. {{ each }} {% endfor %}"
+    )
+    (request,) = shown(capsys, "--judge-prompt", "several.jinja")["judge"]
+    assert request["messages"][0]["content"] == ("(the model's reply)|Air.\n\nLight.|Air.\n\nLight.|1. Air. 2. Light. ")
+    Path("quiz.py").write_text(QUIZ)
     Path("pair.jinja").write_text("{{ question }}: {{ answer_a }} / {{ answer_b }}")
     one, other = shown(capsys, "--judge-prompt", "pair.jinja", dataset="Pair")["judge"]
     assert one["messages"][0]["content"] == f"Why is the sky blue?: (the model's reply) / {gold}"

@@ -124,7 +124,7 @@ def test_a_search_is_previewed(capsys):
     done = kshot(capsys, "preview", "-d", "fastbook", "--data", "book", "--limit", "1", *CHUNKS)
     assert "Where does the heron stand?" in done.out
     assert "search the best" in done.out
-    assert "where chapter is 1" in done.out
+    assert "within the question's chapter, 1" in done.out
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kshot.core.records import Generate, Loglik, Prompt, Request, Search
 
 if TYPE_CHECKING:
-    from kshot.api import Preview
+    from kshot.runs.previews import Preview
 
 
 def as_text(shown: Preview) -> str:
@@ -18,28 +18,32 @@ def as_text(shown: Preview) -> str:
     if not shown.requests:
         lines.append("  ↳ nothing is asked")
     for request in shown.requests:
-        lines += _request_lines(request)
+        if shown.is_baseline(request):
+            lines.append("  after the baseline prompt:" + ("" if _prompt_text(_prompt(request)) else " (it is empty)"))
+        lines += _request_lines(request, windows=not shown.is_baseline(request))
     for request in shown.judge:
         lines += ["── judge " + "─" * 54, *_request_lines(request)]
     return "\n".join(lines)
 
 
-def _request_lines(request: Request) -> Iterator[str]:
-    yield _prompt_text(_prompt(request))
+def _request_lines(request: Request, *, windows: bool = True) -> Iterator[str]:
+    yield from filter(None, [_prompt_text(_prompt(request))])
     match request:
         case Loglik(_, continuations):
-            yield from (f"  ↳ likelihood of {text!r}" for text in continuations)
+            rolling = ", in windows of the model's length" if request.rolling is not None and windows else ""
+            yield from (f"  ↳ likelihood of {text!r}{rolling}" for text in continuations)
         case Generate():
             stop = f", stop at {list(request.stop)}" if request.stop else ""
             yield f"  ↳ generate up to {request.max_tokens} tokens at temperature {request.temperature:g}{stop}"
         case Search(_, k, where):
-            among = "".join(f" where {name} is {value}" for name, value in where)
-            yield f"  ↳ search the best {k} passages{among}"
+            among = " and ".join(f"within the question's {name}, {value}" for name, value in where)
+            yield f"  ↳ search the best {k} passages {among or 'in all documents'}"
 
 
 def as_json(shown: Preview) -> str:
     """Return one JSON object: task, id, requests, and those to the judge where it is shown."""
-    body = {"task": shown.task, "id": shown.id, "requests": [_plain(r) for r in shown.requests]}
+    requests = [_plain(r) | ({"baseline": True} if shown.is_baseline(r) else {}) for r in shown.requests]
+    body = {"task": shown.task, "id": shown.id, "requests": requests}
     judge = {"judge": [_plain(r) for r in shown.judge]} if shown.judge else {}
     return json.dumps(body | judge, ensure_ascii=False)
 
@@ -64,6 +68,7 @@ def _plain(request: Request) -> dict[str, Any]:
     match request:
         case Loglik(_, continuations):
             body["continuations"] = list(continuations)
+            body |= {} if request.rolling is None else {"rolling": request.rolling}
         case Generate():
             names = [name for name in request.__slots__ if name not in {"prompt", "role", "ticket"}]
             body |= {name: getattr(request, name) for name in names if getattr(request, name) is not None}

@@ -20,7 +20,7 @@ from kshot.core.records import (
     Sample,
     ask,
 )
-from kshot.metrics.judge_prompts import DEFAULT_SCALE, JudgePrompt, pairwise_messages, rating_messages
+from kshot.metrics.judge_prompts import DEFAULT_SCALE, JudgePrompt, References, pairwise_messages, rating_messages
 from kshot.metrics.judge_replies import parse_rating, parse_verdict
 from kshot.metrics.metric import Metric
 
@@ -104,7 +104,8 @@ class GPTEval(Metric):
         if self.prompt is None:
             messages = rating_messages(self.rubric, self.scale, question, given, answers)
         else:
-            shown = {"question": question, "answer": given, "reference": "\n\n".join(answers), "references": answers}
+            references = References(answers)
+            shown = {"question": question, "answer": given, "reference": str(references), "references": references}
             limits = {"scale": f"{low} to {high}", "lowest": low, "highest": high}
             messages = self.prompt.messages({**shown, **limits, "rubric": self.rubric})
         (reply,) = yield from ask(self._request(messages))

@@ -54,6 +54,16 @@ def pairwise_messages(rubric: str | None, question: str, answer_a: str, answer_b
     return Message("system", _COMPARE.format(criteria=criteria)), Message("user", "\n\n".join(parts))
 
 
+class References(tuple[str, ...]):
+    """The reference answers, for a loop in a template; printed whole, a blank line stands between them."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """Return them as one text."""
+        return "\n\n".join(self)
+
+
 class JudgePrompt:
     """A prompt of the user, a jinja template; it becomes one user message. A faulty one is an error when it is read."""
 

@@ -62,12 +62,17 @@ _FORMS = tuple(
     )
 )
 
+_BRACKETED = _FORMS[:2]
+
 
 def parse_rating(reply: str, scale: Scale = (1.0, 10.0)) -> float | None:
     """Return the rating on this scale in the reply of a judge; None when there is none."""
     text = _without_scale(reply, scale)
     for form in _FORMS:
-        found = [match for match in form.finditer(text) if not _is_no_rating(text, match)]
+        partial = _of_criteria(text, "[[" if form in _BRACKETED else "")
+        found = [
+            match for match in form.finditer(text) if match.start(1) not in partial and not _is_no_rating(text, match)
+        ]
         if found:
             last = found[-1]
             before = text[max(0, last.start(1) - 12) : last.start(1)]
@@ -76,6 +81,31 @@ def parse_rating(reply: str, scale: Scale = (1.0, 10.0)) -> float | None:
             rating = float(last[1].replace(",", "."))
             return rating if scale[0] <= rating <= scale[1] else None
     return None
+
+
+_WHOLE = (
+    r"(?:overall|final|total|rating|score|grade|mark|verdict|scale|answer|response|reply|assistant|result|conclusion"
+    r"|summary|judge?ment|decision|evaluation|assessment|value|number|quality|example|instance|me|this|that"
+    r"|it|its|being|having|giving|all|总分|总体|总评|评分|得分|分数|打分|给)"
+)
+_CRITERION = re.compile(
+    rf"{_N}\s*[\]⟫]{{0,2}}\s*(?:points?|stars?)?\s+(?:for|on)\s+(?:the\s+|its\s+)?(?!{_WHOLE}\b)(?P<after>[a-z]+)"
+    rf"|\bfor\s+(?:the\s+|its\s+)?(?!{_WHOLE}\b)(?P<for>[a-z]+)\b[^.\d\n]{{0,25}}?{_N}"
+    rf"|\b(?!{_WHOLE}\b)(?P<before>[^\W\d_]+)(?:\s+(?:score|rating|grade|mark)s?)?(?:\s*[:=]\s*|\s+(?:is|gets|at)\s+)"
+    rf"[\[⟪]{{0,2}}\s*{_N}",
+    re.IGNORECASE,
+)
+
+
+def _of_criteria(text: str, before: str) -> set[int]:
+    """Return the places of numbers after ``before`` that rate one criterion each: 4 for accuracy and 3 for clarity."""
+    found: dict[int, str] = {}
+    for match in _CRITERION.finditer(text):
+        name = match["after"] or match["for"] or match["before"]
+        place = match.start(1) if match["after"] else match.end() - len(match[match.lastindex or 0])
+        if text[max(0, place - 8) : place].rstrip().endswith(before):
+            found[place] = name.lower()
+    return set(found) if len(set(found.values())) > 1 else set()
 
 
 _RANGE = re.compile(r"\s*[\]⟫]{0,2}\s*(?:-|–|—|~|to|or|bis|到|至)\s*[\[⟪]{0,2}\s*\d")
