@@ -69,6 +69,7 @@ def test_every_block_runs(page, user, local, capsys):
                 words += ["-d", "lookup:UR", "-d", "handbook", "--length", "10", "--samples", "3"]
             done = kshot(capsys, *words[1:])
             assert done.code == 0, f"{page.name}: {line}\n{done.err}"
+            assert "has no effect" not in done.err, f"{page.name}: {line}\n{done.err}"
 
 
 def test_pages_name_only_options_that_exist(capsys):
