@@ -145,6 +145,11 @@ from kshot.metrics.judge_replies import parse_rating, parse_verdict
         ("- Accuracy: 8\n- Clarity: 6\n\nOverall, I give it a 7.", 7),
         ("I give it 8 for its clarity.", 8),
         ("I give it a 7 for this answer.", 7),
+        # white space and words without end, which must not take minutes
+        ("Rating: 5" + " " * 20_000 + "points", 5),
+        ("Rating:" + "\n" * 20_000 + "5", 5),
+        ("a " * 50_000 + "Rating: 5", 5),
+        ("Accuracy: 4" + " \n" * 10_000 + "for clarity" + " " * 20_000, None),
         # no single rating on this scale
         ("Rating: 7-8", None),
         ("[[7]]-[[8]]", None),

@@ -25,7 +25,7 @@ _WORDS = {
 _LABELS = r"(?:\b(?:rating|score|grade|mark|bewertung)s?\b|评分|得分|分数|打分)"
 _AFTER_LABEL = (
     r"(?:[\s:=\"'>(){}|–—]|-(?=\s))*(?:(?:is|are|of|as|at|would be|will be|should be|must be|might be)\s+)?"
-    r"(?:an?\s+|about\s+|exactly\s+)*"
+    r"(?:an?\s+|about\s+|exactly\s+){0,6}"
 )
 # What stands before a number that somebody else would get, or that the answer did not get.
 _NOT_GIVEN = re.compile(
@@ -108,6 +108,12 @@ def _of_criteria(text: str, before: str) -> set[int]:
     return set(found) if len(set(found.values())) > 1 else set()
 
 
+def _plain(reply: str) -> str:
+    """Return a reply without markdown and with single spaces, which keeps the search for the forms short."""
+    text = re.sub(r"[*_`]+", "", unicodedata.normalize("NFKC", reply))
+    return re.sub(r"\s+", lambda match: "\n" if "\n" in match[0] else " ", text)
+
+
 _RANGE = re.compile(r"\s*[\]⟫]{0,2}\s*(?:-|–|—|~|to|or|bis|到|至)\s*[\[⟪]{0,2}\s*\d")
 _RANGE_BEFORE = re.compile(r"\d\s*[\]⟫]{0,2}\s*(?:-|–|—|~|to|or|bis|到|至)\s*[\[⟪]{0,2}\s*\Z")
 
@@ -138,9 +144,9 @@ def _scale_forms(scale: Scale) -> tuple[re.Pattern[str], re.Pattern[str]]:
     low, high = (re.escape(f"{end:g}") + r"(?:\.0+)?" for end in scale)
     names = re.compile(
         # 1 (useless) to 10 (perfect), 1-10, [[1]] to [[10]]
-        rf"(?:\b(?:on|an?|the|from|between|scale|range|of|in)\s+)*(?<![\d.])\[{{0,2}}{low}\]{{0,2}}{_ASIDE}{_TO}"
+        rf"(?:\b(?:on|an?|the|from|between|scale|range|of|in)\s+){{0,6}}(?<![\d.])\[{{0,2}}{low}\]{{0,2}}{_ASIDE}{_TO}"
         rf"\[{{0,2}}{high}(?![\d.]*\d)\]{{0,2}}{_ASIDE}(?:[\s-]*(?:point )?scale\b)?"
-        rf"|(?:\b(?:on|an?|the)\s+)*\b{high}[\s-]*point\s+scale\b"
+        rf"|(?:\b(?:on|an?|the)\s+){{0,6}}\b{high}[\s-]*point\s+scale\b"
         # where 1 is the worst and 10 the best
         rf"|(?<![\d.]){low}{_MEANS}[^.\d\n]{{0,60}}(?<![\d.]){high}(?!\d)(?:{_MEANS})?[^.,;)\n]{{0,60}}",
         re.IGNORECASE,
@@ -163,7 +169,7 @@ def _without_scale(reply: str, scale: Scale) -> str:
             return " "  # another denominator is another scale
         return f"[[{match[1]}]]" if match[0].lstrip().startswith("[[") else f"⟪{match[1]}⟫"
 
-    text = re.sub(r"[*_`]+", "", unicodedata.normalize("NFKC", reply))
+    text = _plain(reply)
     text = _SPELLED.sub(lambda match: _WORDS[match[0].lower()], text)
     text = _OUT_OF_TEN.sub(f"out of {scale[1]:g}", text)
     text = _ANY_RANGE.sub(" ", names.sub(" ", text))
@@ -212,7 +218,7 @@ def parse_verdict(reply: str) -> str | None:
     The forms are tried in order; within a form the last one counts that is not only compared with ("better than
     [[B]]"). Without any of them, a sentence says who is better, if all such sentences agree.
     """
-    text = re.sub(r"[*_`]+", "", unicodedata.normalize("NFKC", reply))
+    text = _plain(reply)
     for form in _VERDICT_FORMS:
         found = [match for match in form.finditer(text) if not _is_no_verdict(text, match)]
         if found:
