@@ -5,6 +5,7 @@ import sys
 from functools import partial
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from kshot.configs.answers import Repeated, cleaner, role_part
@@ -15,7 +16,7 @@ from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
 from kshot.core.registry import Entry, Registry
 from kshot.metrics import Metric
-from kshot.statistics import paired
+from kshot.statistics import interval, paired
 
 
 def test_a_clean_up_that_fails_says_on_what():
@@ -188,7 +189,7 @@ def test_names_that_kshot_does_not_have():
 
 
 def test_two_systems_are_compared_by_the_pairs_of_both():
-    """Each has a metric of its own, and each value says which one keeps its pair."""
+    """Each has a metric of its own, and each value says which pair it stands for."""
     gold = ["a", "b"] * 15
     good, bad = Mcc(), Mcc()
     right = [good.rate(label, label)["MCC"] for label in gold]
@@ -203,3 +204,25 @@ def test_evaluators_know_their_scale(name):
     """Intervals of scores need it: without it they take the scores' own spread for all that there is."""
     metric = evaluator({"type": name}, "here", {})
     assert metric.bounds == Repeated(metric, 3).bounds == (0.0, 100.0)
+
+
+def test_neither_the_order_of_samples_nor_that_of_systems_changes_an_interval_or_a_comparison():
+    rng = np.random.default_rng(3)
+    gold, one, other = (["ab"[i] for i in rng.integers(0, 2, 40)] for _ in range(3))
+    orders = (range(40), reversed(range(40)), rng.permutation(40))
+
+    def found(order, *, turned):
+        first, second = Mcc(), Mcc()
+        order = [int(i) for i in order]
+        a, b = ([m.rate(p[i], gold[i])["MCC"] for i in order] for m, p in ((first, one), (second, other)))
+        reduce = partial(first.reduce, "MCC")
+        compared = paired(*((b, a) if turned else (a, b)), reduce)
+        return interval(a, reduce), compared.p, tuple(sorted(round(abs(end), 9) for end in compared.interval))
+
+    assert len({found(order, turned=turned) for turned, order in zip((False, True, False), orders, strict=True)}) == 1
+
+
+def test_equal_pairs_are_one_and_pairs_go_with_their_metrics():
+    metric = Mcc()
+    assert metric.rate("a", "b") == metric.rate("a", "b") == Mcc().rate("a", "b") != metric.rate("b", "a")
+    assert metric.reduce("MCC", [metric.rate("a", "b")["MCC"]] * 3) == 0.0

@@ -356,9 +356,11 @@ def test_conversations(mode, asked, answer):
     }
     replies = iter(["R1", "R2"])
     backend = Speaker(lambda text: next(replies))
-    result = evaluate(backend, task_of(entry(made), {"test": [{"q": ["one", "two"], "a": ["1", "2"]}]}))
+    task = task_of(entry(made), {"test": [{"q": ["one", "two"], "a": ["1", "2"]}]})
+    result = evaluate(backend, task)
     assert [request.prompt.text for request in backend.asked] == asked
     assert list(result.samples[0]["answer"]) == answer
+    assert not task.metrics[0].binary  # the turns are averaged
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import count
+from hashlib import sha256
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -20,24 +20,29 @@ NO_FIGURE = -1e300
 """Is returned where there is no figure: finite, and far from every figure."""
 
 
-_MAX_PAIRS = 2**32
-"""Pairs of one metric; numbers of pairs are whole numbers that a float holds exactly."""
+_MAX_NUMBERS = 2**52
+"""Numbers of pairs are whole numbers that a float holds exactly."""
 
-_METRIC_NUMBERS = count()
+
+class _Kept:
+    """A pair, and a digest of what it contains."""
+
+    __slots__ = ("__weakref__", "digest", "pair")
+
+    def __init__(self, pair: ScoredPair, digest: bytes) -> None:
+        self.pair, self.digest = pair, digest
 
 
 class CorpusMetric(Metric):
     """A metric of all pairs of prediction and reference at once.
 
     The value of a sample is (its number, 1), so that a part of the samples, such as a resample of an interval, can be
-    measured anew. The number tells the metric that keeps the pair, too: where two systems are compared, samples of both
-    are measured together.
+    measured anew; where two systems are compared, samples of both are measured together. The number comes from what the
+    pair contains, so that resamples, which are drawn from sorted values, do not depend on the order of the samples.
     """
 
     def __init__(self) -> None:
-        self._pairs: list[ScoredPair] = []
-        self._first = next(_METRIC_NUMBERS) * _MAX_PAIRS
-        _KEEPERS[self._first] = self
+        self._pairs: list[_Kept] = []
 
     def __repr__(self) -> str:
         """Show the class alone: the pairs are not settings."""
@@ -57,28 +62,33 @@ class CorpusMetric(Metric):
 
     def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
         """Keep a pair, and return its value under every name."""
-        self._pairs.append(pair)
-        return dict.fromkeys(self.names, (float(self._first + len(self._pairs) - 1), 1.0))
+        number, kept = _entered(pair)
+        self._pairs.append(kept)
+        return dict.fromkeys(self.names, (float(number), 1.0))
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:
         """Measure the samples whose values these are."""
         numbered = [value for value in values if isinstance(value, tuple)]
         if any(times != 1.0 for _, times in numbered):  # sums of such values mean nothing
             return NO_FIGURE
-        figures = self.figures([_kept(int(number)) for number, _ in numbered])
+        figures = self.figures([_PAIRS[int(number)].pair for number, _ in numbered])
         if name not in figures:
             raise DataError(f"{type(self).__name__} gives no {name!r} for {len(numbered)} of the samples")
         return float(figures[name])
 
 
-_KEEPERS: WeakValueDictionary[int, CorpusMetric] = WeakValueDictionary()
-"""The metrics that keep pairs, by the number of their first one."""
+_PAIRS: WeakValueDictionary[int, _Kept] = WeakValueDictionary()
+"""All pairs by their numbers; the metrics keep them."""
 
 
-def _kept(number: int) -> ScoredPair:
-    """Return a pair by its number, whichever metric keeps it."""
-    at = number % _MAX_PAIRS
-    return _KEEPERS[number - at]._pairs[at]  # noqa: SLF001 - metrics of one kind know each other
+def _entered(pair: ScoredPair) -> tuple[int, _Kept]:
+    """Return the number of a pair, which is the same for equal ones, and the pair as it is kept."""
+    digest = sha256(repr(pair).encode("utf-8", "surrogatepass")).digest()
+    number = int.from_bytes(digest[:8], "big") % _MAX_NUMBERS
+    while (known := _PAIRS.get(number)) is not None and known.digest != digest:
+        number = (number + 1) % _MAX_NUMBERS
+    kept = known or _PAIRS.setdefault(number, _Kept(pair, digest))
+    return number, kept
 
 
 class Mcc(CorpusMetric):
