@@ -31,7 +31,7 @@ pythons:
 slow: $(READY)
 	KSHOT_SLOW=1 $(BIN)/python -m pytest -p no:xdist tests/parity/test_hybrid_fastbook.py
 
-# Intervals and tests where the truth is known; ten minutes on two cores. It writes the tables of docs/statistics.md.
+# Intervals and tests where the truth is known; eight minutes on two cores. It writes the tables of docs/statistics.md.
 coverage: $(READY)
 	$(BIN)/python benchmarks/simulations.py
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from importlib.metadata import packages_distributions
 
+import numpy as np
 import pytest
 
-from benchmarks import simulations
+from benchmarks import simulated_intervals, simulated_verdicts, simulations
+from kshot.statistics import interval
+from kshot.statistics.permutation import sign_flips, swaps
 
 
 def one(cells, table):
@@ -23,6 +26,58 @@ def test_intervals_of_scores_cover(name, n):
     cells = simulations.score_cell(name, n, 400, seed=1)
     assert one(cells, "coverage kshot") >= 93
     assert one(cells, "width kshot") < 45 / n**0.5 * 4  # points of 100; the widest possible has 98 / √n·2
+
+
+@pytest.mark.parametrize("n", [20, 50])
+@pytest.mark.parametrize("name", ["99 % zeros, else ½ or 1", "98.9 % ones, 1 % zeros"])
+def test_scores_that_mostly_lie_at_the_ends_are_covered_by_the_interval_of_a_run(name, n):
+    """Wilson's interval, where all values of a sample lie at the ends, would cover 90 to 92 %."""
+    scores, rng, covered = simulations.SCORES[name], np.random.default_rng(2), 0
+    for points, counts in zip(*scores.draw(rng, 300, n), strict=True):
+        low, high = interval(list(np.repeat(points, counts.astype(int))), bounds=(0.0, 1.0))
+        covered += low <= scores.mean <= high
+    assert covered / 300 >= 0.95
+
+
+def test_the_simulated_interval_must_be_that_of_a_run(monkeypatch):
+    monkeypatch.setattr(
+        "benchmarks.simulated_intervals.bounded_ends", lambda points, counts: (points[:, 0], points[:, 0])
+    )
+    with pytest.raises(AssertionError, match="a run has the interval"):
+        simulations.score_cell("uniform", 20, 10, seed=1)
+
+
+def test_shares_of_less_than_2_percent_are_the_ones_to_warn_of():
+    assert 80 < one(simulations.rare_cell(50), "right or wrong") < 92
+
+
+def test_averages_of_scores_cover():
+    assert (
+        one(simulations.average_score_cell("6 subsets of 20", "ranks, 70 % zeros", 300, seed=1), "averages of scores")
+        >= 92
+    )
+
+
+@pytest.mark.parametrize("kind", [*simulations.CORPORA])
+def test_figures_of_a_corpus_are_covered(kind):
+    assert one(simulations.corpus_cell(kind, 50, 60, seed=1), "corpus figures") >= 85
+
+
+@pytest.mark.parametrize("kind", [*simulations.CORPORA])
+def test_the_truth_of_a_simulated_corpus(kind):
+    reduce, truth = simulations.CORPORA[kind]
+    (values,) = simulated_intervals.corpus(kind, 60_000, np.random.default_rng(1))
+    assert reduce(values) == pytest.approx(truth, rel=0.01)
+
+
+def test_equal_systems_are_not_ahead_by_a_figure_of_the_corpus():
+    assert one(simulations.swap_cell("perplexity, few long texts", 20, 150, seed=1), "false corpus figures") <= 9
+
+
+@pytest.mark.parametrize("name", [*simulations.SUBSETS])
+@pytest.mark.parametrize("kind", ["right or wrong", "ranks"])
+def test_equal_systems_are_not_ahead_by_an_average(name, kind):
+    assert one(simulations.average_verdict_cell(name, kind, 200, seed=1), "false averages") <= 9
 
 
 def test_the_normal_interval_does_not():
@@ -60,21 +115,18 @@ def test_lookup_without_an_effect_has_no_finding():
 
 def test_the_screen_of_the_simulation_spares_no_test_that_could_be_decided():
     """``p_of`` takes the normal formula for p only far above the level."""
-    import numpy as np
-
-    from kshot.statistics.permutation import sign_flips
-
     rng = np.random.default_rng(1)
     for _ in range(60):
-        values = simulations.systems("ranks", 2, 30, rng)
+        values = simulated_verdicts.systems("ranks", 2, 30, rng)
         gaps = values[0] - values[1]
-        if simulations.p_of("ranks", gaps, least=0.15) != sign_flips(gaps)[0]:
+        if simulated_verdicts.p_of("ranks", gaps, least=0.15) != sign_flips(gaps)[0]:
             assert sign_flips(gaps)[0] > 0.05
 
 
 def test_the_page_has_a_place_for_every_table_and_nothing_there_misses_its_limit():
     page = simulations.PAGE.read_text(encoding="utf-8")
-    names = ("methods", "scores", "widths", "shares", "averages", "false", "power", "lookup")
+    names = ("methods", "scores", "widths", "shares", "averages", "average scores", "corpus", "false")
+    names = (*names, "false averages", "false corpus", "power", "lookup")
     filled = simulations.written(page, {name: f"table of {name}" for name in names})
     assert [f"table of {name}" in filled for name in names] == [True] * len(names)
     tables = [page.partition(f"<!-- {name}: begin -->")[2].partition(f"<!-- {name}: end -->")[0] for name in names]
@@ -89,3 +141,11 @@ def test_no_benchmark_has_the_name_of_a_package():
     names = {path.stem for path in simulations.PAGE.parents[1].glob("benchmarks/*.py")}
     assert "simulations" in names
     assert not names & ({*packages_distributions()} | sys.stdlib_module_names)
+
+
+def test_the_screen_of_the_swap_test_spares_no_test_that_could_be_decided():
+    rng, (reduce, _) = np.random.default_rng(4), simulations.CORPORA["perplexity, few long texts"]
+    for _ in range(25):
+        one, other = simulated_intervals.corpus("perplexity, few long texts", 20, rng, systems=2)
+        gaps = np.array([x[0] - y[0] for x, y in zip(one, other, strict=True)])
+        assert simulated_verdicts._rough(gaps) <= 0.15 or swaps(one, other, reduce) > 0.05

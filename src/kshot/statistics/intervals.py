@@ -17,7 +17,7 @@ from kshot.statistics.resampling import FloatArray, Interval, Reduce, bootstrap,
 PERCENT = (0.0, 100.0)
 """The scale of shares."""
 
-_PRIOR_VALUES = 2
+_PRIOR_VALUES = 4
 
 
 def interval(
@@ -100,7 +100,7 @@ def macro_interval(
 def _scaled_wilson(centre: float, groups: Sequence[FloatArray], shares: FloatArray) -> Interval:
     """Return Wilson's interval, in percent, of an average of means between 0 and 1.
 
-    The variance within each group counts, and with it, like two more values, that of all values: a small group shows
+    The variance within each group counts, and with it, like four more values, that of all values: a small group shows
     little of its own. The 1 is one squared error that no group has shown: where none shows any, they need not be
     without.
     """

@@ -20,8 +20,8 @@ from kshot.statistics.bounded import bounded_interval
 from kshot.statistics.resampling import SEED, FloatArray, Interval, Reduce, depends_on_sums
 
 ValuePair: TypeAlias = tuple[Value, Value]
-FiguresAfter: TypeAlias = Callable[[NDArray[np.bool_]], tuple[float, float]]
-"""From a swap of the pairs that differ to both figures."""
+FiguresAfter: TypeAlias = Callable[[NDArray[np.bool_]], Iterator[tuple[float, float]]]
+"""From swaps of the pairs that differ, one in each row, to both figures after each."""
 
 LEVEL = 0.05
 FLIPS = 9_999
@@ -204,8 +204,7 @@ def swaps(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> float:
     limit = FLIPS if summed else _LIST_SWAPS
     blocks = _all_swaps(len(different)) if exact else _random_swaps(len(different), limit)
     hits = tried = 0
-    for swap in chain.from_iterable(blocks):
-        one, other = figures(swap)
+    for one, other in chain.from_iterable(map(figures, blocks)):
         hits += abs(one - other) >= seen
         tried += 1
         if not exact and hits >= _ENOUGH_HITS:
@@ -218,9 +217,10 @@ def _of_sums(pairs: Sequence[ValuePair], different: Sequence[ValuePair], reduce:
     left, right = (np.asarray([pair[side] for pair in different], dtype=np.float64) for side in (0, 1))
     moved = right - left
 
-    def figures(swap: NDArray[np.bool_]) -> tuple[float, float]:
-        change = swap.astype(np.float64) @ moved
-        return reduce([tuple(first + change)]), reduce([tuple(second - change)])
+    def figures(block: NDArray[np.bool_]) -> Iterator[tuple[float, float]]:
+        change = block.astype(np.float64) @ moved
+        for one, other in zip((first + change).tolist(), (second - change).tolist(), strict=True):
+            yield reduce([tuple(one)]), reduce([tuple(other)])
 
     return figures
 
@@ -228,9 +228,10 @@ def _of_sums(pairs: Sequence[ValuePair], different: Sequence[ValuePair], reduce:
 def _of_lists(pairs: Sequence[ValuePair], different: Sequence[ValuePair], reduce: Reduce) -> FiguresAfter:
     same = [x for x, y in pairs if x == y]
 
-    def figures(swap: NDArray[np.bool_]) -> tuple[float, float]:
-        turned = [(y, x) if turn else (x, y) for (x, y), turn in zip(different, swap, strict=True)]
-        return reduce([*same, *(x for x, _ in turned)]), reduce([*same, *(y for _, y in turned)])
+    def figures(block: NDArray[np.bool_]) -> Iterator[tuple[float, float]]:
+        for swap in block:
+            turned = [(y, x) if turn else (x, y) for (x, y), turn in zip(different, swap, strict=True)]
+            yield reduce([*same, *(x for x, _ in turned)]), reduce([*same, *(y for _, y in turned)])
 
     return figures
 
