@@ -14,7 +14,7 @@ from functools import lru_cache
 Scale = tuple[float, float]
 """The lowest and the highest rating."""
 
-_N = r"(?<![\d.,])(-?\d{1,4}(?:[.,]\d{1,3})?)(?![\d%]|[.,]\d)"
+_N = r"(?<![\d.,])([-+]?(?:\d{1,4}(?:[.,]\d{1,3})?|(?<!\w)\.\d{1,3}))(?![\d%]|[.,]\d)"
 _OPEN, _CLOSE = r"(?:\[\[|\[)?\s*", r"\s*(?:\]\]|\])?"
 _WORDS = {
     word: str(n)
@@ -38,6 +38,14 @@ _NOT_GIVEN = re.compile(
 _HYPOTHETICAL = re.compile(
     r"(?:\bnot|n't|never)\s+\Z|\b(?:if (?:it|they|this|the \w+)|had it)\b[^.!?\n]*\Z|\bwould have\s+\Z", re.IGNORECASE
 )
+# What follows a number that the answer would get if it were another one, or that says what a number asks for.
+_IF_OTHER = re.compile(r"[\]⟫]{0,2}[^.!?\n]{0,20}\bif (?:it|they|this|that|only|the \w+)\b", re.IGNORECASE)
+_WOULD = re.compile(r"(?:\b(?:would|could|might)\b|'d\b)[^.!?\n]*\Z", re.IGNORECASE)
+_ASKS_FOR = re.compile(
+    r"[\]⟫]{0,2}\s*(?:(?:would|could) (?:need|require|take|demand|call for|mean|imply|have|be (?:perfect|possible|for"
+    r"|reserved|too|unfair))|requires?|needs?|demands?|is (?:reserved|for))\b",
+    re.IGNORECASE,
+)
 _FORMS = tuple(
     re.compile(form, re.IGNORECASE | re.MULTILINE)
     for form in (
@@ -57,8 +65,12 @@ _FORMS = tuple(
             rf"\b(?:it's|it is|this is|that's|that is|so)\s+(?:an?\s+)?(?:\w+\s+)?{_N}(?=\s*(?:[.,;!)]|$|for me|overall"
             r"|in my))"
         ),
-        rf"\A\W*{_N}\s*[–—:-]\s",
-        rf"^[\s\"'(>:,)-]*{_N}[\s\"').!]*$",
+        (
+            r"(?:^|[.!?:;]\s)[\s\"'(]*an?\s+(?:(?:very|really|fairly)\s+)?(?:(?:solid|strong|weak|high|low|firm|clear"
+            rf"|generous|fair|decent|good|respectable|mere|bare|comfortable|borderline)\s+)?{_N}(?=\s*(?:[.,;!)]|$))"
+        ),
+        rf"\A(?:[^\w.+-]|[.+-](?![\d.]))*{_N}\s*[–—:-]\s",
+        rf"^(?:[\s\"'(>:,)]|-(?![\d.]))*{_N}[\s\"').!]*$",
     )
 )
 
@@ -109,8 +121,13 @@ def _of_criteria(text: str, before: str) -> set[int]:
 
 
 def _plain(reply: str) -> str:
-    """Return a reply without markdown and with single spaces, which keeps the search for the forms short."""
+    """Return a reply without markdown and with single spaces, which keeps the search for the forms short.
+
+    A box counts as the brackets that the prompt asks for, and every minus sign is one character.
+    """
     text = re.sub(r"[*_`]+", "", unicodedata.normalize("NFKC", reply))
+    text = re.sub(r"[\u2010-\u2012\u2212]", "-", text)
+    text = re.sub(r"\\boxed\s?\{\s?(?:\\text\w*\s?\{)?([^{}\n]{1,40})\}{1,2}", r"[[\1]]", text)
     return re.sub(r"\s+", lambda match: "\n" if "\n" in match[0] else " ", text)
 
 
@@ -122,7 +139,9 @@ def _is_no_rating(text: str, match: re.Match[str]) -> bool:
     before = text[max(0, match.start(1) - 40) : match.start(1)]
     whole = text[max(0, match.start() - 80) : match.start()]
     bare = re.sub(r"[\[⟪\s]+\Z", " ", before)
-    return bool(_NOT_GIVEN.search(bare) or _HYPOTHETICAL.search(whole))
+    if _NOT_GIVEN.search(bare) or _HYPOTHETICAL.search(whole) or _ASKS_FOR.match(text, match.end(1)):
+        return True
+    return bool(_IF_OTHER.match(text, match.end(1)) and _WOULD.search(before))
 
 
 # "One" is too common a word: it counts only after a label.
@@ -136,6 +155,18 @@ _ANY_RANGE = re.compile(r"\b(?:from|between|scale of|range of)\s+-?\d+\s*(?:-|�
 _ASIDE = r"\s*(?:\([^()\n]{0,60}\)|\[[^\[\]\d\n]{1,60}\])?"
 _TO = r"\s*(?:-|–|—|to|through|and|\.{2,3}|~|到|至|bis)\s*"
 _MEANS = r"\s*(?:=|(?:is|being|means|meaning|for|as|could)\b)"
+
+
+_CHANGED = re.compile(
+    r"\b(?<!not )(?<!n't )(?:lower|rais|reduc|increas|chang|drop|bump|revis|adjust|downgrad|upgrad|cut|mov|bring"
+    r"|correct|updat)(?:e|es|ed|s|ped|ping|ting|ing)?\s"
+    r"(?:(?:my|the|its|this|our)\s(?:[a-z]+\s)?(?:rating|score|grade|mark)|it)\s"
+    rf"(?:(?:down|up)\s)?(?:from\s{_N}\s)?(?:(?:down|up)\s)?to\s(?:an?\s)?{_N}",
+    re.IGNORECASE,
+)
+_MINUS = re.compile(r"(?:(?<=[:=\[(])|(?<=[:=\[(] ))[–—](?=[\d.])")
+_PERCENT = re.compile(r"(?<=\d) ?%(?= ?(?:[.,;!)\]]|$))", re.MULTILINE)
+_FULL_MARKS = re.compile(r"满分(?:为|是|:)? ?\d+(?: ?分)?|\d+ ?分制")
 
 
 @lru_cache(maxsize=16)
@@ -153,7 +184,9 @@ def _scale_forms(scale: Scale) -> tuple[re.Pattern[str], re.Pattern[str]]:
     )
     over = re.compile(
         # 8/10, [[8]]/[[10]], [[8]] out of [[10]]
-        rf"{_OPEN}{_N}{_CLOSE}\s*\(?\s*(?:/|out of|von|(?:in|of) (?:a )?(?:possible|total) (?:of )?|\bof(?= {high}\b))"
+        rf"{_OPEN}{_N}{_CLOSE}\s*\(?\s*(?:/|out of|von|(?:in|of) (?:a )?(?:possible|total) (?:of )?|\bof(?= {high}\b)"
+        rf"|分? ?[,;(]? ?满分[为是:]?"
+        rf"|分? ?[,;(]? ?总分[为是]?(?= ?{high}(?!\d)))"
         rf"\s*{_OPEN}(\d+(?:\.\d+)?){_CLOSE}",
         re.IGNORECASE,
     )
@@ -172,8 +205,13 @@ def _without_scale(reply: str, scale: Scale) -> str:
     text = _plain(reply)
     text = _SPELLED.sub(lambda match: _WORDS[match[0].lower()], text)
     text = _OUT_OF_TEN.sub(f"out of {scale[1]:g}", text)
+    text = _CHANGED.sub(r"rating: \2", text)
+    if scale[0] < 0:
+        text = _MINUS.sub("-", text)
+    if scale == (0.0, 100.0):
+        text = _PERCENT.sub("", text)
     text = _ANY_RANGE.sub(" ", names.sub(" ", text))
-    return re.sub(r"⟪([^⟫]*)⟫\s*\]\]", r"\1]]", over.sub(given, text))
+    return re.sub(r"⟪([^⟫]*)⟫\s*\]\]", r"\1]]", _FULL_MARKS.sub(" ", over.sub(given, text)))
 
 
 # ---- verdicts ----
@@ -204,6 +242,12 @@ _BETTER = re.compile(
     r"(?:\s+(?:clearly|slightly|much|the|overall|therefore|thus|far|somewhat|a bit))*\s*(?:better|stronger|superior"
     r"|preferable|winner)?",
 )
+_WORSE = re.compile(
+    r"\b(?:(?:assistant|answer|response|model)\s+)?(A|B)(?:'s (?:answer|response|reply))?\s+(?:(?:is|was|does)"
+    r"(?:\s+(?:clearly|slightly|much|the|overall|therefore|thus|far|somewhat|a bit))*\s+(?:worse|weaker|inferior)"
+    r"|loses|lost)\b"
+)
+_COMPARED = re.compile(r"(?<![\w>])(A|B) ?(>{1,3}|≫|<{1,3}|≪|={1,2}|≈|~) ?(?!\1)(A|B)(?![\w<])")
 _BETTER_WORDS = re.compile(r"better|stronger|superior|preferable|winner|wins?\b|won\b")
 _EVEN = re.compile(
     r"\b(?:it(?:'s| is) a tie|a tie\b|equally good|neither (?:one |answer |of them )?is better"
@@ -218,7 +262,7 @@ def parse_verdict(reply: str) -> str | None:
     The forms are tried in order; within a form the last one counts that is not only compared with ("better than
     [[B]]"). Without any of them, a sentence says who is better, if all such sentences agree.
     """
-    text = _plain(reply)
+    text = _COMPARED.sub(_winner, _plain(reply))
     for form in _VERDICT_FORMS:
         found = [match for match in form.finditer(text) if not _is_no_verdict(text, match)]
         if found:
@@ -228,8 +272,16 @@ def parse_verdict(reply: str) -> str | None:
         for match in _BETTER.finditer(text)
         if _BETTER_WORDS.search(match[0]) and not re.search(r"\bnot\b|n't", text[match.start() : match.end() + 5])
     }
+    said |= {"B" if match[1] == "A" else "A" for match in _WORSE.finditer(text)}
     said |= {"C"} if _EVEN.search(text) else set()
     return said.pop() if len(said) == 1 else None
+
+
+def _winner(compared: re.Match[str]) -> str:
+    """Return the verdict of a comparison: A of ``A>B`` and ``A>>B``, C of ``A=B``."""
+    if compared[2][0] in ">≫":
+        return compared[1]
+    return compared[3] if compared[2][0] in "<≪" else "C"
 
 
 def _is_no_verdict(text: str, match: re.Match[str]) -> bool:
