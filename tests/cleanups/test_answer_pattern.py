@@ -36,6 +36,12 @@ def test_a_letter_a_text_or_a_number_names_an_option(found, index):
     assert AnswerPattern(r"<(.*)>").option(f"A <{found}>", OPTIONS).index == index
 
 
+@pytest.mark.parametrize("pattern", ["", "  "])
+def test_an_empty_pattern_is_an_error(pattern):
+    with pytest.raises(UsageError, match="--answer-pattern is empty"):
+        AnswerPattern(pattern)
+
+
 @pytest.mark.parametrize("pattern", ["(", "[a", "(?P<x", "a{3,1}", "*"])
 def test_a_pattern_that_cannot_be_read_is_an_error(pattern):
     with pytest.raises(UsageError, match=r"--answer-pattern .* cannot be read"):

@@ -83,8 +83,25 @@ def test_a_broken_pattern_is_an_error_before_any_model_is_asked():
     for dataset, options in ((choice(CHOICES), GENERATION), (generation(QUESTIONS), {})):
         with pytest.raises(UsageError, match=r"--answer-pattern '\(' cannot be read"):
             kshot.evaluate(never, dataset, answer_pattern="(", **options)
+        with pytest.raises(UsageError, match="--answer-pattern is empty"):
+            kshot.evaluate(never, dataset, answer_pattern="", **options)
         with pytest.raises(UsageError, match="both take the answer"):
             kshot.evaluate(never, dataset, answer_pattern="(.)", cleanup="strip", **options)
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_pattern_that_matches_no_reply_is_told(repeats):
+    several = {"sample_num": repeats, "temperature": 1} if repeats > 1 else {}
+
+    def told(reply, dataset, **options):
+        notes = kshot.evaluate(says(reply), dataset, **options, **several).notes
+        return [note.split(": ", 1)[1] for note in notes if "--answer-pattern" in note]
+
+    for dataset, options in ((choice(CHOICES[:2]), GENERATION), (generation(QUESTIONS[:2]), {})):
+        none = [f"--answer-pattern matched 0 of {2 * repeats} replies"]
+        assert told("Key: B", dataset, answer_pattern="Answer: (.)", **options) == none
+        assert told("Key: B", dataset, answer_pattern="Key: (.)", **options) == []
+        assert told("I wonder.", dataset, **options) == []
 
 
 def test_a_pattern_needs_replies():

@@ -17,23 +17,28 @@ from kshot.core.records import AskFailed, Failed
 SECONDS = 2.0
 """How long a pattern may search one reply, in seconds of processor time."""
 
-_RULE, _NO_MATCH = "answer pattern", "no match"
+_RULE = "answer pattern"
+NO_MATCH = "no match"
+"""The rule of a reply in which the pattern finds nothing."""
 
 
 class AnswerPattern:
-    """A compiled pattern; one that cannot be read is an error."""
+    """A compiled pattern; one that is empty or cannot be read is an error."""
 
     def __init__(self, text: str, *, where: str = "") -> None:
         """Compile the pattern."""
         import regex  # type: ignore[import-untyped,unused-ignore]  # it has no types; imported here for a quick start
 
+        example = r"It is a Python regular expression, such as 'answer is \(?([A-D])'."
+        if not text.strip():
+            raise UsageError("--answer-pattern is empty, which matches every reply", where=where, hint=example)
         try:
             self._pattern: Any = regex.compile(text)
         except (regex.error, RecursionError, OverflowError) as exc:
             raise UsageError(
                 f"--answer-pattern {text!r} cannot be read: {exc}",
                 where=where,
-                hint=r"It is a Python regular expression, such as 'answer is \(?([A-D])'.",
+                hint=example,
             ) from exc
         self.text = text
 
@@ -54,13 +59,13 @@ class AnswerPattern:
     def answer(self, reply: str) -> tuple[str, str]:
         """Return the text that the pattern finds ("" without a match), and the rule."""
         found = self.find(reply)
-        return ("", _NO_MATCH) if found is None else (found.strip(), _RULE)
+        return ("", NO_MATCH) if found is None else (found.strip(), _RULE)
 
     def option(self, reply: str, options: Sequence[str]) -> Chosen:
         """Return the option that the found text means: its letter, its text, its number from 1, or what it states."""
         found = self.find(reply)
         if found is None:
-            return Chosen(NO_OPTION, _NO_MATCH)
+            return Chosen(NO_OPTION, NO_MATCH)
         text = found.strip()
         letters = [letter(index) for index in range(len(options))]
         texts = [" ".join(option.split()).casefold() for option in options]

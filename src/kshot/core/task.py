@@ -78,6 +78,8 @@ class TaskResult:
     """The names whose figures are left out: why, and how many samples do not tell them."""
     counts: dict[str, int] = field(default_factory=dict)
     """What happened to prompts and replies, and how often: see ``runs.replies``."""
+    rules: dict[str, int] = field(default_factory=dict)
+    """By rule: the replies that it took the answer out of."""
     failed_replies: int = 0
     """Replies that failed among several to one sample, which is scored by the others."""
     first_failure: str = ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+from kshot.cleanups.answer_pattern import NO_MATCH
 from kshot.core.records import Generated, Request, Response, ResultRow, Scored
 from kshot.core.task import TaskResult
 
@@ -30,12 +32,22 @@ def count_replies(result: TaskResult, exchanges: Sequence[tuple[Request, Respons
                 result.counts[name] = result.counts.get(name, 0) + 1
 
 
+def count_rules(result: TaskResult, rule: Any) -> None:
+    """Count the rule that took the answer out of a reply, or each of several."""
+    if isinstance(rule, str):
+        result.rules[rule] = result.rules.get(rule, 0) + 1
+    for each in rule if isinstance(rule, list) else ():
+        count_rules(result, each)
+
+
 def notes_on_replies(result: TaskResult) -> Iterator[str]:
     """Yield a note for each kind of prompt or reply that was counted, and for each figure that is left out."""
     where = f"{result.task.name} on {result.model}"
     for name, meaning in _MEANINGS.items():
         if count := result.counts.get(name, 0):
             yield f"{where}: {meaning.format(count)}"
+    if set(result.rules) == {NO_MATCH}:
+        yield f"{where}: --answer-pattern matched 0 of {result.rules[NO_MATCH]} replies"
     for name, (why, count) in result.absent.items():
         yield f"{where}: {name} is left out: {why} ({count} of {len(result.positions)} samples)"
 

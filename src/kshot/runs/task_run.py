@@ -39,7 +39,7 @@ from kshot.core.records import (
     reference,
 )
 from kshot.core.task import Task, TaskResult
-from kshot.runs.replies import count_replies, notes_on_replies, reply_fields
+from kshot.runs.replies import count_replies, count_rules, notes_on_replies, reply_fields
 from kshot.statistics.figures import reduced
 
 _MAX_LISTED = 5
@@ -72,6 +72,7 @@ def run_task(
                 result.add(position, outcome.item, scores)
                 _count_undecided(result, outcome)
                 count_replies(result, outcome.exchanges)
+                count_rules(result, _explanation(outcome.answer).get("rule"))
                 for failed in _failed_replies(outcome):
                     result.failed_replies += 1
                     _note_failure(result, failed)
