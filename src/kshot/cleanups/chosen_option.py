@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from kshot.cleanups.mentions import OUT_OF_RANGE, SEVERAL, Mention, Reading
 from kshot.cleanups.plain_reply import FIRST_TEXT, judgements, with_options_marked
-from kshot.cleanups.predicates import CLOSERS, TEXT
+from kshot.cleanups.predicates import CLOSERS, CONSIDERED_BEFORE, NAME, TEXT
 from kshot.cleanups.statements import Statement, conclusions, is_unfinished, option_at, statements
 
 NO_OPTION = -1
@@ -45,13 +45,21 @@ class Chosen:
     rule: str
 
 
-_NEXT_QUESTION = re.compile(r"\n[^\S\n]*(?:Question|Q|问题|题目|例题)\s?\d{0,4}\s?[:.：]", re.IGNORECASE)
+_NEXT_QUESTION = re.compile(
+    r"\n[^\S\n]*(?:#{1,4} )?(?:(?:Question|Q|问题|题目|例题)\s?\d{0,4}\s?[:.：]|(?:Human|User|Instruction)\s?[:：])",
+    re.IGNORECASE,
+)
+_INSTEAD = re.compile(
+    rf"(\A|[.;:\n] ?)(?:rather than|instead of) (?:options? |choices? )?[(\[]?{NAME}{CLOSERS}, ?"
+    rf"(?=(?:option |choice )?[(\[]?{NAME}{CLOSERS}\s?(?:[.!:;]|\Z|\n))",
+    re.IGNORECASE,
+)
 
 
 def chosen_option(reply: str, options: Sequence[str]) -> Chosen:
     """Return the option that a reply chooses among those with these texts.
 
-    A base model may go on with a question of its own; what it answers there does not count.
+    A base model may go on with a question or a turn of its own; what it answers there does not count.
     """
     if len(reply) > MAX_CHARACTERS:
         reply = f"{reply[:BEGINNING]}\n…\n{reply[BEGINNING - MAX_CHARACTERS :]}"
@@ -64,7 +72,8 @@ def chosen_option(reply: str, options: Sequence[str]) -> Chosen:
 
 
 def _reading(reply: str, options: Sequence[str]) -> Reading:
-    return Reading(with_options_marked(reply, options), len(options), judgements(options))
+    text = _INSTEAD.sub(r"\1", with_options_marked(reply, options))
+    return Reading(text, len(options), judgements(options))
 
 
 def _chosen(reading: Reading) -> Chosen:
@@ -221,11 +230,16 @@ _IS_BEFORE = re.compile(r"\b(?:is|was|are|be|were) \Z|是\Z")
 
 
 def _option_text(reading: Reading) -> Chosen | None:
-    texts = [mention for mention in reading.standing() if mention.by_text]
+    texts = [mention for mention in reading.standing() if mention.by_text and not _is_considered(reading, mention)]
     found = {mention.index for mention in texts}
     if len(found) > 1:
         found = {m.index for m in texts if _IS_BEFORE.search(reading.text, max(0, m.start - 12), m.start)}
     return Chosen(found.pop(), "option text") if len(found) == 1 else None
+
+
+def _is_considered(reading: Reading, mention: Mention) -> bool:
+    """Whether the reply only says that it looks at this option."""
+    return CONSIDERED_BEFORE.search(reading.text, max(0, mention.start - 40), mention.start) is not None
 
 
 _DISCUSSED = re.compile(
@@ -237,7 +251,11 @@ _TERMINAL = re.compile(rf"{CLOSERS}\s?(?:[.,;:!?。，、)]|\Z|\n)")
 def _last_letter(reading: Reading) -> Chosen | None:
     if is_unfinished(reading):
         return Chosen(NO_OPTION, "unfinished")
-    own = [m for m in reading.standing() if not m.by_text and not _DISCUSSED.match(reading.text, m.end)]
+    own = [
+        m
+        for m in reading.standing()
+        if not m.by_text and not _DISCUSSED.match(reading.text, m.end) and not _is_considered(reading, m)
+    ]
     if len({mention.index for mention in own}) > 1:
         own = [mention for mention in own if _TERMINAL.match(reading.text, mention.end)]
     return Chosen(own[-1].index, LAST_LETTER) if own else None

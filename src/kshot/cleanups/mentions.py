@@ -14,6 +14,8 @@ from kshot.cleanups.letters import letter_index
 from kshot.cleanups.plain_reply import FIRST_TEXT
 from kshot.cleanups.predicates import (
     ALONE_RULED_OUT_AFTER,
+    ASKED_AFTER,
+    ASKED_BEFORE,
     BOTH_BEFORE,
     CALLED_WRONG_AFTER,
     CLAUSE,
@@ -26,6 +28,8 @@ from kshot.cleanups.predicates import (
     JUDGED_RIGHT,
     MORE,
     NAME,
+    ONLY_AFTER,
+    ONLY_BEFORE,
     RULED_OUT_AFTER,
     RULED_OUT_BEFORE,
     TICKED_BEFORE,
@@ -144,6 +148,7 @@ class Reading:
             or RULED_OUT_BEFORE.search(before)
             or DOUBTED_BEFORE.search(before)
             or CROSSED_BEFORE.search(before)
+            or (ASKED_AFTER.match(self.text, mention.end) and ASKED_BEFORE.search(before))
         )
 
     def is_judgement(self, mention: Mention) -> bool:
@@ -154,13 +159,14 @@ class Reading:
         return self.text[max(0, mention.start - 60) : mention.start].rpartition("\n")[2]
 
     def judged(self, mention: Mention) -> int:
-        """Return how the text calls this option: 3 for the best one, 2 for right, 1 for likely, 0 for none of these."""
+        """Return how the text calls this option: 3 for the best, 2 for right, 1 for likely or the only one, 0 for none."""
         if self.is_judgement(mention) or HEDGED.match(self.text, mention.end):
             return 0
         if TICKED_BEFORE.search(self._line_before(mention)):
             return 3
         forms = (JUDGED_BEST, JUDGED_RIGHT, JUDGED_LIKELY)
-        return next((3 - rank for rank, form in enumerate(forms) if form.match(self.text, mention.end)), 0)
+        only = bool(ONLY_BEFORE.search(self._line_before(mention)) and ONLY_AFTER.match(self.text, mention.end))
+        return next((3 - rank for rank, form in enumerate(forms) if form.match(self.text, mention.end)), int(only))
 
     def joined(self, mention: Mention) -> bool:
         """Whether the option begins an enumeration: ``A and B``, ``A or B``, ``A, C``."""

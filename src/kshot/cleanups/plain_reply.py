@@ -87,6 +87,7 @@ _ENDS = re.compile(
     r"|we|i|you|the)\b",
     re.IGNORECASE,
 )
+_WHOLE = re.compile(r"\d+\.0+")
 _ARTICLE = re.compile(r"(?:the|an?)\s+(?=\S{2})", re.IGNORECASE)
 
 
@@ -111,6 +112,7 @@ def _spelled(options: tuple[str, ...]) -> tuple[re.Pattern[str] | None, dict[str
         (r"(?<![A-Za-z0-9\u00c0-\u024f])" if core[0].isascii() and core[0].isalnum() else "")
         + (r"(?<!\d[.,])(?<![-−])" if core[0].isdigit() else "")
         + r"\s+".join(map(re.escape, core.split()))
+        + (r"(?:\.0{1,6})?" if core.isdecimal() else "")
         + (r"(?![A-Za-z0-9])(?![.,]\d)" if core[-1].isascii() and core[-1].isalnum() else "")
         for core in sorted(indices, key=len, reverse=True)
     ]
@@ -133,6 +135,8 @@ def with_options_marked(reply: str, options: Sequence[str]) -> str:
 
     def mark(match: re.Match[str]) -> str:
         core = " ".join(match[1].split()).lower()
+        if core not in indices and _WHOLE.fullmatch(core):
+            core = core.partition(".")[0]
         if core in _JUDGEMENTS:
             return chr(FIRST_TEXT + indices[core]) if core in indices and _is_answer(text, match, core) else match[0]
         common = core in _COMMON or (

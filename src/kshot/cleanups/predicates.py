@@ -71,7 +71,8 @@ CALLED_WRONG_AFTER = re.compile(rf"{CLOSERS} {_IS} {_ADVERBS}{_WRONG}\b", re.IGN
 RULED_OUT_BEFORE = re.compile(
     r"(?:\b(?:not|never|neither|nor|except|excluding|eliminat(?:es?|ed|ing)|rul(?:es?|ed|ing) out|reject(?:s|ed|ing)?"
     r"|discard(?:s|ed|ing)?|exclud(?:es?|ed)|rather than|instead of|unlike|(?<!other )than|versus|vs\.?|without"
-    r"|cross(?:es|ed|ing)? out|contrary to|aside from|apart from|dismiss(?:es|ed|ing)?|other than|over|anything but)"
+    r"|cross(?:es|ed|ing)? out|contrary to|aside from|apart from|dismiss(?:es|ed|ing)?|other than|over|anything but"
+    r"|beats?|outperforms|outweighs|trumps|(?:refus(?:e|es|ed|ing)|declin(?:e|es|ed|ing)) to \w+)"
     r"|n't(?: be)?|排除(?:了)?|不是|不选|不能选|不会是|并非|而非|而不是|除了|不为|不應選)"
     r"(?:\s|be\b|it's|it is|that it is|is\b|options?\b|choices?\b|answers?\b|the\b|an?\b|both\b|either\b|选项|选"
     r"|[:(\[\"'])*"
@@ -98,9 +99,28 @@ _RIGHT = (
 TICKED_BEFORE = re.compile(r"\A[\s\-•]*(?:✓|✔|✅|☑|\[[xX✓]\])\s?(?:options? )?[(\[]?\Z", re.IGNORECASE)
 CROSSED_BEFORE = re.compile(r"\A[\s\-•]*(?:❌|✗|✘|\[ \])\s?(?:options? )?[(\[]?\Z", re.IGNORECASE)
 HEDGED = re.compile(
-    rf"{CLOSERS} (?:seems?|looks?|sounds?|appears?|may|might|could)\b[^.!?\n]{{0,80}}?\b(?:but|however|yet)\b",
+    rf"{CLOSERS} (?:seems?|looks?|sounds?|appears?|may|might|could)\b[^.!?\n]{{0,80}}?\b(?:but|however|yet)\b"
+    rf"|{CLOSERS} [^.!?\n]{{0,60}}?\b(?:in|on|under) one (?:reading|interpretation|sense|view)\b",
     re.IGNORECASE,
 )
+ASKED_BEFORE = re.compile(
+    r"(?:\A|[.!?:;\n] ?)(?:(?:so|but|hm+|and|or|then|well),? )*(?:do|does|did|which|what(?! about\b))"
+    r"\b[^.!?\n]{0,60}\Z",
+    re.IGNORECASE,
+)
+ASKED_AFTER = re.compile(
+    rf"{CLOSERS} ?\?{CLOSERS}(?!\s*(?:yes|correct|right|indeed|exactly|certainly|sure|of course|i think so|true)\b)",
+    re.IGNORECASE,
+)
+CONSIDERED_BEFORE = re.compile(
+    r"\b(?:consider|examine|look at|analy[sz]e|evaluate|start with|begin with|discuss)"
+    r" (?:the )?(?:options? |choices? |statements? )?[(\[\"']?\Z",
+    re.IGNORECASE,
+)
+ONLY_BEFORE = re.compile(
+    r"\b(?<!not )(?<!if )only (?:the )?(?:options? |choices? |statements? |answers? )?[(\[\"']?\Z", re.IGNORECASE
+)
+ONLY_AFTER = re.compile(rf"{CLOSERS} (?!if\b|when\b|and\b|or\b)[a-z]+")
 JUDGED_BEST = re.compile(rf"{CLOSERS} ?[,:\-–—]?(?: {_IS}| is,? \w+,)? ?{_ADVERBS}{_BEST}", re.IGNORECASE)
 JUDGED_RIGHT = re.compile(
     rf"{CLOSERS} ?(?:[.,:;?→\-–—] ?){{0,4}}(?:(?:this|that|it|which) )?(?:(?:{_IS} "

@@ -86,6 +86,16 @@ _CONCLUDE = re.compile(
     re.IGNORECASE,
 )
 
+_PAUSE = r"[\s,.!:;…–—-]{1,4}"
+_CORRECTED = re.compile(
+    r"\bcorrection\s?[:,–—-]|\bbut no[,:;–—-]"
+    rf"|\b(?:wait|hold on|no|sorry|oops|scratch that|on second thoughts?|actually|i meant?|but){_PAUSE}"
+    rf"(?:(?:no|wait|sorry|actually|rather|then|so){_PAUSE}){{0,3}}"
+    r"(?:(?:it|this|that)(?:'s(?! not)| is| should be| must be| has to be)|make (?:that|it)|should be)"
+    r"(?: actually)?(?=\s)"
+    r"|\bit(?:'s| is) actually(?=\s)",
+    re.IGNORECASE,
+)
 _ALL_BUT = re.compile(
     r"\b(?:everything|nothing|all|none|every|each|no)\b[^.!?\n]{0,60}?\b(?:but|except(?: for)?|other than)(?=\s)",
     re.IGNORECASE,
@@ -129,6 +139,7 @@ _LOWER = re.compile(
     r"(?:([b-hj-z])(?![A-Za-z0-9_'])(?!\.[a-z])|([ai])(?=\s*(?:[.),;:!?\]}\"'⟧。]|\Z|\n)| (?:because|since"
     r"|as)\b))(?!\.[a-z])(?! ?[=+^*/])"
 )
+_SAID_ON = re.compile(rf"{CLOSERS} (?!because\b|since\b|as\b|instead\b|after\b|then\b)[a-z]+")
 _RUN = re.compile(r"[A-Z]{2,8}(?![A-Za-z0-9_])")
 _NOT_BUT = re.compile(
     rf"\s(?:\w+ly )?not (?:options? )?[(\[\"']?(?:[A-Z]|{TEXT}){CLOSERS}(?:,? but(?: rather| instead)?|, rather"
@@ -194,6 +205,11 @@ def statements(reading: Reading) -> Iterator[Statement]:
     text = reading.text
     for form, place in _cues(text):
         yield from _stated(option_at(reading, place), form)
+    for match in _CORRECTED.finditer(text):
+        mention = option_at(reading, match.end())
+        others = _HYPOTHETICAL.search(text[max(0, match.start() - 60) : match.start()].rstrip(" :,\"'"))
+        if mention and mention.index >= 0 and not others and not _SAID_ON.match(text, mention.end):
+            yield Statement(mention.start, mention.index, "answer is")
     for match in _ALL_BUT.finditer(text):
         yield from _stated(option_at(reading, match.end(), may_be_ruled_out=True), "answer is")
     for mention in reading.mentions:
