@@ -159,7 +159,7 @@ class Reading:
         return self.text[max(0, mention.start - 60) : mention.start].rpartition("\n")[2]
 
     def judged(self, mention: Mention) -> int:
-        """Return how the text calls this option: 3 for the best, 2 for right, 1 for likely or the only one, 0 for none."""
+        """Return how the text calls this option: 3 the best, 2 right, 1 likely or the only one, 0 none of these."""
         if self.is_judgement(mention) or HEDGED.match(self.text, mention.end):
             return 0
         if TICKED_BEFORE.search(self._line_before(mention)):
