@@ -11,6 +11,7 @@ from typing import Any
 
 from kshot.cleanups.chosen_option import NO_OPTION, Chosen, chosen_option
 from kshot.cleanups.letters import letter
+from kshot.core.answers import NO_MATCH
 from kshot.core.errors import UsageError
 from kshot.core.records import AskFailed, Failed
 
@@ -18,8 +19,6 @@ SECONDS = 2.0
 """How long a pattern may search one reply, in seconds of processor time."""
 
 _RULE = "answer pattern"
-NO_MATCH = "no match"
-"""The rule of a reply in which the pattern finds nothing."""
 
 
 class AnswerPattern:

@@ -8,6 +8,9 @@ from typing import Any
 
 from kshot.core.records import UNANSWERED, Failed
 
+NO_MATCH = "no match"
+"""The rule of a reply in which the user's pattern finds nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Explained:

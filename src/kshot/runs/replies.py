@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kshot.cleanups.answer_pattern import NO_MATCH
+from kshot.core.answers import NO_MATCH
 from kshot.core.records import Generated, Request, Response, ResultRow, Scored
 from kshot.core.task import TaskResult
 
