@@ -191,9 +191,15 @@ def share_cell(p: float, n: int) -> list[Cell]:
 
 
 def rare_cell(n: int) -> list[Cell]:
-    """Compute the same for shares of less than 2 %; it has no limit, and the page warns of it."""
-    least = min(_share_covered(p, n) for p in np.arange(0.0005, 0.02, 0.0005))
-    return [Cell("right or wrong", "least, below 2 % right", str(n), least)]
+    """Compute the least of all shares, below 2 % and from there to 98 %; it has no limit, and the page warns of it.
+
+    Wilson's coverage goes up and down with the share, so that single shares do not show it.
+    """
+    parts = {"below 2 %": np.arange(0.0005, 0.02, 0.0005), "2 to 98 %": np.arange(0.02, 0.98, 0.0002)}
+    return [
+        Cell("right or wrong", f"least, {name} right", str(n), min(_share_covered(float(p), n) for p in shares))
+        for name, shares in parts.items()
+    ]
 
 
 def _share_covered(p: float, n: int) -> float:
