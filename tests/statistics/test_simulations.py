@@ -47,8 +47,10 @@ def test_the_simulated_interval_must_be_that_of_a_run(monkeypatch):
         simulations.score_cell("uniform", 20, 10, seed=1)
 
 
-def test_shares_of_less_than_2_percent_are_the_ones_to_warn_of():
-    assert 80 < one(simulations.rare_cell(50), "right or wrong") < 92
+def test_the_least_of_all_shares_is_less_than_single_shares_show():
+    rare, usual = simulations.rare_cell(20)
+    assert 80 < rare.value < usual.value
+    assert usual.value == pytest.approx(89.4, abs=0.05)
 
 
 def test_averages_of_scores_cover():
