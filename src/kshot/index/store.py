@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import BackendError, RunError
+from kshot.core.kill_points import reach
 from kshot.core.protocols import ProgressCallback
 
 try:
@@ -48,7 +49,13 @@ class Store:
     def __init__(self, root: Path | None = None, progress: ProgressCallback = no_progress) -> None:
         """Take the folder of all indexes (default: in the user's cache) and a callback for progress."""
         self.root = root or default_root()
-        self.progress = progress
+        self._progress = progress
+
+    def progress(self, label: str, done: int, total: int, /) -> None:
+        """Report how far an index has come."""
+        if done:
+            reach("index.building")
+        self._progress(label, done, total)
 
     def built(self, kind: str, key: Mapping[str, Any], build: Callable[[Path], None]) -> Path:
         """Return the folder for this key; if there is none yet, ``build`` is called with an empty folder to fill."""
@@ -62,10 +69,14 @@ class Store:
             _remove_leftovers(self.root)
             _remove_damaged(final)
             with _locked_folder(self.root, name) as fresh:
+                reach("index.opened")
                 build(fresh)
+                reach("index.built")
                 (fresh / KEY_FILE).write_bytes(text.encode("utf-8", "surrogatepass") + b"\n")
                 _write_manifest(fresh)
+                reach("index.complete")
                 _publish(fresh, final)
+                reach("index.published")
         except OSError as exc:
             ours = str(exc.filename or self.root).startswith(str(self.root))
             if (ours and exc.errno in _UNWRITABLE) or not self.root.is_dir():
@@ -133,6 +144,7 @@ def _remove_damaged(final: Path) -> None:
         away = final.with_name(f".{final.name}.damaged-{os.getpid()}")
         with suppress(FileNotFoundError):  # another process was first
             final.rename(away)
+            reach("index.damaged_moved")
         shutil.rmtree(away, ignore_errors=True)
 
 

@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any
 
 from kshot.core.errors import DataError, UsageError
+from kshot.core.kill_points import reach
 from kshot.core.records import (
     Answers,
     AskFailed,
@@ -109,6 +110,7 @@ class GPTEval(Metric):
             limits = {"scale": f"{low} to {high}", "lowest": low, "highest": high}
             messages = self.prompt.messages({**shown, **limits, "rubric": self.rubric})
         (reply,) = yield from ask(self._request(messages))
+        reach("judge.replied")
         rating = parse_rating(reply.text, self.scale)
         if rating is None:
             message = f"no rating from {low} to {high} in the judge's reply: {_short(reply.text)}"
@@ -125,6 +127,7 @@ class GPTEval(Metric):
         other = self._dialogue(sample, answers) if self.multi_turn else answers[0]
         requests = [self._request(self._comparison(question, a, b)) for a, b in ((given, other), (other, given))]
         replies = yield from ask(*requests)
+        reach("judge.replied")
         verdicts = [parse_verdict(reply.text) for reply in replies]
         for verdict, reply in zip(verdicts, replies, strict=True):
             if verdict is None:

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from kshot.core.errors import RunError
+from kshot.core.kill_points import reach
 from kshot.core.records import Response, ResultRow
 from kshot.core.serialization import response_from_json
 from kshot.runs.journal import Journal
 from kshot.settings import Settings
 
 SPEC, JOURNAL, SAMPLES, SUMMARY = "spec.json", "journal.jsonl", "samples.jsonl", "summary.json"
+_POINTS = {SPEC: "spec", SAMPLES: "samples", SUMMARY: "summary"}
+"""How kill points name these files; all others are exports."""
 
 
 class RunFolder:
@@ -116,15 +119,19 @@ class RunFolder:
             target.parent.mkdir(parents=True, exist_ok=True)
             # In JSON text a lone surrogate becomes its escape, so that every reader accepts the file.
             file = draft.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
+        point = _POINTS.get(name, "export")
+        reach(f"{point}.opened")
         try:
-            yield cast("IO[str]", _Draft(file, target))
+            yield cast("IO[str]", _Draft(file, target, f"{point}.writing"))
         except BaseException:
             file.close()
             draft.unlink(missing_ok=True)
             raise
         with _writing(target):
             file.close()
+            reach(f"{point}.written")
             draft.replace(target)
+            reach(f"{point}.replaced")
 
     @contextmanager
     def exporting(self) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
@@ -191,14 +198,19 @@ def _unwritten(target: Path, exc: OSError) -> RunError:
 class _Draft:
     """A file that is being written; only its own errors are reported as errors of the disk."""
 
-    def __init__(self, file: IO[str], target: Path) -> None:
-        self._file, self._target = file, target
+    def __init__(self, file: IO[str], target: Path, point: str) -> None:
+        self._file, self._target, self._point = file, target, point
 
     def write(self, text: str) -> int:
+        reach(self._point, lambda: self._write_half(text))
         try:
             return self._file.write(text)
         except OSError as exc:
             raise _unwritten(self._target, exc) from exc
+
+    def _write_half(self, text: str) -> None:
+        self._file.write(text[: len(text) // 2])
+        self._file.flush()
 
 
 def _without_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from kshot.core.errors import RunError
+from kshot.core.kill_points import reach
 from kshot.core.offsets import Offsets, address
 from kshot.core.records import Failed, Response
 from kshot.core.serialization import response_from_json, response_to_json
@@ -80,6 +81,8 @@ class Journal:
         """Append a response in one write, so that a killed process leaves it complete or absent."""
         row = {"key": key, "asked": asked, "response": response_to_json(response)}
         line = _encoded(row).encode() + b"\n"
+        reach("journal.before_write")
+        reach("journal.torn_line", lambda: os.write(self._fd, line[: len(line) // 2]))
         try:
             written = os.write(self._fd, line)
         except OSError as exc:
@@ -89,6 +92,7 @@ class Journal:
         if self._use_failures or not isinstance(response, Failed):
             self._offsets[address(key)] = self._end
         self._end += len(line)
+        reach("journal.written")
 
     def close(self) -> None:
         """Close the file and release its lock."""
@@ -130,6 +134,7 @@ class Journal:
             whole = start
         if repair and whole != size:
             os.ftruncate(self._fd, whole)
+            reach("journal.cut")
         return whole
 
 

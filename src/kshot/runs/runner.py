@@ -15,6 +15,7 @@ from typing import IO, Any
 from kshot import __version__
 from kshot.core.corpus import Corpus
 from kshot.core.errors import RunError, UsageError
+from kshot.core.kill_points import reach
 from kshot.core.memo import Memo
 from kshot.core.protocols import (
     Backend,
@@ -115,6 +116,7 @@ class Run:
         self, model: Model, sources: Sequence[Source[Settings]], keep: Callable[[ResultRow], None]
     ) -> list[ResultRow]:
         self._record({"search_engine" if isinstance(model, SearchEngine) else "model": model, **self._helpers})
+        reach("run.model_opened")
         if isinstance(model, LanguageModel) and self._settings.model_type == "base" and model.abilities.chat_template:
             self._watcher.note(f"{model.name} has a chat template; --model-type chat would use it")
         rows: list[ResultRow] = []
@@ -129,6 +131,7 @@ class Run:
             # These notes differ from run to run, so they stay out of the summary, which a resumed run must reproduce.
             for note in model.notes:
                 self._watcher.note(f"{model.name}: {note}")
+        reach("run.model_done")
         return rows
 
     def _roles(self, model: Model, corpus: Corpus | None) -> dict[str, Backend]:
@@ -174,6 +177,7 @@ class Run:
                 sums[:] = [sums[0] + spent[0], sums[1] + spent[1]]
             rows += result_rows(result)
             results.append(result)
+            reach("run.task_done")
         self._results += results
         for result in results:
             if "subset" in result.task.labels and not result.positions and len(results) > 1:

@@ -19,6 +19,7 @@ from kshot.backends.hf.trie import TokenCounts
 from kshot.backends.texts import replace_surrogates
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
+from kshot.core.kill_points import reach
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Generated, Loglik, Request, Response, Scored, Usage
 
@@ -198,8 +199,13 @@ class Transformers:
             for request in chunk:
                 if not isinstance(request, self.answers):
                     raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
-            yield from self._score([request for request in chunk if isinstance(request, Loglik)])
-            yield from self._generate([request for request in chunk if isinstance(request, Generate)])
+            for answers in (
+                self._score([request for request in chunk if isinstance(request, Loglik)]),
+                self._generate([request for request in chunk if isinstance(request, Generate)]),
+            ):
+                for answer in answers:
+                    reach("hf.computed")
+                    yield answer
 
     @cached_property
     def _model(self) -> Any:

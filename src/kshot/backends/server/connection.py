@@ -19,6 +19,7 @@ from kshot.backends.server.http_errors import HttpReply, RequestFailedError, Ret
 from kshot.backends.server.rate_limiter import RateLimiter, RequestLimits
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import import_package
+from kshot.core.kill_points import reach
 
 T = TypeVar("T")
 Body = dict[str, Any]
@@ -161,9 +162,11 @@ class Connection:
     async def _exchange(self, path: str, body: Body) -> HttpReply:
         http = self._http
         data = _encoded(body).encode()
+        reach("server.before_request")
         try:
             async with self._session.post(self._address.url + path, data=data, allow_redirects=False) as reply:
                 raw = await reply.read()
+                reach("server.reply_read")
                 status, headers = reply.status, reply.headers
         except (
             http.ClientConnectorCertificateError,
