@@ -16,7 +16,8 @@ ROOT = Path(kshot.__file__).parent
 BASE = {"index", "sandbox", "tables", "prompts", "statistics", "cleanups"}
 MIDDLE = {"retrievers", "methods", "metrics"}
 FRONT_ENDS = {"datasets", "configs", "lookup", "passages"}
-EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, "backends", "runs", "studies", "report", "api", "settings"}
+TOP = {"sources", "rescoring", "api", "settings"}
+EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, *TOP, "backends", "runs", "studies", "report"}
 MAY = {
     "core": set(),
     **{part: set() for part in BASE},
@@ -27,7 +28,9 @@ MAY = {
     "runs": {"statistics", "settings"},
     "studies": {"statistics", "settings", "runs"},
     "report": {"runs"},
-    "api": EVERYTHING - {"report"},
+    "sources": EVERYTHING - {"report", "rescoring", "api"},
+    "rescoring": EVERYTHING - {"report", "api"},
+    "api": EVERYTHING - {"report", "rescoring"},
     "cli": EVERYTHING,
     "__main__": {"cli"},
     "__init__": EVERYTHING,  # it names the others for type checkers, and imports them on demand

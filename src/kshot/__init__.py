@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from kshot import configs, datasets, lookup, methods, metrics, passages, prompts, retrievers, statistics
-    from kshot.api import evaluate, preview, score
+    from kshot.api import evaluate, preview
     from kshot.backends.search.search_engine import IndexSearchEngine
     from kshot.core.answers import Explained, TextLikelihood
     from kshot.core.corpus import Chunk, Corpus, Passage
@@ -70,12 +70,13 @@ if TYPE_CHECKING:
         SquadF1,
         Ter,
     )
+    from kshot.rescoring import score
     from kshot.retrievers import Retriever
     from kshot.runs.previews import Preview
     from kshot.runs.runner import Result
 
 _HOMES = {
-    "kshot.api": ("evaluate", "preview", "score"),
+    "kshot.api": ("evaluate", "preview"),
     "kshot.backends.search.search_engine": ("IndexSearchEngine",),
     "kshot.core.answers": ("Explained", "TextLikelihood"),
     "kshot.core.corpus": ("Chunk", "Corpus", "Passage"),
@@ -131,6 +132,7 @@ _HOMES = {
         "SquadF1",
         "Ter",
     ),
+    "kshot.rescoring": ("score",),
     "kshot.retrievers": ("Retriever",),
     "kshot.runs.previews": ("Preview",),
     "kshot.runs.runner": ("Result",),

@@ -1,123 +1,31 @@
-"""``evaluate``, ``preview`` and ``score``: the functions behind the command line."""
+"""``evaluate`` and ``preview``: the functions behind the command line."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kshot.backends import check_deterministic, model_packages, open_model
 from kshot.backends.adapters import as_model
 from kshot.backends.choosing import check_pairs, models_in, not_taken
-from kshot.backends.server.settings import PriceSettings, ServerSettings
+from kshot.backends.server.settings import ServerSettings
 from kshot.backends.settings import ModelSettings
 from kshot.cleanups.answer_pattern import AnswerPattern
-from kshot.core.errors import RunError, UsageError
+from kshot.core.errors import UsageError
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
-from kshot.core.options import flag, settings_names
+from kshot.core.options import flag
 from kshot.core.protocols import LanguageModel, Model, Source, Watcher
-from kshot.core.records import Hit, Ranking
-from kshot.core.specs import parse_spec
-from kshot.core.task import Task
 from kshot.index.store import Store
-from kshot.methods.search import REWRITER
 from kshot.metrics.settings import JUDGE_OPTIONS
-from kshot.passages import is_passages
-from kshot.runs.absent import StoredResponses, absent_model
-from kshot.runs.folder import JOURNAL, RunFolder, read_spec
+from kshot.runs.folder import RunFolder
 from kshot.runs.previews import Preview, previewed
 from kshot.runs.runner import Result, Run
 from kshot.settings import Settings, settings_from
-
-HELPER_ROLES = ("judge", REWRITER, "corpus")
-"""The roles of the models beside the evaluated one."""
-
-
-@dataclass(frozen=True, slots=True)
-class _TaskSource(Source[Settings]):
-    """The source of a Task that the user made."""
-
-    task: Task[Any]
-
-    @property
-    def label(self) -> str:
-        return self.task.name
-
-    def reads(self, settings: Settings) -> Collection[str]:
-        del settings  # everything else was decided when the task was made
-        return ("limit",)
-
-    def tasks(
-        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
-    ) -> Iterator[Task[Any]]:
-        del model, facts  # the task is already made
-        limit = settings.limit
-        yield self.task if limit is None else replace(self.task, samples=list(islice(self.task.samples, limit)))
-
-
-def source_of(spec: Any, settings: Settings) -> Source[Settings]:
-    """Return the source that a user named: a Task, token lookup, passages, a config file, a dataset class or its name.
-
-    Each front end is imported when it is used, so that a run of one does not wait for the others.
-    """
-    source: Source[Settings]
-    if isinstance(spec, Path):
-        spec = str(spec)
-    if isinstance(spec, Task):
-        source = _TaskSource(spec)
-    elif isinstance(spec, str) and parse_spec(spec).name == "lookup":
-        from kshot.lookup.source import LookupSource
-
-        source = LookupSource(spec)
-    elif isinstance(spec, str) and is_passages(spec):
-        from kshot.passages.source import PassagesSource
-
-        source = PassagesSource(spec)
-    elif isinstance(spec, str) and is_config(spec):
-        from kshot.configs import ConfigSource
-        from kshot.retrievers.making import as_config
-
-        retriever = as_config(settings.retriever, settings.num_shots, settings.seed) if settings.retriever else None
-        source = ConfigSource(spec, config_root=settings.config_root, retriever=retriever)
-    else:
-        from kshot.datasets.source import resolve
-
-        source = resolve(spec)
-    if settings.retriever_seeds is None:
-        return source
-    from kshot.studies.example_draws import ExampleDraws
-
-    return ExampleDraws(source.label, source, lambda whole, seed: _drawn(spec, whole, seed))
-
-
-def _drawn(spec: Any, settings: Settings, seed: int) -> tuple[Source[Settings], Settings]:
-    """Return the source of one draw of examples and its settings.
-
-    Some retrievers have a seed of their own, not that of the run; the run or the source may name the retriever.
-    """
-    from kshot.retrievers.making import with_seed
-
-    retriever = None if settings.retriever is None else with_seed(settings.retriever, seed)
-    drawn = replace(settings, seed=seed, retriever=retriever, retriever_seeds=None)
-    return source_of(spec, drawn).with_seed(seed), drawn
-
-
-def is_config(text: str) -> bool:
-    """Whether a spec names a config file: a Python file without a class. It runs confined and is never imported."""
-    spec = parse_spec(text)
-    if spec.file is None or spec.argument:
-        return False
-    if spec.options:
-        name, value = next(iter(spec.options.items()))
-        raise UsageError(
-            "a config file takes no options after its name", where=text, hint=f"Write {flag(name)} {value}."
-        )
-    return True
+from kshot.sources import helpers_of, source_of, without_effect
 
 
 def evaluate(
@@ -144,7 +52,7 @@ def evaluate(
     models = _distinct(_listed(model)) if model is not None else models_in(sources, settings)
     settings = _with_judge(settings, sources)
     _check_scoring(settings)
-    named_helpers = _helpers(settings, sources)
+    named_helpers = helpers_of(settings, sources)
     _require_packages([*models, *named_helpers.values()], packages)
     if settings.deterministic:
         for spec in (*models, *named_helpers.values()):
@@ -167,7 +75,7 @@ def evaluate(
         store = Store(progress=watcher.step) if watcher is not None else Store()
         run = Run(settings, folder or MemoryMemo(), store=store, folder=folder, watcher=watcher, helpers=helpers)
         check_pairs(models, sources, settings)
-        for text in _without_effect(settings, sources):
+        for text in without_effect(settings, sources):
             run.note(text)
         for text in not_taken(settings.changed(ModelSettings, ServerSettings), [*models, *named_helpers.values()]):
             tell(text)
@@ -196,25 +104,6 @@ def _runs_to_reuse(reuse: Any) -> list[str | Path]:
     if not isinstance(runs, (list, tuple)) or not all(isinstance(run, (str, Path)) for run in runs):
         raise UsageError(f"reuse is {reuse!r:.60}; it must be a run folder, or a list of run folders")
     return list(runs)
-
-
-def _without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> Iterator[str]:
-    """Name the options that the user has set and that change nothing for any of the datasets."""
-    read = settings_names(ModelSettings, ServerSettings, PriceSettings).union(("seed", "judge"))
-    read = read.union(*(source.reads(settings) for source in sources))
-    for name in settings.changed():
-        if name not in read:
-            yield f"{flag(name)} has no effect on {', '.join(source.label for source in sources)}"
-
-
-def _helpers(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[str, str]:
-    """Return the specs of the models beside the evaluated one, by role."""
-    helpers = {"judge": settings.judge, REWRITER: settings.rewrite}
-    if settings.method == "rag" and any(source.has_corpus for source in sources):
-        helpers["corpus"] = settings.search or "fts5"
-    elif settings.search is not None:
-        raise UsageError("--search needs --method rag", hint="Name the search engines to compare with -m.")
-    return {role: spec for role, spec in helpers.items() if spec is not None}
 
 
 def _require_packages(models: Sequence[str | Model], of_sources: Mapping[str, Sequence[str]]) -> None:
@@ -305,73 +194,3 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
                 note(text)
             for sample in task.samples:
                 yield previewed(task, sample, judged=judged)
-
-
-# ---- score ----
-
-
-def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
-    """Score a run again from its journal, without its models, after a change of metrics or post-processing."""
-    path = Path(run).expanduser()
-    spec = read_spec(path)
-    settings = settings_from(dict(spec.get("options", {})))
-    sources = [source_of(label, settings) for label in spec["identity"]["datasets"]]
-    if not (path / JOURNAL).exists():
-        raise RunError("the run folder has no journal", where=str(path))
-    wanted = _helpers(settings, sources)
-    models, helpers = [], {}
-    for noted in spec.get("models", ()):
-        absent = absent_model(noted)
-        if noted["role"] in wanted:
-            helpers[noted["role"]] = absent
-        elif noted["role"] not in HELPER_ROLES:
-            models.append(absent)
-    if not models:
-        raise RunError("spec.json lists no model of this run", where=str(path), hint="Run the command again.")
-    with RunFolder(path, spec["identity"]) as folder, StoredResponses(path) as stored:
-        facts = spec.get("tasks", {})
-        again = Run(
-            settings,
-            stored,
-            store=Store(),
-            folder=folder,
-            watcher=watcher,
-            helpers=helpers,
-            facts=facts,
-        )
-        for text in _without_effect(settings, sources):
-            again.note(text)
-        return again.all(models, sources)
-
-
-# ---- export ----
-
-
-def export_passages(run: str | Path, out: str | Path) -> Iterator[Path]:
-    """Write the rankings of a run as TREC files, one for each system, and its benchmark as a BEIR folder with qrels."""
-    from kshot.backends.search.recorded import write_trec
-    from kshot.passages.export import export_benchmark
-    from kshot.passages.source import PassagesSource
-
-    spec = read_spec(run)
-    settings = settings_from(dict(spec.get("options", {})))
-    sources = [source_of(label, settings) for label in spec["identity"]["datasets"]]
-    found = Result([], [], Path(run).expanduser()).samples
-    facts = next(iter(spec.get("tasks", {}).values()), None)
-    passages = [source for source in sources if isinstance(source, PassagesSource)]
-    tasks = [task for source in passages for task in source.tasks(settings, None, facts)]
-    if not tasks or settings.method == "rag":
-        raise RunError("this run searched no passages", where=str(run), hint="Export a run of search engines.")
-    for task in tasks:
-        folder = Path(out).expanduser() / re.sub(r"[^A-Za-z0-9._-]+", "-", task.name)
-        yield from export_benchmark(task, folder)
-        rows = [row for row in found if row["task"] == task.name and "failed" not in row]
-        if not rows:
-            raise RunError(f"the run holds no ranking for {task.name}", where=str(run))
-        for model in dict.fromkeys(row["model"] for row in rows):
-            path = folder / f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', model)}.trec"
-            with path.open("w", encoding="utf-8") as file:
-                for row in (row for row in rows if row["model"] == model):
-                    hits = tuple(Hit(hit["id"], hit["score"]) for hit in row["response"] if "id" in hit)
-                    write_trec(file, row["id"], Ranking(hits), path.stem)
-            yield path

@@ -274,7 +274,7 @@ def test_a_run_is_not_scored_again_on_other_documents(book, tmp_path):
 
 def test_exported_runs_score_the_same_elsewhere(book, tmp_path):
     ir_measures = pytest.importorskip("ir_measures")
-    from kshot.api import export_passages
+    from kshot.rescoring import export_passages
 
     run(book, model=["fts5", "bm25"], out=tmp_path / "run")
     names = {path.name for path in export_passages(tmp_path / "run", tmp_path / "out")}
@@ -299,7 +299,7 @@ def test_exported_runs_score_the_same_elsewhere(book, tmp_path):
 
 def test_a_replayed_trec_run_scores_as_it_did(book, tmp_path):
     first = run(book, out=tmp_path / "run")
-    from kshot.api import export_passages
+    from kshot.rescoring import export_passages
 
     list(export_passages(tmp_path / "run", tmp_path / "out"))
     again = run(book, model=f"replay:{tmp_path}/out/fastbook/fts5.trec")

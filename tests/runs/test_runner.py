@@ -158,7 +158,7 @@ def test_a_judge_without_a_verdict_is_a_failure_not_a_zero():
     class Mumbles(Fake):
         name = fingerprint = "mumbles"
 
-    task = kshot.api.source_of(cls, kshot.settings.Settings())
+    task = kshot.sources.source_of(cls, kshot.settings.Settings())
     assert task.label
     from kshot.core.memo import MemoryMemo
     from kshot.index.store import Store

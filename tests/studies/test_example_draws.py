@@ -2,9 +2,9 @@
 
 import pytest
 
-from kshot.api import source_of
 from kshot.core.errors import UsageError
 from kshot.settings import Settings
+from kshot.sources import source_of
 from kshot.studies.example_draws import ExampleDraws, Spread, parse_seeds, spread
 
 

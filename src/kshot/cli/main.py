@@ -100,8 +100,8 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _score(parsed: argparse.Namespace) -> int:
-    from kshot.api import score
     from kshot.cli.progress import Progress
+    from kshot.rescoring import score
 
     with Progress() as progress:
         result = score(parsed.run, watcher=progress)

@@ -88,8 +88,8 @@ def _chunks(parsed: argparse.Namespace) -> int:
 
 
 def _export(parsed: argparse.Namespace) -> int:
-    from kshot.api import export_passages
     from kshot.core.errors import RunError
+    from kshot.rescoring import export_passages
 
     try:
         for path in export_passages(parsed.run, parsed.out):

@@ -1,0 +1,124 @@
+"""What a user names as datasets, as sources of tasks, and the models that are needed beside the evaluated one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from kshot.backends.server.settings import PriceSettings, ServerSettings
+from kshot.backends.settings import ModelSettings
+from kshot.core.errors import UsageError
+from kshot.core.options import flag, settings_names
+from kshot.core.protocols import Model, Source
+from kshot.core.specs import parse_spec
+from kshot.core.task import Task
+from kshot.methods.search import REWRITER
+from kshot.passages import is_passages
+from kshot.settings import Settings
+
+HELPER_ROLES = ("judge", REWRITER, "corpus")
+"""The roles of the models beside the evaluated one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskSource(Source[Settings]):
+    """The source of a Task that the user made."""
+
+    task: Task[Any]
+
+    @property
+    def label(self) -> str:
+        return self.task.name
+
+    def reads(self, settings: Settings) -> Collection[str]:
+        del settings  # everything else was decided when the task was made
+        return ("limit",)
+
+    def tasks(
+        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
+    ) -> Iterator[Task[Any]]:
+        del model, facts  # the task is already made
+        limit = settings.limit
+        yield self.task if limit is None else replace(self.task, samples=list(islice(self.task.samples, limit)))
+
+
+def source_of(spec: Any, settings: Settings) -> Source[Settings]:
+    """Return the source that a user named: a Task, token lookup, passages, a config file, a dataset class or its name.
+
+    Each front end is imported when it is used, so that a run of one does not wait for the others.
+    """
+    source: Source[Settings]
+    if isinstance(spec, Path):
+        spec = str(spec)
+    if isinstance(spec, Task):
+        source = _TaskSource(spec)
+    elif isinstance(spec, str) and parse_spec(spec).name == "lookup":
+        from kshot.lookup.source import LookupSource
+
+        source = LookupSource(spec)
+    elif isinstance(spec, str) and is_passages(spec):
+        from kshot.passages.source import PassagesSource
+
+        source = PassagesSource(spec)
+    elif isinstance(spec, str) and is_config(spec):
+        from kshot.configs import ConfigSource
+        from kshot.retrievers.making import as_config
+
+        retriever = as_config(settings.retriever, settings.num_shots, settings.seed) if settings.retriever else None
+        source = ConfigSource(spec, config_root=settings.config_root, retriever=retriever)
+    else:
+        from kshot.datasets.source import resolve
+
+        source = resolve(spec)
+    if settings.retriever_seeds is None:
+        return source
+    from kshot.studies.example_draws import ExampleDraws
+
+    return ExampleDraws(source.label, source, lambda whole, seed: _drawn(spec, whole, seed))
+
+
+def _drawn(spec: Any, settings: Settings, seed: int) -> tuple[Source[Settings], Settings]:
+    """Return the source of one draw of examples and its settings.
+
+    Some retrievers have a seed of their own, not that of the run; the run or the source may name the retriever.
+    """
+    from kshot.retrievers.making import with_seed
+
+    retriever = None if settings.retriever is None else with_seed(settings.retriever, seed)
+    drawn = replace(settings, seed=seed, retriever=retriever, retriever_seeds=None)
+    return source_of(spec, drawn).with_seed(seed), drawn
+
+
+def is_config(text: str) -> bool:
+    """Whether a spec names a config file: a Python file without a class. It runs confined and is never imported."""
+    spec = parse_spec(text)
+    if spec.file is None or spec.argument:
+        return False
+    if spec.options:
+        name, value = next(iter(spec.options.items()))
+        raise UsageError(
+            "a config file takes no options after its name", where=text, hint=f"Write {flag(name)} {value}."
+        )
+    return True
+
+
+def helpers_of(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[str, str]:
+    """Return the specs of the models beside the evaluated one, by role."""
+    helpers = {"judge": settings.judge, REWRITER: settings.rewrite}
+    if settings.method == "rag" and any(source.has_corpus for source in sources):
+        helpers["corpus"] = settings.search or "fts5"
+    elif settings.search is not None:
+        raise UsageError("--search needs --method rag", hint="Name the search engines to compare with -m.")
+    return {role: spec for role, spec in helpers.items() if spec is not None}
+
+
+def without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> Iterator[str]:
+    """Name the options that the user has set and that change nothing for any of the datasets."""
+    read = settings_names(ModelSettings, ServerSettings, PriceSettings).union(("seed", "judge"))
+    read = read.union(*(source.reads(settings) for source in sources))
+    for name in settings.changed():
+        if name not in read:
+            yield f"{flag(name)} has no effect on {', '.join(source.label for source in sources)}"
