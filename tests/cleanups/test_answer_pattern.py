@@ -36,6 +36,10 @@ def test_a_letter_a_text_or_a_number_names_an_option(found, index):
     assert AnswerPattern(r"<(.*)>").option(f"A <{found}>", OPTIONS).index == index
 
 
+def test_a_number_with_more_digits_than_python_reads_names_no_option():
+    assert AnswerPattern(r"\d+").option("9" * 5000, OPTIONS).index == -1
+
+
 @pytest.mark.parametrize("pattern", ["", "  "])
 def test_an_empty_pattern_is_an_error(pattern):
     with pytest.raises(UsageError, match="--answer-pattern is empty"):

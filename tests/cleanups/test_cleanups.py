@@ -39,6 +39,7 @@ def clean(name, text, **more):
         ("bbh_freeform_postprocess", "so the answer is **left turn**.", "left turn"),
         ("first_number_postprocess", "about 3.5 or 4", 3.5),
         ("general_eval_wrapper_postprocess", "'yes'", "yes"),
+        ("general_eval_wrapper_postprocess", "0x" + "f" * 6000, "0x" + "f" * 6000),  # a number that str() refuses
     ],
 )
 def test_clean_ups(name, text, answer):

@@ -19,6 +19,7 @@ SECONDS = 2.0
 """How long a pattern may search one reply, in seconds of processor time."""
 
 _RULE = "answer pattern"
+_MAX_DIGITS = 100
 
 
 class AnswerPattern:
@@ -72,7 +73,8 @@ class AnswerPattern:
             return Chosen(letters.index(text.upper()), _RULE)
         if texts.count(same := " ".join(text.split()).casefold()) == 1:
             return Chosen(texts.index(same), _RULE)
-        if text.isdecimal() and 1 <= int(text) <= len(options):
+        # A reply may hold more digits than int() reads, and no option has such a number.
+        if text.isdecimal() and len(text) <= _MAX_DIGITS and 1 <= int(text) <= len(options):
             return Chosen(int(text) - 1, _RULE)
         index = chosen_option(text, options).index
         return Chosen(index, _RULE if index != NO_OPTION else "no such option")

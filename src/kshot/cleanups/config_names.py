@@ -38,9 +38,9 @@ def general_eval_wrapper_postprocess(text: str, postprocess: Any = None, **kwarg
     """Read a reply that was written as a Python literal, then clean it up by another function."""
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        value = text
-    plain = value if isinstance(value, str) else str(value)
+        plain = value if isinstance(value, str) else str(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # str() refuses a number of more than 4,300 digits
+        plain = text
     if not postprocess:
         return plain
     function = CLEANUP_FUNCTIONS[postprocess] if isinstance(postprocess, str) else postprocess

@@ -1,0 +1,64 @@
+"""Strategies for records: requests, responses, messages."""
+
+import math
+
+from hypothesis import strategies as st
+
+from kshot.core.records import (
+    Failed,
+    Generate,
+    Generated,
+    Hit,
+    Likelihood,
+    Loglik,
+    Message,
+    Prompt,
+    Ranking,
+    Scored,
+    Search,
+    Usage,
+)
+from tests.fuzz.harness import any_text
+
+counts = st.integers(0, 10**12)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+messages = st.builds(Message, st.sampled_from(["system", "user", "assistant"]), any_text)
+prompts = st.builds(Prompt, any_text) | st.builds(Prompt, st.just(""), st.lists(messages, max_size=4).map(tuple))
+usages = st.none() | st.builds(Usage, counts, counts)
+texts = st.lists(any_text, max_size=3).map(tuple)
+
+generated = st.builds(Generated, any_text, st.sampled_from(["stop", "length", "window"]), usages, any_text, counts)
+likelihoods = st.builds(
+    Likelihood,
+    st.floats(max_value=0, allow_nan=False) | st.just(-math.inf),
+    st.integers(1, 10**6),
+    st.none() | st.booleans(),
+)
+scored = st.builds(Scored, st.lists(likelihoods, max_size=4).map(tuple), usages, counts)
+rankings = st.builds(Ranking, st.lists(st.builds(Hit, any_text, numbers, any_text), max_size=4).map(tuple))
+failures = st.builds(Failed, any_text, any_text, st.booleans())
+responses = st.one_of(generated, scored, rankings, failures)
+
+generates = st.builds(
+    Generate,
+    prompts,
+    st.integers(1, 10**6),
+    st.floats(0, 2),
+    texts,
+    st.none() | st.floats(0, 1),
+    st.none() | st.integers(1, 100),
+    seed=st.none() | st.integers(0, 2**31),
+    replica=st.integers(0, 9),
+)
+logliks = st.builds(
+    Loglik,
+    prompts,
+    texts,
+    listed=st.booleans(),
+    rolling=st.sampled_from([None, "auto", "bos", "eos", "none"]),
+    spaced=st.booleans(),
+)
+searches = st.builds(
+    Search, any_text, st.integers(1, 1000), st.lists(st.tuples(any_text, any_text), max_size=3).map(tuple), any_text
+)
+requests = st.one_of(generates, logliks, searches)
