@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kshot.backends.server.settings import PriceSettings, ServerSettings
+from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
 from kshot.configs.settings import ConfigSettings
 from kshot.core.options import options_from
@@ -17,8 +17,7 @@ from kshot.passages.settings import PassageSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(
-    PriceSettings,
-    ServerSettings,
+    ServersSettings,
     PassageSettings,
     LookupSettings,
     ConfigSettings,

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from kshot.backends.server.settings import PriceSettings, ServerSettings
+from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
 from kshot.core.errors import UsageError
 from kshot.core.options import flag, settings_names
@@ -117,7 +117,7 @@ def helpers_of(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[
 
 def without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> Iterator[str]:
     """Name the options that the user has set and that change nothing for any of the datasets."""
-    read = settings_names(ModelSettings, ServerSettings, PriceSettings).union(("seed", "judge"))
+    read = settings_names(ModelSettings, ServersSettings).union(("seed", "judge"))
     read = read.union(*(source.reads(settings) for source in sources))
     for name in settings.changed():
         if name not in read:

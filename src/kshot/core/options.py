@@ -22,7 +22,7 @@ class OptionField:
     """What one option means: its default, how it is written, and which values it may have.
 
     ``repeat``: it may be given several times. ``listed``: its values stand in one text, with commas between them.
-    ``identity=False``: it cannot change a result.
+    ``identity=False``: it cannot change a result. ``secret``: its value may hold a key, and is never shown or written.
     """
 
     default: Any
@@ -38,6 +38,7 @@ class OptionField:
     above: float | None = None
     most: float | None = None
     identity: bool = True
+    secret: bool = False
 
     @property
     def several(self) -> bool:
@@ -73,7 +74,12 @@ class OptionField:
 
 def option(default: Any, text: str, **more: Any) -> Any:
     """Declare an option in a class of settings: its default, its help text, and the fields of ``OptionField``."""
-    return field(default=default, metadata={"option": OptionField(default=default, help=text, **more)})
+    return option_field(OptionField(default=default, help=text, **more))
+
+
+def option_field(declared: OptionField) -> Any:
+    """Declare an option that is described already, such as that of another role."""
+    return field(default=declared.default, repr=not declared.secret, metadata={"option": declared})
 
 
 def flag(name: str) -> str:
@@ -102,6 +108,10 @@ class Options:
     def options(self) -> dict[str, Any]:
         """Return every value by name."""
         return {name: getattr(self, name) for name in self.declared()}
+
+    def recorded(self) -> dict[str, Any]:
+        """Return every value that may be written to disk, by name."""
+        return {name: getattr(self, name) for name, declared in self.declared().items() if not declared.secret}
 
     def changed(self, *owners: type[Options]) -> dict[str, Any]:
         """Return the values that differ from their defaults; with ``owners``, only those that these classes declare."""
@@ -172,16 +182,18 @@ def _read(name: str, declared: OptionField, value: Any) -> Any:
     if value is None:
         return declared.default
     if not declared.several:
-        return _typed(name, declared.kind, value)
+        return _typed(name, declared, value)
     values = value if isinstance(value, (list, tuple)) else (value,)
-    return tuple(_typed(name, declared.kind, each) for each in values)
+    return tuple(_typed(name, declared, each) for each in values)
 
 
-def _typed(name: str, kind: type, value: Any) -> Any:
+def _typed(name: str, declared: OptionField, value: Any) -> Any:
+    kind = declared.kind
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if kind is str and isinstance(value, os.PathLike):
         return str(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise UsageError(f"{name} is {value!r}; it must be {kind.__name__}")
+        shown = f"a {type(value).__name__}" if declared.secret else repr(value)
+        raise UsageError(f"{name} is {shown}; it must be {kind.__name__}")
     return value

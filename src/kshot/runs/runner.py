@@ -201,11 +201,7 @@ class Run:
         row: ResultRow = {"model": model, "role": role, "prompt_tokens": read, "completion_tokens": wrote}
         if model in self._servers:
             row["server"] = True
-        own = self._settings
-        prices = {
-            "model": (own.price_in, own.price_out),
-            "judge": (own.judge_price_in, own.judge_price_out),
-        }.get(role, (None, None))
+        prices = self._settings.prices(role)
         if any(price is not None for price in prices):
             row["cost_usd"] = round((read * (prices[0] or 0) + wrote * (prices[1] or 0)) / 1e6, 6)
         return row
@@ -257,7 +253,7 @@ class Run:
         for role, model in models.items():
             searches = isinstance(model, LanguageModel) and Search in model.answers
             self._folder.note_model(role, model.name, model.fingerprint, server=_is_server(model), searches=searches)
-        self._folder.write_spec(options=self._settings.options(), versions=_versions())
+        self._folder.write_spec(options=self._settings.recorded(), versions=_versions())
 
 
 def _check_nothing_lost(results: Sequence[TaskResult], folder: RunFolder) -> None:

@@ -1,11 +1,16 @@
-"""The settings of a model behind a server."""
+"""The settings of models behind servers: where they are, how they are asked, and what they cost.
+
+Each role has an account of its own (address, key, headers), request options and prices. Those of the judge and the
+rewriter are declared from those of the evaluated model.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from kshot.core.options import Options, option
+from kshot.core.options import Options, flag, option, option_field
 
 _option = partial(option, group="servers (openai:, anthropic:)")
 
@@ -15,12 +20,37 @@ class ServerSettings(Options):
     """Where a server is, and how it is asked."""
 
     base_url: str | None = _option(None, "address of the server, such as http://localhost:8000/v1", metavar="URL")
+    api_key_env: str | None = _option(
+        None,
+        "environment variable that holds the server's key (default: OPENAI_API_KEY and ANTHROPIC_API_KEY, which go to "
+        "OpenAI and Anthropic alone)",
+        metavar="VARIABLE",
+        identity=False,
+    )
+    header: tuple[str, ...] | None = _option(
+        None,
+        "HTTP header to send, NAME=VALUE or NAME=env:VARIABLE; it is written nowhere (repeatable)",
+        repeat=True,
+        metavar="NAME=VALUE",
+        identity=False,
+        secret=True,
+    )
+    request_option: tuple[str, ...] | None = _option(
+        None,
+        "parameter to add to each request, such as reasoning_effort=high or "
+        "chat_template_kwargs.enable_thinking=false (repeatable)",
+        repeat=True,
+        metavar="KEY=JSON",
+    )
     max_concurrency: int = _option(64, "maximum number of requests at one time", kind=int, least=1, identity=False)
     rpm: int | None = _option(None, "maximum number of requests in any minute", kind=int, least=1, identity=False)
     tpm: int | None = _option(None, "maximum number of tokens in any minute", kind=int, least=1, identity=False)
     timeout: float = _option(600.0, "seconds after which a reply is given up", kind=float, least=0.001, identity=False)
     patience: float = _option(
         300.0, "seconds to keep trying while the server does not answer", kind=float, least=0, identity=False
+    )
+    max_reply: str = _option(
+        "64MB", "size above which a reply is a failure: bytes, or with kB, MB or GB", metavar="SIZE", identity=False
     )
 
 
@@ -32,9 +62,75 @@ class PriceSettings(Options):
         None, "USD per million tokens read, for the cost in the summary", kind=float, least=0, identity=False
     )
     price_out: float | None = _option(None, "USD per million tokens written", kind=float, least=0, identity=False)
-    judge_price_in: float | None = _option(
-        None, "USD per million tokens that the judge reads", kind=float, least=0, identity=False
-    )
-    judge_price_out: float | None = _option(
-        None, "USD per million tokens that the judge writes", kind=float, least=0, identity=False
-    )
+
+
+def _of_role(role: str, name: str) -> Any:
+    """Declare an option of the evaluated model again, for another role."""
+    declared = {**ServerSettings.declared(), **PriceSettings.declared()}[name]
+    return option_field(replace(declared, help=f"as {flag(name)}, for the {role}", group=f"server of the {role}"))
+
+
+_of_judge, _of_rewriter = partial(_of_role, "judge"), partial(_of_role, "rewriter")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeServerSettings(Options):
+    """The judge's account, request options and prices."""
+
+    judge_base_url: str | None = _of_judge("base_url")
+    judge_api_key_env: str | None = _of_judge("api_key_env")
+    judge_header: tuple[str, ...] | None = _of_judge("header")
+    judge_request_option: tuple[str, ...] | None = _of_judge("request_option")
+    judge_price_in: float | None = _of_judge("price_in")
+    judge_price_out: float | None = _of_judge("price_out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriterServerSettings(Options):
+    """The rewriter's account, request options and prices."""
+
+    rewrite_base_url: str | None = _of_rewriter("base_url")
+    rewrite_api_key_env: str | None = _of_rewriter("api_key_env")
+    rewrite_header: tuple[str, ...] | None = _of_rewriter("header")
+    rewrite_request_option: tuple[str, ...] | None = _of_rewriter("request_option")
+    rewrite_price_in: float | None = _of_rewriter("price_in")
+    rewrite_price_out: float | None = _of_rewriter("price_out")
+
+
+_PREFIXES = {"model": "", "judge": "judge_", "rewriter": "rewrite_"}
+_HELPERS: dict[str, type[Options]] = {"judge": JudgeServerSettings, "rewriter": RewriterServerSettings}
+_OF_ACCOUNT = frozenset({"base_url", "api_key_env", "header"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServersSettings(RewriterServerSettings, JudgeServerSettings, PriceSettings, ServerSettings):
+    """The servers of all roles."""
+
+    def server_options(self, role: str = "model") -> dict[str, Any]:
+        """Return the options that a model of this role is opened with.
+
+        A key and headers go with an address. A helper that has no address, key or headers of its own shares the account
+        of ``--base-url``; without ``--base-url`` it shares nothing. Request options are never shared.
+        """
+        shared = self.changed(ServerSettings)
+        if role not in _HELPERS:
+            return shared
+        given = {name.removeprefix(_PREFIXES[role]): value for name, value in self.changed_of(role).items()}
+        own = {name: value for name, value in given.items() if name in ServerSettings.declared()}
+        kept = {"base_url"} if "base_url" not in own else set()
+        if kept and "base_url" in shared and not own.keys() & _OF_ACCOUNT:
+            kept = set(_OF_ACCOUNT)
+        left_out = {*(_OF_ACCOUNT - kept), "request_option"}
+        return {name: value for name, value in shared.items() if name not in left_out} | own
+
+    def changed_of(self, role: str) -> dict[str, Any]:
+        """Return the options that the user has set for a helper alone, by their full names."""
+        return self.changed(_HELPERS[role])
+
+    def prices(self, role: str) -> tuple[float | None, float | None]:
+        """Return what a million tokens that a role reads and writes cost; None where no price is given."""
+        prefix = _PREFIXES.get(role)
+        if prefix is None:
+            return None, None
+        values = self.options()
+        return values[f"{prefix}price_in"], values[f"{prefix}price_out"]
