@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple, TypeVar, overload
 
+from kshot.core.budget import Budget
 from kshot.core.errors import BackendError
 from kshot.core.memo import Memo
 from kshot.core.protocols import Backend
@@ -72,13 +73,15 @@ class _Engine:
         memo: Memo,
         window: int,
         then: Callable[[Outcome[Any]], RequestGenerator] | None,
+        *,
+        budget: Budget,
     ) -> None:
         self._news = threading.Event()
         self._job_iterator = iter(jobs)
         self._jobs = enumerate(self._job_iterator)
         self._memo = memo
         self._window = window
-        self._then = then
+        self._then, self._budget = then, budget
         self._exhausted = False
         self._live = 0
         self._admitted = 0
@@ -88,7 +91,7 @@ class _Engine:
         self._open: dict[int, _OpenRequest] = {}  # by ticket
         self._by_address: dict[str, _OpenRequest] = {}
         self._streams = {
-            role: RoleStream(backend, self._admit, lambda: len(self._open), self._news)
+            role: RoleStream(backend, self._admit, lambda: len(self._open), self._news, role=role, budget=budget)
             for role, backend in backends.items()
         }
         self._background = [stream for stream in self._streams.values() if stream.in_background]
@@ -103,7 +106,11 @@ class _Engine:
                 self._admit(lambda: self._emitted in self._finished or any(s.waits for s in self._streams.values()))
                 yield from self._emit()
                 if self._exhausted and not self._live:
+                    if self._budget.refused:
+                        raise self._budget.reached()
                     return
+                if self._open and all(s.at_rest and not s.waits for s in self._streams.values()):
+                    raise self._budget.reached()  # all that was under way is answered and stored
                 self._news.clear()
                 answered = False
                 for stream in self._background:
@@ -214,6 +221,7 @@ class _Engine:
             )
         response = checked_response(entry.request, response, stream.backend.name)
         self._memo.put(entry.address, entry.digest, response)
+        self._budget.answered(entry.request.role, entry.request, response)
         del self._open[request.ticket], self._by_address[entry.address]
         stream.unanswered -= 1
         for job, slot in entry.waiters:
@@ -256,6 +264,7 @@ def drive(
     memo: Memo,
     *,
     window: int = WINDOW_SAMPLES,
+    budget: Budget | None = None,
 ) -> Generator[Outcome[T]]: ...
 
 
@@ -267,6 +276,7 @@ def drive(
     *,
     then: Callable[[Outcome[T]], RequestGenerator],
     window: int = WINDOW_SAMPLES,
+    budget: Budget | None = None,
 ) -> Generator[Outcome[Outcome[T]]]: ...
 
 
@@ -277,15 +287,17 @@ def drive(
     *,
     then: Callable[[Outcome[T]], RequestGenerator] | None = None,
     window: int = WINDOW_SAMPLES,
+    budget: Budget | None = None,
 ) -> Generator[Outcome[Any]]:
     """Drive the method of every job to its end; yield the outcomes in the order of the jobs, as early as possible.
 
     ``then`` makes a second method from the outcome of the first. While some samples are in their first method, others
     are in their second; the yielded outcomes are those of the second, and their ``item`` is the outcome of the first.
-    Closing this generator closes what the backends have open.
+    Closing this generator closes what the backends have open. At a limit of the ``budget``, what is under way is still
+    answered and stored, then ``LimitReached`` is raised.
     """
     with _rare_collections():
-        yield from _Engine(jobs, backends, memo, window, then).run()
+        yield from _Engine(jobs, backends, memo, window, then, budget=budget or Budget()).run()
 
 
 @contextmanager

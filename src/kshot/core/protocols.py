@@ -15,6 +15,7 @@ from kshot.core.corpus import Chunk, Corpus
 from kshot.core.records import Absent, Outcome, Request, RequestGenerator, Response, ResultRow, Sample, Value
 
 if TYPE_CHECKING:  # a Task names its metrics by the protocol below
+    from kshot.core.budget import Tries
     from kshot.core.task import Task, TaskResult
 
 SettingsT = TypeVar("SettingsT", contravariant=True)  # noqa: PLC0105 - signatures read better without a suffix
@@ -112,6 +113,8 @@ class Abilities:
     """The file of recorded answers that the model replays."""
     server: bool = False
     """Whether the model is behind a server: a run then shows how many tokens it used."""
+    tries: Tries | None = None
+    """Counts the tries of a model behind a server, for ``--max-requests``."""
     cuts_prompts: bool = False
     """Whether the model cuts prompts that are too long from the left, as ``--truncate left`` asks."""
 

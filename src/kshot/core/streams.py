@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 
+from kshot.core.budget import Budget
 from kshot.core.errors import BackendError
 from kshot.core.protocols import Backend
 from kshot.core.records import Request, Response
@@ -24,14 +25,18 @@ class RoleStream:
         admit: Callable[[Callable[[], bool]], None],
         all_unanswered: Callable[[], int],
         news: threading.Event,
+        *,
+        role: str,
+        budget: Budget,
     ) -> None:
         """Take the backend, and what the engine offers.
 
         ``admit`` starts samples until a condition holds; ``all_unanswered`` counts the open requests of all roles;
-        ``news`` wakes the engine.
+        ``news`` wakes the engine; ``budget`` says how many requests may start.
         """
         self.backend = backend
         self._admit, self._all_unanswered, self._news = admit, all_unanswered, news
+        self._role, self._budget = role, budget
         self.in_background = works_in_background(backend)
         self.unanswered = 0
         self._waiting: deque[Request] = deque()
@@ -48,9 +53,8 @@ class RoleStream:
         except Exception as exc:
             self._fault = exc  # the fault of a dataset or a metric, not of the backend, through which it passes now
             raise
-        if at_most is None:
-            at_most = len(self._waiting)
-        return [self._waiting.popleft() for _ in range(min(at_most, len(self._waiting)))]
+        wanted = len(self._waiting) if at_most is None else min(at_most, len(self._waiting))
+        return [self._waiting.popleft() for _ in range(self._budget.start(self._role, wanted))]
 
     def __iter__(self) -> Iterator[Request]:
         """Take requests one by one until none waits."""
@@ -70,8 +74,13 @@ class RoleStream:
 
     @property
     def waits(self) -> bool:
-        """Whether requests wait to be taken."""
-        return bool(self._waiting)
+        """Whether requests wait to be taken, and may be."""
+        return bool(self._waiting) and self._budget.may_start(self._role)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no request is under way."""
+        return self.unanswered == len(self._waiting)
 
     @property
     def live(self) -> bool:
@@ -100,7 +109,7 @@ class RoleStream:
             return answer
         if taken := self.unanswered - len(self._waiting):
             raise BackendError(f"{taken} requests were taken and never answered", where=self.backend.name)
-        if before and not self._has_answered and len(self._waiting) >= before:
+        if before and self._budget.may_start(self._role) and not self._has_answered and len(self._waiting) >= before:
             raise BackendError(f"it took none of {before} waiting requests", where=self.backend.name)
         return None
 

@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, is_dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from numbers import Real
 from typing import Any
 
 from kshot.core.answers import Explained, Repeats, bare
+from kshot.core.budget import Budget
 from kshot.core.engine import drive
 from kshot.core.errors import DataError, KshotError
 from kshot.core.memo import Memo
@@ -54,6 +56,8 @@ def run_task(
     memo: Memo,
     emit: Callable[[Sample, ResultRow], None],
     progress: Callable[[Outcome[Sample]], None] = lambda _: None,
+    *,
+    budget: Budget | None = None,
 ) -> TaskResult:
     """Ask and score every sample; ``emit`` receives the rows of the samples, in order."""
     names = [name for metric in task.metrics for name in metric.names]
@@ -61,7 +65,8 @@ def run_task(
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"two of its metrics report {twice!r}", where=f"dataset {task.name}")
     result = TaskResult(task, backends["model"].name)
-    with closing(_judgements(task, backends, memo, progress)) as judgements:
+    asking = partial(drive, backends=backends, memo=memo, budget=budget)
+    with closing(_judgements(task, asking, progress)) as judgements:
         for position, judgement in enumerate(judgements):
             outcome, scores = judgement.item, judgement.answer
             result.spend((*outcome.exchanges, *judgement.exchanges))
@@ -128,7 +133,7 @@ def _failed_replies(outcome: Outcome[Sample]) -> tuple[Failed, ...]:
 
 
 def _judgements(
-    task: Task[Any], backends: Mapping[str, Backend], memo: Memo, progress: Callable[[Outcome[Sample]], None]
+    task: Task[Any], asking: Callable[..., Generator[Outcome[Any]]], progress: Callable[[Outcome[Sample]], None]
 ) -> Generator[Outcome[Outcome[Sample]]]:
     """Ask and score every sample, in order. Samples are scored while others are asked, unless the task needs all."""
 
@@ -138,15 +143,15 @@ def _judgements(
 
     jobs = ((sample, start_sample(task, sample)) for sample in _distinct(task))
     if task.finish is None:
-        yield from drive(jobs, backends, memo, then=scoring)
+        yield from asking(jobs, then=scoring)
         return
     asked: list[Outcome[Sample]] = []
-    with closing(drive(jobs, backends, memo)) as outcomes:
+    with closing(asking(jobs)) as outcomes:
         for outcome in outcomes:
             progress(outcome)
             asked.append(outcome)
     finished = _finished(asked, task.finish)
-    yield from drive(((outcome, _scoring(task, outcome)) for outcome in finished), backends, memo)
+    yield from asking((outcome, _scoring(task, outcome)) for outcome in finished)
 
 
 def _distinct(task: Task[Any]) -> Iterator[Sample]:

@@ -1,0 +1,247 @@
+"""The limits of a run, ``--max-requests`` and ``--max-cost``: what it has spent, and what it may still start.
+
+A run folder records what was spent in it, so the limits hold for the folder, however often the command is given.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
+
+from kshot.core.errors import KshotError, RunError
+from kshot.core.records import Failed, Generate, Loglik, Ranking, Request, Response, Search, Usage
+
+Prices: TypeAlias = Mapping[str, tuple[float, float]]
+"""By role: USD per million tokens read, and per million tokens written."""
+
+_RECORD_REQUESTS = 100
+"""A run with a limit records what it has spent each time after so many requests: a kill loses at most their count."""
+
+
+class LimitReached(KshotError):  # noqa: N818 - it is no fault: the run stops where the user wants it to
+    """A run stopped at ``--max-requests`` or ``--max-cost``; its answers are in the journal."""
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What one role was asked: requests (each further try counts too), those answered or failed, and their tokens."""
+
+    requests: int = 0
+    answered: int = 0
+    failed: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class Budget:
+    """Counts what all roles of a run spend, and says how many requests may start.
+
+    ``--max-requests`` is never passed: a request counts when it starts. The cost of a request shows when it is
+    answered. Until then it counts as much as the average one of its role; before the first answer of a role, one
+    request is under way. So ``--max-cost`` is passed at most by what requests under way cost above the average.
+    """
+
+    def __init__(
+        self,
+        max_requests: int | None = None,
+        max_cost: float | None = None,
+        prices: Prices | None = None,
+        *,
+        earlier: Mapping[str, Any] | None = None,
+        record: Callable[[dict[str, Any]], None] = lambda _: None,
+        kept: bool = True,
+    ) -> None:
+        """Take the limits; ``earlier`` is what ``record`` was given before. ``kept``: answers outlive the process."""
+        self._max_requests, self._max_cost, self._prices = max_requests, max_cost, dict(prices or {})
+        self._roles = {role: _read(each) for role, each in (earlier or {}).items()}
+        self._record, self._kept = record, kept
+        self._recorded = self._requests
+        self._under_way: dict[str, int] = {}
+        self._refused = False
+        self._lock = threading.Lock()  # servers count their tries in a thread of their own
+
+    # ---- before a request ----
+
+    def may_start(self, role: str) -> bool:
+        """Whether a request of this role may start now."""
+        if not self.limited:
+            return True
+        with self._lock:
+            return self._room(role) > 0
+
+    def start(self, role: str, wanted: int) -> int:
+        """Count requests that start: as many of those wanted as the limits allow. Return their number."""
+        with self._lock:
+            count = int(min(wanted, self._room(role)))
+            self._of(role).requests += count
+            self._under_way[role] = self._under_way.get(role, 0) + count
+            return count
+
+    def try_again(self, role: str) -> bool:
+        """Count one more try of a request that has started, unless a limit forbids it; return whether it may be made.
+
+        After a refusal nothing more starts, and the run stops when all that is under way is answered.
+        """
+        with self._lock:
+            if self._max_requests is not None and self._requests >= self._max_requests:
+                self._refused = True
+                return False
+            self._of(role).requests += 1
+            return True
+
+    # ---- after it ----
+
+    def answered(self, role: str, request: Request, response: Response) -> None:
+        """Count the tokens of an answer. One that does not tell them counts with the most that they can be.
+
+        A failed request counts as much as an average one: the server may have charged it.
+        """
+        with self._lock:
+            spent = self._of(role)
+            self._under_way[role] = max(0, self._under_way.get(role, 0) - 1)
+            usage = None if isinstance(response, (Failed, Ranking)) else response.usage
+            spent.failed += isinstance(response, Failed)
+            if usage is None and role in self._prices and not isinstance(response, Failed):
+                usage = _most(request)
+            if usage is not None:
+                spent.answered += 1
+                spent.prompt_tokens += usage.prompt_tokens
+                spent.completion_tokens += usage.completion_tokens
+            due = self.limited and self._requests - self._recorded >= _RECORD_REQUESTS
+        if due:
+            self.record()
+
+    def record(self) -> None:
+        """Record what was spent."""
+        with self._lock:
+            self._recorded = self._requests
+            spent = {role: asdict(each) for role, each in self._roles.items()}
+        self._record(spent)
+
+    # ---- the limits ----
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit."""
+        return self._max_requests is not None or self._max_cost is not None
+
+    @property
+    def refused(self) -> bool:
+        """Whether a further try was refused, so that the run must stop."""
+        return self._refused
+
+    @property
+    def requests(self) -> int:
+        """The requests of all roles, each try of a server counted."""
+        with self._lock:
+            return self._requests
+
+    @property
+    def cost(self) -> float:
+        """The cost of the answers so far, in USD."""
+        with self._lock:
+            return self._cost()
+
+    def reached(self) -> LimitReached:
+        """Return the error that ends the run."""
+        with self._lock:
+            by_count = self._max_requests is not None and self._requests >= self._max_requests
+            said = (
+                f"--max-requests {self._max_requests} is reached"
+                if by_count
+                else f"--max-cost {self._max_cost:g} is reached: the answers so far cost {self._cost():.6g} USD, and "
+                "another request may pass it"
+            )
+        kept = "Every answer is in the journal: the same command with a higher limit goes on."
+        return LimitReached(said, hint=kept if self._kept else "Nothing is kept without a run folder (out).")
+
+    @property
+    def _requests(self) -> int:
+        return sum(each.requests for each in self._roles.values())
+
+    def _of(self, role: str) -> _Spent:
+        return self._roles.setdefault(role, _Spent())
+
+    def _room(self, role: str) -> float:
+        """Return how many requests of a role may start now."""
+        if self._refused:
+            return 0
+        room = math.inf if self._max_requests is None else self._max_requests - self._requests
+        if self._max_cost is None or role not in self._prices:
+            return max(0, room)
+        mean = self._mean(role)
+        if mean is None:  # the first answer tells what the others may cost
+            return min(max(0, room), 0 if self._under_way.get(role) or self._cost() >= self._max_cost else 1)
+        left = self._max_cost - self._cost() - sum((self._mean(r) or 0) * n for r, n in self._under_way.items())
+        # Sums of floats are not exact: what fits but for the last digits fits.
+        fits = math.inf if mean == 0 else math.floor(left / mean + 1e-9)
+        return max(0, min(room, fits))
+
+    def _cost(self) -> float:
+        return sum(self._cost_of(role) for role in self._roles)
+
+    def _cost_of(self, role: str) -> float:
+        spent, (read, written) = self._roles[role], self._prices.get(role, (0.0, 0.0))
+        cost = (spent.prompt_tokens * read + spent.completion_tokens * written) / 1e6
+        return cost + spent.failed * cost / spent.answered if spent.answered else cost
+
+    def _mean(self, role: str) -> float | None:
+        """Return the average cost of an answer; None before the first one."""
+        spent = self._roles.get(role)
+        if spent is None or not spent.answered:
+            return None
+        return self._cost_of(role) / (spent.answered + spent.failed)
+
+
+def _read(recorded: Any) -> _Spent:
+    """Read what a run folder has recorded of one role."""
+    try:
+        spent = _Spent(**recorded)
+    except TypeError:
+        spent = _Spent(requests=-1)
+    if any(type(value) is not int or value < 0 for value in asdict(spent).values()):
+        raise RunError("spec.json is damaged: what the run has spent cannot be read")
+    return spent
+
+
+def _most(request: Request) -> Usage:
+    """Return the most tokens that a request can have: one for each byte that is read, and as many as may be written."""
+    if isinstance(request, Search):
+        return Usage(0, 0)
+    texts = [request.prompt.text, *(message.content for message in request.prompt.messages)]
+    if isinstance(request, Loglik):
+        texts += request.continuations
+    read = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    return Usage(read, request.max_tokens if isinstance(request, Generate) else 0)
+
+
+# ---- the tries of a server ----
+
+_PREPAID: ContextVar[list[None] | None] = ContextVar("prepaid", default=None)
+
+
+class Tries:
+    """Counts what a model behind a server sends beyond one try for each request: further tries, questions of its own.
+
+    A run with limits sets ``allow``; before each try the server calls ``may_send``.
+    """
+
+    def __init__(self) -> None:
+        self.allow: Callable[[], bool] = lambda: True
+
+    @staticmethod
+    def begin_request() -> None:
+        """Note in this task of the event loop that a request begins: its first try was counted when it started."""
+        _PREPAID.set([None])  # a list, because the tasks that a request starts share it
+
+    def may_send(self) -> bool:
+        """Whether one more try may be sent now."""
+        prepaid = _PREPAID.get()
+        if prepaid:
+            prepaid.pop()
+            return True
+        return self.allow()
