@@ -34,7 +34,9 @@ def test_slices(tmp_path, split, numbers):
     assert [row["n"] for row in load(write(tmp_path / "a.jsonl", NUMBERS), split)] == list(numbers)
 
 
-@pytest.mark.parametrize("split", ["test[", "test[5]", "test[a:b]", "test[1:2:3]", "[:5]", "test[:5]]", ""])
+@pytest.mark.parametrize(
+    "split", ["test[", "test[5]", "test[a:b]", "test[1:2:3]", "[:5]", "test[:5]]", "", f"test[:{'9' * 5000}]"]
+)
 def test_a_slice_that_cannot_be_read(tmp_path, split):
     with pytest.raises(DataError, match="cannot be read"):
         load(write(tmp_path / "a.jsonl"), split)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import BackendError
+from kshot.core.json_text import parse_json
 from kshot.core.offsets import Offsets, address
 from kshot.core.protocols import Abilities, Model, RequestQueue
 from kshot.core.reasoning import opens_thoughts, without_thoughts
@@ -80,8 +81,8 @@ class Replay:
 
     def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as exc:
+            row = parse_json(line)
+        except ValueError as exc:
             raise BackendError("this line is not JSON", where=f"{self._path}:{number}") from exc
         if not isinstance(row, dict):
             raise BackendError("this line is not an object", where=f"{self._path}:{number}")

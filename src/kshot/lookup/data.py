@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 from kshot.core.errors import DataError
+from kshot.core.json_text import parse_json
 from kshot.core.records import Row
 from kshot.lookup.generate import LOOKUP_TASKS, answers, group_of
 
@@ -60,7 +60,7 @@ def _located(source: RecordSource) -> Iterator[tuple[str, Row]]:
 
 def _parsed(line: str, where: str) -> Row:
     try:
-        record = json.loads(line)
+        record = parse_json(line)
     except ValueError as error:
         raise DataError(f"this line is not JSON: {error}", where=where) from error
     if not isinstance(record, dict):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError, UsageError
+from kshot.core.json_text import parse_json
 from kshot.lookup.generate import LOOKUP_TASKS
 
 SEPARATORS = ("sep", "nosep")
@@ -70,7 +71,7 @@ def load_texts(source: str | Path | Texts | None) -> Texts:
     if isinstance(source, Mapping):
         return _checked(source, "templates")
     try:
-        content = json.loads(Path(source).read_text(encoding="utf-8"))
+        content = parse_json(Path(source).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"the lookup templates cannot be read: {error}", where=str(source)) from error
     return _checked(content, str(source))

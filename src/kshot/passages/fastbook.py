@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from kshot.core.errors import DataError, UsageError
+from kshot.core.json_text import parse_json
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.documents import Document, document_packages, read_documents
 from kshot.passages.fetching import is_url, local_path
@@ -127,7 +127,7 @@ def _holds_documents(folder: Path) -> bool:
 
 def _holds_questions(file: Path) -> bool:
     try:
-        found = json.loads(file.read_text(encoding="utf-8-sig"))
+        found = parse_json(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and isinstance(found.get("questions"), list)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, TypeAlias
 
 from kshot.core.corpus import Passage
 from kshot.core.errors import DataError, UsageError
+from kshot.core.json_text import parse_json
 from kshot.core.records import Graded, Sample
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.fetching import local_path
@@ -139,8 +139,8 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as exc:
+            row = parse_json(line)
+        except ValueError as exc:
             raise DataError("this line is not JSON", where=f"{path}:{number}") from exc
         if not isinstance(row, dict):
             raise DataError("this line is not an object", where=f"{path}:{number}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError
+from kshot.core.json_text import parse_json
 from kshot.core.records import Evidence, Row, Sample
 
 FILTERS = ("all", "nonempty", "explicit", "essential")
@@ -109,8 +110,8 @@ def read_questions(path: str | Path) -> QuestionSet:
 def parse_questions(text: str, where: str) -> QuestionSet:
     """Parse the text of a question file; ``where`` names it in errors."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as exc:
+        found = parse_json(text)
+    except ValueError as exc:
         line = f":{exc.lineno}" if isinstance(exc, json.JSONDecodeError) else ""
         raise DataError(f"this is not JSON: {exc}", where=f"{where}{line}") from exc
     rows = found.get("questions") if isinstance(found, dict) else found

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
 from kshot.core.extras import import_package
+from kshot.core.json_text import parse_json
 from kshot.passages.webpages import HTML_PACKAGES, visible_text
 
 FORMATS = {
@@ -78,11 +79,9 @@ def _decoded(raw: bytes, file: Path) -> str:
 def _notebook_text(text: str, file: Path, until: str | None, note: NoteCallback) -> str:
     """Return every cell that is not raw, each followed by a newline, up to the cell with the line ``until``."""
     try:
-        book = json.loads(text)
+        book = parse_json(text)
     except json.JSONDecodeError as exc:
         raise DataError(f"this is not JSON: {exc.msg}", where=f"{file}:{exc.lineno}") from exc
-    except RecursionError as exc:
-        raise DataError("its JSON is nested too deeply", where=str(file)) from exc
     except ValueError as exc:
         raise DataError(f"its JSON cannot be read: {exc}", where=str(file)) from exc
     cells = book.get("cells") if isinstance(book, dict) else None

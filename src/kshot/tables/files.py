@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
 from kshot.core.extras import importing
+from kshot.core.json_text import parse_first_json, parse_json
 
 FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
@@ -66,9 +67,10 @@ def _jsonl(file: Path) -> FileRows:
 
 def _parsed(line: str, file: Path, number: int) -> Any:
     try:
-        return json.loads(line)
-    except json.JSONDecodeError as exc:
-        raise DataError(f"this line is not JSON: {exc.msg}", where=f"{file}:{number}") from exc
+        return parse_json(line)
+    except ValueError as exc:
+        reason = exc.msg if isinstance(exc, json.JSONDecodeError) else exc
+        raise DataError(f"this line is not JSON: {reason}", where=f"{file}:{number}") from exc
 
 
 def _row(row: Any, where: str) -> dict[str, Any]:
@@ -81,9 +83,11 @@ def _json(file: Path) -> FileRows | FileSplits:
     text = file.read_text(encoding="utf-8-sig")
     start = len(text) - len(text.lstrip(_JSON_SPACE))
     try:
-        found, end = json.JSONDecoder().raw_decode(text, start)
+        found, end = parse_first_json(text, start)
     except json.JSONDecodeError as exc:
         raise DataError(f"this is not JSON: {exc.msg}", where=f"{file}:{exc.lineno}") from exc
+    except ValueError as exc:
+        raise DataError(f"its JSON cannot be read: {exc}", where=str(file)) from exc
     if text[end:].strip(_JSON_SPACE):  # several values: JSON lines in a file called .json
         return _jsonl(file)
     if isinstance(found, dict):

@@ -12,7 +12,7 @@ from kshot.core.records import Row
 
 Rows: TypeAlias = Sequence[Row]
 
-_SPLIT = re.compile(r"^(?P<name>[^\[\]+]+)(?:\[(?P<start>-?\d+%?)?:(?P<stop>-?\d+%?)?\])?$")
+_SPLIT = re.compile(r"^(?P<name>[^\[\]+]+)(?:\[(?P<start>-?\d{1,18}%?)?:(?P<stop>-?\d{1,18}%?)?\])?$")
 
 
 @runtime_checkable

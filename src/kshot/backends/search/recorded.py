@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
 from abc import ABC, abstractmethod
@@ -14,6 +13,7 @@ from typing import IO, Any, NamedTuple
 from kshot.backends.search.search_engine import Index, IndexSearchEngine
 from kshot.core.corpus import Corpus, corpus_fingerprint
 from kshot.core.errors import BackendError, DataError, UsageError
+from kshot.core.json_text import parse_json
 from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Failed, Hit, Ranking, Request, Response, Search
 
@@ -107,8 +107,8 @@ def _json_object(raw: bytes) -> dict[str, Any] | None:
     if not raw.lstrip().startswith((b"{", b"[")):
         return None
     try:
-        body = json.loads(raw)
-    except (ValueError, RecursionError):
+        body = parse_json(raw)
+    except ValueError:
         return {}
     return body if isinstance(body, dict) else {}
 
