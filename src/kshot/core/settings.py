@@ -16,6 +16,27 @@ class RunSettings(Options):
     limit: int | None = option(None, "evaluate only the first N samples of each subset", kind=int, least=1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LimitSettings(Options):
+    """How much a run may spend: counted over all models and roles, and over all calls that continue the run."""
+
+    max_requests: int | None = option(
+        None,
+        "stop when so many requests were sent, those of earlier calls for this run folder included (exit code 4)",
+        kind=int,
+        least=1,
+        identity=False,
+    )
+    max_cost: float | None = option(
+        None,
+        "stop before the answers in this run folder cost more than so many USD; needs the prices (exit code 4)",
+        kind=float,
+        least=0,
+        metavar="USD",
+        identity=False,
+    )
+
+
 _option = partial(option, group="generation")
 
 

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
 from kshot import __version__
 from kshot.core.corpus import Corpus
-from kshot.core.errors import RunError, UsageError
+from kshot.core.errors import BackendError, RunError, UsageError
 from kshot.core.kill_points import reach
 from kshot.core.memo import Memo
 from kshot.core.protocols import (
@@ -30,6 +31,7 @@ from kshot.core.protocols import (
 from kshot.core.records import Generate, Loglik, ResultRow, Sample, Search
 from kshot.core.task import Task, TaskResult
 from kshot.runs.folder import SAMPLES, SUMMARY, RunFolder
+from kshot.runs.limits import budget_of, check_prices
 from kshot.runs.results import compared, corrected_gaps, result_rows
 from kshot.runs.task_run import notes_of, run_task
 from kshot.runs.watchers import SilentWatcher
@@ -89,9 +91,21 @@ class Run:
         self._results: list[TaskResult] = []
         self._usage: dict[tuple[str, str], list[int]] = {}
         self._servers: set[str] = set()
+        self._budget = budget_of(settings, folder)
 
     def all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> Result:
-        """Evaluate every model on every source; the next model is opened when the one before is done."""
+        """Evaluate every model on every source; the next model is opened when the one before is done.
+
+        At a limit of the settings, ``LimitReached`` is raised: the answers so far are in the journal.
+        """
+        try:
+            return self._all(models, sources)
+        except BackendError as exc:
+            if self._budget.refused:  # a server could not find out what it offers
+                raise self._budget.reached() from exc
+            raise
+
+    def _all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> Result:
         results: list[ResultRow] = []
         samples: list[ResultRow] = []
         with ExitStack() as stack:
@@ -158,6 +172,8 @@ class Run:
         results: list[TaskResult] = []
         rows: list[ResultRow] = []
         for compiled in source.tasks(self._settings, model, self._earlier_facts.get(model.name)):
+            if self._budget.refused:
+                raise self._budget.reached()
             roles = self._roles(model, compiled.corpus)
             task = self._with_recordings_noted(compiled, model, roles)
             for note in task.notes:
@@ -165,7 +181,7 @@ class Run:
             total = len(task.samples) if isinstance(task.samples, Sized) else None
             self._watcher.begin(task.name, model.name, total)
             with self._emitting(task, keep) as emit, self._recording_facts(model, task):
-                result = run_task(task, roles, self._memo, emit, self._watcher.answered)
+                result = run_task(task, roles, self._memo, emit, self._watcher.answered, budget=self._budget)
             for note in notes_of(result):
                 self.note(note)
             if result.first_failure:
@@ -244,10 +260,14 @@ class Run:
         try:
             yield
         finally:
-            self._folder.write_spec()
+            self._budget.record()
 
     def _record(self, models: Mapping[str, Model]) -> None:
         self._servers |= {model.name for model in models.values() if _is_server(model)}
+        check_prices(self._settings, [role for role, model in models.items() if _is_server(model)])
+        for role, model in models.items():
+            if isinstance(model, LanguageModel) and model.abilities.tries is not None:
+                model.abilities.tries.allow = partial(self._budget.try_again, role)
         if self._folder is None:
             return
         for role, model in models.items():

@@ -59,9 +59,16 @@ class PriceSettings(Options):
     """What the tokens of a server cost; no model is opened with these."""
 
     price_in: float | None = _option(
-        None, "USD per million tokens read, for the cost in the summary", kind=float, least=0, identity=False
+        None,
+        "USD per million tokens read, for the cost in the summary",
+        kind=float,
+        least=0,
+        most=1_000_000,
+        identity=False,
     )
-    price_out: float | None = _option(None, "USD per million tokens written", kind=float, least=0, identity=False)
+    price_out: float | None = _option(
+        None, "USD per million tokens written", kind=float, least=0, most=1_000_000, identity=False
+    )
 
 
 def _of_role(role: str, name: str) -> Any:

@@ -1,0 +1,56 @@
+"""``--max-requests`` and ``--max-cost`` of a run: its budget, with what the run folder has recorded as spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from kshot.core.budget import Budget
+from kshot.core.errors import RunError, UsageError
+from kshot.core.options import flag
+from kshot.runs.folder import RunFolder
+from kshot.settings import Settings
+
+_PRICES = {
+    "model": ("price_in", "price_out"),
+    "judge": ("judge_price_in", "judge_price_out"),
+    "rewriter": ("rewrite_price_in", "rewrite_price_out"),
+}
+"""The options that say what the tokens of a role cost."""
+
+
+def budget_of(settings: Settings, folder: RunFolder | None) -> Budget:
+    """Return the budget of a run; what earlier calls have spent in the folder counts."""
+    given = {role: settings.prices(role) for role in _PRICES}
+    prices = {
+        role: (read or 0.0, written or 0.0) for role, (read, written) in given.items() if (read, written) != _NONE
+    }
+    limits = settings.max_requests, settings.max_cost
+    if folder is None:
+        return Budget(*limits, prices, kept=False)
+    try:
+        return Budget(*limits, prices, earlier=folder.spec.get("spent"), record=partial(_record, folder))
+    except RunError as exc:
+        exc.where = str(folder.path)
+        raise
+
+
+_NONE = (None, None)
+
+
+def _record(folder: RunFolder, spent: dict[str, Any]) -> None:
+    folder.write_spec(spent=spent)
+
+
+def check_prices(settings: Settings, roles_of_servers: Iterable[str]) -> None:
+    """Refuse ``--max-cost`` where the price of a role that is behind a server is not known."""
+    if settings.max_cost is None:
+        return
+    for role in roles_of_servers:
+        for name, price in zip(_PRICES.get(role, ()), settings.prices(role), strict=False):
+            if price is None:
+                raise UsageError(
+                    f"--max-cost needs {flag(name)}: the {role} is behind a server, and its price is not known",
+                    hint=f"Add {flag(name)} USD (per million tokens).",
+                )
