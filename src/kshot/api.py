@@ -21,6 +21,7 @@ from kshot.core.options import flag
 from kshot.core.protocols import LanguageModel, Model, Source, Watcher
 from kshot.index.store import Store
 from kshot.metrics.settings import JUDGE_OPTIONS
+from kshot.runs.code import ImportedCode
 from kshot.runs.folder import RunFolder
 from kshot.runs.previews import Preview, previewed
 from kshot.runs.runner import Result, Run
@@ -44,7 +45,22 @@ def evaluate(
     ``out``: the run folder (None: nothing is written). ``reuse``: another run, or several, whose answers may be used.
     ``options``: those of ``kshot run``, with underscores.
     """
-    settings = settings_from(options)
+    code = ImportedCode()
+    with code.watching():
+        settings = settings_from(options)
+        return _evaluated(model, dataset, settings, out=out, reuse=reuse, watcher=watcher, code=code)
+
+
+def _evaluated(
+    model: Any,
+    dataset: Any,
+    settings: Settings,
+    *,
+    out: str | Path | None,
+    reuse: Any,
+    watcher: Watcher | None,
+    code: ImportedCode,
+) -> Result:
     sources = [source_of(spec, settings) for spec in _listed(dataset)]
     packages = {purpose: names for source in sources for purpose, names in source.packages(settings).items()}
     for source in sources:
@@ -67,6 +83,8 @@ def evaluate(
         raise UsageError("reuse needs out: answers are reused in a run folder")
     with ExitStack() as stack:
         folder = stack.enter_context(RunFolder(out, identity, reuse=others)) if out is not None else None
+        if folder is not None:
+            code.record_in(folder.spec)
         tell = watcher.note if watcher is not None else lambda _: None
         helpers: dict[str, Model] = {}
         for role, spec in named_helpers.items():

@@ -3,30 +3,65 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from kshot.core.errors import RunError
-from kshot.core.protocols import Watcher
+from kshot.core.errors import RunError, UsageError
+from kshot.core.protocols import Model, Source, Watcher
 from kshot.core.records import Hit, Ranking
+from kshot.core.specs import parse_spec
+from kshot.core.task import Task
 from kshot.index.store import Store
+from kshot.passages import is_passages
 from kshot.runs.absent import StoredResponses, absent_model
-from kshot.runs.folder import JOURNAL, RunFolder, read_spec
+from kshot.runs.code import RecordedCode
+from kshot.runs.folder import JOURNAL, SAMPLES, RunFolder, read_spec
 from kshot.runs.runner import Result, Run
-from kshot.settings import settings_from
+from kshot.settings import Settings, settings_from
 from kshot.sources import HELPER_ROLES, helpers_of, source_of, without_effect
 
 
-def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
-    """Score a run again from its journal, without its models, after a change of metrics or post-processing."""
+def score(
+    run: str | Path,
+    dataset: Any = None,
+    *,
+    trust: str | Path | Sequence[str | Path] = (),
+    watcher: Watcher | None = None,
+) -> Result:
+    """Score a run again from its journal, without its models, after a change of metrics or post-processing.
+
+    Files of code that ``spec.json`` names are imported only if they are as the run recorded them. ``dataset`` names a
+    dataset of the run again (or a list of them), as a spec, a class or a Task; ``trust`` names other files of yours.
+    """
     path = Path(run).expanduser()
     spec = read_spec(path)
-    settings = settings_from(dict(spec.get("options", {})))
-    sources = [source_of(label, settings) for label in spec["identity"]["datasets"]]
-    if not (path / JOURNAL).exists():
-        raise RunError("the run folder has no journal", where=str(path))
-    wanted = helpers_of(settings, sources)
-    models, helpers = [], {}
+    given = [] if dataset is None else dataset if isinstance(dataset, (list, tuple)) else [dataset]
+    datasets = named_again(spec["identity"]["datasets"], given)
+    code = RecordedCode(path, spec, [*files_of(given), *_paths(trust)])
+    with code.guarding():
+        settings = settings_from(dict(spec.get("options", {})))
+        sources = list(_sources(datasets, settings, code))
+        if not (path / JOURNAL).exists():
+            raise RunError("the run folder has no journal", where=str(path))
+        models, helpers = _absent_models(spec, path, helpers_of(settings, sources))
+        with RunFolder(path, spec["identity"]) as folder, StoredResponses(path) as stored:
+            facts = spec.get("tasks", {})
+            again = Run(settings, stored, store=Store(), folder=folder, watcher=watcher, helpers=helpers, facts=facts)
+            for text in without_effect(settings, sources):
+                again.note(text)
+            result = again.all(models, sources)
+            code.record_named_in(folder.spec)
+            folder.write_spec()
+            return result
+
+
+def _absent_models(
+    spec: Mapping[str, Any], path: Path, wanted: Collection[str]
+) -> tuple[list[Model], dict[str, Model]]:
+    """Return what stands for the models of a run, and for those beside them that are still wanted, by role."""
+    models: list[Model] = []
+    helpers: dict[str, Model] = {}
     for noted in spec.get("models", ()):
         absent = absent_model(noted)
         if noted["role"] in wanted:
@@ -35,50 +70,132 @@ def score(run: str | Path, *, watcher: Watcher | None = None) -> Result:
             models.append(absent)
     if not models:
         raise RunError("spec.json lists no model of this run", where=str(path), hint="Run the command again.")
-    with RunFolder(path, spec["identity"]) as folder, StoredResponses(path) as stored:
-        facts = spec.get("tasks", {})
-        again = Run(
-            settings,
-            stored,
-            store=Store(),
-            folder=folder,
-            watcher=watcher,
-            helpers=helpers,
-            facts=facts,
-        )
-        for text in without_effect(settings, sources):
-            again.note(text)
-        return again.all(models, sources)
+    return models, helpers
+
+
+# ---- the datasets of a run ----
+
+
+def named_again(labels: Sequence[str], given: Sequence[Any]) -> list[Any]:
+    """Return the datasets of a run, with those that the user names again in the place of the recorded ones.
+
+    A file may have moved: its class or its name says which dataset it has, and the subsets and options of the run stay.
+    """
+    chosen: dict[int, Any] = {}
+    for each in given:
+        places = [at for at, label in enumerate(labels) if _stands_for(each, label)]
+        if not places and len(labels) == 1:
+            places = [0]
+        if len(places) != 1:
+            what = "several datasets of this run fit it" if places else "it is no dataset of this run"
+            raise UsageError(what, where=_shown(each), hint=f"The run has: {', '.join(labels)}.")
+        if places[0] in chosen:
+            raise UsageError("the same dataset is named twice", where=_shown(each))
+        chosen[places[0]] = _moved(each, labels[places[0]])
+    return [chosen.get(at, label) for at, label in enumerate(labels)]
+
+
+def _stands_for(given: Any, label: str) -> bool:
+    recorded = parse_spec(label)
+    if isinstance(given, Task):
+        return given.name == label
+    if isinstance(given, type):
+        return given.__name__ == recorded.argument.partition(":")[0].rpartition(".")[2]
+    if not isinstance(given, (str, Path)):
+        return False
+    named = parse_spec(str(given))
+    if named.file is None or recorded.file is None:
+        return str(given) == label
+    if not named.argument:
+        return named.file.name == recorded.file.name
+    return named.argument.partition(":")[0] == recorded.argument.partition(":")[0]
+
+
+def _moved(given: Any, label: str) -> Any:
+    """Return a dataset that the user names again: its file, and the rest as the run recorded it."""
+    if not isinstance(given, (str, Path)) or not _stands_for(given, label):
+        return given
+    named, recorded = parse_spec(str(given)), parse_spec(label)
+    if named.file is None:
+        return label
+    return f"{named.file}{':' if recorded.argument else ''}{recorded.argument}{recorded.option_text}"
+
+
+def files_of(given: Iterable[Any]) -> list[Path]:
+    """Return the files of code among what a user names."""
+    specs = [parse_spec(str(each)) for each in given if isinstance(each, (str, Path))]
+    return [spec.file for spec in specs if spec.file is not None]
+
+
+def _paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return the files that a user trusts; one that is not there is an error."""
+    paths = [Path(each).expanduser() for each in ((given,) if isinstance(given, (str, Path)) else given)]
+    absent = next((path for path in paths if not path.is_file()), None)
+    if absent is not None:
+        raise UsageError("there is no such file", where=str(absent), hint="--trust takes a Python file of yours.")
+    return paths
+
+
+def _sources(datasets: Iterable[Any], settings: Settings, code: RecordedCode) -> Iterator[Source[Settings]]:
+    for dataset in datasets:
+        file = parse_spec(dataset).file if isinstance(dataset, str) else None
+        if file is not None:
+            code.check_place(file)
+            if not file.is_file():
+                hint = f"Name it again: -d path/to/{file.name}{':CLASS' if parse_spec(dataset).argument else ''}."
+                raise RunError("the file of this dataset is not there", where=dataset, hint=hint)
+        yield source_of(dataset, settings)
+
+
+def _shown(given: Any) -> str:
+    return str(getattr(given, "name", None) or getattr(given, "__name__", None) or given)
 
 
 # ---- export ----
 
 
-def export_passages(run: str | Path, out: str | Path) -> Iterator[Path]:
-    """Write the rankings of a run as TREC files, one for each system, and its benchmark as a BEIR folder with qrels."""
+def export_passages(
+    run: str | Path, out: str | Path, *, trust: str | Path | Sequence[str | Path] = ()
+) -> Iterator[Path]:
+    """Write the rankings of a run as TREC files, one for each system, and its benchmark as a BEIR folder with qrels.
+
+    ``trust`` names files of yours, as in ``score``: a chunker may be one.
+    """
+    path = Path(run).expanduser()
+    spec = read_spec(path)
+    code = RecordedCode(path, spec, _paths(trust))
+    with code.guarding():
+        settings = settings_from(dict(spec.get("options", {})))
+        labels = [label for label in spec["identity"]["datasets"] if is_passages(label)]
+        facts = next(iter(spec.get("tasks", {}).values()), None)
+        tasks = [task for source in _sources(labels, settings, code) for task in source.tasks(settings, None, facts)]
+        if not tasks or settings.method == "rag":
+            raise RunError("this run searched no passages", where=str(run), hint="Export a run of search engines.")
+        found = Result([], [], path).samples
+        for task in tasks:
+            yield from _exported(task, found, Path(out).expanduser(), path)
+
+
+def _exported(task: Task[Any], found: Sequence[Mapping[str, Any]], out: Path, run: Path) -> Iterator[Path]:
     from kshot.backends.search.recorded import write_trec
     from kshot.passages.export import export_benchmark
-    from kshot.passages.source import PassagesSource
 
-    spec = read_spec(run)
-    settings = settings_from(dict(spec.get("options", {})))
-    sources = [source_of(label, settings) for label in spec["identity"]["datasets"]]
-    found = Result([], [], Path(run).expanduser()).samples
-    facts = next(iter(spec.get("tasks", {}).values()), None)
-    passages = [source for source in sources if isinstance(source, PassagesSource)]
-    tasks = [task for source in passages for task in source.tasks(settings, None, facts)]
-    if not tasks or settings.method == "rag":
-        raise RunError("this run searched no passages", where=str(run), hint="Export a run of search engines.")
-    for task in tasks:
-        folder = Path(out).expanduser() / re.sub(r"[^A-Za-z0-9._-]+", "-", task.name)
-        yield from export_benchmark(task, folder)
-        rows = [row for row in found if row["task"] == task.name and "failed" not in row]
-        if not rows:
-            raise RunError(f"the run holds no ranking for {task.name}", where=str(run))
-        for model in dict.fromkeys(row["model"] for row in rows):
-            path = folder / f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', model)}.trec"
-            with path.open("w", encoding="utf-8") as file:
-                for row in (row for row in rows if row["model"] == model):
-                    hits = tuple(Hit(hit["id"], hit["score"]) for hit in row["response"] if "id" in hit)
-                    write_trec(file, row["id"], Ranking(hits), path.stem)
-            yield path
+    folder = out / re.sub(r"[^A-Za-z0-9._-]+", "-", task.name)
+    yield from export_benchmark(task, folder)
+    rankings: dict[str, list[tuple[str, Ranking]]] = {}
+    try:
+        for row in found:
+            if row["task"] == task.name and "failed" not in row:
+                hits = tuple(Hit(hit["id"], hit["score"]) for hit in row["response"] if "id" in hit)
+                rankings.setdefault(row["model"], []).append((row["id"], Ranking(hits)))
+    except (KeyError, TypeError, AttributeError) as exc:
+        hint = "kshot score writes it again from the journal."
+        raise RunError(f"{SAMPLES} is damaged", where=str(run), hint=hint) from exc
+    if not rankings:
+        raise RunError(f"the run holds no ranking for {task.name}", where=str(run))
+    for model, ranked in rankings.items():
+        path = folder / f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', model)}.trec"
+        with path.open("w", encoding="utf-8") as file:
+            for topic, ranking in ranked:
+                write_trec(file, topic, ranking, path.stem)
+        yield path

@@ -110,7 +110,7 @@ def test_figures_are_never_overwritten_with_nothing(capsys):
     ):
         assert changed != whole
         planets.write_text(changed)
-        done = kshot(capsys, "score", "run")
+        done = kshot(capsys, "score", "run", "-d", "planets.py:Planets", "--trust", "planets.py")
         assert done.code == 2
         assert "run: the journal holds no answer to " in done.err
         assert "that have been scored before; nothing was changed" in done.err

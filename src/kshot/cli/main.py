@@ -104,7 +104,7 @@ def _score(parsed: argparse.Namespace) -> int:
     from kshot.rescoring import score
 
     with Progress() as progress:
-        result = score(parsed.run, watcher=progress)
+        result = score(parsed.run, parsed.dataset, trust=parsed.trust or (), watcher=progress)
     return _show(result, as_json=parsed.json)
 
 

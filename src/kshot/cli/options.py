@@ -105,6 +105,15 @@ def parser() -> argparse.ArgumentParser:
         description="Score a run again from its journal, without its model.",
     )
     again.add_argument("run", metavar="RUN", help="run folder")
+    again.add_argument(
+        "-d",
+        "--dataset",
+        action="append",
+        metavar="FILE.py:CLASS",
+        help="name a dataset of the run again: its file has changed or moved, or the folder has no digest of it "
+        "(repeatable)",
+    )
+    _add_trust(again)
     again.add_argument("--json", action="store_true", help="print the results as JSON")
     return top
 
@@ -197,6 +206,16 @@ def _add_passages(commands: Any) -> None:
     export = actions.add_parser("export", help="write a run's rankings as TREC files and a BEIR folder")
     export.add_argument("run", metavar="RUN", help="run folder")
     export.add_argument("out", metavar="DIR", help="folder to write to")
+    _add_trust(export)
+
+
+def _add_trust(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--trust",
+        action="append",
+        metavar="FILE.py",
+        help="a file of yours that the run uses and that has changed since: its code may run (repeatable)",
+    )
 
 
 def _add_datasets(command: argparse.ArgumentParser) -> None:

@@ -92,7 +92,7 @@ def _export(parsed: argparse.Namespace) -> int:
     from kshot.rescoring import export_passages
 
     try:
-        for path in export_passages(parsed.run, parsed.out):
+        for path in export_passages(parsed.run, parsed.out, trust=parsed.trust or ()):
             print(path)
     except OSError as exc:
         raise RunError(f"the folder cannot be written: {exc.strerror or exc}", where=str(parsed.out)) from exc

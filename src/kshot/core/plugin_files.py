@@ -8,6 +8,8 @@ import re
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -15,8 +17,22 @@ from typing import Any
 from kshot.core.errors import DataError
 
 _LOCK = threading.RLock()
-_LOADED: dict[str, bytes] = {}
+_LOADED: dict[str, str] = {}
 """The digest of each file that was imported, by module name."""
+_HOOKS: list[Callable[[Path, str], None]] = []
+
+
+@contextmanager
+def before_import(hook: Callable[[Path, str], None]) -> Iterator[None]:
+    """Call ``hook(path, digest)`` for each file before it is imported or used again; an error of the hook refuses it.
+
+    The hook holds for all threads: what one of them must not import, no other may import for it.
+    """
+    _HOOKS.append(hook)
+    try:
+        yield
+    finally:
+        _HOOKS.remove(hook)
 
 
 def module_name(path: Path) -> str:
@@ -34,13 +50,19 @@ def load_plugin_file(path: Path) -> ModuleType:
     """
     if not path.is_file():
         raise DataError("there is no such file", where=str(path))
+    try:
+        content = path.read_bytes()
+    except OSError as exc:
+        raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(path)) from exc
+    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     with _LOCK:
-        return _loaded(path)
+        for hook in tuple(_HOOKS):
+            hook(path, digest)
+        return _loaded(path, content, digest)
 
 
-def _loaded(path: Path) -> ModuleType:
+def _loaded(path: Path, content: bytes, digest: str) -> ModuleType:
     name = module_name(path)
-    digest = hashlib.blake2b(path.read_bytes(), digest_size=16).digest()
     if name in sys.modules and _LOADED.get(name) == digest:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path.resolve())
@@ -52,7 +74,8 @@ def _loaded(path: Path) -> ModuleType:
         sys.path.append(folder)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        # The bytes that have this digest, and neither the file once more nor a compiled copy that lies beside it.
+        exec(compile(content, str(path.resolve()), "exec", dont_inherit=True), vars(module))  # noqa: S102 - a plug-in
     except KeyboardInterrupt:
         del sys.modules[name]
         raise
