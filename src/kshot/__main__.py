@@ -2,6 +2,6 @@
 
 import sys
 
-from kshot.cli import main
+from kshot.cli import command
 
-sys.exit(main())
+sys.exit(command())

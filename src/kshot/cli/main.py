@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import sys
+import traceback
 from typing import TYPE_CHECKING
 
+from kshot.cli.streams import protect, protected, say, show, show_json
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.options import flag
+from kshot.core.visible import one_line
 
 if TYPE_CHECKING:
     import argparse
@@ -33,17 +34,25 @@ _OF_DATASETS = (
 OK, NOTHING_ANSWERED, WRONG, INTERRUPTED = 0, 1, 2, 130
 
 
+def command() -> int:
+    """Run the command of this process; what is printed after it, as by threads, is safe for a terminal too."""
+    protect()
+    return main()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. An error that the user can fix becomes one message on stderr and exit code 2."""
+    with protected():
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     from kshot.cli.options import parser
 
-    for stream in (sys.stdout, sys.stderr):  # neither a lone surrogate nor an ASCII terminal may end a run
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
     try:
         parsed = parser().parse_args(arguments)
     except KshotError as exc:
-        print(f"kshot: {exc}", file=sys.stderr)
+        say(exc)
         return WRONG
     if parsed.command is None:
         parser().print_help()
@@ -56,25 +65,28 @@ def _guarded(parsed: argparse.Namespace) -> int:
     try:
         return _COMMANDS[parsed.command](parsed)
     except KshotError as exc:
-        if os.environ.get("KSHOT_DEBUG"):
-            raise
-        print(f"kshot: {exc}", file=sys.stderr)
+        _show_traceback()
+        say(exc)
         return WRONG
     except SystemExit:
-        print("kshot: your code called sys.exit; the command did not finish", file=sys.stderr)
+        say("your code called sys.exit; the command did not finish")
         return WRONG
     except KeyboardInterrupt:
-        print("\nkshot: interrupted; the same command continues from here", file=sys.stderr)
+        sys.stderr.write("\n")  # after ^C
+        say("interrupted; the same command continues from here")
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except Exception as exc:  # any other error: print one line, and how to see more
-        if os.environ.get("KSHOT_DEBUG"):
-            raise
-        what = f"{type(exc).__name__}: {exc}"
-        print(f"kshot: {what}. This is a fault in kshot or in your code; KSHOT_DEBUG=1 shows where.", file=sys.stderr)
+    except Exception as exc:  # noqa: BLE001 - any other error: print one line, and how to see more
+        _show_traceback()
+        say(f"{type(exc).__name__}: {exc}. This is a fault in kshot or in your code; KSHOT_DEBUG=1 shows where.")
         return WRONG
+
+
+def _show_traceback() -> None:
+    if os.environ.get("KSHOT_DEBUG"):
+        sys.stderr.write(traceback.format_exc())
 
 
 def _run(parsed: argparse.Namespace) -> int:
@@ -110,21 +122,16 @@ def _score(parsed: argparse.Namespace) -> int:
 
 def _show(result: Result, *, as_json: bool) -> int:
     for failure in result.first_failures:
-        print(f"kshot: {failure}", file=sys.stderr)
+        say(failure)
     if as_json:
-        print(
-            json.dumps(
-                {
-                    "results": result.results,
-                    "comparisons": result.comparisons,
-                    "notes": result.notes,
-                    "usage": result.usage,
-                    "run": str(result.path),
-                },
-                ensure_ascii=False,
-                indent=2,
-            )
-        )
+        shown = {
+            "results": result.results,
+            "comparisons": result.comparisons,
+            "notes": result.notes,
+            "usage": result.usage,
+            "run": str(result.path),
+        }
+        show_json(shown, indent=2)
     else:
         _print(result)
     return OK if any(row["n"] for row in result.results) else NOTHING_ANSWERED
@@ -134,7 +141,7 @@ def _print(result: Result) -> None:
     from kshot import report
     from kshot.cli.screen import Screen
 
-    console = Screen(soft_wrap=False, emoji=False)  # openai:m: is a model, not an emoji
+    console = Screen()
     looked_up = [row for row in result.results if row.get("kind") == "lookup"]
     searched = [row for row in result.results if row.get("kind") == "passages"]
     others = [row for row in result.results if "kind" not in row]
@@ -147,12 +154,12 @@ def _print(result: Result) -> None:
     of_systems = [row for row in result.comparisons if row["task"] in names]
     of_models = [row for row in result.comparisons if row["task"] not in names]
     for line in report.findings(looked_up):
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        console.print(one_line(line), soft_wrap=True)
     compared = (*report.verdicts(of_systems, searched), *report.model_verdicts(of_models))
     for line in (*compared, *report.spreads(result.results)):
-        console.print(line, highlight=False, markup=False)  # as wide as the table above
+        console.print(one_line(line))  # as wide as the table above
     for line in (*report.spending(result.usage), f"run folder: {result.path}"):
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+        console.print(one_line(line), soft_wrap=True)
 
 
 def _preview(parsed: argparse.Namespace) -> int:
@@ -165,19 +172,16 @@ def _preview(parsed: argparse.Namespace) -> int:
     settings = settings_of(parsed)
     if settings.limit is None and not parsed.json and sys.stdout.isatty():  # a pipe or a file gets all samples
         settings = replace(settings, limit=3)
-        print("kshot: these are the first 3 samples of each subset; --limit N shows more", file=sys.stderr)
+        say("these are the first 3 samples of each subset; --limit N shows more")
     write = as_json if parsed.json else as_text
     datasets = [*parsed.config, *(parsed.dataset or ())]
     if not datasets:
         raise UsageError("there is nothing to preview", hint="Name a config file, or a dataset with -d.")
 
-    def say(text: str) -> None:
-        print(f"kshot: {text}", file=sys.stderr)
-
     texts = (write(shown) for shown in iter_preview(datasets, settings, say))
     if parsed.diff is None:
         for text in texts:
-            print(text)
+            show(text)
         return OK
     others = [write(shown) for shown in iter_preview([parsed.diff], settings, say)]
     return _print_difference(others, list(texts), parsed.diff, datasets[0])
@@ -186,24 +190,25 @@ def _preview(parsed: argparse.Namespace) -> int:
 def _print_difference(before: list[str], after: list[str], old: str, new: str) -> int:
     import difflib
 
-    lines = difflib.unified_diff(
-        "\n".join(before).splitlines(), "\n".join(after).splitlines(), old, new, lineterm="", n=2
-    )
-    found = list(lines)
-    print("\n".join(found) if found else "the prompts are the same")
+    first, second = ("\n".join(texts).split("\n") for texts in (before, after))
+    found = list(difflib.unified_diff(first, second, one_line(old), one_line(new), lineterm="", n=2))
+    show("\n".join(found) if found else "the prompts are the same")
     return OK
 
 
 def _list(parsed: argparse.Namespace) -> int:
     entries = _entries(parsed.what)
     if parsed.json:
-        print(json.dumps(entries, ensure_ascii=False, indent=2))
+        show_json(entries, indent=2)
         return OK
-    width = max((len(entry["name"]) for entry in entries), default=0)
+    from rich.cells import cell_len, set_cell_size
+
+    names = [one_line(entry["name"]) for entry in entries]
+    width = max(map(cell_len, names), default=0)
     packages = any(entry["from"] != "kshot" for entry in entries)
-    for entry in entries:
+    for name, entry in zip(names, entries, strict=True):
         origin = f"  [{entry['from']}]" if packages else ""
-        print(f"{entry['name']:<{width}}  {entry['text']}{origin}".rstrip())
+        show(f"{set_cell_size(name, width)}  {one_line(entry['text'] + origin)}".rstrip())
     return OK
 
 
@@ -232,7 +237,7 @@ def _lookup(parsed: argparse.Namespace) -> int:
     vocab = VOCAB if parsed.vocab is None else parsed.vocab
     for length in dict.fromkeys(length for lengths in parsed.length for length in lengths):
         options = {"hard": parsed.hard, "divisor": parsed.divisor, "vocab": vocab}
-        print(write(parsed.out, parsed.group, length, parsed.samples, parsed.seed, **options))
+        show(one_line(write(parsed.out, parsed.group, length, parsed.samples, parsed.seed, **options)))
     return OK
 
 

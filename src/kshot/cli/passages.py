@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Any
+
+from kshot.cli.streams import say, show, show_json
+from kshot.core.visible import one_line
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,7 @@ def _check(parsed: argparse.Namespace) -> int:
     try:
         benchmark = handbook() if built_in else own_benchmark([parsed.file])
     except KshotError as exc:  # the card of a question file needs no documents
-        print(f"kshot: quotes are not looked for in documents: {exc}", file=sys.stderr)
+        say(f"quotes are not looked for in documents: {exc}")
     card = data_card(questions, benchmark)
     return _show(card, card_view(card), as_json=parsed.json)
 
@@ -51,7 +52,7 @@ def _ceiling(parsed: argparse.Namespace) -> int:
         card = ceiling_card(benchmark, benchmark.corpus(cutter), settings.measures or EVIDENCE_MEASURES)
         card = {"benchmark": benchmark.name, "chunks": str(cutter), "within": benchmark.within or "none", **card}
         if not parsed.json:
-            print(f"{benchmark.name} cut by {cutter}, {searched_where(card)}")
+            show(one_line(f"{benchmark.name} cut by {cutter}, {searched_where(card)}"))
         _show(card, ceiling_view(card, everything=parsed.all), as_json=parsed.json)
     return 0
 
@@ -81,9 +82,9 @@ def _chunks(parsed: argparse.Namespace) -> int:
         for passage in benchmark.corpus(cutter):
             row = {"id": passage.id, "text": passage.text, "tokens": passage.tokens, **passage.fields}
             if parsed.json:
-                print(json.dumps(row, ensure_ascii=False))
+                show_json(row)
             else:
-                print(f"── {passage.id} · {passage.tokens} tokens " + "─" * 40 + f"\n{passage.text}")
+                show(f"── {one_line(passage.id)} · {passage.tokens} tokens " + "─" * 40 + f"\n{passage.text}")
     return 0
 
 
@@ -93,7 +94,7 @@ def _export(parsed: argparse.Namespace) -> int:
 
     try:
         for path in export_passages(parsed.run, parsed.out, trust=parsed.trust or ()):
-            print(path)
+            show(one_line(path))
     except OSError as exc:
         raise RunError(f"the folder cannot be written: {exc.strerror or exc}", where=str(parsed.out)) from exc
     return 0
@@ -101,13 +102,13 @@ def _export(parsed: argparse.Namespace) -> int:
 
 def _show(card: Any, parts: Iterable[Any], *, as_json: bool) -> int:
     if as_json:
-        print(json.dumps(card, ensure_ascii=False, indent=2))
+        show_json(card, indent=2)
         return 0
     from kshot.cli.screen import Screen
 
-    console = Screen(soft_wrap=False)
+    console = Screen()
     for part in parts:
-        console.print(part, highlight=False)
+        console.print(part)
     return 0
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kshot.core.records import Generate, Loglik, Prompt, Request, Search
+from kshot.core.visible import one_line, visible, visible_json
 
 if TYPE_CHECKING:
     from kshot.runs.previews import Preview
 
 
 def as_text(shown: Preview) -> str:
-    """Return the exact prompt, and what is requested."""
-    lines = [f"── {shown.task} · {shown.id} " + "─" * max(0, 60 - len(shown.task) - len(shown.id))]
+    """Return the prompt, and what is requested. Control characters are shown as escapes; JSON has the exact text."""
+    title = one_line(f"{shown.task} · {shown.id}")
+    lines = [f"── {title} " + "─" * max(0, 63 - len(title))]
     if not shown.requests:
         lines.append("  ↳ nothing is asked")
     for request in shown.requests:
@@ -23,7 +24,7 @@ def as_text(shown: Preview) -> str:
         lines += _request_lines(request, windows=not shown.is_baseline(request))
     for request in shown.judge:
         lines += ["── judge " + "─" * 54, *_request_lines(request)]
-    return "\n".join(lines)
+    return visible("\n".join(lines))
 
 
 def _request_lines(request: Request, *, windows: bool = True) -> Iterator[str]:
@@ -45,7 +46,7 @@ def as_json(shown: Preview) -> str:
     requests = [_plain(r) | ({"baseline": True} if shown.is_baseline(r) else {}) for r in shown.requests]
     body = {"task": shown.task, "id": shown.id, "requests": requests}
     judge = {"judge": [_plain(r) for r in shown.judge]} if shown.judge else {}
-    return json.dumps(body | judge, ensure_ascii=False)
+    return visible_json(body | judge)
 
 
 def _prompt(request: Request) -> Prompt:
@@ -55,7 +56,7 @@ def _prompt(request: Request) -> Prompt:
 def _prompt_text(prompt: Prompt) -> str:
     if not prompt.messages:
         return prompt.text
-    return "\n".join(f"[{message.role}]\n{message.content}" for message in prompt.messages)
+    return "\n".join(f"[{one_line(message.role)}]\n{message.content}" for message in prompt.messages)
 
 
 def _plain(request: Request) -> dict[str, Any]:

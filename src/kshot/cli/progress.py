@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
+
+from kshot.cli.streams import protected, say
+from kshot.core.visible import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,10 +31,12 @@ class Progress:
         self._task: TaskID | None = None
         self._done = self._failed = 0
         self._steps: dict[str, TaskID] = {}
+        self._safe = ExitStack()
         if sys.stderr is not None and sys.stderr.isatty():
-            from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as NewBar
+
+            from kshot.cli.screen import Screen
 
             show = self._show
 
@@ -42,12 +48,12 @@ class Progress:
                     yield from super().get_renderables()
 
             self._bar = Counting(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
-                TextColumn("[red]{task.fields[failed]}"),
-                console=Console(stderr=True),
+                TextColumn("{task.fields[failed]}", style="red", markup=False),
+                console=Screen(stderr=True),
                 refresh_per_second=5,
             )
 
@@ -55,11 +61,14 @@ class Progress:
         """Start showing."""
         if self._bar is not None:
             self._bar.start()
+            # While bars are shown, rich prints above them what others write, and obeys the sequences in it.
+            self._safe.enter_context(protected())
         return self
 
     def __exit__(self, *exc: object) -> None:
         """Stop showing; the bars stay."""
         self._show()
+        self._safe.close()
         if self._bar is not None:
             self._bar.stop()
 
@@ -69,9 +78,7 @@ class Progress:
         self._task = None  # until the next bar exists, updates must not go to the last one
         self._done = self._failed = 0
         if self._bar is not None:
-            from rich.markup import escape
-
-            self._task = self._bar.add_task(escape(self._fitting(f"{task} · {model}")), total=total, failed="")
+            self._task = self._bar.add_task(self._fitting(one_line(f"{task} · {model}")), total=total, failed="")
 
     def answered(self, outcome: Outcome[Sample]) -> None:
         """Count a sample."""
@@ -85,27 +92,28 @@ class Progress:
 
     def _fitting(self, text: str) -> str:
         """Shorten a label so that the bar and the counts have room; the end of a model's name tells it apart."""
+        from rich.cells import cell_len, chop_cells, set_cell_size
+
         room = max((self._bar.console.width if self._bar else 80) - _BAR_COLUMNS, 20)
-        if len(text) <= room:
+        if cell_len(text) <= room:
             return text
         head = (room - 1) // 3
-        return f"{text[:head]}…{text[head + 1 - room :]}"
+        tail = chop_cells(text[::-1], room - 1 - head)[0][::-1]
+        return f"{set_cell_size(text, head)}…{tail}"
 
     def note(self, text: str) -> None:
         """Show a note to the user."""
         if self._bar is not None:
-            self._bar.console.print(f"note: {text}", markup=False, highlight=False)
+            self._bar.console.print(f"note: {one_line(text)}")
         else:
-            print(f"kshot: {text}", file=sys.stderr)
+            say(text)
 
     def step(self, label: str, done: int, total: int) -> None:
         """Show the progress of an index."""
         if self._bar is None:
             return
         if label not in self._steps:
-            from rich.markup import escape
-
-            self._steps[label] = self._bar.add_task(escape(label), total=total, failed="")
+            self._steps[label] = self._bar.add_task(one_line(label), total=total, failed="")
         self._bar.update(self._steps[label], completed=done, total=total)
         if done >= total:
             del self._steps[label]

@@ -1,12 +1,38 @@
-"""The terminal that tables are printed to."""
+"""The terminal that tables and bars are drawn on."""
 
 from __future__ import annotations
 
-from rich.console import Console
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from kshot.cli.streams import unprotected
+from kshot.core.visible import visible
 
 
 class Screen(Console):
-    """A console that stops printing when the reader of a pipe closes it, which is not an error."""
+    """A console whose colours are kshot's own: texts are literal, and safe before they are measured and coloured.
+
+    ``[red]`` and ``:smile:`` are parts of names here, not markup. A reader who closes the pipe is not an error.
+    """
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        """Draw on stdout, or on stderr."""
+        file = unprotected(sys.stderr if stderr else sys.stdout)
+        super().__init__(file=file, soft_wrap=False, markup=False, emoji=False, highlight=False)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Make a text of a string, which is measured as it will be seen."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Draw; no part of a text leaves unsafe, whoever made it. Control segments are rich's own."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
         """Raise the error; the command handles it."""

@@ -1,0 +1,77 @@
+"""The one way to the terminal: whatever a command, a library or the interpreter prints is made visible here."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from kshot.core.visible import one_line, visible, visible_json
+
+_NAMES = ("stdout", "stderr")
+
+
+class SafeStream:
+    """A text stream that writes every unsafe character as its escape; all else is done by the stream behind it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.behind = stream
+
+    def write(self, text: str) -> int:
+        """Write the text as it may be seen."""
+        self.behind.write(visible(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the stream behind has, such as ``isatty`` and ``encoding``."""
+        return getattr(self.behind, name)
+
+
+def protect() -> None:
+    """Make stdout and stderr safe for the rest of this process: threads and the interpreter print after a command."""
+    for name in _NAMES:
+        stream = getattr(sys, name)
+        if stream is None or isinstance(stream, SafeStream):
+            continue
+        if isinstance(stream, io.TextIOWrapper):  # neither a lone surrogate nor an ASCII terminal may end a run
+            stream.reconfigure(errors="backslashreplace")
+        setattr(sys, name, SafeStream(stream))
+
+
+@contextmanager
+def protected() -> Iterator[None]:
+    """Make stdout and stderr safe until the block ends."""
+    before = [getattr(sys, name) for name in _NAMES]
+    protect()
+    try:
+        yield
+    finally:
+        for name, stream in zip(_NAMES, before, strict=True):
+            setattr(sys, name, stream)
+
+
+def unprotected(stream: TextIO) -> TextIO:
+    """Return the stream behind a safe one, for ``Screen``, which makes texts safe before it adds its own colours."""
+    return stream.behind if isinstance(stream, SafeStream) else stream
+
+
+def show(text: object = "") -> None:
+    """Print a result, which may have several lines."""
+    print(visible(str(text)))
+
+
+def show_json(value: Any, indent: int | None = None) -> None:
+    """Print JSON, from which a program reads the exact texts."""
+    show(visible_json(value, indent))
+
+
+def say(text: object) -> None:
+    """Print a message to the user: one line on stderr."""
+    print(f"kshot: {one_line(text)}", file=sys.stderr)

@@ -1,0 +1,50 @@
+"""Foreign text for people to read: what would steer a terminal, or hide, is shown as an escape.
+
+Models, datasets, configs, servers and file names are written by strangers. A terminal obeys escape sequences in their
+text, and bidirectional marks make a line read as another one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_UNSAFE = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f"  # C0 without tab and newline
+    "\x7f-\x9f"  # DEL and C1: one character of C1 can begin a sequence as ESC does
+    "\xad\u061c\u180e\u200e\u200f"  # soft hyphen; marks of direction
+    "\u2028-\u202e\u2060-\u206f"  # separators; embeddings, overrides and isolates; invisible operators
+    "\ufeff\ufff9-\ufffb\ufffe\uffff"  # byte order mark, annotations, and what is no character
+    "\ud800-\udfff"  # halves of characters
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"  # musical formats, tags and the like: text that nobody sees
+    "]"
+    # What joins letters of many scripts, and emoji, has nothing to join beside ASCII.
+    "|(?<![^\x00-\x7f])[\u200b-\u200d]"
+)
+_LINE_BREAKS = re.compile("[\n\t]")
+
+
+def visible(text: str) -> str:
+    r"""Return the text with every unsafe character as its escape, such as ``\x1b``; lines and tabs stay."""
+    return _UNSAFE.sub(_escape, text) if _UNSAFE.search(text) else text
+
+
+def one_line(text: object) -> str:
+    r"""Return a name, a message or the like on one line: its line breaks are shown as ``\n``."""
+    return _LINE_BREAKS.sub(_escape, visible(str(text)))
+
+
+def visible_json(value: Any, indent: int | None = None) -> str:
+    """Return JSON in which unsafe characters are JSON's own escapes: a reader gets the exact text."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _UNSAFE.sub(_json_escape, text) if _UNSAFE.search(text) else text
+
+
+def _escape(found: re.Match[str]) -> str:
+    return found.group().encode("unicode_escape").decode("ascii")
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return json.dumps(found.group())[1:-1]
