@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from kshot.configs._language import Interpreter
+from kshot.configs.project import Project
 from tests.configs import written
 
 WHOLE = """
@@ -52,7 +53,7 @@ def tree(tmp_path):
 
 
 def interpreter(tree, name="opencompass/configs/main.py"):
-    return Interpreter(str(tree / name), [str(tree)])
+    return Interpreter(str(tree / name), Project(tree / name, tree), [str(tree)])
 
 
 def asked(language, action="load", **request):
@@ -94,7 +95,7 @@ def test_functions_and_classes_are_called_later(tree):
 @pytest.mark.parametrize("name", [n for n in vars(written) if n.isupper() and isinstance(getattr(written, n), str)])
 def test_the_written_configs_load_here_too(tmp_path, name):
     (tmp_path / "c.py").write_text(getattr(written, name))
-    answer = asked(Interpreter(str(tmp_path / "c.py"), [str(tmp_path)]))
+    answer = asked(interpreter(tmp_path, "c.py"))
     # some of them import neighbours that are not here: the fault says where
     assert "result" in answer or answer["fault"]["message"]
 
@@ -116,7 +117,7 @@ FAULTS = {
 @pytest.mark.parametrize("text", FAULTS)
 def test_faults_name_their_place(tmp_path, text):
     (tmp_path / "c.py").write_text(text)
-    answer = asked(Interpreter(str(tmp_path / "c.py"), [str(tmp_path)]))
+    answer = asked(interpreter(tmp_path, "c.py"))
     kind, line = FAULTS[text]
     assert answer["fault"]["line"] == line
     assert kind is None or answer["fault"]["kind"] == kind
@@ -126,7 +127,7 @@ def test_faults_name_their_place(tmp_path, text):
 def test_a_circle_of_files_is_an_error(tmp_path):
     (tmp_path / "a.py").write_text("from .b import x\n")
     (tmp_path / "b.py").write_text("from .a import x\n")
-    answer = asked(Interpreter(str(tmp_path / "a.py"), []))
+    answer = asked(interpreter(tmp_path, "a.py"))
     assert "circle" in answer["fault"]["message"]
 
 
@@ -147,9 +148,9 @@ def two(text):
 def test_a_name_is_registered_once_in_each_registry(tmp_path):
     path = tmp_path / "c.py"
     path.write_text(REGISTERS.format(more="@TEXT_POSTPROCESSORS.register_module('mine')"))
-    fault = asked(Interpreter(str(path), []))["fault"]
+    fault = asked(interpreter(tmp_path, path.name))["fault"]
     assert "'mine' is registered twice in opencompass.registry.TEXT_POSTPROCESSORS" in fault["message"]
     assert fault["line"] == (9 if sys.version_info >= (3, 11) else 10)  # older Pythons name the line below a decorator
     for more in ("@TEXT_POSTPROCESSORS.register_module('mine', force=True)", "@TEXT_POSTPROCESSORS.register_module()"):
         path.write_text(REGISTERS.format(more=more))
-        assert "fault" not in asked(Interpreter(str(path), []))
+        assert "fault" not in asked(interpreter(tmp_path, path.name))

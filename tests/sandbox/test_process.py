@@ -12,6 +12,7 @@ import pytest
 import kshot
 from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
 from kshot.configs import load
+from kshot.configs.project import Project
 from kshot.sandbox import program
 from kshot.sandbox.process import ConfinedProcess
 from kshot.sandbox.profiles import CONFIG, PROGRAM
@@ -36,8 +37,9 @@ def config(folder, text):
 
 
 def started(folder, text="x = 1", **options):
-    job = {"path": str(config(folder, text)), "search_folders": []}
-    return RequestProcess(CONFIG, WORKER, job, readable=[folder], **options)
+    path = config(folder, text)
+    job = {"path": str(path), "search_folders": []}
+    return RequestProcess(CONFIG, WORKER, job, serve=Project(path).serve, **options)
 
 
 def leftovers():

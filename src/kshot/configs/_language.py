@@ -2,7 +2,7 @@
 
 Runs inside the confined process; standard library only. A config's imports of ``ais_bench``, ``opencompass``,
 ``mmengine`` and ``kshot`` give stand-ins. The standard library is itself. Other config files are found beside the file,
-or below the nearest folder that has them.
+or below the nearest folder that has them. Their text comes from the parent, which gives none from outside the project.
 """
 
 from __future__ import annotations
@@ -28,15 +28,20 @@ from kshot.configs._stand_ins import (
     copied,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kshot.configs._files import Files
+
 _MAX_MESSAGE_LETTERS = 2000
 
 
 class Interpreter:
     """Runs config files and calls what they define."""
 
-    def __init__(self, path: str, search_folders: Sequence[str]) -> None:
+    def __init__(self, path: str, files: Files, search_folders: Sequence[str]) -> None:
         """Prepare for one config; absolute ``read_base`` imports are looked for in ``search_folders``, in order."""
-        self._path, self._search_folders = path, search_folders
+        self._path, self._source, self._search_folders = path, files, search_folders
+        self._texts: dict[str, str] = {}
         self._codec, self._dumps = Codec(StandIn, StandIn.describe), json.dumps
         self._actions = {"load": self._load, "call": self._call, "method": self._method}
         self._files: dict[str, dict[str, Any]] = {}
@@ -120,19 +125,24 @@ class Interpreter:
             return self._files[path]
         if path in self._running:
             raise ConfigFault(f"config files import each other in a circle: {' → '.join([*self._running, path])}")
+        if path not in self._texts and self._find(path) is None:
+            raise ConfigFault(f"there is no config file {path}")
         self._running.append(path)
-        with open(path, encoding="utf-8-sig") as file:  # noqa: PTH123 - pathlib takes long to load
-            text = file.read()
+        text = self._texts.pop(path).encode("latin-1").decode("utf-8-sig")
         depth, self.read_base_depth = self.read_base_depth, 0
         module = types.ModuleType(f"config_{len(self._files)}_{len(self._running)}")
         sys.modules[module.__name__] = module  # dataclasses and typing look the modules of classes up
         space = vars(module)
         space |= {"__file__": path, "__builtins__": {**vars(builtins), "__import__": self._import}}
-        exec(compile(text, path, "exec", dont_inherit=True), space)  # noqa: S102 - this process is confined
+        self.execute(text, path, space)
         self.read_base_depth = depth
         self._running.pop()
         self._files[path] = space
         return space
+
+    def execute(self, text: str, path: str, space: dict[str, Any]) -> None:
+        """Run the text of a file in its namespace."""
+        exec(compile(text, path, "exec", dont_inherit=True), space)  # noqa: S102 - this process is confined
 
     def _import(self, name: str, space: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
         caller = sys._getframe(1)  # noqa: SLF001 - the frame of the import statement
@@ -155,8 +165,8 @@ class Interpreter:
             return self._real_import(name, space, local, wanted, level)
         if top in NAMED or top in DEPENDENCIES or importlib.util.find_spec(top) is not None:
             return self.named(name if wanted else top, at)
-        beside = os.path.join(os.path.dirname(caller.f_code.co_filename), *name.split(".")) + ".py"  # noqa: PTH118, PTH120 - see run
-        if os.path.isfile(beside):  # noqa: PTH113 - see run
+        beside = os.path.join(os.path.dirname(caller.f_code.co_filename), *name.split(".")) + ".py"  # noqa: PTH118, PTH120 - pathlib takes long to load
+        if self._find(beside) is not None:
             return self._as_module(beside, wanted)
         raise ModuleNotFoundError(f"there is no package {top!r}: it is not installed, and no config file has that name")
 
@@ -173,30 +183,43 @@ class Interpreter:
     def _relative(self, name: str, file: str, wanted: tuple[str, ...], level: int) -> Any:
         folder = file
         for _ in range(level):
-            folder = os.path.dirname(folder)  # noqa: PTH120 - see run
-        path = os.path.join(folder, *(name.split(".") if name else []))  # noqa: PTH118 - see run
-        found = _file(path)
+            folder = os.path.dirname(folder)  # noqa: PTH120 - pathlib takes long to load
+        path = os.path.join(folder, *(name.split(".") if name else []))  # noqa: PTH118 - as above
+        found = self._find(f"{path}.py", os.path.join(path, "__init__.py"))  # noqa: PTH118 - as above
         if found is not None:
             return self._as_module(found, wanted)
-        if wanted and all(os.path.isfile(os.path.join(path, f"{each}.py")) for each in wanted):  # noqa: PTH113, PTH118 - see run
-            module = types.ModuleType("configs")
-            for each in wanted:
-                setattr(module, each, self._as_module(os.path.join(path, f"{each}.py"), ("*",)))  # noqa: PTH118 - see run
-            return module
-        raise ConfigFault(f"there is no config file {path}.py")
+        inside = [self._find(os.path.join(path, f"{each}.py")) for each in wanted]  # noqa: PTH118 - as above
+        if not inside or None in inside:
+            raise ConfigFault(f"there is no config file {path}.py")
+        module = types.ModuleType("configs")
+        for each, place in zip(wanted, inside, strict=True):
+            setattr(module, each, self._as_module(str(place), ("*",)))
+        return module
 
     def _absolute(self, name: str) -> str | None:
-        for folder in self._search_folders:
-            found = _file(os.path.join(folder, *name.split(".")))  # noqa: PTH118 - see run
-            if found is not None:
-                return found
-        return None
+        places = [os.path.join(folder, *name.split(".")) for folder in self._search_folders]  # noqa: PTH118 - as above
+        files = [file for place in places for file in (f"{place}.py", os.path.join(place, "__init__.py"))]  # noqa: PTH118 - as above
+        try:
+            return self._find(*files)
+        except PermissionError:  # all of them lie outside the project
+            return None
+
+    def _find(self, *paths: str) -> str | None:
+        """Return the first of these files that there is; a package counts if its ``__init__.py`` is not empty."""
+        known = next((path for path in paths if path in self._files or path in self._running), None)
+        if known == paths[0]:
+            return known
+        found = self._source.find(paths)
+        if found is None:
+            return None
+        self._texts[found[0]] = found[1]
+        return found[0]
 
     def _as_module(self, path: str, wanted: Any) -> types.ModuleType:
         """Return the names of a file as a module, with copies of their values: changing one changes no other file."""
         space = self.run(path)
         names = [name for name in space if not name.startswith("__")]
-        module = types.ModuleType(os.path.basename(path).removesuffix(".py"))  # noqa: PTH119 - see run
+        module = types.ModuleType(os.path.basename(path).removesuffix(".py"))  # noqa: PTH119 - pathlib takes long to load
         for name in names if not wanted or "*" in wanted else [name for name in names if name in wanted]:
             setattr(module, name, copied(space[name]))
         module.__all__ = names  # type: ignore[attr-defined]  # any module may have it
@@ -217,11 +240,3 @@ class Interpreter:
 
         given = kwargs.get("module") or next((arg for arg in args if callable(arg)), None)
         return keep(given) if given is not None else keep
-
-
-def _file(path: str) -> str | None:
-    """Return the file of a module, or of a package whose ``__init__.py`` is not empty."""
-    inside = os.path.join(path, "__init__.py")  # noqa: PTH118 - see Interpreter.run
-    if os.path.isfile(f"{path}.py"):  # noqa: PTH113 - see Interpreter.run
-        return f"{path}.py"
-    return inside if os.path.isfile(inside) and os.path.getsize(inside) else None  # noqa: PTH113, PTH202 - as above

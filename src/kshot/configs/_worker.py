@@ -1,6 +1,7 @@
 """The worker of config files: confines itself, runs the file, then answers calls of what the file defined.
 
 Runs inside the confined process. Requests come as lines of JSON on standard input, answers go out as lines of JSON.
+While it works on a request it may ask for files of the project; the next line is then what it asked for.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ import json
 import os
 import sys
 
+from kshot.configs._files import RequestedFiles
 from kshot.configs._language import Interpreter
 from kshot.sandbox._confinement import confine, enter_child, read_job
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any, BinaryIO, NoReturn
 
 
 def main() -> NoReturn:
@@ -23,9 +25,12 @@ def main() -> NoReturn:
     job, requests, channel = read_job()
     sys.path[:] = [folder for folder in sys.path if folder]
     apart = enter_child(job)
-    interpreter = Interpreter(job["path"], job["search_folders"])
     current: dict[str, Any] = {"id": 0}
+    own = [sys.prefix, sys.base_prefix, job["folder"], "/dev", "/proc"]
+    files = RequestedFiles(_file_requests(requests, channel, current), job["cwd"], own)
+    interpreter = Interpreter(job["path"], files, job["search_folders"])
     confine(job, _refusal_report(channel, current), apart=apart)
+    files.serve()
     for line in iter(requests.readline, b""):
         request = json.loads(line)
         current["id"] = request["id"]
@@ -36,6 +41,18 @@ def main() -> NoReturn:
 def _write(channel: int, answer: bytes) -> None:
     while answer:
         answer = answer[os.write(channel, answer) :]
+
+
+def _file_requests(requests: BinaryIO, channel: int, current: dict[str, Any]) -> Callable[[list[Any]], dict[str, Any]]:
+    """Return the function that asks the parent for a file."""
+    dumps, loads = json.dumps, json.loads  # a config may replace the others
+
+    def ask(wanted: list[Any]) -> dict[str, Any]:
+        _write(channel, dumps({"id": current["id"], "wants": wanted}).encode("ascii") + b"\n")
+        answer: dict[str, Any] = loads(requests.readline())
+        return answer
+
+    return ask
 
 
 def _refusal_report(channel: int, current: dict[str, Any]) -> Callable[[str], None]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.configs._codec import Codec
+from kshot.configs.project import Project
 from kshot.core.errors import DataError
 from kshot.sandbox.profiles import CONFIG, LAYERS
 from kshot.sandbox.request_process import UNREADABLE, NoAnswer, RequestFailed, RequestProcess
@@ -22,25 +23,24 @@ _WORKER = "kshot.configs._worker"
 class ConfigProcess:
     """The confined process of one config: started when it is needed, killed when it takes too long, then started anew.
 
-    Beyond Python itself it can read ``readable`` alone, and it sees none of the user's environment.
+    It can open no file but Python's own, and asks for those of its project; it sees none of the user's environment.
     """
 
     def __init__(
         self,
         path: Path,
         *,
-        search_folders: Sequence[Path] = (),
-        readable: Sequence[Path] = (),
+        project: Project,
         codec: Codec | None = None,
         load_seconds: float = LOAD_SECONDS,
         call_seconds: float = CALL_SECONDS,
         memory_mb: int = MEMORY_MB,
         layers: Sequence[str] = LAYERS,
     ) -> None:
-        """``search_folders`` may hold the packages of absolute imports; ``codec`` makes Python values of answers."""
+        """``project`` gives it files; ``codec`` makes Python values of answers."""
         self.path, self._codec = path, codec or Codec()
-        self._job = {"path": str(path), "search_folders": [str(folder) for folder in search_folders]}
-        self._readable, self._layers = readable, layers
+        self._job = {"path": str(path), "search_folders": [str(folder) for folder in project.search_folders]}
+        self._project, self._layers = project, layers
         self._limits = replace(CONFIG.limits, memory_mb=memory_mb)
         self._load_seconds, self._call_seconds = load_seconds, call_seconds
         self._cwd = Path.cwd()
@@ -90,8 +90,8 @@ class ConfigProcess:
                 self._job,
                 layers=self._layers,
                 limits=self._limits,
-                readable=self._readable,
                 cwd=self._cwd,
+                serve=self._project.serve,
             )
         try:
             return self._process.ask(request, seconds)
@@ -119,6 +119,7 @@ class ConfigProcess:
                 message = message or f"it wants more memory than the {self._limits.memory_mb} MB that a config may have"
             case "PermissionError":
                 hint = (
-                    "A config can read its own folders, and can neither write nor use the network: see docs/configs.md."
+                    "A config reads files of its project (--config-root DIR names another), and can neither write nor "
+                    "use the network: see docs/configs.md."
                 )
         return DataError(f"the config fails: {exc.kind}: {message}".rstrip(": "), where=where, hint=hint)

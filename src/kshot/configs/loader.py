@@ -10,8 +10,8 @@ from typing import Any
 from kshot.configs._codec import Codec
 from kshot.configs.confine import CALL_SECONDS, LOAD_SECONDS, MEMORY_MB, ConfigProcess
 from kshot.configs.dataset_entry import DatasetEntry
-from kshot.configs.imports import readable_paths
 from kshot.configs.names import ConfigCallable, ImportedName, Opaque, names_framework
+from kshot.configs.project import Project
 from kshot.core.errors import DataError
 from kshot.sandbox.profiles import LAYERS
 from kshot.sandbox.request_process import UNREADABLE
@@ -22,9 +22,9 @@ _PARTS = ("reader_cfg", "infer_cfg", "eval_cfg")
 class Config:
     """A config file that was run: ``datasets`` by variable, ``models``, and all its other ``variables``."""
 
-    def __init__(self, path: Path, found: Mapping[str, Any], process: ConfigProcess) -> None:
+    def __init__(self, project: Project, found: Mapping[str, Any], process: ConfigProcess) -> None:
         """Sort what the file defined."""
-        self.path, self._process = path, process
+        self.path, self.project, self._process = project.file, project, process
         self.variables: dict[str, Any] = dict(found["variables"])
         self.files = [Path(file) for file in found["files"]]
         self.frameworks: list[str] = list(found["frameworks"])
@@ -96,12 +96,11 @@ def load(
     root = None if config_root is None else Path(config_root).expanduser().resolve()
     if root is not None and not root.is_dir():
         raise DataError("there is no such folder", where=str(config_root))
-    search_folders = [*file.parents, *([root] if root else [])]
+    project = Project(file, root)
     codec = Codec(name=ImportedName, opaque=Opaque)
     process = ConfigProcess(
         file,
-        search_folders=search_folders,
-        readable=list(readable_paths(file, search_folders, root)),
+        project=project,
         codec=codec,
         load_seconds=load_seconds,
         call_seconds=call_seconds,
@@ -110,7 +109,7 @@ def load(
     )
     codec.make_own = partial(ConfigCallable, process)
     try:
-        config = Config(file, process.load(), process)
+        config = Config(project, process.load(), process)
     except (KeyError, TypeError, ValueError) as exc:
         process.close()
         raise DataError(UNREADABLE, where=str(file)) from exc

@@ -1,11 +1,17 @@
-"""A confined process that answers requests: one line of JSON each way."""
+"""A confined process that answers requests: one line of JSON each way.
+
+While it works on a request it may ask for something itself, which a function of the caller gives or refuses.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import queue
+import select
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -14,10 +20,14 @@ from typing import Any
 from kshot.sandbox.process import ConfinedProcess
 from kshot.sandbox.profiles import LAYERS, ProcessLimits, Profile
 
-_MAX_ANSWER_BYTES = 128 << 20
+_MAX_ANSWER_BYTES = 64 << 20
+_MAX_PARTS = 6_000_000
+"""How many lists, objects and elements an answer may have: each takes far more memory than its bytes in JSON."""
 _CHUNK_BYTES = 1 << 16
 _MAX_LINES = 8
 """One answer is waited for at a time: a process that writes more lines is not heard any further."""
+_MAX_WANTS = 20_000
+_MAX_NAME_LETTERS, _MAX_MESSAGE_LETTERS, _MAX_LINE_NUMBER = 1000, 2000, 10**8
 UNREADABLE = "the confined process gave an answer that cannot be read"
 
 
@@ -31,8 +41,10 @@ class RequestFailed(Exception):  # noqa: N818 - it names what happened
     def __init__(self, fault: Mapping[str, Any]) -> None:
         """Take what the process tells of the exception: its class, its message, and where it was raised."""
         line = fault.get("line")
-        self.kind, self.message = str(fault.get("kind")), str(fault.get("message"))
-        self.file, self.line = str(fault.get("file") or ""), line if isinstance(line, int) else 0
+        self.kind = _text(fault.get("kind"))[:_MAX_NAME_LETTERS] or "Exception"
+        self.message = _text(fault.get("message"))[:_MAX_MESSAGE_LETTERS]
+        self.file = _text(fault.get("file"))[:_MAX_NAME_LETTERS]
+        self.line = line if type(line) is int and 0 < line < _MAX_LINE_NUMBER else 0
         super().__init__(f"{self.kind}: {self.message}")
 
 
@@ -40,7 +52,7 @@ class RequestProcess:
     """A confined process that answers requests until it is ended.
 
     Each request has a number. Its answer repeats the number and has ``result``, or ``fault`` where an exception was
-    raised.
+    raised, or ``wants``: it is then given what ``serve`` returns, and goes on. Nothing that it says is trusted.
     """
 
     def __init__(
@@ -53,8 +65,10 @@ class RequestProcess:
         limits: ProcessLimits | None = None,
         readable: Sequence[Path] = (),
         cwd: Path | None = None,
+        serve: Callable[[Any], Mapping[str, Any]],
     ) -> None:
-        """Start the process; the arguments are those of ``ConfinedProcess``."""
+        """Start the process; ``serve`` gives it what it wants, the other arguments are those of ``ConfinedProcess``."""
+        self._serve = serve
         self._process = ConfinedProcess(
             profile, worker, job, layers=layers, limits=limits, readable=readable, cwd=cwd, takes_requests=True
         )
@@ -70,25 +84,49 @@ class RequestProcess:
     def ask(self, request: Mapping[str, Any], seconds: float) -> Any:
         """Return the result of a request, or raise ``RequestFailed`` or ``NoAnswer``."""
         self._number += 1
-        self._process.send(json.dumps({**request, "id": self._number}).encode("ascii") + b"\n")
-        answer = self._next_answer(seconds)
-        if answer.get("id") != self._number:
-            raise NoAnswer(UNREADABLE)
-        if isinstance(answer.get("fault"), dict):
-            raise RequestFailed(answer["fault"])
-        if "result" not in answer:
-            raise NoAnswer(UNREADABLE)
-        return answer["result"]
+        until = time.monotonic() + seconds
+        message: Mapping[str, Any] = {**request, "id": self._number}
+        for _ in range(_MAX_WANTS):
+            self._send(json.dumps(message).encode("ascii") + b"\n", until)
+            answer = self._next_answer(until, seconds)
+            if answer.get("id") != self._number:
+                raise NoAnswer(UNREADABLE)
+            if isinstance(answer.get("fault"), dict):
+                raise RequestFailed(answer["fault"])
+            if "result" in answer:
+                return answer["result"]
+            if "wants" not in answer:
+                raise NoAnswer(UNREADABLE)
+            message = self._serve(answer["wants"])
+        raise NoAnswer(f"it asks for more than {_MAX_WANTS:,} files")
 
-    def _next_answer(self, seconds: float) -> dict[str, Any]:
+    def _send(self, line: bytes, until: float) -> None:
+        """Write a line; a process that does not read it may not hold the caller up."""
+        pipe = self._process.stdin
+        if pipe is None or not hasattr(select, "poll"):  # Windows
+            self._process.send(line)
+            return
+        with suppress(OSError, ValueError):  # it has ended, which its output shows
+            os.set_blocking(pipe.fileno(), False)
+            ready = select.poll()
+            ready.register(pipe.fileno(), select.POLLOUT)
+            rest = memoryview(line)
+            while rest and (left := until - time.monotonic()) > 0:
+                if ready.poll(left * 1000):
+                    with suppress(BlockingIOError):
+                        rest = rest[os.write(pipe.fileno(), rest[:_CHUNK_BYTES]) :]
+
+    def _next_answer(self, until: float, seconds: float) -> dict[str, Any]:
         try:
-            line = self._answers.get(timeout=seconds)
+            line = self._answers.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
             raise NoAnswer(f"it did not end within {seconds:g} s, the time that it may take") from None
         if line is None:
             raise NoAnswer(f"its process ended before it was done ({self._process.ending()})")
         if len(line) > _MAX_ANSWER_BYTES:
             raise NoAnswer(f"it gives more than {_MAX_ANSWER_BYTES >> 20} MB of data")
+        if sum(map(line.count, (b"[", b"{", b","))) > _MAX_PARTS:
+            raise NoAnswer(f"it gives more than {_MAX_PARTS:,} values")
         try:
             answer = json.loads(line)
         except (ValueError, RecursionError):
@@ -100,6 +138,10 @@ class RequestProcess:
     def end(self) -> None:
         """Kill the process and remove its folder."""
         self._process.end()
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _listen(pipe: BufferedReader, answers: queue.Queue[bytes | None]) -> None:
