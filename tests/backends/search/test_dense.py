@@ -1,5 +1,6 @@
 """Dense search agrees with cosines computed by hand, and takes odd texts."""
 
+import json
 import shutil
 import sys
 
@@ -243,6 +244,23 @@ def test_models_that_cannot_be_used(folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # as if it were not installed
     with pytest.raises(MissingExtra, match=r"kshot\[dense\]"):
         Dense(str(folder))
+
+
+def test_code_that_lies_in_a_model_folder_is_not_run(folder, tmp_path):
+    """Sentence-transformers before 6 imports the classes that ``modules.json`` names."""
+    from kshot.index.encoders import text_encoder
+
+    evil, marker = tmp_path / "evil", tmp_path / "marker"
+    shutil.copytree(folder, evil)
+    (evil / "mine.py").write_text(f"open({str(marker)!r}, 'w')\nclass Mine: ...\n")
+    modules = json.loads((evil / "modules.json").read_text())
+    modules[0]["type"] = "mine.Mine"
+    (evil / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(BackendError, match=r"its settings name code of its own \(mine\.Mine\)"):
+        Dense(str(evil)).open(corpus(), Store(tmp_path / "store"))
+    with pytest.raises(BackendError, match=r"its settings name code of its own \(mine\.Mine\)"):
+        text_encoder(str(evil), 4, "a test")
+    assert not marker.exists()
 
 
 def test_vectors_that_are_no_numbers_are_refused(folder, tmp_path):
