@@ -202,6 +202,10 @@ class Source(Protocol[SettingsT]):
         """Compile to Tasks that are previewed and never scored."""
         return self.tasks(settings)
 
+    def rehearsals(self, settings: SettingsT, /) -> Iterator[Task[Any]]:
+        """Compile the tasks that a run tries out before it opens a model: all of them, unless that takes long."""
+        return self.tasks(settings)
+
     def totals(self, results: Sequence[TaskResult], /) -> Iterator[ResultRow]:  # noqa: ARG002 - for classes that override it
         """Return figures over several tasks."""
         return iter(())

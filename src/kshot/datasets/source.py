@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from kshot.cleanups import CLEANUPS
@@ -31,7 +32,7 @@ from kshot.datasets.settings import RANKING_TYPES, DatasetSettings
 from kshot.prompts.strings import decode_escapes
 from kshot.retrievers.making import check_wanted, retriever_packages, with_seed
 from kshot.statistics.averages import Average, average_rows
-from kshot.tables.loading import discover_subsets, row_packages
+from kshot.tables.loading import HUB_PACKAGES, discover_subsets, row_packages
 
 OF_A_WHOLE_RUN = ("retriever_seeds", "chat_template", "judge")
 """The settings that all datasets of a run share: its models and the number of its tasks depend on them."""
@@ -117,6 +118,21 @@ class DatasetSource(Source[DatasetSettings]):
             task = replace(task, notes=(*notes, *task.notes))
             task = replace(task, name=f"{task.name}{self.options}", labels={**task.labels, **self._place_of(dataset)})
             yield _with_ranking_note(task, decided=model is not None) if auto else task
+
+    def rehearsals(self, settings: DatasetSettings) -> Iterator[Task[Any]]:
+        """Compile all subsets; of a dataset on the hub the first one, and look up the names of the others."""
+        own, cls = _own_settings(settings, self.spec), self.dataset
+        on_hub = row_packages(own.dataset_path, cls.load_args) == HUB_PACKAGES
+        if cls.load_raw_dataset is not Dataset.load_raw_dataset or not on_hub:
+            return self.tasks(settings)
+        if self.subsets:
+            known = discover_subsets(None, name_of(cls), cls.load_args, None)
+            for subset in self.subsets if known else ():
+                if subset not in (known or ()):
+                    raise DataError(
+                        f"there is no subset {subset!r}", where=self.text, hint=f"It has: {', '.join(known or ())}."
+                    )
+        return islice(self.tasks(settings), 1)
 
     def _place_of(self, dataset: Dataset) -> dict[str, str]:
         """Return the dataset and the subset of a task, as its results name them."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from operator import index as as_index
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from kshot.core.errors import BadValue
 from kshot.retrievers.pool import RowText, begins_with, copies_of, own_rows, read_pool, text_of
+
+_REHEARSAL: ContextVar[bool] = ContextVar("rehearsal", default=False)
 
 Order: TypeAlias = Literal["nearest_last", "nearest_first", "random"]
 SEED_COUNT = 2**32
@@ -35,6 +39,9 @@ class Retriever:
 
     takes_run_seed: ClassVar[bool] = True
     """Whether ``--seed`` sets its seed; else its own option ``seed`` alone does."""
+
+    takes_long: ClassVar[bool] = False
+    """Whether it compares all rows: a rehearsal then shows the first training rows instead."""
 
     def __init__(
         self,
@@ -76,6 +83,9 @@ class Retriever:
     @cached_property
     def chosen(self) -> tuple[tuple[int, ...], ...]:
         """What ``retrieve`` returns, computed once."""
+        if _REHEARSAL.get() and self.takes_long:
+            self.check_pool()
+            return (tuple(range(self.ice_num)),) * len(self.test)
         return tuple(self._ordered(self._fitting(ranked), row) for row, ranked in enumerate(self.ranked()))
 
     def ranked(self) -> Iterable[Sequence[int]]:
@@ -190,6 +200,16 @@ class Retriever:
         return " ".join(str(row[name]) for name in (names if self.pool.input_columns else row))
 
 
+@contextmanager
+def rehearsal() -> Iterator[None]:
+    """Choose examples quickly in this block: for prompts that are tried out and never asked."""
+    token = _REHEARSAL.set(True)
+    try:
+        yield
+    finally:
+        _REHEARSAL.reset(token)
+
+
 class ComparingRetriever(Retriever):
     """A retriever that compares the texts of rows. It would find every copy of the test row first.
 
@@ -197,6 +217,7 @@ class ComparingRetriever(Retriever):
     """
 
     default_order = ("nearest_last", "nearest_first")
+    takes_long = True
 
     def excluded(self, row: int) -> Sequence[int]:
         """Return the training rows that must not be shown to a test row: itself and its copies."""

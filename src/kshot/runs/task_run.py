@@ -60,10 +60,7 @@ def run_task(
     budget: Budget | None = None,
 ) -> TaskResult:
     """Ask and score every sample; ``emit`` receives the rows of the samples, in order."""
-    names = [name for metric in task.metrics for name in metric.names]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"two of its metrics report {twice!r}", where=f"dataset {task.name}")
+    check_names(task)
     result = TaskResult(task, backends["model"].name)
     asking = partial(drive, backends=backends, memo=memo, budget=budget)
     with closing(_judgements(task, asking, progress)) as judgements:
@@ -86,6 +83,14 @@ def run_task(
                 row["judge"] = [{"prompt": _prompt(q), "response": _response([(q, r)])} for q, r in judgement.exchanges]
             emit(outcome.item, row)
     return result
+
+
+def check_names(task: Task[Any]) -> None:
+    """Refuse metrics that report the same name."""
+    names = [name for metric in task.metrics for name in metric.names]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"two of its metrics report {twice!r}", where=f"dataset {task.name}")
 
 
 def _count_undecided(result: TaskResult, outcome: Outcome[Sample]) -> None:

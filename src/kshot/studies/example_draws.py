@@ -96,6 +96,11 @@ class ExampleDraws(Source[Settings]):
         for seed in seeds:
             yield from compiled.pop(seed, None) or self._draw(settings, seed, model, facts)
 
+    def rehearsals(self, settings: Settings) -> Iterator[Task[Any]]:
+        """Compile the first draw; the others differ from it by their examples."""
+        source, drawn = self.drawn(settings, parse_seeds(settings.retriever_seeds or "")[0])
+        return source.rehearsals(drawn)
+
     def check(self, settings: Settings) -> None:
         """Refuse settings that leave nothing to draw, or that set the seed of the draws elsewhere."""
         spec = parse_spec(self.text)

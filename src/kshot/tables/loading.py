@@ -11,17 +11,24 @@ from kshot.tables.folders import LocalRows, local_subsets
 from kshot.tables.hub import hub_subsets, load_from_hub
 from kshot.tables.splits import Rows
 
+HUB_PACKAGES = ("datasets",)
+"""What reading rows from the hub needs."""
+
 
 def get_raw_dataset_loader(
     dataset_name: str = "",
     dataset_path: str | Path | None = None,
     subset_name: str | None = None,
     load_args: tuple[str, ...] | None = None,
+    check: Callable[[Path], object] = Path,
 ) -> Callable[[str], Rows]:
-    """Return a function from split to rows: from ``dataset_path`` if it is given, else as ``load_args`` say."""
+    """Return a function from split to rows: from ``dataset_path`` if it is given, else as ``load_args`` say.
+
+    ``check`` is called with every local file and folder that is read, and raises for what may not be.
+    """
     subset = subset_name or "".join((load_args or ())[1:2]) or None
     path = _local_path(dataset_path, load_args)
-    local = LocalRows(path, dataset_name, subset) if path is not None else None
+    local = LocalRows(path, dataset_name, subset, check) if path is not None else None
 
     def load(split: str) -> Rows:
         if local is not None:
@@ -42,7 +49,7 @@ def row_packages(dataset_path: str | Path | None, load_args: tuple[str, ...] | N
     """Return the packages of kshot's extras that reading rows from there needs, as far as the name tells."""
     path = _local_path(dataset_path, load_args)
     if path is None:
-        return ("datasets",) if load_args else ()
+        return HUB_PACKAGES if load_args else ()
     return ("pyarrow",) if path.lower().endswith(".parquet") else ()
 
 

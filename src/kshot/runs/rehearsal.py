@@ -1,0 +1,59 @@
+"""Trying a run out before it costs anything: every task is compiled, and its first samples ask their first requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+from kshot.core.errors import BackendError, KshotError, UsageError
+from kshot.core.protocols import JudgedScorer
+from kshot.core.task import Task
+from kshot.runs.previews import previewed
+from kshot.runs.task_run import check_names
+
+REHEARSED_SAMPLES = 10
+"""Samples of each task that are tried out. All rows of its files are read; the other samples are made in their turn."""
+
+
+def rehearse(task: Task[Any], *, judged: bool) -> set[type]:
+    """Ask the first requests of the first samples of nobody; return their types. ``judged``: the run has a judge."""
+    check_names(task)
+    if not judged and any(isinstance(metric, JudgedScorer) for metric in task.metrics):
+        raise BackendError(
+            "its metrics ask a judge, and none is named",
+            where=f"dataset {task.name}",
+            hint="Name the judging model with --judge MODEL.",
+        )
+    if iter(task.samples) is task.samples:  # they can be read once only
+        return set()
+    samples = islice(task.samples, REHEARSED_SAMPLES)
+    previews = [previewed(task, sample, judged=judged) for sample in samples]
+    return {type(request) for shown in previews for request in shown.requests if request.role == "model"}
+
+
+class Faults:
+    """Collects what is wrong with a run, so that one message can tell all of it."""
+
+    def __init__(self) -> None:
+        self._found: list[KshotError] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keep an error of this block, and go on after it."""
+        try:
+            yield
+        except KshotError as exc:
+            if str(exc) not in map(str, self._found):
+                self._found.append(exc)
+
+    def tell(self) -> None:
+        """Raise the fault, if there is one, or one error that tells all of them."""
+        if not self._found:
+            return
+        first, *others = self._found
+        if not others:
+            raise first
+        listed = " ".join(f"({number}) {str(exc).rstrip('.')}." for number, exc in enumerate(self._found, start=1))
+        raise UsageError(f"{len(self._found)} faults: {listed}") from first
