@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kshot.core.visible import one_line
+
 
 class KshotError(Exception):
     """An error that the user can fix. ``str()`` gives the message that the command line shows."""
@@ -14,9 +16,9 @@ class KshotError(Exception):
         super().__init__(what)
 
     def __str__(self) -> str:
-        """Compose ``where: what. hint``."""
+        """Compose ``where: what. hint`` on one line; names and texts of strangers are shown, not obeyed."""
         text = f"{self.where}: {self.what}" if self.where else self.what
-        return f"{text.rstrip('.')}. {self.hint}" if self.hint else text
+        return one_line(f"{text.rstrip('.')}. {self.hint}" if self.hint else text)
 
 
 class UsageError(KshotError):

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kshot.core.records import ResultRow
+from kshot.report.cells import cell
 from kshot.report.verdicts import corrected_for, shown_p
 from kshot.runs.results import falls
 
@@ -33,10 +34,10 @@ def grids(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
         previous = ""
         for variant, task in sorted(lines, key=lambda line: variants.index(line[0])):
             found = [cells.get((model, variant, task, length)) for length in lengths]
-            table.add_row(variant if variant != previous else "", task, *(_cell(row) for row in found))
+            table.add_row(cell(variant if variant != previous else ""), cell(task), *(_cell(row) for row in found))
             previous = variant
         title = f"{model}: accuracy in % by length ({_record_counts(own)})"
-        yield Group(Text(title, style="bold", overflow="fold"), table)
+        yield Group(cell(title, "bold", overflow="fold"), table)
 
 
 def _accuracy_rows(rows: Sequence[ResultRow]) -> list[ResultRow]:

@@ -9,6 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import one_line
+from kshot.report.cells import block, cell
 from kshot.report.table import short_names
 
 _MAIN_MEASURES = ("AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "nDCG@10", "R@100", "RR@10")
@@ -45,12 +47,13 @@ def _table(name: str, rows: Sequence[ResultRow], measures: Sequence[str]) -> Tab
     failed = any(row["failed"] for row in rows)
     several_cuts = len({row.get("chunks") for row in rows}) > 1
     questions = _counted(max(row["n"] + row["failed"] for row in rows), "question")
-    where = f",\n{searched}" if (searched := searched_where(rows[0])) else ""
+    title = one_line(f"{name}: {questions}, {_passage_count(rows)}{_in_common(rows)}")
+    where = f",\n{one_line(searched)}" if (searched := searched_where(rows[0])) else ""
     table = Table(
         box=None,
         pad_edge=False,
         header_style="bold",
-        title=Text(f"{name}: {questions}, {_passage_count(rows)}{_in_common(rows)}{where}", style="bold"),
+        title=block(title + where, "bold"),
         title_justify="left",
         min_width=len(where) or None,  # where is searched stands in one line, however narrow the table is
     )
@@ -58,7 +61,7 @@ def _table(name: str, rows: Sequence[ResultRow], measures: Sequence[str]) -> Tab
     if several_cuts:
         table.add_column("chunks", overflow="fold")
     for measure in measures:
-        table.add_column(measure, justify="right", no_wrap=True)
+        table.add_column(cell(measure), justify="right", no_wrap=True)
     if failed:
         table.add_column("failed", justify="right", style="bold red")
     cells = {(row["model"], row.get("chunks"), row["metric"]): row for row in rows}
@@ -67,7 +70,7 @@ def _table(name: str, rows: Sequence[ResultRow], measures: Sequence[str]) -> Tab
     intervals = len(measures) <= _MAX_INTERVALS - failed
     for model, chunks in dict.fromkeys((row["model"], row.get("chunks")) for row in rows):
         found = [cells.get((model, chunks, measure)) for measure in measures]
-        line: list[Text | str] = [Text(names[model]), *([str(chunks)] if several_cuts else [])]
+        line = [cell(names[model]), *([cell(chunks)] if several_cuts else [])]
         line += [_cell(row, best[measure], interval=intervals) for row, measure in zip(found, measures, strict=True)]
         table.add_row(*line, *([str(max((row["failed"] for row in found if row), default=0))] if failed else []))
     return table

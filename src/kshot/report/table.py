@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from kshot.core.records import ResultRow
+from kshot.report.cells import cell
 
 _MAX_MODEL_COLUMNS = 2
 """Models that fit side by side."""
@@ -51,13 +51,13 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
         table.add_column("by")
     table.add_column("n", justify="right")
     for model in models:
-        table.add_column(names[model] if len(models) > 1 else "value", justify="right", overflow="fold")
+        table.add_column(cell(names[model] if len(models) > 1 else "value"), justify="right", overflow="fold")
         table.add_column("95 %", justify="right", style="dim", no_wrap=True)
     for name, style in counts.items():
         table.add_column(name.replace("_", " "), justify="right", style=style)
     for (task, metric), found in _by_task(rows).items():
         own = [rule for rule in _rules(found.values()) if len(rules) > 1]  # one for all is said once, in the details
-        cells: list[str | Text] = [Text(task), f"{metric} = {', '.join(own)}" if own else metric]
+        cells: list[object] = [task, f"{metric} = {', '.join(own)}" if own else metric]
         if ranked:
             cells.append(", ".join(dict.fromkeys(str(row.get("ranking_type", "")) for row in found.values())))
         sizes = [row["n"] for model in models if (row := found.get(model)) is not None]
@@ -68,7 +68,7 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
         for name in counts:
             own_counts = [found[model].get(name, 0) if model in found else 0 for model in models]
             cells.append(" / ".join(map(str, own_counts)) if any(own_counts) else "")  # one for each model
-        table.add_row(*cells)
+        table.add_row(*map(cell, cells))
     return table
 
 
@@ -94,11 +94,11 @@ def details_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
         table = Table(box=None, pad_edge=False, header_style="dim", style="dim")
         table.add_column("task", overflow="fold")
         for metric in metrics:
-            table.add_column(metric, justify="right")
+            table.add_column(cell(metric), justify="right")
         for model, task in some:
-            label = Text(task if len(names) == 1 else f"{names[model]} · {task}")
+            label = cell(task if len(names) == 1 else f"{names[model]} · {task}")
             table.add_row(label, *lines[model, task].values())
-        yield Group(Text(title, style="dim"), table)
+        yield Group(cell(title, "dim"), table)
 
 
 def _rules(rows: Iterable[ResultRow]) -> list[str]:
