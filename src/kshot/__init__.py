@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kshot.api import evaluate, preview
     from kshot.backends.search.search_engine import IndexSearchEngine
     from kshot.core.answers import Explained, TextLikelihood
+    from kshot.core.budget import LimitReached
     from kshot.core.corpus import Chunk, Corpus, Passage
     from kshot.core.errors import KshotError
     from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
@@ -79,6 +80,7 @@ _HOMES = {
     "kshot.api": ("evaluate", "preview"),
     "kshot.backends.search.search_engine": ("IndexSearchEngine",),
     "kshot.core.answers": ("Explained", "TextLikelihood"),
+    "kshot.core.budget": ("LimitReached",),
     "kshot.core.corpus": ("Chunk", "Corpus", "Passage"),
     "kshot.core.errors": ("KshotError",),
     "kshot.core.protocols": ("Abilities", "LanguageModel", "SearchEngine"),
@@ -182,6 +184,7 @@ __all__ = [
     "KshotError",
     "LanguageModel",
     "Likelihood",
+    "LimitReached",
     "Loglik",
     "Message",
     "Metric",

@@ -8,6 +8,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from kshot.cli.streams import protect, protected, say, show, show_json
+from kshot.core.budget import LimitReached
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.options import flag
 from kshot.core.visible import one_line
@@ -31,7 +32,7 @@ _OF_DATASETS = (
     *("letters", "description", "target_delimiter", "fewshot_delimiter", "examples_as", "average"),
 )
 
-OK, NOTHING_ANSWERED, WRONG, INTERRUPTED = 0, 1, 2, 130
+OK, NOTHING_ANSWERED, WRONG, LIMIT_REACHED, INTERRUPTED = 0, 1, 2, 4, 130  # 3: a gate
 
 
 def command() -> int:
@@ -67,7 +68,7 @@ def _guarded(parsed: argparse.Namespace) -> int:
     except KshotError as exc:
         _show_traceback()
         say(exc)
-        return WRONG
+        return LIMIT_REACHED if isinstance(exc, LimitReached) else WRONG
     except SystemExit:
         say("your code called sys.exit; the command did not finish")
         return WRONG

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from types import BuiltinFunctionType, FunctionType
@@ -18,7 +18,15 @@ from typing import Any
 from kshot.core.errors import DataError, MissingExtra, UsageError
 from kshot.core.extras import require
 from kshot.core.plugin_files import load_plugin_file, objects_of
-from kshot.core.specs import Spec, bind_options, construct, parse_spec, positional_parameter, read_option
+from kshot.core.specs import (
+    Spec,
+    bind_options,
+    chosen_options,
+    construct,
+    parse_spec,
+    positional_parameter,
+    read_option,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +44,17 @@ class Entry:
     """Whether the target is a function that makes the plug-in, rather than the plug-in itself."""
     packages: tuple[str, ...] = ()
     """The packages of kshot's extras that it needs, whatever its options."""
+    check: str = ""
+    """``module:function`` that is called in its place to check a spec: it opens, loads and sends nothing."""
 
     @property
     def written(self) -> str:
         """How a user writes a spec of it."""
         return self.usage or self.name
 
-    def load(self) -> Any:
-        """Import the target."""
-        module, _, attribute = self.target.partition(":")
+    def load(self, target: str | None = None) -> Any:
+        """Import the target, or another object of the same package."""
+        module, _, attribute = (target or self.target).partition(":")
         try:
             found = importlib.import_module(module)
             for part in attribute.split(".") if attribute else ():
@@ -172,13 +182,37 @@ class Registry:
         A class is called with ``args``, the argument of the spec and its options; ``defaults`` are passed on if it
         takes them. A function is the plug-in itself. Whatever part of the spec is not used is an error.
         """
+        return self._applied(lambda _: construct, text, args, defaults)
+
+    def check(self, text: str, *args: Any, **defaults: Any) -> None:
+        """Refuse what ``make`` would refuse, as far as that shows without making it; nothing is opened."""
+
+        def checking(entry: Entry | None) -> Callable[..., Any]:
+            def check(factory: Callable[..., Any], spec: Spec, *given: Any, **usual: Any) -> None:
+                options = chosen_options(factory, spec, len(given), usual)
+                if entry is not None and entry.check:
+                    entry.load(entry.check)(*given, **options)
+
+            return check
+
+        self._applied(checking, text, args, defaults)
+
+    def _applied(
+        self,
+        calling: Callable[[Entry | None], Callable[..., Any]],
+        text: str,
+        args: tuple[Any, ...],
+        defaults: Mapping[str, Any],
+    ) -> Any:
+        """Call a class with the parts of a spec, as ``make`` or ``check`` does; return what is no class as it is."""
         spec = parse_spec(text)
         found, rest = self.load(spec)
         entry = None if spec.file is not None else self.get(spec.name)
         if entry is not None and entry.needs_argument and not rest:
             raise UsageError(f"there is no {self.noun} {text!r}", hint=f"Write {entry.written}.")
         if isinstance(found, type) or (entry is not None and entry.is_factory):
-            return construct(found, spec, *args, *self._argument(found, rest, len(args), text), **defaults)
+            given = (*args, *self._argument(found, rest, len(args), text))
+            return calling(entry)(found, spec, *given, **defaults)
         if rest:
             raise UsageError(f"nothing can follow its name: {rest!r}", where=text)
         if isinstance(found, (FunctionType, BuiltinFunctionType)):
