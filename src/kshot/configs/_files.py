@@ -74,9 +74,12 @@ class RequestedFiles:
             if place is None:
                 return really_open(file, mode, *args, **options)
             given = dict(zip(("buffering", "encoding", "errors", "newline"), args)) | options  # noqa: B905 - Python takes two more
-            names = ("encoding", "errors", "newline")
             data = io.BytesIO(self._existing("read", file, place).encode("latin-1"))
-            return data if "b" in mode else io.TextIOWrapper(data, *(given.get(name) for name in names))
+            return (
+                data
+                if "b" in mode
+                else io.TextIOWrapper(data, given.get("encoding"), given.get("errors"), given.get("newline"))
+            )
 
         def stat_(path: Any, *, dir_fd: Any = None, follow_symlinks: bool = True) -> os.stat_result:
             place = self._absolute(path) if dir_fd is None else None

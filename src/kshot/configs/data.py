@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.names import short
+from kshot.configs.project import NotAllowed
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.records import Row
 from kshot.tables.files import FILE_SUFFIXES, read_file
 from kshot.tables.loading import get_raw_dataset_loader
 
+_DATA_FOLDERS = ("data", "ais_bench/datasets")
+"""Where the frameworks keep data, below the working directory."""
 _SPELLINGS = {
     "dev": ("dev", "validation", "val"),
     "val": ("val", "validation", "dev"),
@@ -34,19 +38,41 @@ def read_data(texts: Sequence[str]) -> dict[str, str]:
 
 
 def splits_of(entry: DatasetEntry, data: Mapping[str, str] | None = None, default: str | None = None) -> Splits:
-    """Find the rows of an entry: in the user's ``data`` by its abbr, name or loader; at its ``path``; on the hub."""
+    """Find the rows of an entry: in the user's ``data`` by its abbr, name or loader; at its ``path``; on the hub.
+
+    The user may name any place. A config may name places in its project, and where the frameworks keep data.
+    """
     named = data or {}
     given = next((named[key] for key in _keys(entry) if key in named), default)
     if given is not None:
-        return _adapted(entry, _local(entry, Path(given).expanduser()))
+        return _adapted(entry, _local(entry, Path(given).expanduser(), check=Path))
     listed = _listed_files(entry)
     if listed is not None:
         return _adapted(entry, listed)
     path = entry.get("path")
     place = Path(str(path)).expanduser() if isinstance(path, str) else None
     if place is not None and (place.is_file() or place.is_dir()):
-        return _adapted(entry, _local(entry, place))
+        return _adapted(entry, _local(entry, place, check=partial(_check, entry)))
     return _adapted(entry, _hub(entry))
+
+
+class RowsNotAllowed(DataError):  # noqa: N818 - it names what is wrong
+    """Rows that a config may not name."""
+
+
+def _check(entry: DatasetEntry, place: Path) -> None:
+    """Refuse a place that a config names and that is not its own; a dict of the user's own may name any."""
+    if entry.project is None:
+        return
+    try:
+        entry.project.check(place, also=[Path.cwd() / folder for folder in _DATA_FOLDERS])
+    except NotAllowed as exc:
+        folders = " or ".join(f"./{folder}" for folder in _DATA_FOLDERS)
+        raise RowsNotAllowed(
+            f"the config names rows at {exc}",
+            where=entry.place,
+            hint=f"It may name rows in its project or in {folders}. If these may be read: --data {entry.abbr}={place}.",
+        ) from exc
 
 
 def _keys(entry: DatasetEntry) -> list[str]:
@@ -60,27 +86,32 @@ def _split_names(entry: DatasetEntry) -> dict[str, bool]:
     return {str(reader.get("train_split") or "train"): False, str(reader.get("test_split") or "test"): True}
 
 
-def _local(entry: DatasetEntry, place: Path) -> Splits:
+def _local(entry: DatasetEntry, place: Path, check: Callable[[Path], object]) -> Splits:
     if not place.exists():
         raise DataError("there is no such file or folder", where=str(place))
+    check(place)
     if place.is_file():
         read = read_file(place)
         return read if isinstance(read, dict) else [*read]
     found: dict[str, Sequence[Row]] = {}
     for split, needed in _split_names(entry).items():
-        rows = _split(entry, place, split, needed=needed)
+        rows = _split(entry, place, split, check, needed=needed)
         if rows is not None:
             found[split] = rows
     return found
 
 
-def _split(entry: DatasetEntry, place: Path, split: str, *, needed: bool) -> Sequence[Row] | None:
+def _split(
+    entry: DatasetEntry, place: Path, split: str, check: Callable[[Path], object], *, needed: bool
+) -> Sequence[Row] | None:
     subset = entry.get("name") if isinstance(entry.get("name"), str) else None
     problem: KshotError | None = None
     for spelling in (split, *_SPELLINGS.get(split.lower(), (split.lower(),))):
         try:
-            return get_raw_dataset_loader(entry.abbr, place, subset)(spelling)
-        except DataError as exc:  # noqa: PERF203 - the next spelling may do
+            return get_raw_dataset_loader(entry.abbr, place, subset, check=check)(spelling)
+        except RowsNotAllowed:  # noqa: PERF203 - the next spelling may do
+            raise
+        except DataError as exc:
             problem = problem or exc
     if needed and problem is not None:
         kinds = ", ".join(FILE_SUFFIXES)
@@ -102,6 +133,7 @@ def _listed_files(entry: DatasetEntry) -> dict[str, list[Row]] | None:
             if not place.is_file():
                 hint = f"Give its rows: --data {entry.abbr}=FILE_OR_FOLDER."
                 raise DataError("there is no such file", where=f"{entry.place}: {place}", hint=hint)
+            _check(entry, place)
             read = read_file(place)
             found.setdefault(str(split), []).extend(read if isinstance(read, list) else read.get(str(split), []))
     return found
@@ -119,7 +151,7 @@ def _hub(entry: DatasetEntry) -> Mapping[str, Sequence[Row]]:
         )
     hub, subset = known if known is not None else (str(path), None)
     subset = str(name) if isinstance(name, str) else subset
-    load = get_raw_dataset_loader(entry.abbr, None, None, (hub, subset) if subset else (hub,))
+    load = get_raw_dataset_loader(entry.abbr, None, None, (hub, subset) if subset else (hub,), partial(_check, entry))
     found: dict[str, Sequence[Row]] = {}
     for split, needed in _split_names(entry).items():
         spelled = _SPELLINGS.get(split.lower(), (split.lower(),))

@@ -7,6 +7,7 @@ from typing import Any
 
 from kshot import retrievers
 from kshot.configs.names import INFERENCERS, ConfigCallable, short, unknown
+from kshot.configs.project import Project
 from kshot.configs.rendering import PromptKind, Rendered, render
 from kshot.configs.rows import SelectedRows, Splits, read_rows
 from kshot.core.errors import DataError, KshotError
@@ -25,9 +26,13 @@ class DatasetEntry:
         where: str = "",
         registered: Mapping[str, Any] | None = None,
         framework: str = "",
+        project: Project | None = None,
     ) -> None:
-        """Keep the dict. ``registered``: what the config gives a name; ``framework``: what it was written for."""
-        self.body, self.strict, self.where, self.framework = body, strict, where, framework
+        """Keep the dict. ``registered``: what the config gives a name; ``framework``: what it was written for.
+
+        ``project``: where the rows that it names must lie; None for a dict that the user gave.
+        """
+        self.body, self.strict, self.where, self.framework, self.project = body, strict, where, framework, project
         self.registered = registered or {}
 
     def with_body(self, **changes: Any) -> DatasetEntry:
@@ -38,6 +43,7 @@ class DatasetEntry:
             where=self.where,
             registered=self.registered,
             framework=self.framework,
+            project=self.project,
         )
 
     def __getitem__(self, key: str) -> Any:

@@ -69,7 +69,12 @@ class Config:
 
     def _entry(self, body: dict[str, Any]) -> DatasetEntry:
         return DatasetEntry(
-            body, strict=self.strict, where=str(self.path), registered=self.registered, framework=self._framework
+            body,
+            strict=self.strict,
+            where=str(self.path),
+            registered=self.registered,
+            framework=self._framework,
+            project=self.project,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kshot.core.errors import DataError
@@ -22,9 +22,12 @@ class LocalRows:
     A file without splits may serve one split only: examples drawn from the evaluated rows would give the answers away.
     """
 
-    def __init__(self, path: str, dataset: str, subset: str | None) -> None:
-        """``path`` is a file, a folder or a pattern; a folder may have subfolders for the dataset and the subset."""
-        self._path, self._dataset, self._subset = path, dataset, subset
+    def __init__(self, path: str, dataset: str, subset: str | None, check: Callable[[Path], object] = Path) -> None:
+        """``path`` is a file, a folder or a pattern; a folder may have subfolders for the dataset and the subset.
+
+        ``check`` is called with everything that is read, and raises for what may not be.
+        """
+        self._path, self._dataset, self._subset, self._check = path, dataset, subset, check
         self._served: dict[Path, str] = {}  # files without splits, and the split that each one served
 
     def load(self, split: str) -> Rows:
@@ -33,13 +36,18 @@ class LocalRows:
         root = Path(self._path.replace("{subset}", self._subset or "").replace("{split}", name)).expanduser()
         if not root.exists():
             raise DataError("there is no such file or folder", where=str(root))
+        self._check(root)
         if root.is_file():
             return slice_rows(self._one_split(read_file(root), root, name), split, str(root))
         for folder in _candidate_folders(root, self._dataset, self._subset):
             if is_saved_copy(folder):
+                for file in folder.rglob("*"):
+                    self._check(file)
                 return slice_rows(self._one_split(load_saved_copy(folder), folder, name), split, str(folder))
             files = _files_of_split(folder, self._subset, name)
             if files:
+                for file in files:
+                    self._check(file)
                 rows = [row for file in files for row in _split_of(read_file(file), file, name)]
                 return slice_rows(rows, split, str(folder))
         raise self._no_file(root, name)
