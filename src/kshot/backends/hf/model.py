@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
 from kshot.backends.hf import determinism, loading
+from kshot.backends.hf.checking import check_options
 from kshot.backends.hf.context_window import ContextWindow, cuts_left
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.model_runner import ModelRunner
@@ -67,14 +68,7 @@ class Transformers:
         revision: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
-        if batch_size is not None and batch_size < 1:
-            raise UsageError(f"batch_size is {batch_size}", hint="Use 1 or more.")
-        if row_tokens is not None and row_tokens < 1:
-            raise UsageError(f"row_tokens is {row_tokens}", hint="Use 1 or more, or leave it out.")
-        if max_length is not None and max_length < 1:
-            raise UsageError(f"max_length is {max_length}", hint="Use 1 or more, or leave it out.")
-        if padding_side not in ("left", "right"):
-            raise UsageError(f"padding_side is {padding_side!r}", hint="Use left or right.")
+        check_options(batch_size=batch_size, row_tokens=row_tokens, max_length=max_length, padding_side=padding_side)
         self._torch, self._library = hub.import_transformers()
         if path == "embedded":
             path = str(EMBEDDED_FOLDER)

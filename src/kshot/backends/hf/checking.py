@@ -1,0 +1,71 @@
+"""What can be told of a Hugging Face model before anything is loaded: no torch is imported for it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
+from kshot.backends.hf.context_window import cuts_left
+from kshot.core import hub
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.json_text import parse_json
+
+_DTYPE = re.compile(r"(torch\.)?(auto|half|float|double|bfloat16|float(8_\w+|16|32|64))")
+_DEVICE = re.compile(r"[a-z]+(:\d+)?")
+
+
+def check_model(path: str, **options: Any) -> None:
+    """Refuse options that cannot work, a folder that is not a whole model, and a hub name that cannot be fetched."""
+    check_options(**options)
+    folder = EMBEDDED_FOLDER if path == "embedded" else hub.find_model_folder(str(path))
+    if folder is None:
+        _check_cached(str(path), options.get("revision") or "main")
+        return
+    file = Path(folder) / "config.json"
+    try:
+        config = parse_json(file.read_bytes())
+    except ValueError as exc:
+        raise BackendError(f"it is not JSON ({exc})", where=str(file), hint="Download it again.") from exc
+    if not isinstance(config, dict):
+        raise BackendError("it is not a model's configuration", where=str(file), hint="Download it again.")
+
+
+def check_options(
+    *,
+    device: str | None = None,
+    dtype: Any = None,
+    batch_size: int | None = None,
+    row_tokens: int | None = None,
+    max_length: int | None = None,
+    padding_side: str = "left",
+    truncate: str | None = None,
+    **others: Any,
+) -> None:
+    """Refuse values that no model can take."""
+    del others  # any value of theirs may work
+    for name, value in {"batch_size": batch_size, "row_tokens": row_tokens, "max_length": max_length}.items():
+        if value is not None and value < 1:
+            raise UsageError(f"{name} is {value}", hint="Use 1 or more, or leave it out.")
+    if padding_side not in ("left", "right"):
+        raise UsageError(f"padding_side is {padding_side!r}", hint="Use left or right.")
+    if isinstance(dtype, str) and not _DTYPE.fullmatch(dtype):
+        raise UsageError(f"no model runs in the dtype {dtype}", hint="Use float32, bfloat16 or float16.")
+    if device is not None and not _DEVICE.fullmatch(device):
+        raise UsageError(f"there is no device {device!r}", hint="Use cpu, cuda or cuda:N.")
+    cuts_left(truncate)
+
+
+def _check_cached(name: str, revision: str) -> None:
+    """Refuse a model on the hub that is not in the cache, if the hub cannot be asked."""
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    if not constants.HF_HUB_OFFLINE and not hub.hub_is_unreachable():
+        return
+    if not isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
+        raise BackendError(
+            "there is no such folder, it is not in the cache of the Hugging Face hub, and the hub cannot be asked",
+            where=name,
+            hint="Check the name; offline, give the path of a downloaded folder.",
+        )
