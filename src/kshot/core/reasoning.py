@@ -44,7 +44,8 @@ def split_thoughts(text: str, *, opened: bool = False) -> tuple[str, str]:
         (thoughts if thinking else answer).append(text[place : tag.start()])
         place = tag.end()
         if not opens and not thinking:
-            thoughts, answer = [*thoughts, *answer], []
+            thoughts += answer  # in place: a reply may hold millions of tags
+            answer = []
         thinking = opens
     if not place and not opened:
         return text, ""

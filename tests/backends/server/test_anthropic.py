@@ -32,7 +32,8 @@ def test_a_conversation(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-1234567")
     thinking = {"type": "thinking", "thinking": "hm"}
     found, server = answer_with(
-        message(thinking, text("hello")), Generate(CHAT, max_tokens=9, stop=("\n", "END"), top_k=3)
+        message(thinking, text("hello")), Generate(CHAT, max_tokens=9, stop=("\n", "END"), top_k=3),
+        api_key_env="ANTHROPIC_API_KEY",
     )
     assert found == Generated("hello", "stop", Usage(7, 3), "hm")
     (call,) = server.calls
@@ -84,10 +85,10 @@ def test_no_text_is_a_failure_and_not_an_empty_answer():
 
 def test_a_key_that_the_server_quotes_is_removed(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "plainsecret1234")
-    assert answer_with(message(text("It is plainsecret1234.")))[0].text == "It is …."
-    found, _ = answer_with(
-        Reply({"error": {"type": "invalid_request_error", "message": "x-api-key plainsecret1234"}}, 400)
-    )
+    named = dict(api_key_env="ANTHROPIC_API_KEY")
+    assert answer_with(message(text("It is plainsecret1234.")), **named)[0].text == "It is …."
+    refusal = {"error": {"type": "invalid_request_error", "message": "x-api-key plainsecret1234"}}
+    found, _ = answer_with(Reply(refusal, 400), **named)
     assert found.message == "the server says 400: x-api-key …"
 
 

@@ -5,7 +5,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from kshot.backends.server.connection import normalised_url
+from kshot.backends.server.address import normalised_url
 from kshot.backends.server.http_errors import (
     HttpReply,
     HttpStatusError,
@@ -19,7 +19,7 @@ from kshot.core.errors import UsageError
 
 
 def error_of(status, body=None, *, answered=True, **headers):
-    return error_from(HttpReply(status, body, headers), where="here", key_name="A_KEY", answered=answered)
+    return error_from(HttpReply(status, body, headers), where="here", key_hint="A_KEY", answered=answered)
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])

@@ -74,8 +74,10 @@ def test_the_key_goes_into_the_header_and_nowhere_else(monkeypatch, tmp_path, ca
         (kshot.Accuracy(),),
     )
     with FakeServer(echo) as server:
-        kshot.evaluate("openai:m", task, base_url=server.url, out=tmp_path / "run")
-        backend = connect(server)
+        kshot.evaluate(
+            "openai:m", task, base_url=server.url, api_key_env="OPENAI_API_KEY", out=tmp_path / "run"
+        )
+        backend = connect(server, api_key_env="OPENAI_API_KEY")
     assert server.calls[0].headers["authorization"] == "Bearer sk-secret-key-1234"
     written = "".join(path.read_text() for path in (tmp_path / "run").iterdir())
     shown = repr(backend) + repr(backend._address) + backend.name + backend.fingerprint + caplog.text
@@ -182,6 +184,7 @@ def test_a_key_that_the_server_quotes_is_written_nowhere(reply, monkeypatch, tmp
         done = command(
             capsys, "run", "-m", "openai:m", "-d", "capitals.py:Capitals", "--base-url", server.url, "--limit", "1",
             "--model-type", "chat", "--ranking-type", "generation", "--patience", "0.2", "--out", "run",
+            "--api-key-env", "OPENAI_API_KEY",
         )  # fmt: skip
     assert server.calls[0].headers["authorization"] == f"Bearer {KEY}"
     written = "".join(path.read_text() for path in (tmp_path / "run").rglob("*") if path.is_file())
@@ -192,7 +195,8 @@ def test_a_key_that_the_server_quotes_is_written_nowhere(reply, monkeypatch, tmp
 @pytest.mark.parametrize("key", ["x", "EMPTY", "password"])
 def test_a_key_that_is_a_word_changes_no_answer(key, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    assert answer_with(lambda _: chat(f"the {key} \n of x"))[0].text == f"the {key} \n of x"
+    reply = chat(f"the {key} \n of x")
+    assert answer_with(lambda _: reply, api_key_env="OPENAI_API_KEY")[0].text == f"the {key} \n of x"
 
 
 # ---- replies ----

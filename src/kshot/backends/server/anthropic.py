@@ -4,49 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from kshot.backends.server.connection import (
-    Address,
-    Body,
-    Connection,
-    MalformedReplyError,
-    key_from_environment,
-    model_and_url,
-)
-from kshot.backends.server.rate_limiter import RequestLimits
+from kshot.backends.server.connection import Body, Connection, MalformedReplyError
+from kshot.backends.server.keys import Provider
 from kshot.backends.server.replies import estimated_tokens, generated, texts_of, usage_from, used_tokens
 from kshot.backends.server.server import ParameterChanges, Server
 from kshot.backends.texts import replace_surrogates
 from kshot.core.errors import BackendError
 from kshot.core.records import Generate, Generated, Request, Response
 
-DEFAULT_URL = "https://api.anthropic.com/v1"
-KEY_NAME = "ANTHROPIC_API_KEY"
-API_VERSION = "2023-06-01"
+ANTHROPIC = Provider(
+    "anthropic",
+    "https://api.anthropic.com/v1",
+    "ANTHROPIC_API_KEY",
+    lambda key: ("x-api-key", key),
+    (("anthropic-version", "2023-06-01"),),
+)
 
 
 class Anthropic(Server):
     """A model behind Anthropic's API: it answers conversations, and has no log-probabilities."""
 
     answers = (Generate,)
-
-    def __init__(
-        self,
-        spec: str,
-        *,
-        base_url: str | None = None,
-        timeout: float = 600.0,
-        max_concurrency: int = 64,
-        rpm: int | None = None,
-        tpm: int | None = None,
-        patience: float = 300.0,
-    ) -> None:
-        """Take the settings; nothing is sent yet. The key comes from ANTHROPIC_API_KEY."""
-        model, url = model_and_url(spec, base_url, DEFAULT_URL)
-        where = f"anthropic:{model} at {url}"
-        key = key_from_environment(KEY_NAME, needed=url == DEFAULT_URL, where=where)
-        headers = {"anthropic-version": API_VERSION, **({"x-api-key": key} if key else {})}
-        address = Address(url, where, KEY_NAME, headers, timeout, key)
-        super().__init__("anthropic", spec, model, address, RequestLimits(max_concurrency, rpm, tpm, patience))
+    provider = ANTHROPIC
+    usage_fields = ("input_tokens", "output_tokens")
 
     def best_ranking(self, chat: bool) -> str:  # noqa: ARG002, FBT001 - the same for chats and texts
         """Return ``generation``: there are no log-probabilities to rank by."""
@@ -69,7 +49,7 @@ class Anthropic(Server):
             empty = stop_reason == "stop_sequence" or "redacted_thinking" in kinds
             text = "".join(texts) if texts or empty else None
             reasoning = "\n".join(texts_of(parts, "thinking"))
-            usage = usage_from(body, "input_tokens", "output_tokens")
+            usage = usage_from(body, *self.usage_fields)
             return generated(request, text, reasoning, stop_reason, usage, called_tool="tool_use" in kinds)
 
         response = await self._post(

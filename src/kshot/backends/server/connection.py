@@ -1,25 +1,31 @@
-"""HTTP to one server: a pool of connections, JSON in both directions, keys from the environment."""
+"""HTTP to one server: a pool of connections, and JSON in both directions."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit, urlunsplit
-from urllib.request import getproxies
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from kshot import __version__
+from kshot.backends.server.address import Address, proxy_for
 from kshot.backends.server.http_errors import HttpReply, RequestFailedError, RetryableError, error_from, shortened
+from kshot.backends.server.keys import Account, redacted_json
 from kshot.backends.server.rate_limiter import RateLimiter, RequestLimits
-from kshot.core.errors import BackendError, UsageError
+from kshot.backends.server.reading import (
+    ACCEPT_ENCODING,
+    MAX_ERROR_BYTES,
+    TooLargeError,
+    UnreadableError,
+    parsed,
+    read_limited,
+    unpacked,
+)
+from kshot.core.budget import Tries
+from kshot.core.errors import BackendError
 from kshot.core.extras import import_package
-from kshot.core.kill_points import reach
+from kshot.core.records import Failed
 
 T = TypeVar("T")
 Body = dict[str, Any]
@@ -27,40 +33,7 @@ Body = dict[str, Any]
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 _OK = 200
 _CONNECT_SECONDS = 30.0
-_ENDPOINTS = ("/chat/completions", "/completions", "/messages")
 _USED_HEADERS = ("Location", "Retry-After", "retry-after-ms")
-_MIN_KEY_CHARACTERS, _MIN_ALPHABETIC_KEY_CHARACTERS = 8, 16
-"""A shorter key, or a shorter one of letters alone, may be any word (EMPTY, ollama) and is not removed from texts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a server is, and the headers that carry the key; no repr shows the key."""
-
-    url: str
-    where: str
-    key_name: str
-    headers: Mapping[str, str] = field(repr=False, default_factory=dict)
-    timeout: float = 600.0
-    key: str | None = field(repr=False, default=None)
-
-    @property
-    def has_secret(self) -> bool:
-        """Whether there is a key to hide."""
-        return bool(_spellings(self.key or ""))
-
-    def redacted(self, text: str) -> str:
-        """Return the text without the key, which a server may quote."""
-        for spelling in _spellings(self.key or ""):
-            text = text.replace(spelling, "…")
-        return text
-
-
-@lru_cache
-def _spellings(key: str) -> tuple[str, ...]:
-    if len(key) < _MIN_KEY_CHARACTERS or (key.isalpha() and len(key) < _MIN_ALPHABETIC_KEY_CHARACTERS):
-        return ()
-    return tuple(dict.fromkeys([key, quote(key), quote(key, safe=""), json.dumps(key)[1:-1]]))
 
 
 class MalformedReplyError(Exception):
@@ -73,23 +46,28 @@ _rate_limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary
 
 
 def _shared_rate_limiter(address: Address, limits: RequestLimits) -> RateLimiter:
-    """Return the rate limiter for this server, key and limits.
+    """Return the rate limiter for this server, account and limits.
 
     A model and its judge there are asked at the same time, and must keep the limits together.
     """
     of_loop = _rate_limiters.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
-    found = of_loop.get((address.url, address.key, limits))
+    key = (address.url, address.account.headers, limits)
+    found = of_loop.get(key)
     if found is None:
-        found = of_loop[address.url, address.key, limits] = RateLimiter(limits, address.where)
+        found = of_loop[key] = RateLimiter(limits, address.where)
     return found
 
 
 class Connection:
     """The connection to one server, made in the event loop that uses it."""
 
-    def __init__(self, address: Address, limits: RequestLimits) -> None:
+    def __init__(
+        self, address: Address, limits: RequestLimits, tries: Tries, inspect: Callable[[Any], None] = lambda _: None
+    ) -> None:
+        """Take the address and the limits; ``inspect`` is called with every reply that is JSON."""
         self._http = load_aiohttp()
-        self._address = address
+        self._address, self._tries, self._inspect = address, tries, inspect
+        self._proxy = proxy_for(address.url)
         self.probe_lock = asyncio.Lock()
         """Held by the code that finds out what the server offers, so that it asks once."""
         self._rate_limiter = _shared_rate_limiter(address, limits)
@@ -98,9 +76,15 @@ class Connection:
             timeout=self._http.ClientTimeout(
                 total=address.timeout, sock_connect=min(_CONNECT_SECONDS, address.timeout)
             ),
-            headers={"User-Agent": f"kshot/{__version__}", "Content-Type": "application/json", **address.headers},
+            headers={
+                "User-Agent": f"kshot/{__version__}",
+                "Content-Type": "application/json",
+                "Accept-Encoding": ACCEPT_ENCODING,
+                **{name: value.reveal() for name, value in address.account.headers},
+            },
             cookie_jar=self._http.DummyCookieJar(),
-            trust_env=bool(getproxies()),  # otherwise every call without a key would look for a netrc file
+            auto_decompress=False,  # it has no limit; see ``reading.py``
+            trust_env=False,  # it would send passwords of a netrc file
         )
 
     @property
@@ -144,50 +128,77 @@ class Connection:
                 again = True
 
     async def _try_once(self, path: str, body: Body, read: Callable[[Any], T]) -> T:
+        if not self._tries.may_send():
+            raise RequestFailedError(Failed("limit", "the limit of the run allows no further try", retryable=True))
         reply = await self._exchange(path, body)
         if reply.status != _OK:
             raise self._error(reply, body)
         try:
+            self._inspect(reply.body)
             return read(reply.body)
-        except (MalformedReplyError, KeyError, IndexError, TypeError, ValueError, AttributeError) as exc:
-            message = f"the server's reply cannot be read: {shortened(reply.text)} ({exc!r:.80})"
-            raise RetryableError(message) from None
+        except (MalformedReplyError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as exc:
+            reason = self._address.account.redacted(f"{exc!r:.200}")[:80]
+            message = f"the server's reply cannot be read: {shortened(reply.text)} ({reason})"
+            raise RetryableError(message, complete=True) from None
 
     def _error(self, reply: HttpReply, body: Body) -> Exception:
         address = self._address
         answered = self._rate_limiter.answered > 0
-        error = error_from(reply, where=address.where, key_name=address.key_name, answered=answered)
+        error = error_from(reply, where=address.where, key_hint=address.account.hint, answered=answered)
         return _RefusedBodyError(body, reply, error) if isinstance(error, RequestFailedError) else error
 
     async def _exchange(self, path: str, body: Body) -> HttpReply:
-        http = self._http
-        data = _encoded(body).encode()
-        reach("server.before_request")
+        reply = await self._sent(path, _encoded(body).encode())
+        if isinstance(reply, Exception):
+            raise reply  # here, where no frame of the HTTP library holds the key
+        return reply
+
+    async def _sent(self, path: str, data: bytes) -> HttpReply | Exception:
+        """Send a body, and return the reply, or the error that came instead of it."""
+        http, address = self._http, self._address
+        options = {"allow_redirects": False, "proxy": self._proxy}  # a redirect would take the key along
         try:
-            async with self._session.post(self._address.url + path, data=data, allow_redirects=False) as reply:
-                raw = await reply.read()
-                reach("server.reply_read")
-                status, headers = reply.status, reply.headers
+            async with self._session.post(address.url + path, data=data, **options) as reply:
+                return await self._received(reply)
         except (
             http.ClientConnectorCertificateError,
             http.ClientConnectorSSLError,
             http.ClientConnectorDNSError,
             http.InvalidURL,
         ) as exc:
-            raise self._unreachable(exc) from None
+            return self._unreachable(exc)
         except http.ClientConnectorError as exc:
             if not self._rate_limiter.answered:
-                raise self._unreachable(exc) from None
-            raise RetryableError(f"no connection: {self._message(exc)}") from None
+                return self._unreachable(exc)
+            return RetryableError(f"no connection: {self._message(exc)}")
         except asyncio.TimeoutError:
-            raise RetryableError(f"no reply within {self._address.timeout:.0f} s") from None
-        except (http.ClientError, OSError) as exc:
-            raise RetryableError(f"the connection broke: {self._message(exc)}") from None
-        used = {name: self._address.redacted(headers[name]) for name in _USED_HEADERS if name in headers}
-        return _parsed_reply(status, raw, used, self._address)
+            return RetryableError(f"no reply within {address.timeout:.0f} s")
+        except (http.ClientError, OSError, ValueError) as exc:  # ValueError: headers that cannot be parsed
+            return RetryableError(f"the connection broke: {self._message(exc)}")
+
+    async def _received(self, reply: Any) -> HttpReply | Exception:
+        """Read a reply within the limits. What is left of a larger one is never read: the connection is closed."""
+        address, status = self._address, int(reply.status)
+        limit = address.max_reply if status == _OK else MAX_ERROR_BYTES
+        raw, more = await read_limited(reply.content.iter_any(), limit)
+        if more:
+            reply.close()
+        used = {name: address.account.redacted(reply.headers[name]) for name in _USED_HEADERS if name in reply.headers}
+        try:
+            # These two do not wait, so that only one reply at a time is held decompressed.
+            whole, too_long = unpacked(raw, reply.headers.get("Content-Encoding", ""), limit)
+            if (more or too_long) and status == _OK:
+                raise TooLargeError(f"it is larger than {limit:,} bytes (--max-reply)")  # noqa: TRY301 - as below
+            return _parsed_reply(status, whole, used, address.account)
+        except TooLargeError as exc:
+            return RequestFailedError(Failed("reply_too_large", f"the server's reply is too large: {exc}"))
+        except UnreadableError as exc:
+            return RequestFailedError(Failed("bad_reply", f"the server's reply cannot be read: {exc}"))
+        except RetryableError as exc:
+            return exc
 
     def _message(self, exc: Exception) -> str:
-        return shortened(self._address.redacted(str(exc) or type(exc).__name__))
+        return shortened(self._address.account.redacted(str(exc) or type(exc).__name__))
 
     def _unreachable(self, exc: Exception) -> BackendError:
         return BackendError(
@@ -205,79 +216,27 @@ class _RefusedBodyError(RequestFailedError):
         self.body, self.reply = body, reply
 
 
-def _parsed_reply(status: int, raw: bytes, headers: Mapping[str, str], address: Address) -> HttpReply:
+def _parsed_reply(status: int, raw: bytes, headers: Mapping[str, str], account: Account) -> HttpReply:
     try:
-        written = raw.decode(json.detect_encoding(raw), "surrogatepass")
-        body, start = json.loads(written), written[:300]
-        # JSON can spell a text in many ways, so the key is searched for in the parsed texts.
-        if address.has_secret and ("\\" in written or address.redacted(written) != written):
-            body = _redacted_json(body, address.redacted)
-            start = json.dumps(body)[:300]
-    except (ValueError, RecursionError):
-        text = address.redacted(raw.decode("utf-8", "replace"))[:2000]
-        if status == _OK:
-            raise RetryableError(f"the reply is not complete JSON: {shortened(text)}") from None
-        return HttpReply(status, None, headers, text)
+        body, written = parsed(raw)
+    except (ValueError, UnreadableError, TooLargeError) as exc:
+        text = account.redacted(raw[:MAX_ERROR_BYTES].decode("utf-8", "replace"))[:2000]
+        if status != _OK:
+            return HttpReply(status, None, headers, text)
+        if not isinstance(exc, ValueError):
+            raise
+        raise RetryableError(f"the reply is not complete JSON: {shortened(text)}") from None
+    start = written[:300]
+    # JSON can spell a text in many ways, so the key is searched for in the parsed texts.
+    if account.has_secret and ("\\" in written or account.redacted(written) != written):
+        body = redacted_json(body, account.redacted)
+        start = json.dumps(body)[:300]
     if status == _OK and isinstance(body, dict) and body.get("error"):  # some servers send errors with status 200
         code = body["error"].get("code") if isinstance(body["error"], dict) else None
-        status = code if isinstance(code, int) and 400 <= code < 600 else 502  # noqa: PLR2004 - the HTTP errors
+        status = code if type(code) is int and 400 <= code < 600 else 502  # noqa: PLR2004 - the HTTP errors
     return HttpReply(status, body, headers, "" if status != _OK else start)
-
-
-def _redacted_json(body: Any, redacted: Callable[[str], str]) -> Any:
-    """Return the same JSON with every text in it redacted."""
-    if isinstance(body, str):
-        return redacted(body)
-    if isinstance(body, list):
-        return [_redacted_json(item, redacted) for item in body]
-    if isinstance(body, dict):
-        return {redacted(name): _redacted_json(value, redacted) for name, value in body.items()}
-    return body
 
 
 def load_aiohttp() -> Any:
     """Import the HTTP library."""
     return import_package("a model behind a server", "aiohttp")
-
-
-def model_and_url(spec: str, base_url: str | None, default_url: str) -> tuple[str, str]:
-    """Return the model's name and the server's URL of ``MODEL`` or ``MODEL@URL``."""
-    model, at, url = spec.rpartition("@")
-    if not at or not url.startswith(("http://", "https://")):
-        model, url = spec, base_url or default_url
-    return model, normalised_url(url)
-
-
-_HOST = re.compile(r"[^\s/\\<>\"%]+")
-
-
-def normalised_url(url: str) -> str:
-    """Return the one spelling of a base URL: with its ``/v1``, without a slash or an endpoint at its end."""
-    try:
-        parts = urlsplit(url.strip())
-        host = parts.hostname or ""
-        valid = parts.port != 0 and _HOST.fullmatch(host) is not None and bool(host.encode("idna"))
-    except ValueError:  # a port that is no number, an open bracket, a host with an empty label
-        valid = False
-    if not valid or parts.scheme not in {"http", "https"}:
-        shown = "not a URL" if "@" in url or "?" in url else f"not a URL: {shortened(url)!r}"  # it may hold a password
-        raise UsageError(f"--base-url is {shown}", hint="Write it as http://HOST:PORT/v1.")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise UsageError(
-            "--base-url holds more than an address",
-            hint="Write it as http://HOST:PORT/v1. Keys are read from the environment only.",
-        )
-    path = parts.path.rstrip("/")
-    for endpoint in _ENDPOINTS:
-        path = path.removesuffix(endpoint)
-    return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), path.rstrip("/") or "/v1", "", ""))
-
-
-def key_from_environment(name: str, *, needed: bool, where: str) -> str | None:
-    """Return the key in an environment variable; it is an error if a needed one is missing."""
-    key = os.environ.get(name, "").strip()
-    if not key and needed:
-        raise BackendError(f"{name} is not set", where=where, hint="Keys are read from the environment only.")
-    if not key.isascii() or not key.isprintable():
-        raise BackendError(f"{name} holds characters that no key has", where=where, hint="Set it again.")
-    return key or None

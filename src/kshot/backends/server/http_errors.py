@@ -56,14 +56,21 @@ class RetryableError(Exception):
     """This try failed; another one may succeed.
 
     ``overloaded``: the server gets too many requests. ``rate_limited``: it said so with 429. ``retry_after``: it asks
-    to wait for this many seconds.
+    to wait for this many seconds. ``complete``: the server answered, but with something else than was asked for.
     """
 
     def __init__(
-        self, message: str, *, overloaded: bool = False, retry_after: float | None = None, rate_limited: bool = False
+        self,
+        message: str,
+        *,
+        overloaded: bool = False,
+        retry_after: float | None = None,
+        rate_limited: bool = False,
+        complete: bool = False,
     ) -> None:
         super().__init__(message)
         self.overloaded, self.retry_after, self.rate_limited = overloaded, retry_after, rate_limited
+        self.complete = complete
 
 
 class RequestFailedError(Exception):
@@ -89,8 +96,11 @@ def shortened(text: str) -> str:
     return line if len(line) <= _MAX_MESSAGE_CHARACTERS else line[: _MAX_MESSAGE_CHARACTERS - 1] + "…"
 
 
-def error_from(reply: HttpReply, *, where: str, key_name: str, answered: bool) -> Exception:
-    """Return the error that a status other than 200 means. ``answered``: the server has answered other requests."""
+def error_from(reply: HttpReply, *, where: str, key_hint: str, answered: bool) -> Exception:
+    """Return the error that a status other than 200 means.
+
+    ``key_hint`` says how to give a key. ``answered``: the server has answered other requests.
+    """
     status, error = reply.status, reply.error
     code = error.code
     text = f"the server says {status}: {error.message}" if error.message else f"the server says {status}"
@@ -106,12 +116,12 @@ def error_from(reply: HttpReply, *, where: str, key_name: str, answered: bool) -
     if code in _NO_CREDIT_CODES or status == _PAYMENT_REQUIRED:
         hint = f"The account has no credit left. {RESUME_HINT}"
     elif status == _UNAUTHORIZED or (status == _FORBIDDEN and not answered):
-        hint = f"Set {key_name} in the environment to a key that the server accepts."
+        hint = key_hint
     elif status == NOT_FOUND and not answered:
         hint = "Check the model's name and --base-url. For a chat model, use --model-type chat."
     elif 300 <= status < 400:  # noqa: PLR2004 - the redirects
         target = shortened(reply.headers.get("Location", "another address"))
-        hint = f"The server redirects to {target}: give that as --base-url."
+        hint = f"kshot follows no redirect. The server names {target}: give that as --base-url if you trust it."
     if hint:
         return HttpStatusError(status, text, where=where, hint=hint)
     filtered = "content_filter" in code or "content_policy" in code
@@ -136,7 +146,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 def _seconds_until(date: str) -> float:
     try:
         then = parsedate_to_datetime(date)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return 0.0
     if then.tzinfo is None:
         then = then.replace(tzinfo=timezone.utc)

@@ -53,8 +53,9 @@ LOGPROB_APIS = (
 class ServerLogprobs:
     """The log-probabilities that a server offers. It is asked once which it offers, and then asked in that way."""
 
-    def __init__(self, model: str, where: str) -> None:
-        self._model, self._where = model, where
+    def __init__(self, model: str, where: str, extra: Body | None = None) -> None:
+        """Take the model's name, how messages name the server, and parameters to add to each request."""
+        self._model, self._where, self._extra = model, where, extra or {}
         self._prompt_api: LogprobApi | None = None
         self._probed = False
         self._trailing_tokens = 0
@@ -154,7 +155,7 @@ class ServerLogprobs:
     async def _echo(
         self, connection: Connection, api: LogprobApi, text: str, *, probing: bool = False
     ) -> TokenLogprobs:
-        body = {"model": self._model, "prompt": text, "temperature": 0, **dict(api.parameters)}
+        body = {"model": self._model, "prompt": text, "temperature": 0, **dict(api.parameters), **self._extra}
 
         def read(reply: Any) -> TokenLogprobs:
             choice = only_choice(reply)
@@ -226,6 +227,7 @@ class ServerLogprobs:
             body |= {"logprobs": True, "top_logprobs": length}
         else:
             body |= {"prompt": prompt.text, "logprobs": length}
+        body |= self._extra
 
         def read(reply: Any) -> tuple[dict[str, float], Usage | None]:
             choice = only_choice(reply)

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshot.backends.server.connection import (
-    Address,
-    Body,
-    Connection,
-    MalformedReplyError,
-    key_from_environment,
-    model_and_url,
-)
+from kshot.backends.server.connection import Body, Connection, MalformedReplyError
+from kshot.backends.server.keys import Provider
 from kshot.backends.server.loglik import ServerLogprobs
-from kshot.backends.server.rate_limiter import RequestLimits
 from kshot.backends.server.replies import (
     estimated_tokens,
     generated,
@@ -31,8 +24,9 @@ from kshot.core.reasoning import opens_thoughts
 from kshot.core.records import Generate, Generated, Loglik, Message, Prompt, Request, Response
 from kshot.prompts.chat import Renderer, fold_system, renderer
 
-DEFAULT_URL = "https://api.openai.com/v1"
-KEY_NAME = "OPENAI_API_KEY"
+OPENAI = Provider(
+    "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", lambda key: ("Authorization", f"Bearer {key}")
+)
 
 _MAX_STOP_STRINGS = 4
 """Servers accept no more stop strings than this; kshot cuts the reply at the others."""
@@ -45,35 +39,17 @@ class OpenAI(Server):
     """
 
     answers = (Generate, Loglik)
+    provider = OPENAI
 
-    def __init__(
-        self,
-        spec: str,
-        *,
-        base_url: str | None = None,
-        timeout: float = 600.0,
-        max_concurrency: int = 64,
-        rpm: int | None = None,
-        tpm: int | None = None,
-        patience: float = 300.0,
-        chat_template: str | None = None,
-    ) -> None:
-        """Take the settings; nothing is sent yet. The key comes from OPENAI_API_KEY."""
-        model, url = model_and_url(spec, base_url, DEFAULT_URL)
-        where = f"openai:{model} at {url}"
-        key = key_from_environment(KEY_NAME, needed=url == DEFAULT_URL, where=where)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        address = Address(url, where, KEY_NAME, headers, timeout, key)
-        super().__init__(
-            "openai",
-            spec,
-            model,
-            address,
-            RequestLimits(max_concurrency, rpm, tpm, patience),
-            *([chat_template] if chat_template else []),
-        )
+    def __init__(self, spec: str, *, chat_template: str | None = None, **options: Any) -> None:
+        """Take the settings; nothing is sent yet."""
+        self._chat_template = chat_template
+        super().__init__(spec, **options)
         self._render: Renderer | None = renderer(chat_template) if chat_template else None
-        self._logprobs = ServerLogprobs(model, where)
+        self._logprobs = ServerLogprobs(self._model, self._address.where, self._extra)
+
+    def _identity(self) -> Sequence[str]:
+        return [self._chat_template] if self._chat_template else []
 
     # ---- how options can be ranked ----
 

@@ -20,6 +20,9 @@ T = TypeVar("T")
 MAX_TRIES = 8
 """A request that fails this often while others are answered is bad itself."""
 
+_MAX_COMPLETE_TRIES = 3
+"""The same for a request whose replies are complete, but hold something else than was asked for."""
+
 _MAX_PROBE_TRIES = 2
 """The same for a request that finds out whether the server offers something."""
 
@@ -97,8 +100,8 @@ class RateLimiter:
                 result = await call()
             except RetryableError as exc:
                 first_began = first_began or began
-                if not exc.rate_limited and (probing or answered_before != self.answered):
-                    # A try counts against the request only if others were answered in between.
+                if not exc.rate_limited and (probing or exc.complete or answered_before != self.answered):
+                    # A try counts against the request only if others were answered in between, or it was itself.
                     tries, answered_before = tries + 1, self.answered
                 if probing and tries >= _MAX_PROBE_TRIES:
                     raise RequestFailedError(Failed("unanswered", str(exc))) from None
@@ -110,8 +113,9 @@ class RateLimiter:
                 raise
             else:
                 self._record_answer(began)
-                if entry is not None and self._tokens is not None:
-                    self._tokens.settle(entry, used_tokens(result))
+                used = used_tokens(result) if entry is not None else 0.0
+                if entry is not None and self._tokens is not None and used:  # otherwise the estimate stays
+                    self._tokens.settle(entry, used)
                 return result
             finally:
                 self._running -= 1
@@ -197,9 +201,17 @@ class RateLimiter:
                     where=self._where,
                     hint=f"{RESUME_HINT} --patience sets how long kshot tries.",
                 ) from None
-        if self._given_up or now - first_began > self._patience or tries >= MAX_TRIES:
+        if self._given_up or now - first_began > self._patience or tries >= _max_tries(exc):
             message = f"{exc} (tried for {now - first_began:.0f} s)"
-            raise RequestFailedError(Failed("unanswered", message, retryable=True)) from None
+            raise RequestFailedError(Failed(_kind(exc), message, retryable=True)) from None
+
+
+def _max_tries(exc: RetryableError) -> int:
+    return _MAX_COMPLETE_TRIES if exc.complete else MAX_TRIES
+
+
+def _kind(exc: RetryableError) -> str:
+    return "bad_reply" if exc.complete else "unanswered"
 
 
 async def backoff(seconds: float) -> None:

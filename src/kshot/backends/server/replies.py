@@ -13,8 +13,8 @@ from kshot.core.records import Failed, Generate, Generated, Prompt, Usage
 _LENGTH_REASONS = frozenset({"length", "max_tokens"})
 _WINDOW_REASONS = frozenset({"model_context_window_exceeded"})
 _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "prohibited_content", "sensitive"})
-_MAX_TOKENS = 10**12
-"""A token count above this is wrong."""
+_MAX_TOKENS = 10**8
+"""A token count above this is wrong: no context window is as large."""
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> tuple[str, bool]:

@@ -8,17 +8,23 @@ import json
 import re
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from kshot.backends.server.connection import Address, Body, Connection, load_aiohttp
+from kshot.backends.server.address import Address, model_and_url
+from kshot.backends.server.connection import Body, Connection, load_aiohttp
 from kshot.backends.server.event_loop import EventLoopHandle, inherited
 from kshot.backends.server.http_errors import HttpReply, RequestFailedError
+from kshot.backends.server.keys import Provider, account_for
+from kshot.backends.server.notes import ReplyNotes
 from kshot.backends.server.rate_limiter import RequestLimits
+from kshot.backends.server.reading import bytes_of
+from kshot.backends.server.request_options import read_request_options
 from kshot.backends.server.workers import WorkerPool
+from kshot.core.budget import Tries
 from kshot.core.protocols import Abilities, RequestQueue
-from kshot.core.records import Generate, Generated, Request, Response
+from kshot.core.records import Failed, Generate, Generated, Request, Response
 
 T = TypeVar("T")
 
@@ -44,15 +50,37 @@ class Server(ABC):
 
     answers: tuple[type, ...] = (Generate,)
     in_background = True
+    provider: Provider
+    usage_fields = ("prompt_tokens", "completion_tokens")
 
     def __init__(
-        self, kind: str, spec: str, model: str, address: Address, limits: RequestLimits, *identity: str
+        self,
+        spec: str,
+        *,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        header: Sequence[str] | None = None,
+        request_option: Sequence[str] | None = None,
+        timeout: float = 600.0,
+        max_concurrency: int = 64,
+        rpm: int | None = None,
+        tpm: int | None = None,
+        patience: float = 300.0,
+        max_reply: str = "64MB",
     ) -> None:
+        """Take the settings; nothing is sent yet."""
         load_aiohttp()
+        kind = self.provider.name
         self.name = f"{kind}:{spec}"
-        self.notes: list[str] = []
-        self._model, self._address, self._limits = model, address, limits
-        body = json.dumps([kind, address.url, model, *identity], ensure_ascii=False)
+        self._model, url = model_and_url(spec, base_url, self.provider.url)
+        where = f"{kind}:{self._model} at {url}"
+        self._extra = read_request_options(request_option or (), where)
+        account = account_for(self.provider, url, api_key_env, header or (), where)
+        self._notes = ReplyNotes(self._model, self.usage_fields, account)
+        self._address = Address(url, where, account, timeout, bytes_of(max_reply))
+        self._limits = RequestLimits(max_concurrency, rpm, tpm, patience)
+        parts = [kind, url, self._model, *self._identity(), *([self._extra] if self._extra else [])]
+        body = json.dumps(parts, ensure_ascii=False, sort_keys=True)
         self.fingerprint = (
             f"{kind}:{hashlib.blake2b(body.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
         )
@@ -61,12 +89,22 @@ class Server(ABC):
         self._connection_loop: asyncio.AbstractEventLoop | None = None
         self._mean_reply_tokens = 0.0
         self._changes = ParameterChanges()
+        self._tries = Tries()
         weakref.finalize(self, self._event_loop.close_later).atexit = False  # the event loop sees to that itself
+
+    def _identity(self) -> Sequence[str]:
+        """Return what changes the answers, beside the model, its address and its request options."""
+        return ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What is strange about the server, each once."""
+        return self._notes.texts
 
     @property
     def abilities(self) -> Abilities:
         """It is a server, and can say how it ranks options best."""
-        return Abilities(best_ranking=self.best_ranking, server=True)
+        return Abilities(best_ranking=self.best_ranking, server=True, tries=self._tries)
 
     @abstractmethod
     def best_ranking(self, chat: bool) -> str:  # noqa: FBT001 - the protocol calls it with one value
@@ -92,16 +130,29 @@ class Server(ABC):
         if connection is None or connection.closed or self._connection_loop is not loop:
             if connection is not None and not connection.closed:  # a forked process has that of its parent
                 inherited.append(connection)
-            connection = Connection(self._address, self._limits)
+            connection = Connection(self._address, self._limits, self._tries, self._notes.inspect)
             self._connection, self._connection_loop = connection, loop
             self._event_loop.on_close.append(connection.close)
         return connection
 
     async def _respond(self, request: Request) -> Response:
+        self._tries.begin_request()
         try:
-            return await self._answer(await self._connected(), request)
+            response = await self._answer(await self._connected(), request)
         except RequestFailedError as exc:
-            return exc.failed
+            response = exc.failed
+        return self._redacted(response)
+
+    def _redacted(self, response: Response) -> Response:
+        """Return the response without the key, which a server may have quoted in parts."""
+        account = self._address.account
+        if isinstance(response, Generated):
+            return replace(
+                response, text=account.redacted(response.text), reasoning=account.redacted(response.reasoning)
+            )
+        return (
+            replace(response, message=account.redacted(response.message)) if isinstance(response, Failed) else response
+        )
 
     @abstractmethod
     async def _answer(self, connection: Connection, request: Request) -> Response:
@@ -132,7 +183,7 @@ class Server(ABC):
         changes = ParameterChanges()
         result = await connection.post(
             path,
-            lambda: build(changes),
+            lambda: build(changes) | self._extra,
             read,
             adapt=lambda body, reply: _adapt(changes, body, reply),
             estimated_tokens=estimated_tokens,
@@ -143,9 +194,9 @@ class Server(ABC):
 
     def _keep(self, changes: ParameterChanges) -> None:
         for name in sorted(changes.dropped):
-            self._note(f"the server does not accept {name}: it is left out, and the server's default holds")
+            self._notes.add(f"the server does not accept {name}: it is left out, and the server's default holds")
         for name, other in changes.renamed.items():
-            self._note(f"the server does not accept {name}: it is sent as {other}")
+            self._notes.add(f"the server does not accept {name}: it is sent as {other}")
         self._changes.dropped |= changes.dropped
         self._changes.renamed |= changes.renamed
 
@@ -154,10 +205,6 @@ class Server(ABC):
         dropped, renamed = self._changes.dropped | changes.dropped, self._changes.renamed | changes.renamed
         sent = {name: value for name, value in optional.items() if value is not None and name not in dropped}
         return {renamed.get(name, name): value for name, value in sent.items()}
-
-    def _note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
 
 
 # Which parameter a server refuses is often only in the words of its error message. These words are the server's own,

@@ -1,0 +1,287 @@
+"""Keys and headers: where they come from, which server they go to, and how they are kept out of every text.
+
+A key goes only to the host that it is for. ``OPENAI_API_KEY`` goes to OpenAI and ``ANTHROPIC_API_KEY`` to Anthropic.
+Any other server gets a key or a header only if the user names it for that server.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from kshot.core.errors import BackendError, UsageError
+
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_SHOWN_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+", re.ASCII)
+"""A name that cannot be a key which the user gave by mistake: messages show it."""
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
+_SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|password|credential|session|signature", re.IGNORECASE)
+"""The name of a header whose value is secret, even if the user wrote it on the command line."""
+_KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key"})
+_OWN_HEADERS = frozenset(
+    {"host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect", "content-length"}
+    | {"content-type", "content-encoding", "accept-encoding", "proxy-authorization", "proxy-connection"}
+)
+_MIN_KEY_CHARACTERS, _MIN_ALPHABETIC_KEY_CHARACTERS = 8, 16
+"""A shorter key, or a shorter one of letters alone, may be any word (EMPTY, ollama) and is not removed from texts."""
+_ENVIRONMENT = "env:"
+
+
+class Secret:
+    """A text that no repr, message or traceback shows."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text itself, to send it."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        """Whether it is not empty."""
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the texts."""
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        """Hash the text."""
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        """Show nothing of it."""
+        return "Secret(…)"
+
+
+# ---- which key goes where ----
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A provider with a host and a key of its own, and the header that carries a key to servers of its kind."""
+
+    name: str
+    url: str
+    key_variable: str
+    key_header: Callable[[str], tuple[str, str]] = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = ()
+    """Headers that every request has, unless the user sets them."""
+
+    @property
+    def host(self) -> str:
+        """The host that the key is for."""
+        return urlsplit(self.url).hostname or ""
+
+    def owns(self, url: str) -> bool:
+        """Whether an address is the provider's own, so that its key may go there; others may listen on plain HTTP."""
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        return (
+            parts.scheme == "https"
+            and parts.port in (None, 443)
+            and (host == self.host or host.endswith(f".{self.host}"))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The headers that a server is asked with, which of their values are secret, and what to do if it refuses them."""
+
+    headers: tuple[tuple[str, Secret], ...] = ()
+    secrets: tuple[Secret, ...] = ()
+    hint: str = ""
+
+    def redacted(self, text: str) -> str:
+        """Return the text without any key, which a server may quote."""
+        for spelling in _spellings(self.secrets):
+            text = text.replace(spelling, "…")
+        return text
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether there is a key to hide."""
+        return bool(_spellings(self.secrets))
+
+
+def account_for(provider: Provider, url: str, variable: str | None, headers: Sequence[str], where: str) -> Account:
+    """Return what the server at this address is asked with."""
+    given = _given_headers(headers, where)
+    own_key = bool(given.keys() & _KEY_HEADERS)
+    name = variable
+    if name is None and not own_key and provider.owns(url):
+        name = provider.key_variable
+    if name is not None and own_key:
+        raise UsageError(
+            "--header and --api-key-env both give a key", where=where, hint="Leave one of them out for this server."
+        )
+    carried = [(header, Secret(value)) for header, value in provider.headers if header not in given]
+    carried += [(header, value) for header, value, _ in given.values()]
+    secrets = [value for _, value, is_secret in given.values() if is_secret]
+    if name is not None:
+        key = _key(name, where, is_default=variable is None)
+        carried.append(_carried(provider, key))
+        secrets.append(key)
+    return Account(tuple(carried), tuple(secrets), _hint(provider, url, name, own_key=own_key))
+
+
+def _carried(provider: Provider, key: Secret) -> tuple[str, Secret]:
+    header, value = provider.key_header(key.reveal())
+    return header, Secret(value)
+
+
+def _key(variable: str, where: str, *, is_default: bool) -> Secret:
+    """Return the key in an environment variable; it is an error if there is none."""
+    key = variable_value(variable, "--api-key-env", where)
+    if key is None and is_default:
+        hint = "Keys are read from the environment only: set it, or name another variable with --api-key-env."
+        raise BackendError(f"{variable} is not set", where=where, hint=hint)
+    if key is None:
+        raise BackendError(
+            f"{_shown(variable, '--api-key-env')} is not set",
+            where=where,
+            hint="--api-key-env takes the name of the environment variable that holds the key.",
+        )
+    return key
+
+
+def variable_value(variable: str, option: str, where: str) -> Secret | None:
+    """Return what an environment variable holds, if that can be sent; None if it is empty or not set.
+
+    No message shows a name that may be a key, given in the place of the name.
+    """
+    if not _VARIABLE.fullmatch(variable):
+        raise UsageError(
+            f"{option} does not name an environment variable",
+            where=where,
+            hint="Put the key into a variable, and give the variable's name.",
+        )
+    value = Secret(os.environ.get(variable, "").strip())
+    if not value.reveal().isascii() or not value.reveal().isprintable():
+        shown = _shown(variable, option)
+        raise BackendError(f"{shown} holds characters that no key has", where=where, hint="Set it again.")
+    return value or None
+
+
+def _shown(variable: str, option: str) -> str:
+    return variable if _SHOWN_VARIABLE.fullmatch(variable) else f"the variable that {option} names"
+
+
+def _hint(provider: Provider, url: str, variable: str | None, *, own_key: bool) -> str:
+    """Return what to do if the server refuses the key, or asks for one."""
+    if own_key:
+        return "Give --header another value: the server does not accept the key in it."
+    if variable is not None:
+        return (
+            f"Set {_shown(variable, '--api-key-env')} to a key that the server accepts, or name another variable with "
+            "--api-key-env."
+        )
+    text = (
+        "No key was sent. Name the environment variable that holds the server's key: --api-key-env VARIABLE (for a "
+        "judge --judge-api-key-env, for a rewriter --rewrite-api-key-env)."
+    )
+    if provider.owns(url):
+        return text
+    return f"{text} {provider.key_variable} goes to {provider.host} alone, unless it is named for another server."
+
+
+# ---- headers ----
+
+
+def _given_headers(texts: Iterable[str], where: str) -> dict[str, tuple[str, Secret, bool]]:
+    """Read ``NAME=VALUE`` and ``NAME=env:VARIABLE``: the name, the value, and whether it is secret, by the small name.
+
+    No message shows a value.
+    """
+    found: dict[str, tuple[str, Secret, bool]] = {}
+    for text in texts:
+        name, equals, given = text.partition("=")
+        name, given = name.strip(), given.strip()
+        if not equals or not _HEADER_NAME.fullmatch(name):
+            raise UsageError(
+                "--header is not NAME=VALUE",
+                where=where,
+                hint="Write it as --header X-Team=eval.",
+            )
+        if name.lower() in _OWN_HEADERS:
+            raise UsageError(f"--header cannot set {name}", where=where, hint="kshot sets or leaves it out itself.")
+        if name.lower() in found:
+            raise UsageError(f"--header gives {name} twice", where=where)
+        value: Secret | None = Secret(given)
+        if given.startswith(_ENVIRONMENT):
+            value = variable_value(given.removeprefix(_ENVIRONMENT), f"--header {name}", where)
+            if value is None:
+                raise BackendError(f"the variable that --header {name} names is not set", where=where, hint="Set it.")
+        elif not given.isascii() or not given.isprintable():
+            hint = "Use printable ASCII characters on one line."
+            raise UsageError(f"--header {name} holds characters that no header has", where=where, hint=hint)
+        secret = given.startswith(_ENVIRONMENT) or _SECRET_NAME.search(name) is not None
+        found[name.lower()] = (name, value or Secret(""), secret)
+    return found
+
+
+def check_spec_headers(text: str, where: str) -> None:
+    """Refuse a header with a plain value after a model's name, because that name is written to disk."""
+    for each in text.split("+"):
+        name, _, value = each.partition("=")
+        if not value.startswith(_ENVIRONMENT):
+            shown = name.strip() if _HEADER_NAME.fullmatch(name.strip()) else "NAME"
+            raise UsageError(
+                "a header after a model's name must come from the environment, because that name is written to disk",
+                where=where,
+                hint=f"Write …,header={shown}=env:VARIABLE, or use --header.",
+            )
+
+
+# ---- keys in texts ----
+
+
+@lru_cache
+def _spellings(secrets: tuple[Secret, ...]) -> tuple[str, ...]:
+    """Return every spelling of the secrets that a text may hold, the longest first."""
+    found = {spelling for secret in secrets for part in _parts(secret.reveal()) for spelling in _spelled(part)}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def _parts(value: str) -> Iterator[str]:
+    """Yield what is secret of a value: all of it, what follows ``Bearer``, and what ``Basic`` encodes."""
+    parts = [value, *value.split()[1:]]
+    for text in value.split()[1:]:
+        try:
+            plain = base64.b64decode(text, validate=True).decode()
+        except (binascii.Error, ValueError):
+            continue
+        parts += [plain, plain.partition(":")[2]]
+    for part in parts:
+        if len(part) >= _MIN_KEY_CHARACTERS and not (part.isalpha() and len(part) < _MIN_ALPHABETIC_KEY_CHARACTERS):
+            yield part
+
+
+def _spelled(key: str) -> Iterator[str]:
+    yield from (key, quote(key), quote(key, safe=""), json.dumps(key)[1:-1], key.encode().hex())
+    for lead in range(3):  # where the key begins within a group of three bytes
+        encoded = base64.b64encode(b"\0" * lead + key.encode()).decode().rstrip("=")
+        end = len(encoded) - 1 if (lead + len(key)) % 3 else len(encoded)  # the last sign depends on what follows
+        for text in (encoded, encoded.replace("+", "-").replace("/", "_")):
+            yield text[(0, 2, 3)[lead] : end]
+
+
+def redacted_json(body: Any, redacted: Callable[[str], str]) -> Any:
+    """Return the same JSON with every text in it redacted."""
+    if isinstance(body, str):
+        return redacted(body)
+    if isinstance(body, list):
+        return [redacted_json(item, redacted) for item in body]
+    if isinstance(body, Mapping):
+        return {redacted(name): redacted_json(value, redacted) for name, value in body.items()}
+    return body

@@ -1,0 +1,67 @@
+"""What is strange about the replies of a server and does no harm to them: it is noted once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kshot.backends.server.http_errors import shortened
+from kshot.backends.server.keys import Account
+from kshot.backends.server.replies import usage_from
+
+_DATED = re.compile(r"[-@:._](?:\d{4}-\d{2}-\d{2}|\d{3,8}|latest)")
+_ENDINGS = (".gguf", ".safetensors", ".bin")
+
+
+class ReplyNotes:
+    """The notes on one server, each once."""
+
+    def __init__(self, model: str, usage_fields: tuple[str, str], account: Account) -> None:
+        self.texts: list[str] = []
+        self._model, self._usage_fields, self._account = model, usage_fields, account
+        self._other_model = False
+
+    def add(self, text: str) -> None:
+        """Keep a note, unless there is one like it."""
+        if text not in self.texts:
+            self.texts.append(text)
+
+    def inspect(self, body: Any) -> None:
+        """Note another model than was asked for, and token counts that are not possible."""
+        if not isinstance(body, Mapping):
+            return
+        said = body.get("model")
+        if isinstance(said, str) and not self._other_model and names_other_model(self._model, said):
+            self._other_model = True
+            shown = f"{shortened(said)[:80]!r} instead of {self._model!r}"
+            self.add(f"the replies name another model than was asked for: {self._account.redacted(shown)}")
+        if gives_impossible_usage(body, *self._usage_fields):
+            self.add("the server gives token counts that are not possible; they are not counted")
+
+
+def names_other_model(asked: str, said: str) -> bool:
+    """Whether a reply names another model than was asked for.
+
+    A provider or a folder before the name, the ending of a file, capital letters, and a date or ``latest`` after the
+    name make no other model.
+    """
+    one, other = sorted((_bare_name(asked), _bare_name(said)), key=len)
+    if one == other or not said.strip():
+        return False
+    return not (other.startswith(one) and _DATED.fullmatch(other, len(one)))
+
+
+def _bare_name(name: str) -> str:
+    bare = re.split(r"[/\\]", name.strip().rstrip("/\\").lower())[-1]
+    for ending in _ENDINGS:
+        bare = bare.removesuffix(ending)
+    return re.sub(r"[-:@]latest$", "", bare)
+
+
+def gives_impossible_usage(body: Mapping[str, Any], prompt_field: str, completion_field: str) -> bool:
+    """Whether the server gives token counts that are not possible, such as -1, "12" or 1e308."""
+    given = body.get("usage")
+    counted = isinstance(given, Mapping) and given.get(prompt_field) is not None
+    wrong_kind = given is not None and not isinstance(given, Mapping)
+    return wrong_kind or (counted and usage_from(body, prompt_field, completion_field) is None)

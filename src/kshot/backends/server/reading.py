@@ -1,0 +1,92 @@
+"""Reading replies with limits: whatever a server sends, it takes bounded memory and gets a named failure."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import AsyncIterator
+from itertools import chain
+from typing import Any
+
+from kshot.core.errors import UsageError
+
+ACCEPT_ENCODING = "gzip, deflate"
+"""What kshot asks for; other encodings would need packages that not everybody has."""
+MAX_ERROR_BYTES = 10**6
+"""The most that is read of an HTTP error."""
+MAX_VALUES = 10**7
+"""The most values of a reply: each takes about ten times its text in memory."""
+MAX_DEPTH = 100
+
+_GZIP, _ZLIB, _RAW_DEFLATE = 31, 15, -15
+_WINDOWS = {"gzip": (_GZIP,), "x-gzip": (_GZIP,), "deflate": (_ZLIB, _RAW_DEFLATE)}
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+_SIZE = re.compile(r"(\d{1,12})\s*([kmg]?b?)", re.IGNORECASE | re.ASCII)
+
+
+class TooLargeError(Exception):
+    """A reply that exceeds a limit."""
+
+
+class UnreadableError(Exception):
+    """A reply that another try would not make readable."""
+
+
+def bytes_of(size: str) -> int:
+    """Read a size such as ``64MB``, ``500kB`` or ``100000``."""
+    found = _SIZE.fullmatch(size.strip())
+    unit = found[2].lower() if found else ""
+    if found is None or unit not in _UNITS or int(found[1]) < 1:
+        raise UsageError(f"--max-reply is {size!r:.40}", hint="Write bytes, or a number with kB, MB or GB: 64MB.")
+    return int(found[1]) * _UNITS[unit]
+
+
+async def read_limited(parts: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool]:
+    """Read a body up to a limit; the second value says whether there is more."""
+    found = bytearray()
+    async for part in parts:
+        found += part
+        if len(found) > limit:
+            return bytes(found[:limit]), True
+    return bytes(found), False
+
+
+def unpacked(raw: bytes, encoding: str, limit: int) -> tuple[bytes, bool]:
+    """Decompress a body up to a limit; the second value says whether there is more. A broken body is empty."""
+    name = encoding.strip().lower()
+    if name in {"", "identity"}:
+        return raw, False
+    if name not in _WINDOWS:
+        raise UnreadableError(f"it is encoded as {name!r:.40}, and kshot asks for {ACCEPT_ENCODING}")
+    for window in _WINDOWS[name]:
+        try:
+            found = zlib.decompressobj(window).decompress(raw, limit + 1)
+        except zlib.error:
+            continue
+        return found[:limit], len(found) > limit
+    return b"", False
+
+
+def parsed(raw: bytes) -> tuple[Any, str]:
+    """Return the JSON value of a body and its text; a body that is not JSON raises ValueError."""
+    if len(raw) > MAX_VALUES and sum(map(raw.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise TooLargeError(f"it holds more than {MAX_VALUES:,} values")
+    written = raw.decode(json.detect_encoding(raw), "surrogatepass")
+    try:
+        body = json.loads(written)
+    except RecursionError:
+        raise UnreadableError("its JSON is nested too deeply") from None
+    if written.count("[") + written.count("{") > MAX_DEPTH and _is_deep(body):
+        raise UnreadableError("its JSON is nested too deeply")
+    return body, written
+
+
+def _is_deep(body: Any) -> bool:
+    level = [body]
+    for _ in range(MAX_DEPTH):
+        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list)))
+        level = [value for value in chain.from_iterable(inner) if isinstance(value, (dict, list))]
+        if not level:
+            return False
+    return True
