@@ -16,8 +16,9 @@ from kshot.index.store import Store
 from kshot.passages import is_passages
 from kshot.runs.absent import StoredResponses, absent_model
 from kshot.runs.code import RecordedCode
-from kshot.runs.folder import JOURNAL, SAMPLES, RunFolder, read_spec
+from kshot.runs.folder import JOURNAL, SAMPLES, RunFolder
 from kshot.runs.runner import Result, Run
+from kshot.runs.spec_file import read_spec
 from kshot.settings import Settings, settings_from
 from kshot.sources import HELPER_ROLES, helpers_of, source_of, without_effect
 
@@ -45,7 +46,7 @@ def score(
         if not (path / JOURNAL).exists():
             raise RunError("the run folder has no journal", where=str(path))
         models, helpers = _absent_models(spec, path, helpers_of(settings, sources))
-        with RunFolder(path, spec["identity"]) as folder, StoredResponses(path) as stored:
+        with RunFolder(path, spec["identity"], repair=False) as folder, StoredResponses(path) as stored:
             facts = spec.get("tasks", {})
             again = Run(settings, stored, store=Store(), folder=folder, watcher=watcher, helpers=helpers, facts=facts)
             for text in without_effect(settings, sources):

@@ -6,6 +6,7 @@ import pytest
 
 from kshot.backends.replay import Replay, open_recording
 from kshot.core.errors import BackendError
+from kshot.core.journal_lines import encoded_line
 from kshot.core.protocols import LanguageModel
 from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Message, Prompt, Scored, Search
 from kshot.core.serialization import digest, response_to_json
@@ -83,7 +84,7 @@ def test_the_fingerprint_is_that_of_the_content(tmp_path):
         answers(one, Generate(Prompt("x")))
 
 
-JOURNAL_LINE = {"asked": "0" * 32, "response": {"text": "x"}}
+JOURNAL_LINE = {"key": "0" * 32, "asked": "0" * 32, "response": {"text": "x"}}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,38 @@ def test_files_that_hold_no_answers(tmp_path, lines, message):
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(BackendError, match="the recording cannot be read: No such file"):
         Replay(tmp_path / "absent.jsonl")
+
+
+def journal(path, *answered):
+    path.write_bytes(b"".join(encoded_line("0" * 32, digest(request), response) for request, response in answered))
+    return path
+
+
+def test_damaged_lines_of_a_journal_are_named_and_not_used(tmp_path):
+    requests = [Generate(Prompt(f"{number}")) for number in range(5)]
+    file = journal(tmp_path / "a.jsonl", *((request, Generated("yes")) for request in requests))
+    whole = file.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    file.write_bytes(b"\xff\n" + whole.replace(lines[3], lines[3].replace(b"yes", b"yet")))
+    model = Replay(file)
+    found = answers(model, *requests)
+    assert [each.text for each in found if isinstance(each, Generated)] == ["yes"] * 4
+    assert found[3].kind == "not_recorded"
+    places = f"1 at byte 0, 5 at byte {2 + sum(map(len, lines[:3]))}"
+    assert model.notes == [f"{file}: 2 lines are damaged ({places}); they are not used"]
+
+
+def test_a_journal_without_a_whole_line_is_refused(tmp_path):
+    file = journal(tmp_path / "a.jsonl", (Generate(Prompt("x")), Generated("yes")))
+    file.write_bytes(file.read_bytes().replace(b"yes", b"yet"))
+    with pytest.raises(BackendError, match=r"a\.jsonl:1: this line is not a journal record"):
+        Replay(file)
+
+
+def test_a_journal_that_changes_while_it_is_read_is_not_used(tmp_path):
     asked = Generate(Prompt("x"))
-    file = written(tmp_path / "a.jsonl", {"asked": digest(asked), "response": {"hits": [[]]}})
-    with pytest.raises(BackendError, match=f"the record {digest(asked)} is damaged"):
-        answers(Replay(file), asked)
+    file = journal(tmp_path / "a.jsonl", (asked, Generated("yes")))
+    model = Replay(file)
+    file.write_bytes(file.read_bytes().replace(b"yes", b"yet"))
+    with pytest.raises(BackendError, match="the file changed while it was in use"):
+        answers(model, asked)

@@ -8,6 +8,7 @@ import kshot
 from kshot.core.reasoning import opens_thoughts, split_thoughts, without_thoughts
 from kshot.core.records import Generated
 from tests.datasets.fakes import Fake, choice, generation, says
+from tests.journals import without_checksums
 
 SPLITS = {
     "no tags": ("The answer is B.", "The answer is B.", ""),
@@ -118,7 +119,7 @@ def test_a_journal_of_before_is_taken_apart_when_it_is_read(tmp_path):
     cls = generation([{"q": "one", "target": "1"}])
     kshot.evaluate(says("1"), cls, out=tmp_path / "run")
     journal = tmp_path / "run" / "journal.jsonl"
-    journal.write_text(journal.read_text().replace('"text":"1"', '"text":"<think>2?</think>1"'))
+    journal.write_text(without_checksums(journal.read_text()).replace('"text":"1"', '"text":"<think>2?</think>1"'))
     silent = Fake(lambda request: pytest.fail(f"asked {request}"))
     row = kshot.evaluate(silent, cls, out=tmp_path / "run").samples[0]
     assert (row["response"], row["reasoning"], row["scores"]["EM"]) == ("1", "2?", 100.0)

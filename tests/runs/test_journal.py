@@ -50,6 +50,32 @@ def test_a_journal_of_before_does_not_say_what_is_greedy(tmp_path):
     assert [each.greedy for each in stored.likelihoods] == [None, None]
 
 
+def newer(data):
+    """The lines as a later version might write them: another format, and checksums by other rules."""
+    return data.replace(b'"v":2,"sum":"', b'"v":3,"sum":"')
+
+
+def test_a_journal_of_a_newer_version_is_refused(tmp_path):
+    path = filled(tmp_path / "journal.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    written = lines[0] + newer(lines[1]).replace(b'"sum":"', b'"sum":"0')[:-4] + b'"}\n'
+    path.write_bytes(written)
+    with pytest.raises(
+        RunError, match=r"journal\.jsonl:2: a newer version of kshot wrote this \(format 3; this version"
+    ):
+        Journal(path)
+    assert path.read_bytes() == written
+
+
+def test_a_damaged_format_number_is_damage(tmp_path):
+    path = filled(tmp_path / "journal.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + newer(lines[1]) + b"".join(lines[2:]))
+    with closing(Journal(path)) as journal:
+        assert len(journal) == len(RESPONSES) - 1
+        assert "1 line is damaged (2 at byte" in journal.notes[0]
+
+
 def test_a_key_that_only_begins_alike_is_not_mistaken(tmp_path):
     journal = Journal(filled(tmp_path / "journal.jsonl"))
     assert journal.get("00" * 8 + "11" * 8) is None
@@ -96,23 +122,51 @@ def test_reading_another_runs_torn_journal_changes_nothing(tmp_path):
     assert path.read_bytes() == before
 
 
-def test_a_damaged_line_in_the_middle_is_named(tmp_path):
+def test_a_damaged_line_in_the_middle_is_named_and_moved_aside(tmp_path):
     path = filled(tmp_path / "journal.jsonl")
     lines = path.read_text().splitlines()
-    lines[1] = lines[1][:20]
+    lines[1], torn = lines[1][:20], lines[1][:20]
+    start = len(lines[0]) + 1
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(RunError, match=r"journal\.jsonl:2: this line is not a journal record\. Delete the line"):
-        Journal(path)
+    with closing(Journal(path)) as journal:
+        assert journal.notes == [
+            f"{path}: 1 line is damaged (2 at byte {start}); what they answered is asked again",
+        ]
+        assert {key: journal.get(key) for key in RESPONSES} == {**RESPONSES, "a1" * 16: None}
+        journal.put("a1" * 16, "asked-a1a1", RESPONSES["a1" * 16])
+    assert (tmp_path / "journal.damaged").read_text() == torn + "\n"
+    with closing(Journal(path)) as journal:
+        assert journal.notes == []
+        assert {key: journal.get(key) for key in RESPONSES} == RESPONSES
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["journal.damaged", "journal.jsonl"]
 
 
 @pytest.mark.parametrize(
-    "line", ['{"key": 3, "response": {}}', "[]", '{"key": "zz", "response": {}}', '{"response": {}}']
+    "line",
+    [
+        *('{"key": 3, "response": {}}', "[]", '{"key": "zz", "response": {}}', '{"response": {}}', "3", "null", '"x"'),
+        '{"key": "' + "0a" * 16 + '", "asked": 3, "response": {"text": "x"}}',
+        "[" * 100_000,
+        "\0" * 4096,
+    ],
 )
-def test_lines_that_are_json_but_no_record_are_named(tmp_path, line):
+def test_lines_that_are_no_record_are_named(tmp_path, line):
     path = tmp_path / "journal.jsonl"
     path.write_text(line + "\n")
-    with pytest.raises(RunError, match="not a journal record"):
-        Journal(path)
+    with closing(Journal(path)) as journal:
+        assert len(journal) == 0
+        assert "1 line is damaged (1 at byte 0)" in journal.notes[0]
+
+
+def test_only_some_damaged_lines_are_named(tmp_path):
+    path = filled(tmp_path / "journal.jsonl")
+    path.write_text("garbage\n" * 1000 + path.read_text())
+    with closing(Journal(path, read_only=True)) as journal:
+        assert journal.notes[0].endswith(
+            "1,000 lines are damaged (1 at byte 0, 2 at byte 8, 3 at byte 16, 4 at byte 24, 5 at byte 32, …); "
+            "they are not used"
+        )
+        assert len(journal) == len(RESPONSES)
 
 
 def test_two_processes_cannot_write_one_journal(tmp_path):
@@ -193,9 +247,9 @@ def open_files(path):
 
 def test_a_journal_that_cannot_be_read_is_not_left_open_or_locked(tmp_path):
     path = tmp_path / "journal.jsonl"
-    path.write_text("no record\n")
+    path.write_bytes(newer(filled(path).read_bytes()).replace(b'"sum":', b'"digest":'))
     for read_only in (False, True):
-        with pytest.raises(RunError, match="not a journal record") as held:  # the traceback keeps what failed alive
+        with pytest.raises(RunError, match="newer version") as held:  # the traceback keeps what failed alive
             Journal(path, read_only=read_only)
         assert open_files(tmp_path) == []
         assert held.traceback

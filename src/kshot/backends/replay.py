@@ -6,16 +6,20 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import BackendError
+from kshot.core.journal_lines import JournalLine, damage_note, decoded_line, journal_lines
 from kshot.core.json_text import parse_json
 from kshot.core.offsets import Offsets, address
 from kshot.core.protocols import Abilities, Model, RequestQueue
 from kshot.core.reasoning import opens_thoughts, without_thoughts
 from kshot.core.records import Failed, Generate, Generated, Loglik, Prompt, Request, Response, Search
-from kshot.core.serialization import digest, response_from_json
+from kshot.core.serialization import digest
+
+_DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 def open_recording(path: str) -> Model:
@@ -32,8 +36,6 @@ class Replay:
     ``Failed``.
     """
 
-    notes = ()
-
     def __init__(self, path: str | Path) -> None:
         """Index the file (or the ``journal.jsonl`` of a run folder)."""
         self._path = Path(path).expanduser()
@@ -42,23 +44,24 @@ class Replay:
         self.name = f"replay:{path}"
         self._first = Offsets()
         self._repeats: dict[int, list[int]] = {}
-        self._is_journal: bool | None = None  # unknown until the first record
-        file_hash = hashlib.blake2b(digest_size=16)
+        self._damaged: list[tuple[int, int]] = []
+        self._first_checksum: int | None = None
         try:
             self._file = self._path.open("rb")
         except OSError as exc:
             raise BackendError(f"the recording cannot be read: {exc.strerror or exc}", where=self.name) from exc
-        offset = records = 0
-        for number, line in enumerate(self._file, start=1):
-            file_hash.update(line)
-            if line.strip():
-                self._add(self._parsed(line, number), offset, number)
-                records += 1
-            offset += len(line)
-        if not records:
+        try:
+            self._is_journal = self._holds_journal()
+            self._file.seek(0)
+            self.fingerprint = f"replay:{self._indexed()}"
+        except BaseException:
             self._file.close()
-            raise BackendError("the recording is empty", where=str(self._path), hint="Name a file with answers.")
-        self.fingerprint = f"replay:{file_hash.hexdigest()}"
+            raise
+
+    @property
+    def notes(self) -> list[str]:
+        """Which lines of a journal are damaged, and therefore not used."""
+        return [damage_note(str(self._path), self._damaged, "they are not used")] if self._damaged else []
 
     @property
     def answers(self) -> tuple[type, ...]:
@@ -79,6 +82,60 @@ class Replay:
         for request in queue:
             yield request, self._find(request)
 
+    def _holds_journal(self) -> bool:
+        """Whether the first line that can be read is a record of a journal; a damaged line before it does not count."""
+        for line in self._file:
+            with suppress(ValueError):
+                row = parse_json(line)
+                return isinstance(row, dict) and isinstance(row.get("response"), dict) and "asked" in row
+        return False
+
+    def _indexed(self) -> str:
+        """Keep where each answer stands, and return the digest of the file."""
+        state = hashlib.blake2b(digest_size=16)
+
+        def hashed() -> Iterator[bytes]:
+            for line in self._file:
+                state.update(line)
+                yield line
+
+        if not (self._add_journal if self._is_journal else self._add_prompts)(hashed()):
+            raise BackendError("the recording is empty", where=str(self._path), hint="Name a file with answers.")
+        return state.hexdigest()
+
+    def _add_journal(self, lines: Iterator[bytes]) -> int:
+        records = 0
+        for line in journal_lines(lines, str(self._path)):
+            if line.record is None or not _DIGEST.fullmatch(line.record.asked):
+                self._check_is_no_prompt(line)
+                self._damaged.append((line.number, line.offset))
+                continue
+            records += 1
+            if line.record.has_checksum and self._first_checksum is None:
+                self._first_checksum = line.offset
+            if not line.record.failed:
+                self._first[address(line.record.asked)] = line.offset
+        if self._damaged and not records:
+            raise BackendError("this line is not a journal record", where=f"{self._path}:{self._damaged[0][0]}")
+        return records
+
+    def _check_is_no_prompt(self, line: JournalLine) -> None:
+        """Refuse a file that was put together from a journal and recorded prompts."""
+        with suppress(ValueError):
+            row = parse_json(line.raw)
+            if isinstance(row, dict) and "prompt" in row:
+                where = f"{self._path}:{line.number}"
+                raise BackendError("the file mixes journal records and recorded prompts", where=where)
+
+    def _add_prompts(self, lines: Iterator[bytes]) -> int:
+        offset = records = 0
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                self._add_prompt(self._parsed(line, number), offset, number)
+                records += 1
+            offset += len(line)
+        return records
+
     def _parsed(self, line: bytes, number: int) -> dict[str, Any]:
         try:
             row = parse_json(line)
@@ -88,17 +145,9 @@ class Replay:
             raise BackendError("this line is not an object", where=f"{self._path}:{number}")
         return row
 
-    def _add(self, row: dict[str, Any], offset: int, number: int) -> None:
-        journal = isinstance(row.get("response"), dict) and "asked" in row
-        if self._is_journal not in {None, journal}:
+    def _add_prompt(self, row: dict[str, Any], offset: int, number: int) -> None:
+        if isinstance(row.get("response"), dict) and "asked" in row:
             raise BackendError("the file mixes journal records and recorded prompts", where=f"{self._path}:{number}")
-        self._is_journal = journal
-        if journal:
-            if not isinstance(row["asked"], str) or not re.fullmatch(r"[0-9a-f]{32}", row["asked"]):
-                raise BackendError("this line is not a journal record", where=f"{self._path}:{number}")
-            if "failed" not in row["response"]:
-                self._first[address(row["asked"])] = offset
-            return
         if "prompt" not in row or not isinstance(_reply(row), str):
             raise BackendError(
                 "this line is not a recorded answer",
@@ -133,16 +182,19 @@ class Replay:
         return repeats[replica - 1] if replica <= len(repeats) else None
 
     def _recorded(self, offset: int) -> Response:
-        row = self._row(offset)
-        try:
-            return response_from_json(row["response"])
-        except (KeyError, TypeError, ValueError) as exc:
-            raise BackendError(f"the record {row['asked']} is damaged", where=str(self._path)) from exc
+        early = self._first_checksum is None or offset < self._first_checksum
+        record = decoded_line(self._line(offset), early=early)
+        if record is None:
+            raise BackendError("the file changed while it was in use", where=str(self._path), hint="Run it again.")
+        return record.response
 
     def _row(self, offset: int) -> dict[str, Any]:
-        self._file.seek(offset)
-        row: dict[str, Any] = json.loads(self._file.readline())
+        row: dict[str, Any] = json.loads(self._line(offset))
         return row
+
+    def _line(self, offset: int) -> bytes:
+        self._file.seek(offset)
+        return self._file.readline()
 
 
 def _reply(row: dict[str, Any]) -> Any:

@@ -199,8 +199,8 @@ class _Engine:
             response: Response = _OPEN
             if (earlier := self._by_address.get(address)) is not None:
                 earlier.waiters.append((job, slot))
-            elif (known := self._memo.get(address)) is not None:
-                response = checked_response(request, known, stream.backend.name)
+            elif (known := self._known(request, address)) is not None:
+                response = known
             else:
                 ticket = next(self._tickets)
                 entry = _OpenRequest(request, address, content, [(job, slot)])
@@ -210,6 +210,13 @@ class _Engine:
             job.responses[slot] = response
             job.exchanges.append((request, response))
         return job.missing > 0
+
+    def _known(self, request: Request, address: str) -> Response | None:
+        """Return the stored response. One that cannot answer the request is damaged, so the request is asked again."""
+        stored = self._memo.get(address)
+        with suppress(BackendError):
+            return None if stored is None else checked_response(request, stored, "the journal")
+        return None
 
     def _answered(self, stream: RoleStream, request: Request, response: Response) -> None:
         entry = self._open.get(request.ticket)

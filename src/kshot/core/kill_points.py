@@ -18,6 +18,7 @@ _FILE_STEPS = {
     "opened": "its draft is open and empty",
     "writing": "a part of the draft has been written",
     "written": "the draft is complete and has not replaced the file",
+    "synced": "the draft is on the disk and has not replaced the file",
     "replaced": "the draft has replaced the file",
 }
 _FILES = {
@@ -31,6 +32,8 @@ POINTS = {
     "journal.before_write": "an answer is there and not in the journal",
     "journal.torn_line": "half of its line is in the journal",
     "journal.written": "its line is in the journal and has not been used",
+    "journal.before_fsync": "lines are in the journal and perhaps not on the disk",
+    "journal.after_fsync": "all lines of the journal are on the disk",
     "journal.cut": "a partial last line has been cut off",
     **{f"{name}.{step}": f"{file}: {what}" for name, file in _FILES.items() for step, what in _FILE_STEPS.items()},
     "run.model_opened": "a model is open and recorded in `spec.json`",

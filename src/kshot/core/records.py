@@ -260,6 +260,10 @@ def with_ticket(request: Request, ticket: int) -> Request:
 # ---- Responses ----
 
 
+MOST_TOKENS = 2**53
+"""No count of tokens is larger: beyond this, neither JSON nor a sum of floats is exact."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens read and written for one response."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kshot.core.records import (
+    MOST_TOKENS,
     Failed,
     Generate,
     Generated,
@@ -101,14 +103,62 @@ def _usage_to_json(usage: Usage | None) -> dict[str, Any]:
 
 
 def response_from_json(body: Mapping[str, Any]) -> Response:
-    """Return the response that a journal line holds."""
-    usage = Usage(*body["usage"]) if "usage" in body else None
+    """Return the response that a journal line holds; a value that no response can have is a ``ValueError``."""
+    usage = Usage(*_all(body["usage"], _is_count, of=2)) if "usage" in body else None
+    cut_tokens = _only(body.get("cut_tokens", 0), _is_count)
     if "text" in body:
         reason = body.get("stop_reason", body.get("finish", "stop"))  # journals of 0.1 say "finish"
-        return Generated(body["text"], reason, usage, body.get("reasoning", ""), body.get("cut_tokens", 0))
+        texts = _all([body["text"], reason, body.get("reasoning", "")], _is_text)
+        return Generated(texts[0], texts[1], usage, texts[2], cut_tokens)
     if "scored" in body:
-        # Journals of earlier versions have no third number: they do not say whether a continuation is greedy.
-        return Scored(tuple(Likelihood(*each) for each in body["scored"]), usage, body.get("cut_tokens", 0))
+        return Scored(tuple(_likelihood(*each) for each in _all(body["scored"], _is_list)), usage, cut_tokens)
     if "hits" in body:
-        return Ranking(tuple(Hit(*hit) for hit in body["hits"]))
-    return Failed(body["failed"], body["message"], body.get("retryable", False))
+        return Ranking(tuple(_hit(*hit) for hit in _all(body["hits"], _is_list)))
+    kind, message = _all([body["failed"], body["message"]], _is_text)
+    return Failed(kind, message, _only(body.get("retryable", False), _is_bool))
+
+
+def _likelihood(logprob: float, tokens: int, greedy: bool | None = None) -> Likelihood:  # noqa: FBT001 - as stored
+    # Journals of earlier versions have no third number: they do not say whether a continuation is greedy.
+    return Likelihood(
+        _only(logprob, lambda value: _is_number(value) and value < math.inf),  # NaN is not below it either
+        _only(tokens, _is_count),
+        None if greedy is None else _only(greedy, _is_bool),
+    )
+
+
+def _hit(identifier: str, score: float, text: str = "") -> Hit:
+    finite = _only(score, lambda value: _is_number(value) and math.isfinite(value))
+    return Hit(_only(identifier, _is_text), finite, _only(text, _is_text))
+
+
+def _only(value: Any, fits: Callable[[Any], bool]) -> Any:
+    if not fits(value):
+        raise ValueError(f"{value!r:.60} is no such value")
+    return value
+
+
+def _all(values: Any, fits: Callable[[Any], bool], *, of: int | None = None) -> list[Any]:
+    if not isinstance(values, list) or not all(map(fits, values)) or len(values) != (len(values) if of is None else of):
+        raise ValueError(f"{values!r:.60} is no list of such values")
+    return values
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is float or (type(value) is int and abs(value) <= MOST_TOKENS)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MOST_TOKENS

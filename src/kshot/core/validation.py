@@ -13,6 +13,7 @@ from kshot.core.errors import BackendError, KshotError
 from kshot.core.protocols import Backend, BackgroundBackend, RequestQueue
 from kshot.core.reasoning import without_thoughts
 from kshot.core.records import (
+    MOST_TOKENS,
     Failed,
     Generate,
     Generated,
@@ -136,7 +137,7 @@ def _checked_text(response: Generated, where: str) -> Generated:
 
 
 def _check_cut(count: int, where: str) -> None:
-    if not _is_number(count, Integral) or count < 0:
+    if not _is_number(count, Integral) or not 0 <= count <= MOST_TOKENS:
         raise BackendError(f"it gave {count!r:.40} where the number of cut tokens belongs", where=where)
 
 
@@ -144,7 +145,8 @@ def _check_usage(usage: Usage | None, where: str) -> None:
     if usage is None:
         return
     if not isinstance(usage, Usage) or not all(
-        _is_number(count, Integral) and count >= 0 for count in (usage.prompt_tokens, usage.completion_tokens)
+        _is_number(count, Integral) and 0 <= count <= MOST_TOKENS
+        for count in (usage.prompt_tokens, usage.completion_tokens)
     ):
         raise BackendError(f"it gave {usage!r:.60} where token counts belong", where=where)
 

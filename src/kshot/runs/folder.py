@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
+from kshot.core.budget import LimitReached
+from kshot.core.durable import FsyncMode, disk_hint, sync, sync_folder
 from kshot.core.errors import RunError
+from kshot.core.journal_lines import FORMAT
+from kshot.core.json_text import parse_json
 from kshot.core.kill_points import reach
 from kshot.core.records import Response, ResultRow
-from kshot.core.serialization import response_from_json
 from kshot.runs.journal import Journal
+from kshot.runs.sessions import ended, new_session, with_session
+from kshot.runs.spec_file import SPEC, read_spec
 from kshot.settings import Settings
 
-SPEC, JOURNAL, SAMPLES, SUMMARY = "spec.json", "journal.jsonl", "samples.jsonl", "summary.json"
+JOURNAL, SAMPLES, SUMMARY = "journal.jsonl", "samples.jsonl", "summary.json"
 _POINTS = {SPEC: "spec", SAMPLES: "samples", SUMMARY: "summary"}
 """How kill points name these files; all others are exports."""
 
@@ -24,15 +29,28 @@ class RunFolder:
     """One run on disk. The same settings continue it; other settings are refused."""
 
     def __init__(
-        self, path: str | Path, identity: Mapping[str, Any], *, reuse: str | Path | Iterable[str | Path] = ()
+        self,
+        path: str | Path,
+        identity: Mapping[str, Any],
+        *,
+        reuse: str | Path | Iterable[str | Path] = (),
+        fsync: FsyncMode = "group",
+        repair: bool = True,
     ) -> None:
-        """Create the folder or continue it; ``reuse`` names other runs whose answers may be used, in this order."""
+        """Create the folder or continue it; ``reuse`` names other runs whose answers may be used, in this order.
+
+        Without ``repair``, damaged lines of the journal stay where they are.
+        """
         self.path = Path(path).expanduser()
         self._identity = json.loads(json.dumps(identity))
-        self._make()
-        self.spec: dict[str, Any] = self._checked_spec()
-        self.journal = Journal(self.path / JOURNAL)
+        self._fsync = fsync
+        with _reading(self.path):
+            self._make()
+            self.spec: dict[str, Any] = self._checked_spec()
+        self.journal = Journal(self.path / JOURNAL, fsync=fsync, repair=repair)
         self._others: list[Journal] = []
+        self._session = new_session()
+        self._is_recorded = False
         try:
             for run in (reuse,) if isinstance(reuse, (str, Path)) else reuse:
                 self._others.append(_journal_of(run))
@@ -44,13 +62,33 @@ class RunFolder:
         """Use the folder until the block ends."""
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        """Release the journal."""
-        self._close()
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Record how the session ended, and release the journal."""
+        try:
+            self._end_session(kind)
+        finally:
+            self._close()
 
     def _close(self) -> None:
-        for journal in (self.journal, *self._others):
-            journal.close()
+        with ExitStack() as stack:
+            for journal in (self.journal, *self._others):
+                stack.callback(journal.close)
+
+    def _end_session(self, kind: type[BaseException] | None) -> None:
+        if not self._is_recorded:
+            return
+        if kind is None:
+            ended(self._session, "done")
+            self.write_spec()
+            return
+        ended(self._session, "stopped" if issubclass(kind, (KeyboardInterrupt, LimitReached)) else "failed")
+        with suppress(RunError):  # the error that ends the run is the one to show
+            self.write_spec()
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of damaged lines in the journals."""
+        return [note for journal in (self.journal, *self._others) for note in journal.notes]
 
     # ---- the memo of the engine ----
 
@@ -59,12 +97,11 @@ class RunFolder:
         own = self.journal.get(key)
         if own is not None:
             return own
-        row = next((found for other in self._others if (found := other.row(key)) is not None), None)
-        if row is None:
+        found = next((record for other in self._others if (record := other.record(key)) is not None), None)
+        if found is None:
             return None
-        response = response_from_json(row["response"])
-        self.journal.put(key, str(row.get("asked", "")), response)
-        return response
+        self.journal.put(key, found.asked, found.response)
+        return found.response
 
     def put(self, key: str, asked: str, response: Response) -> None:
         """Store a response in the journal."""
@@ -96,14 +133,17 @@ class RunFolder:
 
     def write_spec(self, **more: Any) -> None:
         """Add to ``spec.json``."""
-        self.spec |= more
+        if not self._is_recorded:
+            self._is_recorded = True
+            more["sessions"] = with_session(self.spec.get("sessions", []), self._session)
+        self.spec |= {"format": FORMAT, **more}
         with self.replacing(SPEC) as file:
             file.write(json.dumps(self.spec, indent=2, ensure_ascii=False) + "\n")
 
     def earlier_results(self) -> list[ResultRow]:
         """Return the figures of the last ``summary.json``; none if there is no such file, or a damaged one."""
         try:
-            rows = json.loads((self.path / SUMMARY).read_text(encoding="utf-8"))["results"]
+            rows = parse_json((self.path / SUMMARY).read_bytes())["results"]
         except (OSError, ValueError, KeyError, TypeError):
             return []
         return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
@@ -111,8 +151,10 @@ class RunFolder:
     @contextmanager
     def replacing(self, name: str) -> Iterator[IO[str]]:
         """Write a new version of a file beside the old one; replace the old one when the new one is complete."""
-        target = (self.path / name).resolve()
-        if not target.is_relative_to(self.path.resolve()):
+        with _writing(self.path / name):
+            target = (self.path / name).resolve()
+            inside = target.is_relative_to(self.path.resolve())
+        if not inside:
             raise RunError(f"{name!r} lies outside the run folder", where=str(self.path))
         draft = target.with_name(f".{target.name}.draft")
         with _writing(target):
@@ -120,18 +162,31 @@ class RunFolder:
             # In JSON text a lone surrogate becomes its escape, so that every reader accepts the file.
             file = draft.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
         point = _POINTS.get(name, "export")
-        reach(f"{point}.opened")
         try:
+            reach(f"{point}.opened")
             yield cast("IO[str]", _Draft(file, target, f"{point}.writing"))
+            with _writing(target):
+                self._publish(file, draft, target, point)
         except BaseException:
-            file.close()
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):  # it flushes what the disk may have refused
+                file.close()
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
             raise
-        with _writing(target):
-            file.close()
-            reach(f"{point}.written")
-            draft.replace(target)
-            reach(f"{point}.replaced")
+
+    def _publish(self, file: IO[str], draft: Path, target: Path, point: str) -> None:
+        """Replace a file by its draft. The order of the flushes leaves the old or the new version after a power cut."""
+        file.flush()
+        reach(f"{point}.written")
+        if self._fsync != "never":
+            self.journal.sync()  # no figure is on the disk without the answers behind it
+            sync(file.fileno())
+            reach(f"{point}.synced")
+        file.close()
+        draft.replace(target)
+        if self._fsync != "never":
+            sync_folder(target.parent)
+        reach(f"{point}.replaced")
 
     @contextmanager
     def exporting(self) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
@@ -147,10 +202,15 @@ class RunFolder:
             yield write
 
     def _make(self) -> None:
+        is_new = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
-            raise RunError(f"the run folder cannot be made: {exc.strerror or exc}", where=str(self.path)) from exc
+            raise RunError(
+                f"the run folder cannot be made: {exc.strerror or exc}", where=str(self.path), hint=disk_hint(exc)
+            ) from exc
+        if is_new and self._fsync != "never":
+            sync_folder(self.path.parent)
         others = {p.name for p in self.path.iterdir()} - {SPEC, JOURNAL, SAMPLES, SUMMARY}
         if others and not (self.path / SPEC).exists() and not (self.path / JOURNAL).exists():
             raise RunError(
@@ -179,6 +239,17 @@ class RunFolder:
 
 
 @contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn errors of the disk while a folder is opened into one clear message."""
+    try:
+        yield
+    except OSError as exc:
+        raise RunError(
+            f"the run folder cannot be used: {exc.strerror or exc}", where=str(path), hint=disk_hint(exc)
+        ) from exc
+
+
+@contextmanager
 def _writing(target: Path) -> Iterator[None]:
     """Turn errors of the disk, and only those, into one clear message."""
     try:
@@ -191,7 +262,7 @@ def _unwritten(target: Path, exc: OSError) -> RunError:
     return RunError(
         f"it cannot be written: {exc.strerror or exc}",
         where=str(target),
-        hint="Every answer is in the journal: the same command continues from there.",
+        hint=f"{disk_hint(exc)} Every answer is in the journal: the same command continues from there.",
     )
 
 
@@ -229,72 +300,13 @@ def _shown(name: str, identity: Mapping[str, Any]) -> str:
     return "not set" if declared is None or declared.default is None else f"{json.dumps(declared.default)} (default)"
 
 
-def read_spec(path: str | Path) -> dict[str, Any]:
-    """Read the ``spec.json`` of a run folder."""
-    file = Path(path).expanduser() / SPEC
-    try:
-        spec = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as exc:
-        raise RunError(f"this is not a run folder: spec.json cannot be read ({exc.strerror})", where=str(path)) from exc
-    except ValueError as exc:
-        raise RunError("spec.json is damaged", where=str(path), hint="Delete it and run the command again.") from exc
-    if not isinstance(spec, dict) or not isinstance(spec.get("identity"), dict):
-        raise RunError("kshot did not write this spec.json", where=str(path))
-    parts = {"options": dict, "tasks": dict, "models": list, "fingerprints": dict}
-    whole = all(isinstance(spec.get(name, kind()), kind) for name, kind in parts.items())
-    if whole:
-        _name_roles(spec)
-    if not whole or not _is_complete(spec):
-        raise RunError("spec.json is damaged", where=str(path), hint="Delete it and run the command again.")
-    return spec
-
-
-def _is_complete(spec: dict[str, Any]) -> bool:
-    """Whether the parts of a ``spec.json`` have the types that kshot writes."""
-    datasets, fields = spec["identity"].get("datasets", []), ("role", "name", "fingerprint")
-    return (
-        isinstance(datasets, list)
-        and all(isinstance(label, str) for label in datasets)
-        and all(isinstance(each, dict) for facts in spec.get("tasks", {}).values() for each in _values(facts))
-        and all(
-            isinstance(each, dict) and all(isinstance(each.get(name), str) for name in fields)
-            for each in spec.get("models", ())
-        )
-    )
-
-
-def _values(facts: Any) -> Iterable[Any]:
-    return facts.values() if isinstance(facts, dict) else (facts,)
-
-
-_EARLY_ROLES = {"engine": "search_engine", "judge": "judge", "rewriter": "rewriter", "corpus": "corpus"}
-
-
-def _name_roles(spec: dict[str, Any]) -> None:
-    """Convert the models of a folder of version 0.1 to the present form: it had ``"ROLE NAME": fingerprint``."""
-    early = spec.pop("fingerprints", None)
-    if early is None:
-        return
-    models = []
-    for label, fingerprint in early.items():
-        word, _, rest = label.partition(" ")
-        role = _EARLY_ROLES.get(word) if rest else None
-        noted = {"role": role or "model", "name": rest if role else label, "fingerprint": fingerprint}
-        models.append(noted | _early_marks(noted["role"], noted["name"]))
-    spec["models"] = models
-
-
-def _early_marks(role: str, name: str) -> dict[str, bool]:
-    """Return what ``note_model`` would have marked in a folder of version 0.1, by the role and name of a model."""
-    kind = name.partition(":")[0]
-    if kind in {"openai", "anthropic"}:
-        return {"server": True}
-    return {"searches": True} if (role, kind) == ("model", "replay") else {}
-
-
 def _journal_of(run: str | Path) -> Journal:
     path = Path(run).expanduser()
     file = path / JOURNAL if path.is_dir() else path
     if not file.is_file():
         raise RunError("there is no journal to reuse", where=str(path), hint="Name a run folder.")
-    return Journal(file, read_only=True)
+    journal = Journal(file, read_only=True)
+    if journal.notes and not journal.has_records:
+        journal.close()
+        raise RunError("this line is not a journal record", where=f"{file}:1", hint="Name a run folder.")
+    return journal

@@ -1,125 +1,219 @@
-"""The journal: every response of a run as one JSON line, written before it is used. A resumed run reads it again."""
+"""The journal: every response of a run as one line, written before it is used. A resumed run reads it again."""
 
 from __future__ import annotations
 
-import json
+import errno
 import os
-import re
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
+from kshot.core.durable import FsyncMode, GroupSync, disk_hint, sync, sync_folder
 from kshot.core.errors import RunError
+from kshot.core.journal_lines import (
+    JournalLine,
+    JournalRecord,
+    NewerLine,
+    damage_note,
+    decoded_line,
+    encoded_line,
+    journal_lines,
+)
 from kshot.core.kill_points import reach
 from kshot.core.offsets import Offsets, address
 from kshot.core.records import Failed, Response
-from kshot.core.serialization import response_from_json, response_to_json
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - no advisory locks on this platform
+    fcntl = None  # type: ignore[assignment]  # a module's name cannot be declared optional
 
-_KEY = re.compile(r"[0-9a-f]{32}")
-_encoded = json.JSONEncoder(separators=(",", ":")).encode
+_LOCKED = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
+_NO_CHECKSUM = 1 << 62
+"""Beyond every offset. Lines before the first one that has a checksum are those of earlier versions."""
 
 
 class Journal:
     """Responses by key, in a file that is only appended to.
 
-    Memory holds only an offset for each response. The responses stay on disk, and the full key is checked there. A
-    crash can leave a partial last line. It is cut off when the file is opened, so that the next record starts on a new
-    line.
+    Memory holds only an offset for each response. The responses stay on disk; their checksums and full keys are checked
+    there. A crash can leave a partial last line. It is cut off when the file is opened, so that the next record starts
+    on a new line. Damaged lines are never used: they are moved to a file ``journal.damaged``.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False, use_failures: bool = False) -> None:
-        """Open or create the file. With ``use_failures``, ``get`` returns failures too (to score without a model)."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        read_only: bool = False,
+        repair: bool = True,
+        use_failures: bool = False,
+        fsync: FsyncMode = "group",
+    ) -> None:
+        """Open or create the file, and lock it unless ``read_only``; without ``repair`` nothing in it is changed.
+
+        With ``use_failures``, ``get`` returns failures too (to score without a model).
+        """
         self._path = path
         self._use_failures = use_failures
-        self._offsets = Offsets()
-        flags = os.O_RDONLY if read_only else os.O_RDWR | os.O_CREAT | os.O_APPEND
+        self._fsync = fsync
+        self._group = GroupSync(self._sync_data)
+        self._note = ""
+        self._damaged: list[tuple[int, int]] = []
+        self._failures: dict[int, int] = {}
+        self._first_checksum = _NO_CHECKSUM
         try:
-            self._fd = os.open(path, flags, 0o644)
+            self._fd = _opened(path, read_only=read_only)
         except OSError as exc:
-            raise _unusable(path, exc) from exc
+            raise self._unusable(exc) from exc
         try:
-            if not read_only:
-                self._lock()
-            self._end = self._whole(repair=not read_only)
-            for offset, row in _rows(path, self._end):
-                if use_failures or "failed" not in row["response"]:
-                    self._offsets[address(row["key"])] = offset
-        except BaseException:
-            self.close()  # an error that is kept must not keep the lock
+            if not read_only and fsync != "never" and not os.fstat(self._fd).st_size:
+                sync_folder(path.parent)  # the file may be new: its name must survive, too
+            self._scan(repair=repair and not read_only)
+            if self._damaged and repair and not read_only:
+                self._note = damage_note(str(path), self._damaged, "what they answered is asked again")
+                self._move_damage()
+        except BaseException as exc:
+            os.close(self._fd)  # an error that is kept must not keep the lock
+            if isinstance(exc, OSError):
+                raise self._unusable(exc) from exc
             raise
+
+    @property
+    def has_records(self) -> bool:
+        """Whether any line of the file is a record."""
+        return self._has_records
 
     def __len__(self) -> int:
         """Count the responses that ``get`` can return."""
-        return len(self._offsets)
+        return len(self._offsets) + len(self._failures)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of damaged lines: how many there are, where they stand, and what becomes of them."""
+        if self._note:
+            return [self._note]
+        return [damage_note(str(self._path), self._damaged, "they are not used")] if self._damaged else []
 
     def get(self, key: str) -> Response | None:
         """Return the stored response, or None if the request has to be asked."""
-        row = self.row(key)
-        if row is None:
+        record = self.record(key)
+        return None if record is None else record.response
+
+    def record(self, key: str) -> JournalRecord | None:
+        """Return the stored record itself."""
+        place = address(key)
+        offset = self._offsets.get(place)
+        if offset is None and (offset := self._failures.get(place)) is None:
             return None
         try:
-            return response_from_json(row["response"])
-        except (KeyError, TypeError, ValueError) as exc:
-            raise RunError(
-                f"the record {key} is damaged",
-                where=str(self._path),
-                hint="Delete its line: its request is asked again.",
-            ) from exc
-
-    def row(self, key: str) -> dict[str, Any] | None:
-        """Return the stored record itself."""
-        offset = self._offsets.get(address(key))
-        if offset is None:
-            return None
-        row: dict[str, Any] = json.loads(self._line_at(offset))
-        return row if row["key"] == key else None
+            record = decoded_line(self._line_at(offset), early=offset < self._first_checksum)
+        except NewerLine:
+            record = None
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+        if record is None:
+            raise RunError("the file changed while it was in use", where=str(self._path), hint="Run it again.")
+        return record if record.key == key else None
 
     def put(self, key: str, asked: str, response: Response) -> None:
         """Append a response in one write, so that a killed process leaves it complete or absent."""
-        row = {"key": key, "asked": asked, "response": response_to_json(response)}
-        line = _encoded(row).encode() + b"\n"
+        line = encoded_line(key, asked, response)
         reach("journal.before_write")
         reach("journal.torn_line", lambda: os.write(self._fd, line[: len(line) // 2]))
         try:
-            written = os.write(self._fd, line)
+            self._append(line)
+            if self._fsync == "always":
+                self.sync()
+            elif self._fsync == "group":
+                self._group.written()
         except OSError as exc:
-            raise _unusable(self._path, exc) from exc
-        if written != len(line):
-            raise RunError("only part of a record could be written: is the disk full?", where=str(self._path))
-        if self._use_failures or not isinstance(response, Failed):
-            self._offsets[address(key)] = self._end
+            raise self._unusable(exc) from exc
+        self._index(key, self._end, failed=isinstance(response, Failed))
+        self._first_checksum = min(self._first_checksum, self._end)
         self._end += len(line)
         reach("journal.written")
 
+    def sync(self) -> None:
+        """Have the disk store all that was written, whatever the group."""
+        if self._fsync == "never":
+            return
+        reach("journal.before_fsync")
+        try:
+            self._sync_data()
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+        reach("journal.after_fsync")
+
     def close(self) -> None:
-        """Close the file and release its lock."""
-        os.close(self._fd)
+        """Have the disk store the rest, close the file, and release its lock."""
+        self._group.close()
+        try:
+            if self._group.error is not None:
+                raise self._unusable(self._group.error)
+            if self._group.dirty:
+                self.sync()
+        finally:
+            os.close(self._fd)
+
+    # ---- writing ----
+
+    def _append(self, line: bytes) -> None:
+        """Write a line whole, or not at all."""
+        written = 0
+        try:
+            while written < len(line):
+                written += os.write(self._fd, line[written:])
+        except OSError:
+            if written:
+                # Part of the line is there: without this, what is written next would be joined to it.
+                with suppress(OSError):
+                    os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+            raise
+
+    def _sync_data(self) -> None:
+        sync(self._fd)
+
+    # ---- opening ----
+
+    def _scan(self, *, repair: bool) -> None:
+        """Index the records; ``repair`` cuts off a partial last line."""
+        self._end = self._whole(repair=repair)
+        self._offsets, self._failures = Offsets(), {}
+        self._damaged, self._has_records = [], False
+        self._first_checksum = _NO_CHECKSUM
+        for line in self._lines():
+            record = line.record
+            if record is None:
+                self._damaged.append((line.number, line.offset))
+                continue
+            self._has_records = True
+            if record.has_checksum:
+                self._first_checksum = min(self._first_checksum, line.offset)
+            self._index(record.key, line.offset, failed=record.failed)
+
+    def _index(self, key: str, offset: int, *, failed: bool) -> None:
+        """Keep the place of a record; a failure never takes the place of an answer, wherever a file has it."""
+        place = address(key)
+        if not failed:
+            self._offsets[place] = offset
+            self._failures.pop(place, None)
+        elif self._use_failures and place not in self._offsets:
+            self._failures[place] = offset
+
+    def _lines(self) -> Iterator[JournalLine]:
+        with os.fdopen(os.dup(self._fd), "rb") as file:
+            file.seek(0)
+            yield from journal_lines(file, str(self._path), end=self._end)
 
     def _line_at(self, offset: int) -> bytes:
         chunk = os.pread(self._fd, 4096, offset)
         while (end := chunk.find(b"\n")) < 0:
             more = os.pread(self._fd, 1 << 16, offset + len(chunk))
             if not more:
-                raise RunError("the file changed while it was in use", where=str(self._path))
+                return chunk
             chunk += more
         return chunk[:end]
-
-    def _lock(self) -> None:
-        try:
-            import fcntl
-        except ImportError:  # pragma: no cover - no advisory locks on this platform
-            return
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
-            raise RunError(
-                "another process is working in this run folder",
-                where=str(self._path.parent),
-                hint="Wait for it, or choose another folder with --out.",
-            ) from exc
 
     def _whole(self, *, repair: bool) -> int:
         """Return the length of the complete lines; ``repair`` cuts off a partial last line."""
@@ -137,33 +231,69 @@ class Journal:
             reach("journal.cut")
         return whole
 
-
-def _rows(path: Path, end: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield every record with its offset."""
-    offset = 0
-    with path.open("rb") as file:
-        for number in count(1):
-            if offset >= end:
-                return
-            line = file.readline()
+    def _move_damage(self) -> None:
+        """Move the damaged lines to a file of their own; a new file with the others takes the place of the journal."""
+        draft, aside = self._path.with_name(f".{self._path.name}.draft"), self._path.with_suffix(".damaged")
+        try:
+            with aside.open("ab") as bad, draft.open("wb") as good:
+                for line in self._lines():
+                    (bad if line.record is None else good).write(line.raw)
+                for file in (bad, good):
+                    file.flush()
+                    if self._fsync != "never":
+                        sync(file.fileno())
+            descriptor = _opened(draft, read_only=False)  # locked before it has the name of the journal
             try:
-                row = json.loads(line)
-                whole = _KEY.fullmatch(row["key"]) and isinstance(row["response"], dict)
-            except (ValueError, KeyError, TypeError, RecursionError):
-                whole = None
-            if not whole:
-                raise RunError(
-                    "this line is not a journal record",
-                    where=f"{path}:{number}",
-                    hint="Delete the line: its request is asked again.",
-                )
-            yield offset, row
-            offset += len(line)
+                draft.replace(self._path)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        except BaseException:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+        os.close(self._fd)
+        self._fd = descriptor
+        if self._fsync != "never":
+            sync_folder(self._path.parent)
+        self._scan(repair=True)
+
+    def _unusable(self, exc: OSError) -> RunError:
+        return RunError(
+            f"the journal cannot be read or written: {exc.strerror or exc}",
+            where=str(self._path),
+            hint=f"{disk_hint(exc)} The same command continues from what is there.",
+        )
 
 
-def _unusable(path: Path, exc: OSError) -> RunError:
-    return RunError(
-        f"the journal cannot be read or written: {exc.strerror or exc}",
-        where=str(path),
-        hint="Free some space, or choose another folder with --out. The same command continues from what is there.",
-    )
+def _opened(path: Path, *, read_only: bool) -> int:
+    """Open a journal; lock it, unless it is only read."""
+    if read_only:
+        return os.open(path, os.O_RDONLY)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            _lock(descriptor, path)
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # another process has repaired the file since it was opened: the name has a new one
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    if fcntl is None:  # pragma: no cover - no advisory locks on this platform
+        return  # type: ignore[unreachable]  # not for the platform that mypy runs on
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as exc:
+        if exc.errno not in _LOCKED:
+            return  # a file system without locks
+        raise RunError(
+            "another process is working in this run folder",
+            where=str(path.parent),
+            hint="Wait for it, or choose another folder with --out.",
+        ) from exc
