@@ -9,6 +9,7 @@ from kshot.cleanups.letters import letter, letter_index, lettered
 from kshot.cleanups.programs import completed_program
 from kshot.core.errors import UsageError
 from kshot.core.registry import Entry
+from tests.fuzz.harness import watched
 
 
 def clean(name, text, **more):
@@ -34,6 +35,7 @@ def clean(name, text, **more):
         ("humaneval_postprocess", "Sure:\n```python\ndef f():\n    return 1\n```\nbye", "def f():\n    return 1\n"),
         ("humaneval_postprocess_v3", "```\na\n```\n```\nb\n```", "b\n"),
         ("extract_non_reasoning_content", "<think>hm\nhm</think> yes", "yes"),
+        ("extract_non_reasoning_content", "a<think>b</think>c<think>d</think>e<think>f", "ace<think>f"),
         ("extract-non-reasoning-content", "hm hm</think> yes", "yes"),
         ("bbh_mcq_postprocess", "So the answer is (C).", "C"),
         ("bbh_freeform_postprocess", "so the answer is **left turn**.", "left turn"),
@@ -152,3 +154,22 @@ def test_clean_ups_by_spec(tmp_path):
         make_cleanup(f"{file}:shout,colour=red")
     with pytest.raises(UsageError, match=r"no clean-up 'dreamt'"):
         make_cleanup("dreamt")
+
+
+@watched
+@pytest.mark.parametrize(
+    ("name", "unit", "more"),
+    [
+        ("extract_non_reasoning_content", "<think>", {}),
+        ("xml_tag_postprocessor", "<a>", {"tag": "a"}),
+    ],
+)
+def test_a_reply_that_only_opens_takes_no_quadratic_time(name, unit, more):
+    """A search that starts over at each of them would take hours, and end in the watch over hangs."""
+    reply = unit * 1_000_000
+    assert clean(name, reply, **more) in (reply, "NO ANSWER FOUND")
+
+
+def test_a_reply_with_odd_literals_gives_no_warning(recwarn):
+    assert clean("general_eval_wrapper_postprocess", "1if 2else 3") == "1if 2else 3"
+    assert not recwarn

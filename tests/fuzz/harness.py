@@ -196,9 +196,8 @@ ODD = [
 ]
 """Texts at which parsers stumble."""
 
-any_text = st.one_of(
-    st.text(max_size=40), st.lists(st.sampled_from(ODD) | st.text(max_size=5), max_size=8).map("".join)
-)
+odd_text = st.sampled_from(ODD)
+any_text = st.one_of(st.text(max_size=20), odd_text, st.tuples(odd_text, st.text(max_size=8), odd_text).map("".join))
 """Any text, with surrogates."""
 
 plain_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -213,11 +212,19 @@ json_leaf = st.one_of(
 )
 
 
-def json_values(leaf=json_leaf, keys=any_text, leaves=12):
-    """Draw values that JSON has, with NaN and infinities, as Python's ``json`` writes them."""
-    return st.recursive(
-        leaf, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4), max_leaves=leaves
-    )
+@st.composite
+def json_values(draw, depth=3):
+    """Draw a value that JSON has, with NaN and infinities, as Python's ``json`` writes them."""
+
+    def value(depth):
+        kind = draw(st.integers(0, 5)) if depth else 5
+        if kind == 0:
+            return [value(depth - 1) for _ in range(draw(st.integers(0, 3)))]
+        if kind == 1:
+            return {draw(any_text): value(depth - 1) for _ in range(draw(st.integers(0, 3)))}
+        return draw(json_leaf)
+
+    return value(depth)
 
 
 HUGE_INT = "9" * 5000
@@ -259,7 +266,7 @@ def mutated(draw, originals, most=4):
 @st.composite
 def grafted(draw, value, odds=6):
     """Draw a JSON value that is this one, but for a few places that hold something else or are gone."""
-    leaves = json_values(leaves=4)
+    leaves = json_values(depth=1)
 
     def walk(node):
         if draw(st.integers(0, odds)) == 0:

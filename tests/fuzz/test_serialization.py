@@ -21,7 +21,7 @@ def test_a_response_comes_back_from_json_text(response):
         records.responses,
         st.dictionaries(
             st.sampled_from(["usage", "text", "scored", "hits", "cut_tokens", "stop_reason", "failed", "message"]),
-            json_values(leaves=4),
+            json_values(depth=2),
             max_size=2,
         ),
     )

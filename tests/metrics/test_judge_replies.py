@@ -1,6 +1,7 @@
 import pytest
 
 from kshot.metrics.judge_replies import parse_rating, parse_verdict
+from tests.fuzz.harness import watched
 
 
 @pytest.mark.parametrize(
@@ -293,3 +294,13 @@ def test_every_rating_in_every_form(form, rating):
 )
 def test_verdicts(reply, verdict):
     assert parse_verdict(reply) == verdict
+
+
+@watched
+@pytest.mark.parametrize("unit", ["1", "10", "9" * 30, "[[8]]", "A>B", "or ", "score "])
+def test_a_reply_that_repeats_itself_without_end_is_read_in_time(unit):
+    """Of so many digits each was once searched to their end: the judge's reply took hours."""
+    reply = unit * 1_000_000
+    assert parse_rating(f"Rating: [[7]]. {reply}") in (None, 7, 8)
+    assert parse_rating(f"{reply}\n\nRating: [[7]]") == 7
+    assert parse_verdict(f"{reply}\n\nVerdict: [[B]]") == "B"

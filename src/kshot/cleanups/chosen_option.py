@@ -23,15 +23,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kshot.cleanups.mentions import OUT_OF_RANGE, SEVERAL, Mention, Reading
-from kshot.cleanups.plain_reply import FIRST_TEXT, judgements, with_options_marked
+from kshot.cleanups.plain_reply import FIRST_TEXT, beginning_and_end, judgements, with_options_marked
 from kshot.cleanups.predicates import CLOSERS, CONSIDERED_BEFORE, NAME, TEXT
 from kshot.cleanups.statements import Statement, conclusions, is_unfinished, option_at, statements
 
 NO_OPTION = -1
 """The index where a reply chooses no option."""
-
-MAX_CHARACTERS, BEGINNING = 20_000, 2_000
-"""Of a longer reply, such as one that repeats itself without end, only so much is read: its beginning and its end."""
 
 LAST_LETTER = "last letter"
 """The weakest rule."""
@@ -61,8 +58,7 @@ def chosen_option(reply: str, options: Sequence[str]) -> Chosen:
 
     A base model may go on with a question or a turn of its own; what it answers there does not count.
     """
-    if len(reply) > MAX_CHARACTERS:
-        reply = f"{reply[:BEGINNING]}\n…\n{reply[BEGINNING - MAX_CHARACTERS :]}"
+    reply = beginning_and_end(reply)
     following = _NEXT_QUESTION.search(reply)
     if following and reply[: following.start()].strip():
         own = _chosen(_reading(reply[: following.start()], options))

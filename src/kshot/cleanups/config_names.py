@@ -6,6 +6,7 @@ The confined process of a config loads this module too, so that the config's own
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +38,9 @@ from kshot.cleanups.programs import humaneval_postprocess, last_code_postprocess
 def general_eval_wrapper_postprocess(text: str, postprocess: Any = None, **kwargs: Any) -> str:
     """Read a reply that was written as a Python literal, then clean it up by another function."""
     try:
-        value = ast.literal_eval(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python warns of odd literals, which here a model wrote
+            value = ast.literal_eval(text)
         plain = value if isinstance(value, str) else str(value)
     except (ValueError, SyntaxError, MemoryError, RecursionError):  # str() refuses a number of more than 4,300 digits
         plain = text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
@@ -32,8 +33,22 @@ def extract_non_reasoning_content(
         return [extract_non_reasoning_content(each, think_start_token, think_end_token) for each in text]
     if think_start_token not in text and think_end_token in text:
         return text.split(think_end_token)[-1].strip()
-    span = re.escape(think_start_token) + r".*?" + re.escape(think_end_token)
-    return re.sub(span, "", text, flags=re.DOTALL).strip()
+    kept, place = [], 0
+    for start, end in _spans(text, think_start_token, think_end_token):
+        kept.append(text[place:start])
+        place = end
+    return "".join([*kept, text[place:]]).strip()
+
+
+def _spans(text: str, opening: str, closing: str) -> Iterator[tuple[int, int]]:
+    """Yield where each pair begins and ends; a reply of openings alone is searched once, not once for each."""
+    start = text.find(opening)
+    while start >= 0 and (end := text.find(closing, start + len(opening))) >= 0:
+        end += len(closing)
+        if end == start:  # both are empty
+            return
+        yield start, end
+        start = text.find(opening, end)
 
 
 def think_pred_postprocess(prediction: str, re_pattern: str) -> str:
@@ -52,7 +67,8 @@ def match_answer_pattern(response_text: str, answer_pattern: str) -> str:
 def xml_tag_postprocessor(text: str, tag: str) -> str:
     """Take what the last pair of a tag encloses."""
     name = tag.strip("<>/ ")
-    found = re.findall(rf"<{re.escape(name)}>(.*?)</{re.escape(name)}>", text, re.DOTALL)
+    opening, closing = f"<{name}>", f"</{name}>"
+    found = [text[start + len(opening) : end - len(closing)] for start, end in _spans(text, opening, closing)]
     return found[-1].strip() if found else "NO ANSWER FOUND"
 
 

@@ -21,6 +21,9 @@ FIRST_TEXT = 0xE000
 MAX_TEXTS = 6000
 """Private-use characters end after 6,400; beyond, options are known by their letters alone."""
 
+MAX_CHARACTERS, BEGINNING = 20_000, 2_000
+"""Of a longer reply, such as one that repeats itself without end, only so much is read: its beginning and its end."""
+
 _QUOTES = str.maketrans(dict.fromkeys("‘’ʼ`´", "'") | dict.fromkeys("“”„«»", '"'))
 _STEPS = tuple(
     (re.compile(pattern, re.IGNORECASE | re.DOTALL), by)
@@ -89,6 +92,13 @@ _ENDS = re.compile(
 )
 _WHOLE = re.compile(r"\d+\.0+")
 _ARTICLE = re.compile(r"(?:the|an?)\s+(?=\S{2})", re.IGNORECASE)
+
+
+def beginning_and_end(reply: str) -> str:
+    """Return a reply, a long one without its middle, so that rules that look at it many times take no long time."""
+    if len(reply) <= MAX_CHARACTERS:
+        return reply
+    return f"{reply[:BEGINNING]}\n…\n{reply[BEGINNING - MAX_CHARACTERS :]}"
 
 
 def plain(text: str) -> str:

@@ -11,6 +11,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from kshot.cleanups.plain_reply import beginning_and_end
+
 Scale = tuple[float, float]
 """The lowest and the highest rating."""
 
@@ -123,9 +125,9 @@ def _of_criteria(text: str, before: str) -> set[int]:
 def _plain(reply: str) -> str:
     """Return a reply without markdown and with single spaces, which keeps the search for the forms short.
 
-    A box counts as the brackets that the prompt asks for, and every minus sign is one character.
+    Of a long reply its beginning and its end are left, where judges say what they decide. A box counts as the brackets that the prompt asks for, and every minus sign is one character.
     """
-    text = re.sub(r"[*_`]+", "", unicodedata.normalize("NFKC", reply))
+    text = re.sub(r"[*_`]+", "", unicodedata.normalize("NFKC", beginning_and_end(reply)))
     text = re.sub(r"[\u2010-\u2012\u2212]", "-", text)
     text = re.sub(r"\\boxed\s?\{\s?(?:\\text\w*\s?\{)?([^{}\n]{1,40})\}{1,2}", r"[[\1]]", text)
     return re.sub(r"\s+", lambda match: "\n" if "\n" in match[0] else " ", text)
@@ -166,7 +168,7 @@ _CHANGED = re.compile(
 )
 _MINUS = re.compile(r"(?:(?<=[:=\[(])|(?<=[:=\[(] ))[–—](?=[\d.])")
 _PERCENT = re.compile(r"(?<=\d) ?%(?= ?(?:[.,;!)\]]|$))", re.MULTILINE)
-_FULL_MARKS = re.compile(r"满分(?:为|是|:)? ?\d+(?: ?分)?|\d+ ?分制")
+_FULL_MARKS = re.compile(r"满分(?:为|是|:)? ?\d+(?: ?分)?|(?<!\d)\d{1,6} ?分制")
 
 
 @lru_cache(maxsize=16)

@@ -189,6 +189,23 @@ def test_what_is_written_is_read_in_the_same_order(tmp_path_factory, values):
         assert hit.score == pytest.approx(min(value, 3.4028235e38), rel=1e-5, abs=1e-5)
 
 
+def test_a_topic_may_begin_with_a_bracket(tmp_path):
+    path = tmp_path / "run.txt"
+    write_trec(path, "{q}", Ranking((Hit("d1", 1.0),)))
+    write_trec(path, "[1]", Ranking((Hit("d2", 1.0),)))
+    assert is_recorded_run(path)
+    assert {topic: run[0].passage for topic, run in RecordedSearchEngine(path).runs.items()} == {
+        "{q}": "d1",
+        "[1]": "d2",
+    }
+
+
+def test_scores_below_those_of_single_precision_keep_their_order(tmp_path):
+    hits = tuple(Hit(f"d{n}", -1e300 - n * 1e290) for n in range(4))
+    write_trec(tmp_path / "run.txt", "q", Ranking(hits))
+    assert [line.passage for line in RecordedSearchEngine(tmp_path / "run.txt").runs["q"]] == ["d0", "d1", "d2", "d3"]
+
+
 def test_trec_eval_sees_the_same_order():
     pytrec_eval = pytest.importorskip("pytrec_eval")
     file = io.StringIO()

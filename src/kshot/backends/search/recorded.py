@@ -65,8 +65,10 @@ def is_recorded_run(spec: str | Path) -> bool:
     try:
         with path.open("rb") as file:
             first = next((line for line in file if line.strip()), b"")
+            if _TREC_LINE.fullmatch(first):
+                return True
             if not first.lstrip().startswith(b"{"):
-                return bool(_TREC_LINE.fullmatch(first))
+                return False
             body = _json_object(first)
             more = file.readline() if body else file.read()  # a journal has one JSON object on each line
             body = _json_object(first + more)
@@ -104,7 +106,8 @@ def _read(path: Path) -> bytes:
 
 def _json_object(raw: bytes) -> dict[str, Any] | None:
     """Return the JSON object in the bytes: empty if they only begin as JSON, None if they do not."""
-    if not raw.lstrip().startswith((b"{", b"[")):
+    # A topic may begin with a bracket too.
+    if not raw.lstrip().startswith((b"{", b"[")) or _TREC_LINE.fullmatch(raw.lstrip().partition(b"\n")[0]):
         return None
     try:
         body = parse_json(raw)
@@ -297,21 +300,32 @@ def write_trec(file: str | Path | IO[str], topic: str, ranking: Ranking, tag: st
     Scores are written as float32, which is what trec_eval reads, and each is below the one before it: a program that
     sorts by score gets the same order.
     """
-    import numpy as np
-
     for text, what in ((topic, "topic"), (tag, "tag"), *((hit.id, "passage") for hit in ranking.hits)):
         if not text or text.split() != [text]:
             raise DataError(f"a TREC run cannot hold the {what} {text!r}", hint="It must be one word without spaces.")
-    lines: list[str] = []
-    low, high = float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)
-    last = np.float32(np.inf)
-    for rank, hit in enumerate(ranking.hits, start=1):
+    for hit in ranking.hits:
         if not math.isfinite(hit.score):
             raise DataError(f"the score of passage {hit.id!r} is {hit.score}", where=f"topic {topic}")
-        last = np.minimum(np.float32(min(max(hit.score, low), high)), np.nextafter(last, np.float32(-np.inf)))
-        lines.append(f"{topic} Q0 {hit.id} {rank} {last!s} {tag}\n")
+    falling = _falling([hit.score for hit in ranking.hits])
+    lines = [
+        f"{topic} Q0 {hit.id} {rank} {score} {tag}\n"
+        for rank, (hit, score) in enumerate(zip(ranking.hits, falling, strict=True), start=1)
+    ]
     if isinstance(file, (str, Path)):
         with Path(file).open("a", encoding="utf-8") as opened:
             opened.writelines(lines)
     else:
         file.writelines(lines)
+
+
+def _falling(scores: Sequence[float]) -> list[str]:
+    """Write scores, best first, as float32, each below the one before it; by rank if float32 has no room for that."""
+    import numpy as np
+
+    low, high = float(np.finfo(np.float32).min), float(np.finfo(np.float32).max)
+    last, written = np.float32(np.inf), []
+    with np.errstate(over="ignore"):
+        for score in scores:
+            last = np.minimum(np.float32(min(max(score, low), high)), np.nextafter(last, np.float32(-np.inf)))
+            written.append(str(last))
+    return written if np.isfinite(last) or not written else [str(-rank) for rank in range(1, len(scores) + 1)]
