@@ -125,7 +125,8 @@ def _of_criteria(text: str, before: str) -> set[int]:
 def _plain(reply: str) -> str:
     """Return a reply without markdown and with single spaces, which keeps the search for the forms short.
 
-    Of a long reply its beginning and its end are left, where judges say what they decide. A box counts as the brackets that the prompt asks for, and every minus sign is one character.
+    Of a long reply its beginning and its end are left, where judges say what they decide. A box counts as the brackets
+    that the prompt asks for, and every minus sign is one character.
     """
     text = re.sub(r"[*_`]+", "", unicodedata.normalize("NFKC", beginning_and_end(reply)))
     text = re.sub(r"[\u2010-\u2012\u2212]", "-", text)
