@@ -38,7 +38,7 @@ def score(
     path = Path(run).expanduser()
     spec = read_spec(path)
     given = [] if dataset is None else dataset if isinstance(dataset, (list, tuple)) else [dataset]
-    datasets = named_again(spec["identity"]["datasets"], given)
+    datasets = named_again(_labels(spec, path), given)
     code = RecordedCode(path, spec, [*files_of(given), *_paths(trust)])
     with code.guarding():
         settings = settings_from(dict(spec.get("options", {})))
@@ -75,6 +75,14 @@ def _absent_models(
 
 
 # ---- the datasets of a run ----
+
+
+def _labels(spec: Mapping[str, Any], path: Path) -> list[str]:
+    """Return the datasets of a run as ``spec.json`` lists them."""
+    labels: list[str] = spec["identity"].get("datasets", [])
+    if not labels:
+        raise RunError("spec.json lists no dataset of this run", where=str(path), hint="Run the command again.")
+    return labels
 
 
 def named_again(labels: Sequence[str], given: Sequence[Any]) -> list[Any]:
@@ -167,7 +175,7 @@ def export_passages(
     code = RecordedCode(path, spec, _paths(trust))
     with code.guarding():
         settings = settings_from(dict(spec.get("options", {})))
-        labels = [label for label in spec["identity"]["datasets"] if is_passages(label)]
+        labels = [label for label in _labels(spec, path) if is_passages(label)]
         facts = next(iter(spec.get("tasks", {}).values()), None)
         tasks = [task for source in _sources(labels, settings, code) for task in source.tasks(settings, None, facts)]
         if not tasks or settings.method == "rag":

@@ -259,3 +259,11 @@ def test_a_chunker_is_used_when_it_is_as_recorded(capsys, marker):
     assert (refused.code, marker.exists()) == (2, False)
     assert "halves.py: kshot does not run this file" in refused.err
     assert command(capsys, "passages", "export", "run", "out", "--trust", "halves.py").code == 0
+
+
+def test_a_folder_without_datasets_says_so(finished, capsys):
+    for change in (lambda spec: spec["identity"].pop("datasets"), lambda spec: spec["identity"].update(datasets=[])):
+        change_spec(finished, change)
+        refused = command(capsys, "score", "run")
+        assert (refused.code, refused.err.count("\n")) == (2, 1)
+        assert "spec.json lists no dataset of this run" in refused.err
