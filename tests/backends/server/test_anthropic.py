@@ -32,7 +32,8 @@ def test_a_conversation(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key-1234567")
     thinking = {"type": "thinking", "thinking": "hm"}
     found, server = answer_with(
-        message(thinking, text("hello")), Generate(CHAT, max_tokens=9, stop=("\n", "END"), top_k=3),
+        message(thinking, text("hello")),
+        Generate(CHAT, max_tokens=9, stop=("\n", "END"), top_k=3),
         api_key_env="ANTHROPIC_API_KEY",
     )
     assert found == Generated("hello", "stop", Usage(7, 3), "hm")

@@ -184,3 +184,30 @@ def test_the_same_command_asks_failed_requests_again(tmp_path):
     assert (result.results[0]["n"], result.results[0]["failed"]) == (2, 0)
     assert len(server.calls) == 3
     assert not isinstance(result.samples[1]["response"], Failed)
+
+
+@pytest.mark.parametrize("refusal", [error(401, "no"), error(402, "no"), Reply("", 302, {"Location": "http://other"})])
+def test_a_refusal_among_answers_does_not_stop_the_run(refusal):
+    """A proxy may refuse one request and answer the next; a request that it always refuses fails by itself."""
+
+    once = iter([refusal])
+
+    def answer(call):
+        if call.prompt == "20":
+            return next(once, None) or echo(call)
+        return refusal if call.prompt == "7" else echo(call)
+
+    with FakeServer(answer) as server:
+        found = ask_all(connect(server, max_concurrency=4), chat_requests(60))
+    assert [at for at, each in enumerate(found) if isinstance(each, Failed)] == [7]
+    assert found[7].kind == f"http_{refusal.status}"
+    assert found[7].retryable
+
+
+def test_a_key_that_expires_stops_the_run_soon():
+    def answer(call):
+        return echo(call) if call.number < 20 else error(401, "expired")
+
+    with FakeServer(answer) as server, pytest.raises(BackendError, match="expired"):
+        ask_all(connect(server, max_concurrency=4), chat_requests(500))
+    assert len(server.calls) <= 20 + 11 + 4

@@ -74,9 +74,7 @@ def test_the_key_goes_into_the_header_and_nowhere_else(monkeypatch, tmp_path, ca
         (kshot.Accuracy(),),
     )
     with FakeServer(echo) as server:
-        kshot.evaluate(
-            "openai:m", task, base_url=server.url, api_key_env="OPENAI_API_KEY", out=tmp_path / "run"
-        )
+        kshot.evaluate("openai:m", task, base_url=server.url, api_key_env="OPENAI_API_KEY", out=tmp_path / "run")
         backend = connect(server, api_key_env="OPENAI_API_KEY")
     assert server.calls[0].headers["authorization"] == "Bearer sk-secret-key-1234"
     written = "".join(path.read_text() for path in (tmp_path / "run").iterdir())

@@ -75,8 +75,12 @@ def parsed(raw: bytes) -> tuple[Any, str]:
     written = raw.decode(json.detect_encoding(raw), "surrogatepass")
     try:
         body = json.loads(written)
+    except json.JSONDecodeError:
+        raise
     except RecursionError:
         raise UnreadableError("its JSON is nested too deeply") from None
+    except ValueError:  # Python reads no whole number of more than some thousand digits
+        raise UnreadableError("its JSON holds a number that is too long") from None
     if written.count("[") + written.count("{") > MAX_DEPTH and _is_deep(body):
         raise UnreadableError("its JSON is nested too deeply")
     return body, written
