@@ -189,7 +189,6 @@ def test_the_same_command_asks_failed_requests_again(tmp_path):
 @pytest.mark.parametrize("refusal", [error(401, "no"), error(402, "no"), Reply("", 302, {"Location": "http://other"})])
 def test_a_refusal_among_answers_does_not_stop_the_run(refusal):
     """A proxy may refuse one request and answer the next; a request that it always refuses fails by itself."""
-
     once = iter([refusal])
 
     def answer(call):

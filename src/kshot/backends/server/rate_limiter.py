@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kshot.backends.server.http_errors import RESUME_HINT, RequestFailedError, RetryableError
+from kshot.backends.server.http_errors import RESUME_HINT, HttpStatusError, RequestFailedError, RetryableError
 from kshot.backends.server.limits import ConcurrencyLimit, MinuteBudget
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed
@@ -28,6 +28,9 @@ _MAX_PROBE_TRIES = 2
 
 _MAX_GIVEN_UP = 10
 """If more requests than this are given up and none is answered in between, the server is gone."""
+
+_MAX_REFUSED = 10
+"""If more replies than this refuse the key, the credit or the address, and none is an answer, the run stops."""
 
 _MAX_BACKOFF_SECONDS = 30.0
 _UNTIL_A_CALL_ENDS = float("inf")
@@ -75,6 +78,7 @@ class RateLimiter:
         self._waiters: deque[tuple[asyncio.Future[_Admission], float]] = deque()
         self._running = 0
         self._given_up = 0
+        self._refused = 0
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._last_answer_at = self._loop.time()
@@ -107,7 +111,11 @@ class RateLimiter:
                     raise RequestFailedError(Failed("unanswered", str(exc))) from None
                 self._record_failure(exc, began)
                 self._check_patience(exc, first_began, tries)
-                pause = 0.0 if exc.retry_after else min(_MAX_BACKOFF_SECONDS, 0.25 * 2 ** max(tries - 1, 0)) * _jitter()
+                pause = 0.0 if exc.retry_after else _pause_seconds(tries)
+            except HttpStatusError as exc:
+                first_began, tries = first_began or began, tries + 1
+                self._check_refusal(exc, tries, probing=probing)
+                pause = _pause_seconds(tries)
             except RequestFailedError:
                 self._record_answer(began)  # the server works; only this request is bad
                 raise
@@ -176,7 +184,7 @@ class RateLimiter:
     def _record_answer(self, began: float) -> None:
         now = self._loop.time()
         self.answered += 1
-        self._given_up = 0
+        self._given_up = self._refused = 0
         self._last_answer_at = now
         self.concurrency.succeeded(now, began, self._running)
 
@@ -189,6 +197,14 @@ class RateLimiter:
                 hint=f"Try again after that. {RESUME_HINT}",
             ) from None
         self.concurrency.failed(now, began, _jitter(), overloaded=exc.overloaded, retry_after=exc.retry_after)
+
+    def _check_refusal(self, exc: HttpStatusError, tries: int, *, probing: bool) -> None:
+        """Stop the run at a status that all requests get; one among answers may be a whim of the server."""
+        self._refused += 1
+        if probing or not self.answered or self._refused > _MAX_REFUSED:
+            raise exc from None
+        if tries >= _MAX_COMPLETE_TRIES:
+            raise RequestFailedError(Failed(f"http_{exc.status}", exc.what, retryable=True)) from None
 
     def _check_patience(self, exc: RetryableError, first_began: float, tries: int) -> None:
         """Give the request up, or stop the run, if this has gone on for too long."""
@@ -222,6 +238,10 @@ async def backoff(seconds: float) -> None:
         await asyncio.sleep(seconds)
     finally:
         notify(-1)
+
+
+def _pause_seconds(tries: int) -> float:
+    return min(_MAX_BACKOFF_SECONDS, 0.25 * 2.0 ** max(tries - 1, 0)) * _jitter()
 
 
 def _jitter() -> float:
