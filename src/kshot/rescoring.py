@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import RunError, UsageError
+from kshot.core.file_names import FileNames, open_new, path_inside
 from kshot.core.protocols import Model, Source, Watcher
 from kshot.core.records import Hit, Ranking
 from kshot.core.specs import parse_spec
@@ -181,15 +181,16 @@ def export_passages(
         if not tasks or settings.method == "rag":
             raise RunError("this run searched no passages", where=str(run), hint="Export a run of search engines.")
         found = Result([], [], path).samples
+        folders = FileNames()
         for task in tasks:
-            yield from _exported(task, found, Path(out).expanduser(), path)
+            folder = path_inside(Path(out).expanduser(), folders.of(task.name))
+            yield from _exported(task, found, folder, path)
 
 
-def _exported(task: Task[Any], found: Sequence[Mapping[str, Any]], out: Path, run: Path) -> Iterator[Path]:
+def _exported(task: Task[Any], found: Sequence[Mapping[str, Any]], folder: Path, run: Path) -> Iterator[Path]:
     from kshot.backends.search.recorded import write_trec
     from kshot.passages.export import export_benchmark
 
-    folder = out / re.sub(r"[^A-Za-z0-9._-]+", "-", task.name)
     yield from export_benchmark(task, folder)
     rankings: dict[str, list[tuple[str, Ranking]]] = {}
     try:
@@ -202,9 +203,10 @@ def _exported(task: Task[Any], found: Sequence[Mapping[str, Any]], out: Path, ru
         raise RunError(f"{SAMPLES} is damaged", where=str(run), hint=hint) from exc
     if not rankings:
         raise RunError(f"the run holds no ranking for {task.name}", where=str(run))
+    names = FileNames(taken=("qrels",))
     for model, ranked in rankings.items():
-        path = folder / f"{re.sub(r'[^A-Za-z0-9._+-]+', '-', model)}.trec"
-        with path.open("w", encoding="utf-8") as file:
+        path = path_inside(folder, f"{names.of(model)}.trec")
+        with open_new(path) as file:
             for topic, ranking in ranked:
                 write_trec(file, topic, ranking, path.stem)
         yield path

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from kshot.core.errors import UsageError
+from kshot.core.file_names import FileNames
 from kshot.core.options import flag, settings_names
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow, Sample
@@ -44,6 +44,8 @@ class LookupSource(Source[LookupSettings]):
     """What ``-d lookup…`` names."""
 
     text: str
+    folders: FileNames = field(default_factory=lambda: FileNames("_"), compare=False, repr=False)
+    """The folders of models among the results."""
 
     @property
     def label(self) -> str:
@@ -70,7 +72,7 @@ class LookupSource(Source[LookupSettings]):
         tasks = self._chosen_tasks()
         found = recorded_configurations(recorded, tasks) if recorded else configurations(settings, tasks)
         for configuration in found:
-            yield _task(configuration, settings)
+            yield _task(configuration, settings, self.folders)
 
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
         """Compare tasks on the same records: right with left, and last with first."""
@@ -126,7 +128,7 @@ def _correct(result: TaskResult) -> dict[int, bool]:
     return {position: value > 0 for position, value in zip(result.positions, accuracy, strict=True)}
 
 
-def _task(configuration: LookupConfiguration, settings: LookupSettings) -> Task[Any]:
+def _task(configuration: LookupConfiguration, settings: LookupSettings, folders: FileNames) -> Task[Any]:
     kind = settings.model_type
     metric = LookupAccuracy(configuration.task, configuration.rules)
     stop = settings.stop if settings.stop is not None else (("\n",) if kind == "base" else ())
@@ -148,19 +150,19 @@ def _task(configuration: LookupConfiguration, settings: LookupSettings) -> Task[
             "chance": 100 * chance(inputs, configuration.task),
         },
         metric_labels={f"error: {kind}": {"error": kind} for kind in KINDS},
-        export=_exporter(configuration, metric),
+        export=_exporter(configuration, metric, folders),
         kind="lookup",
     )
 
 
 def _exporter(
-    configuration: LookupConfiguration, metric: LookupAccuracy
+    configuration: LookupConfiguration, metric: LookupAccuracy, folders: FileNames
 ) -> Callable[[Sample, Mapping[str, Any]], tuple[str, ResultRow]]:
     """Write results to the files and in the form of the published ones."""
     task = configuration.task
 
     def export(sample: Sample, row: Mapping[str, Any]) -> tuple[str, ResultRow]:
-        model = re.sub(r"[^A-Za-z0-9._-]+", "_", row["model"]).strip("_")
+        model = folders.of(row["model"])
         path = f"results/{group_of(task)}/{task}/{model}/{configuration.variant.folder}/{configuration.file}"
         reply = row["response"] if isinstance(row["response"], str) else ""
         prediction = metric.predict(reply)

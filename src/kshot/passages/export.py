@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import RunError
+from kshot.core.file_names import open_new, path_inside
 from kshot.core.records import Evidence, Graded, Sample
 from kshot.core.task import Task
 from kshot.metrics.evidence import EvidenceFinder
-from kshot.passages.graded import write_qrels
+from kshot.passages.graded import check_qrels, write_qrels
 
 
 def export_benchmark(task: Task[Any], folder: Path) -> Iterator[Path]:
@@ -30,14 +31,17 @@ def export_benchmark(task: Task[Any], folder: Path) -> Iterator[Path]:
         among = corpus.among(request.where)
         searched = corpus.passages if among is None else [corpus.passages[position] for position in among]
         grades[sample.id] = _grades(sample, finder, [passage.id for passage in searched])
+    check_qrels(grades)
+    paths = {name: path_inside(folder, name) for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")}
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     passages = ({"_id": passage.id, "title": "", "text": passage.text, **passage.fields} for passage in corpus)
-    yield _write_lines(folder / "corpus.jsonl", passages)
+    yield _write_lines(paths["corpus.jsonl"], passages)
     queries = ({"_id": each.id, "text": each.fields.get("query", each.fields["question"])} for each in samples)
-    yield _write_lines(folder / "queries.jsonl", queries)
-    table = folder / "qrels" / "test.tsv"
+    yield _write_lines(paths["queries.jsonl"], queries)
+    table = paths["qrels/test.tsv"]
     rows = [f"{topic}\t{passage}\t{grade}\n" for topic, judged in grades.items() for passage, grade in judged.items()]
-    table.write_text("query-id\tcorpus-id\tscore\n" + "".join(rows), encoding="utf-8", errors="surrogatepass")
+    with open_new(table, "surrogatepass") as file:
+        file.writelines(["query-id\tcorpus-id\tscore\n", *rows])
     yield table
     write_qrels(folder / "qrels.trec", grades)
     yield folder / "qrels.trec"
@@ -55,6 +59,6 @@ def _grades(sample: Sample, finder: EvidenceFinder, passages: Iterable[str]) -> 
 
 
 def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
-    with path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+    with open_new(path) as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return path

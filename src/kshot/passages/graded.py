@@ -9,8 +9,10 @@ from typing import Any, TypeAlias
 
 from kshot.core.corpus import Passage
 from kshot.core.errors import DataError, UsageError
+from kshot.core.file_names import open_new
 from kshot.core.json_text import parse_json
 from kshot.core.records import Graded, Sample
+from kshot.core.trec import trec_word
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.fetching import local_path
 
@@ -84,10 +86,20 @@ def read_qrels(path: str | Path) -> Judgements:
 
 def write_qrels(path: str | Path, grades: Mapping[str, Mapping[str, int]]) -> None:
     """Write judgements in TREC's four columns."""
+    check_qrels(grades)
     lines = (
         f"{topic} 0 {document} {grade}\n" for topic, judged in grades.items() for document, grade in judged.items()
     )
-    Path(path).write_text("".join(lines), encoding="utf-8", errors="surrogatepass")
+    with open_new(Path(path), "surrogatepass") as file:
+        file.writelines(lines)
+
+
+def check_qrels(grades: Mapping[str, Mapping[str, int]]) -> None:
+    """Refuse ids that the columns of such a file cannot hold."""
+    for topic, judged in grades.items():
+        trec_word(topic, "topic")
+        for document in judged:
+            trec_word(document, "passage")
 
 
 def _graded(name: str, queries: Mapping[str, str], grades: Judgements, passages: list[Passage]) -> Benchmark:

@@ -220,7 +220,7 @@ def test_trec_eval_sees_the_same_order():
 
 def test_what_a_trec_run_cannot_hold():
     for topic, hit in (("a b", Hit("p", 1)), ("", Hit("p", 1)), ("q", Hit("a\tb", 1)), ("q", Hit("", 1))):
-        with pytest.raises(DataError, match="a TREC run cannot hold"):
+        with pytest.raises(DataError, match="a TREC file cannot hold"):
             write_trec(io.StringIO(), topic, Ranking((hit,)))
     with pytest.raises(DataError, match="the score of passage 'p' is nan"):
         write_trec(io.StringIO(), "q", Ranking((Hit("p", float("nan")),)))

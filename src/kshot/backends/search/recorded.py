@@ -16,6 +16,7 @@ from kshot.core.errors import BackendError, DataError, UsageError
 from kshot.core.json_text import parse_json
 from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Failed, Hit, Ranking, Request, Response, Search
+from kshot.core.trec import trec_word
 
 _TREC_LINE = re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+(\s+\S+)?\s*", re.IGNORECASE)
 _TREC_FIELDS = (5, 6)
@@ -301,8 +302,7 @@ def write_trec(file: str | Path | IO[str], topic: str, ranking: Ranking, tag: st
     sorts by score gets the same order.
     """
     for text, what in ((topic, "topic"), (tag, "tag"), *((hit.id, "passage") for hit in ranking.hits)):
-        if not text or text.split() != [text]:
-            raise DataError(f"a TREC run cannot hold the {what} {text!r}", hint="It must be one word without spaces.")
+        trec_word(text, what)
     for hit in ranking.hits:
         if not math.isfinite(hit.score):
             raise DataError(f"the score of passage {hit.id!r} is {hit.score}", where=f"topic {topic}")
