@@ -16,7 +16,7 @@ ROOT = Path(kshot.__file__).parent
 BASE = {"index", "sandbox", "tables", "prompts", "statistics", "cleanups"}
 MIDDLE = {"retrievers", "methods", "metrics"}
 FRONT_ENDS = {"datasets", "configs", "lookup", "passages"}
-TOP = {"sources", "rescoring", "api", "settings"}
+TOP = {"sources", "planning", "rescoring", "api", "settings"}
 EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, *TOP, "backends", "runs", "studies", "report"}
 MAY = {
     "core": set(),
@@ -28,7 +28,8 @@ MAY = {
     "runs": {"statistics", "settings"},
     "studies": {"statistics", "settings", "runs"},
     "report": {"runs"},
-    "sources": EVERYTHING - {"report", "rescoring", "api"},
+    "sources": EVERYTHING - {"report", "planning", "rescoring", "api"},
+    "planning": EVERYTHING - {"report", "rescoring", "api"},
     "rescoring": EVERYTHING - {"report", "api"},
     "api": EVERYTHING - {"report", "rescoring"},
     "cli": EVERYTHING,

@@ -171,9 +171,9 @@ def test_models(here, capsys, tiny_llama):
         model="replay:nowhere.jsonl",
         match=r"replay:nowhere\.jsonl: the recording cannot be read: No such file",
     )
-    run(capsys, ok, model="echo.py:Half", match=r"it is no backend|serve")
+    run(capsys, ok, "--ranking-type", "generation", model="echo.py:Half", match=r"it has no serve")
     run(capsys, ok, model="echo.py:Needs", match=r"echo\.py:Needs: it needs the option 'key'")
-    run(capsys, ok, match=r"echo: it cannot answer Loglik requests, only Generate. Ask by generation instead")
+    run(capsys, ok, match=r"echo\.py:Echo: it cannot answer Loglik requests, only Generate. Ask by generation instead")
     Path("recorded.jsonl").write_text('{"prompt": "x"}\n')
     run(capsys, ok, model="replay:recorded.jsonl", match=r"recorded\.jsonl:1: this line is not a recorded answer")
     Path("recorded.jsonl").write_text('{"prompt": "x", "response": "y"}\noops\n')
@@ -233,7 +233,7 @@ def test_a_judge_is_needed(here, capsys):
     run(
         capsys,
         "judged.py:Judged",
-        match=r"no model of this run has the role 'judge', which Generate requests need. Name the judging model with --judge",
+        match=r"dataset judged: its metrics ask a judge, and none is named. Name the judging model with --judge",
     )
 
 
@@ -259,7 +259,7 @@ def test_folders_that_cannot_be_used(here, capsys):
         "-m",
         "echo.py:Echo",
         "-d",
-        "good.py:Mine",
+        "capitals.py:Cities",
         "--out",
         "file/run",
         match=r"file/run: the run folder cannot be made",
@@ -272,7 +272,7 @@ def test_folders_that_cannot_be_used(here, capsys):
         "-m",
         "echo.py:Echo",
         "-d",
-        "good.py:Mine",
+        "capitals.py:Cities",
         "--out",
         "full",
         match=r"full: the folder is not empty and holds no run",

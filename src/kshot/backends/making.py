@@ -26,6 +26,7 @@ MODELS = Registry(
             "embedded",
             "kshot.backends.embedded:Embedded",
             "the built-in model: small, trained on token lookup, needs no torch",
+            check="kshot.backends.embedded:Embedded",
         ),
         Entry(
             "hf",
@@ -34,6 +35,7 @@ MODELS = Registry(
             "hf:PATH_OR_ID",
             needs_argument=True,
             packages=("torch", "transformers"),
+            check="kshot.backends.hf.checking:check_model",
         ),
         Entry(
             "vllm",
@@ -42,6 +44,7 @@ MODELS = Registry(
             "vllm:PATH_OR_ID",
             needs_argument=True,
             packages=("vllm",),
+            check="kshot.backends.vllm.checking:check_model",
         ),
         Entry(
             "openai",
@@ -50,6 +53,7 @@ MODELS = Registry(
             "openai:MODEL",
             needs_argument=True,
             packages=("aiohttp",),
+            check="kshot.backends.server.openai:OpenAI",
         ),
         Entry(
             "anthropic",
@@ -58,6 +62,7 @@ MODELS = Registry(
             "anthropic:MODEL",
             needs_argument=True,
             packages=("aiohttp",),
+            check="kshot.backends.server.anthropic:Anthropic",
         ),
         Entry(
             "replay",
@@ -66,6 +71,7 @@ MODELS = Registry(
             "replay:FILE",
             needs_argument=True,
             is_factory=True,
+            check="kshot.backends.checking:check_recording",
         ),
     ],
 )
@@ -76,24 +82,29 @@ def open_model(text: str, options: Mapping[str, Any] | None = None) -> Model:
 
     The option ``chat_template``, in the spec or among ``options``, names a file.
     """
-    if _is_search_engine(text):
+    if is_search_engine(text):
         return make_search_engine(text, options)
-    spec = parse_spec(text)
-    entry = None if spec.file is not None else MODELS.find(spec.name)
-    if spec.file is None and entry is None:
-        raise _unknown(text)
-    if entry is not None:
-        _check_clash(entry)
-    spec, defaults = _with_template(spec, dict(options or {}))
+    spec, defaults = with_read_options(text, options or {})
     made = MODELS.make(spec.text, **defaults)
     written, given = split_options(text)
     model = as_model(made, written)
     return renamed(model, f"{model.name}{option_text(given)}") if given else model
 
 
+def with_read_options(text: str, options: Mapping[str, Any]) -> tuple[Spec, dict[str, Any]]:
+    """Return the spec of a language model and the options of the run for it; a chat template is read from its file."""
+    spec = parse_spec(text)
+    entry = None if spec.file is not None else MODELS.find(spec.name)
+    if spec.file is None and entry is None:
+        raise _unknown(text)
+    if entry is not None:
+        _check_clash(entry)
+    return _with_template(spec, _without_other_account(spec, options))
+
+
 def model_packages(text: str) -> tuple[str, ...]:
     """Return the packages of kshot's extras that a spec needs, as far as can be told without opening it."""
-    return search_engine_packages(text) if _is_search_engine(text) else MODELS.packages(parse_spec(text))
+    return search_engine_packages(text) if is_search_engine(text) else MODELS.packages(parse_spec(text))
 
 
 def check_deterministic(given: str | Model) -> None:
@@ -102,7 +113,7 @@ def check_deterministic(given: str | Model) -> None:
         what = "it was made before, and deterministic cannot be set any more"
         hint = "Make it so that it is deterministic, and leave the option out."
         raise UsageError(what, where=given.name, hint=hint)
-    if _is_search_engine(given):
+    if is_search_engine(given):
         varying = varying_part(given)
     else:
         spec = parse_spec(given)
@@ -118,12 +129,12 @@ def check_deterministic(given: str | Model) -> None:
 
 def options_taken(text: str) -> Collection[str] | None:
     """Return the names of the options that the model of a spec takes; None if that shows only when it is opened."""
-    if _is_search_engine(text):
+    if is_search_engine(text):
         return None  # its parts take options too
     return options_of(MODELS.load(parse_spec(text))[0])
 
 
-def _is_search_engine(text: str) -> bool:
+def is_search_engine(text: str) -> bool:
     """Whether a text begins with the name of a search engine; its parts have options of their own."""
     kind = search_engine_kind(text)
     return kind is not None and MODELS.find(kind) is None
@@ -154,6 +165,17 @@ def _with_template(spec: Spec, options: dict[str, Any]) -> tuple[Spec, dict[str,
     return parse_spec(head + option_text(own)), {**options, "chat_template": read_template(file)}
 
 
+def _without_other_account(spec: Spec, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the key and the headers of ``--base-url`` for a model that names an address of its own."""
+    from kshot.backends.server.address import has_own_address
+    from kshot.backends.server.keys import check_spec_headers
+
+    if "header" in spec.options and spec.file is None:
+        check_spec_headers(spec.options["header"], f"{spec.name}:{spec.argument}")
+    left_out = ("api_key_env", "header") if has_own_address(spec) else ()
+    return {name: value for name, value in options.items() if name not in left_out}
+
+
 def _unknown(text: str) -> UsageError:
     written = [entry.written for entry in (*MODELS.entries(), *SEARCH_ENGINES.entries())]
     known = ", ".join(dict.fromkeys(written))
@@ -162,7 +184,7 @@ def _unknown(text: str) -> UsageError:
 
 def names_search_engine(text: str) -> bool | None:
     """Whether a spec names a search engine, as far as can be told without opening it."""
-    if _is_search_engine(text):
+    if is_search_engine(text):
         return True
     spec = parse_spec(text)
     if spec.file is not None:

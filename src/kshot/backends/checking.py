@@ -1,0 +1,83 @@
+"""Checking the models of a run before the first one is opened: nothing is loaded, computed or sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kshot.backends.making import MODELS, is_search_engine, with_read_options
+from kshot.backends.replay import open_recording
+from kshot.backends.search.recorded import is_recorded_run
+from kshot.backends.search.specs import make_search_engine
+from kshot.core.errors import BackendError, UsageError
+from kshot.core.protocols import LanguageModel, Model
+from kshot.core.specs import options_of, parse_spec
+
+_CHECKED_BYTES = 64 << 20
+"""Recorded prompts up to this size are read before the run."""
+
+_SERVERS = ("openai", "anthropic")
+_HINTS = {"Loglik": "Ask by generation instead: --ranking-type generation."}
+
+
+def check_model(text: str, options: Mapping[str, Any] | None = None) -> None:
+    """Refuse a spec that cannot be opened, as far as that shows without opening it.
+
+    A search engine loads its encoder with the first text, so it is made and closed.
+    """
+    if is_search_engine(text):
+        make_search_engine(text, options).close()
+        return
+    spec, defaults = with_read_options(text, options or {})
+    MODELS.check(spec.text, **defaults)
+
+
+def check_recording(path: str) -> None:
+    """Refuse a recording that cannot be opened; of a large one, only that it can be read is checked."""
+    file = Path(path).expanduser()
+    file = file / "journal.jsonl" if file.is_dir() else file
+    if not is_recorded_run(path):
+        try:
+            file.open("rb").close()
+        except OSError as exc:
+            raise BackendError(f"the recording cannot be read: {exc.strerror or exc}", where=f"replay:{path}") from exc
+        if file.stat().st_size > _CHECKED_BYTES:
+            return
+    open_recording(path).close()
+
+
+def check_truncates(text: str) -> None:
+    """Refuse a model that does not cut prompts, where ``--truncate`` asks for it."""
+    spec = parse_spec(text)
+    if is_search_engine(text) or spec.file is not None or "truncate" in options_of(MODELS.load(spec)[0]):
+        return
+    hint = "Leave --truncate out; hf:, vllm: and embedded models cut prompts that they open with it."
+    raise UsageError("it does not cut prompts", where=text, hint=hint)
+
+
+def is_server(given: str | Model) -> bool:
+    """Whether a model is behind a server, as far as can be told without opening it."""
+    if isinstance(given, str):
+        spec = parse_spec(given)
+        return spec.file is None and spec.name in _SERVERS
+    return isinstance(given, LanguageModel) and given.abilities.server
+
+
+def check_answers(given: str | Model, asked: Iterable[type]) -> None:
+    """Refuse a model that cannot answer these types of request, as far as its class tells."""
+    if isinstance(given, str):
+        if is_search_engine(given):
+            return
+        able = getattr(MODELS.load(parse_spec(given))[0], "answers", None)  # a plug-in may be any object
+    else:
+        able = given.answers if isinstance(given, LanguageModel) else None
+    if not isinstance(able, (tuple, list)):
+        return  # only the opened model can say
+    for kind in asked:
+        if kind not in able:
+            raise BackendError(
+                f"it cannot answer {kind.__name__} requests, only {', '.join(each.__name__ for each in able)}",
+                where=given if isinstance(given, str) else given.name,
+                hint=_HINTS.get(kind.__name__, ""),
+            )

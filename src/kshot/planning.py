@@ -1,0 +1,164 @@
+"""What a run is made of, checked as a whole before the first model is opened: nothing is loaded, computed or sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kshot.backends import check_deterministic, model_packages
+from kshot.backends.adapters import as_model
+from kshot.backends.checking import check_answers, check_model, check_truncates, is_server
+from kshot.backends.choosing import check_pairs, models_in
+from kshot.backends.settings import ModelSettings
+from kshot.cleanups.answer_pattern import AnswerPattern
+from kshot.core.errors import UsageError
+from kshot.core.extras import is_installed, require_all
+from kshot.core.options import flag
+from kshot.core.protocols import Model, Source
+from kshot.metrics.settings import JUDGE_OPTIONS
+from kshot.retrievers.base import rehearsal
+from kshot.runs.limits import check_prices
+from kshot.runs.rehearsal import Faults, rehearse
+from kshot.settings import Settings
+from kshot.sources import helpers_of, source_of
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The datasets and models of a run; ``helpers`` are the specs of the models beside the evaluated ones, by role."""
+
+    settings: Settings
+    sources: Sequence[Source[Settings]]
+    models: Sequence[str | Model]
+    helpers: Mapping[str, str]
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the results depend on."""
+        return {
+            "models": [spec if isinstance(spec, str) else spec.name for spec in self.models],
+            "datasets": [source.label for source in self.sources],
+            **self.settings.identity(),
+        }
+
+
+def planned(model: Any, dataset: Any, settings: Settings) -> Plan:
+    """Return the run that the user asks for. Whatever is wrong with it, as far as it shows now, is one error."""
+    faults = Faults()
+    sources: list[Source[Settings]] = []
+    for spec in listed(dataset):
+        with faults.collected():
+            source = source_of(spec, settings)
+            source.check(settings)
+            sources.append(source)
+    models: list[str | Model] = []
+    if model is not None:
+        models = _distinct(listed(model))
+        _check_specs("model", models, settings, faults)
+    faults.tell()
+    plan = _with_helpers(models or models_in(sources, settings), sources, settings)
+    for role, spec in plan.helpers.items():
+        _check_specs(role, [spec], settings, faults)
+    if not models:
+        _check_specs("model", plan.models, settings, faults)
+    faults.tell()
+    _check_together(plan)
+    _rehearse(plan, faults)
+    faults.tell()
+    return plan
+
+
+def listed(given: Any) -> list[Any]:
+    """Return one thing or several as a list."""
+    many = list(given) if isinstance(given, (list, tuple)) else [given]
+    if not many:
+        raise UsageError("the list is empty", hint="Name at least one model and one dataset.")
+    return many
+
+
+def options_for(role: str, settings: Settings) -> dict[str, Any]:
+    """Return the options that a model of this role is opened with: only what the user has set.
+
+    A plug-in keeps its own defaults.
+    """
+    return {**settings.changed(ModelSettings), **settings.server_options(role)}
+
+
+# ---- models ----
+
+
+def _distinct(given: Sequence[Any]) -> list[str | Model]:
+    """Return the models, each once; objects and functions become models."""
+    seen: list[Any] = []
+    for spec in given:
+        if not any(spec is each or (isinstance(spec, str) and spec == each) for each in seen):
+            seen.append(spec)
+    models = [spec if isinstance(spec, str) else as_model(spec) for spec in seen]
+    names = [model if isinstance(model, str) else model.name for model in models]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"two models are called {twice!r}", hint="Give each a name of its own.")
+    return models
+
+
+def _check_specs(role: str, specs: Sequence[str | Model], settings: Settings, faults: Faults) -> None:
+    """Check each spec, unless a package is missing: all of those are named together."""
+    for spec in specs:
+        with faults.collected():
+            if isinstance(spec, str) and all(map(is_installed, model_packages(spec))):
+                check_model(spec, options_for(role, settings))
+                if settings.truncate and role == "model":
+                    check_truncates(spec)
+
+
+def _with_helpers(models: Sequence[str | Model], sources: Sequence[Source[Settings]], settings: Settings) -> Plan:
+    """Add the judge, which a config may name, the rewriter and the search engine."""
+    judges = [spec for source in sources for spec in source.judges[:1]]
+    if judges and settings.judge is None:
+        settings = replace(settings, judge=judges[0])
+    _check_scoring(settings)
+    return Plan(settings, sources, models, helpers_of(settings, sources))
+
+
+def _check_scoring(settings: Settings) -> None:
+    """Refuse options of the judge where nothing is judged, or that cannot be read."""
+    given = [name for name in (*JUDGE_OPTIONS, "judge_price_in", "judge_price_out") if name in settings.changed()]
+    if given and settings.judge is None:
+        raise UsageError(f"{flag(given[0])} needs a judge, and none is named", hint="Add --judge MODEL.")
+    if given:
+        from kshot.metrics.judge_options import check_judge_options
+
+        check_judge_options(settings)
+    if settings.answer_pattern is not None:
+        AnswerPattern(settings.answer_pattern)
+
+
+# ---- models and datasets together ----
+
+
+def _check_together(plan: Plan) -> None:
+    """Refuse missing packages, all named in one error, and models that do not fit the datasets or the settings."""
+    settings, specs = plan.settings, [*plan.models, *plan.helpers.values()]
+    of_models = {spec: model_packages(spec) for spec in specs if isinstance(spec, str)}
+    of_sources = {purpose: names for each in plan.sources for purpose, names in each.packages(settings).items()}
+    require_all({**of_models, **of_sources})
+    if settings.deterministic:
+        for spec in specs:
+            check_deterministic(spec)
+    check_pairs(plan.models, plan.sources, settings)
+    servers = [role for role, spec in plan.helpers.items() if is_server(spec)]
+    check_prices(settings, [*(["model"] if any(is_server(spec) for spec in plan.models) else []), *servers])
+
+
+def _rehearse(plan: Plan, faults: Faults) -> None:
+    """Try every dataset out; a model that cannot answer what it asks is a fault too."""
+    settings = plan.settings
+    for source in plan.sources:
+        asked: set[type] = set()
+        with faults.collected(), rehearsal():
+            for task in source.rehearsals(settings):
+                found = rehearse(task, judged=settings.judge is not None)
+                asked |= set() if "ranking_type" in task.labels else found  # auto: the model decides what is asked
+        for spec in () if source.searches(settings) else plan.models:
+            with faults.collected():
+                check_answers(spec, asked)
