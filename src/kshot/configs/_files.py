@@ -50,7 +50,7 @@ class RequestedFiles:
         text = os.fsdecode(path)
         if not os.path.isabs(text):  # noqa: PTH117 - pathlib takes long to load
             text = os.path.join(self._cwd, text)  # noqa: PTH118 - as above
-        return None if text.startswith(self._own) else text
+        return None if text.startswith(self._own) and ".." not in text.split("/") else text
 
     def _existing(self, what: str, path: Any, place: str) -> Any:
         found = self._answered(what, place)

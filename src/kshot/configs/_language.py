@@ -38,8 +38,12 @@ _MAX_MESSAGE_LETTERS = 2000
 class Interpreter:
     """Runs config files and calls what they define."""
 
-    def __init__(self, path: str, files: Files, search_folders: Sequence[str]) -> None:
-        """Prepare for one config; absolute ``read_base`` imports are looked for in ``search_folders``, in order."""
+    def __init__(self, path: str, files: Files, search_folders: Sequence[str], lacking: str = "") -> None:
+        """Prepare for one config; absolute ``read_base`` imports are looked for in ``search_folders``, in order.
+
+        ``lacking``: what the system lacks to confine a process.
+        """
+        self._lacking = lacking
         self._path, self._source, self._search_folders = path, files, search_folders
         self._texts: dict[str, str] = {}
         self._codec, self._dumps = Codec(StandIn, StandIn.describe), json.dumps
@@ -51,6 +55,7 @@ class Interpreter:
         self.registered: dict[str, Any] = {}
         self._registered_in: dict[tuple[str, str], Any] = {}
         self._real_import = builtins.__import__
+        self._place: tuple[BaseException, str, int] | None = None
 
     # ---- requests ----
 
@@ -79,6 +84,7 @@ class Interpreter:
             "registered": self.registered,
             "frameworks": sorted(self.frameworks),
             "files": list(self._files),
+            "lacking": self._lacking,
         }
 
     def _call(self, request: dict[str, Any]) -> Any:
@@ -104,6 +110,8 @@ class Interpreter:
             if entry.tb_frame.f_code.co_filename in known:
                 file, line = entry.tb_frame.f_code.co_filename, entry.tb_lineno
             entry = entry.tb_next
+        if self._place is not None and self._place[0] is error:
+            _, file, line = self._place
         if isinstance(error, SyntaxError) and error.filename in known:
             file, line = str(error.filename), error.lineno or 0
         message = str(error.msg if isinstance(error, SyntaxError) else error)
@@ -116,6 +124,11 @@ class Interpreter:
             "file": file,
             "line": line,
         }
+
+    def located(self, error: BaseException, file: str, line: int) -> None:
+        """Keep where an error arose, unless that is known already."""
+        if self._place is None or self._place[0] is not error:
+            self._place = error, file, line
 
     # ---- files ----
 
@@ -146,10 +159,15 @@ class Interpreter:
 
     def _import(self, name: str, space: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
         caller = sys._getframe(1)  # noqa: SLF001 - the frame of the import statement
-        at = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        file = str((space or {}).get("__file__", self._path)) if level else caller.f_code.co_filename
+        found = self.imported(name, wanted or (), level, file, caller.f_lineno)
+        return self._real_import(name, space, local, wanted, level) if found is None else found
+
+    def imported(self, name: str, wanted: tuple[str, ...], level: int, file: str, line: int) -> Any:
+        """Return what an import statement of a file gives; None for the standard library."""
         top = name.partition(".")[0]
         if level:
-            return self._relative(name, (space or {}).get("__file__", self._path), wanted or (), level)
+            return self._relative(name, file, wanted, level)
         if top in FRAMEWORKS:
             self.frameworks.add(top)
         if self.read_base_depth or (top in FRAMEWORKS and "configs" in name.split(".")):
@@ -162,10 +180,10 @@ class Interpreter:
                     f"{name.replace('.', '/')}.py. Give the folder that holds {top!r} as config root"
                 )
         if top in sys.stdlib_module_names:
-            return self._real_import(name, space, local, wanted, level)
+            return None
         if top in NAMED or top in DEPENDENCIES or importlib.util.find_spec(top) is not None:
-            return self.named(name if wanted else top, at)
-        beside = os.path.join(os.path.dirname(caller.f_code.co_filename), *name.split(".")) + ".py"  # noqa: PTH118, PTH120 - pathlib takes long to load
+            return self.named(name if wanted else top, f"{file}:{line}")
+        beside = os.path.join(os.path.dirname(file), *name.split(".")) + ".py"  # noqa: PTH118, PTH120 - pathlib takes long to load
         if self._find(beside) is not None:
             return self._as_module(beside, wanted)
         raise ModuleNotFoundError(f"there is no package {top!r}: it is not installed, and no config file has that name")

@@ -12,6 +12,7 @@ import sys
 
 from kshot.configs._files import RequestedFiles
 from kshot.configs._language import Interpreter
+from kshot.configs._reader import RestrictedInterpreter
 from kshot.sandbox._confinement import confine, enter_child, read_job
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
@@ -26,11 +27,14 @@ def main() -> NoReturn:
     sys.path[:] = [folder for folder in sys.path if folder]
     apart = enter_child(job)
     current: dict[str, Any] = {"id": 0}
-    own = [sys.prefix, sys.base_prefix, job["folder"], "/dev", "/proc"]
-    files = RequestedFiles(_file_requests(requests, channel, current), job["cwd"], own)
-    interpreter = Interpreter(job["path"], files, job["search_folders"])
-    confine(job, _refusal_report(channel, current), apart=apart)
+    libraries = [f"{prefix}/{name}" for prefix in (sys.prefix, sys.base_prefix) for name in ("lib", "lib64")]
+    own = [*libraries, os.path.dirname(os.__file__), job["folder"], "/dev", "/proc"]  # noqa: PTH120 - pathlib takes long to load
+    lacking = confine(job, _refusal_report(channel, current), apart=apart)
+    # Where nothing holds a config back, no Python of it is run, and every file comes from the parent.
+    files = RequestedFiles(_file_requests(requests, channel, current), job["cwd"], [] if lacking else own)
     files.serve()
+    language = RestrictedInterpreter if lacking else Interpreter
+    interpreter = language(job["path"], files, job["search_folders"], lacking)
     for line in iter(requests.readline, b""):
         request = json.loads(line)
         current["id"] = request["id"]

@@ -115,6 +115,11 @@ class ConfigProcess:
                 return DataError(f"this is not Python: {message}", where=where)
             case "ConfigFault" | "NoEquivalent":
                 return DataError(message, where=where)
+            case "NotRead":
+                hint = (
+                    "This system cannot confine a process, so that no Python of a config is run: see docs/configs.md."
+                )
+                return DataError(message, where=where, hint=hint)
             case "MemoryError":
                 message = message or f"it wants more memory than the {self._limits.memory_mb} MB that a config may have"
             case "PermissionError":

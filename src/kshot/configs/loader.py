@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ class Config:
         self.files = [Path(file) for file in found["files"]]
         self.frameworks: list[str] = list(found["frameworks"])
         self.strict = not self.frameworks
+        self.notes = [*_notes(project, str(found["lacking"] or ""))]
         self.registered: dict[str, Any] = dict(found["registered"])
         self.datasets: dict[str, list[DatasetEntry]] = {
             name: [self._entry(each) for each in value]
@@ -75,6 +76,15 @@ class Config:
             registered=self.registered,
             framework=self._framework,
             project=self.project,
+        )
+
+
+def _notes(project: Project, lacking: str) -> Iterator[str]:
+    yield f"config root: {', '.join(map(str, project.roots))} (a config reads files there; --config-root names another)"
+    if lacking:
+        yield (
+            f"{project.file.name} was read without running it, because this system lacks {lacking}: functions and "
+            "classes that it defines cannot be used"
         )
 
 
