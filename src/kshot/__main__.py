@@ -1,7 +1,28 @@
-"""``python -m kshot``."""
+"""The command ``kshot``, and ``python -m kshot``. Signals are handled before anything else is imported."""
 
+import signal
 import sys
+from contextlib import suppress
 
-from kshot.cli import command
+from kshot.core import interrupts
 
-sys.exit(command())
+
+def command() -> int:
+    """Run the command of this process, and return its exit code."""
+    interrupts.arm()
+    try:
+        from kshot.cli import command as run
+
+        code = run()
+        interrupts.done(code)
+    except KeyboardInterrupt:  # before the command has begun, or after its end
+        number = interrupts.received() or signal.SIGINT
+        with suppress(OSError):  # after SIGHUP there may be no terminal
+            sys.stderr.write(f"\nkshot: {interrupts.stop_word(number)}\n")
+        code = interrupts.stop_code(number)
+        interrupts.done(code)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(command())

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kshot.cli.streams import protect, protected, say, show, show_json
+from kshot.core import interrupts
 from kshot.core.budget import LimitReached
+from kshot.core.command_line import COMMAND
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.options import flag
 from kshot.core.visible import one_line
@@ -32,7 +36,7 @@ _OF_DATASETS = (
     *("letters", "description", "target_delimiter", "fewshot_delimiter", "examples_as", "average"),
 )
 
-OK, NOTHING_ANSWERED, WRONG, LIMIT_REACHED, INTERRUPTED = 0, 1, 2, 4, 130  # 3: a gate
+OK, NOTHING_ANSWERED, WRONG, LIMIT_REACHED = 0, 1, 2, 4  # 3: a gate
 
 
 def command() -> int:
@@ -43,8 +47,12 @@ def command() -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. An error that the user can fix becomes one message on stderr and exit code 2."""
-    with protected():
-        return _main(arguments)
+    token = COMMAND.set(tuple(sys.argv[1:] if arguments is None else arguments))
+    try:
+        with protected(), interrupts.interruptible():
+            return _main(arguments)
+    finally:
+        COMMAND.reset(token)
 
 
 def _main(arguments: Sequence[str] | None) -> int:
@@ -65,24 +73,34 @@ def _guarded(parsed: argparse.Namespace) -> int:
     """Run a command; any error becomes one line on stderr."""
     try:
         return _COMMANDS[parsed.command](parsed)
-    except KshotError as exc:
-        _show_traceback()
-        say(exc)
-        return LIMIT_REACHED if isinstance(exc, LimitReached) else WRONG
-    except SystemExit:
-        say("your code called sys.exit; the command did not finish")
-        return WRONG
-    except KeyboardInterrupt:
-        sys.stderr.write("\n")  # after ^C
-        say("interrupted; the same command continues from here")
-        return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except Exception as exc:  # noqa: BLE001 - any other error: print one line, and how to see more
-        _show_traceback()
-        say(f"{type(exc).__name__}: {exc}. This is a fault in kshot or in your code; KSHOT_DEBUG=1 shows where.")
+    except BaseException as exc:  # noqa: BLE001 - a signal may come out of a library as any error
+        if interrupts.received() is not None or isinstance(exc, KeyboardInterrupt):
+            return _stopped(interrupts.received() or signal.SIGINT, parsed.command)
+        return _failed(exc)
+
+
+def _stopped(number: int, name: str) -> int:
+    """Say that a signal has ended the command."""
+    with suppress(OSError):  # after SIGHUP there may be no terminal
+        sys.stderr.write("\n")  # after ^C
+        say(interrupts.stop_word(number) + ("; the same command continues from here" if name == "run" else ""))
+    return interrupts.stop_code(number)
+
+
+def _failed(exc: BaseException) -> int:
+    """Say what went wrong, and how to see more of an error that nobody has foreseen."""
+    if isinstance(exc, SystemExit):
+        say("your code called sys.exit; the command did not finish")
         return WRONG
+    _show_traceback()
+    if isinstance(exc, KshotError):
+        say(exc)
+        return LIMIT_REACHED if isinstance(exc, LimitReached) else WRONG
+    say(f"{type(exc).__name__}: {exc}. This is a fault in kshot or in your code; KSHOT_DEBUG=1 shows where.")
+    return WRONG
 
 
 def _show_traceback() -> None:
