@@ -14,8 +14,8 @@ from collections import defaultdict
 from contextlib import suppress
 from opcode import opmap
 
-_HALF_BYTES = 1 << 18
-"""Several times what any test writes. One half is for the process, the other for the child that it forks."""
+_BYTES = 1 << 20
+"""Several times what any test writes. With every fork the child takes the second half of what its parent has left."""
 _MAX_STEPS = 300_000
 """A process that takes more is not watched any longer: a config of millions of values would take too long."""
 _YIELD, _RESUME = opmap["YIELD_VALUE"], opmap.get("RESUME")
@@ -79,7 +79,7 @@ def _watch_audit_hooks():
 def _notebook(folder):
     """Return the function that writes a step down, unless it stands there already."""
     area, known, length = _mapped(f"{folder}/{os.getpid()}-{os.urandom(6).hex()}"), set(), len
-    at, end = 0, _HALF_BYTES
+    at, end = 0, _BYTES
 
     def note(step):
         nonlocal at
@@ -93,20 +93,24 @@ def _notebook(folder):
         else:
             area[end - 1 : end] = b"!"
 
-    def take_other_half():
-        nonlocal at, end
-        at, end = end, 2 * _HALF_BYTES
+    def keep_first_half():
+        nonlocal end
+        end = (at + end) // 2
 
-    os.register_at_fork(after_in_child=take_other_half)
+    def take_second_half():
+        nonlocal at
+        at = (at + end) // 2
+
+    os.register_at_fork(after_in_parent=keep_first_half, after_in_child=take_second_half)
     return note
 
 
 def _mapped(path):
     with open(path, "xb+") as file:  # noqa: PTH123 - pathlib takes long to load
-        file.truncate(2 * _HALF_BYTES)
+        file.truncate(_BYTES)
         copy = os.dup(file.fileno())
         os.close(copy)
-        area = mmap.mmap(file.fileno(), 2 * _HALF_BYTES)
+        area = mmap.mmap(file.fileno(), _BYTES)
         with suppress(OSError):
             os.close(copy)  # mmap has a descriptor under this number, which the confined code must not find
     return area
@@ -120,9 +124,9 @@ def arcs_in(folder, root):
     arcs = defaultdict(set)
     for path in folder.iterdir():
         data = path.read_bytes()
-        for half in (data[:_HALF_BYTES], data[_HALF_BYTES:]):
-            assert not half.endswith(b"!"), "_HALF_BYTES is too small"
-            for line in half.rstrip(b"\0").decode().splitlines():
+        assert b"!" not in data, "_BYTES is too small"
+        for line in data.replace(b"\0", b"\n").decode().split("\n"):
+            if line:
                 name, last, number = line.rsplit(" ", 2)
                 arcs[f"{root}/{name}"].add((int(last), int(number)))
     return arcs

@@ -22,6 +22,7 @@ from kshot.runs.code import ImportedCode
 from kshot.runs.folder import RunFolder
 from kshot.runs.previews import Preview, previewed
 from kshot.runs.runner import Result, Run
+from kshot.sandbox.program import UNSAFE_NOTE, programs_wanted
 from kshot.settings import Settings, settings_from
 from kshot.sources import source_of, without_effect
 
@@ -45,7 +46,8 @@ def evaluate(
     code = ImportedCode()
     with code.watching():
         settings = settings_from(options)
-        return _evaluated(model, dataset, settings, out=out, reuse=reuse, watcher=watcher, code=code)
+        with programs_wanted(unsafe=settings.unsafe_programs):
+            return _evaluated(model, dataset, settings, out=out, reuse=reuse, watcher=watcher, code=code)
 
 
 def _evaluated(
@@ -76,6 +78,8 @@ def _evaluated(
         run = Run(settings, folder or MemoryMemo(), store=store, folder=folder, watcher=watcher, helpers=helpers)
         for text in without_effect(settings, sources):
             run.note(text)
+        if settings.unsafe_programs:
+            run.note(UNSAFE_NOTE)
         for text in not_taken(settings.changed(ModelSettings, ServerSettings), [*models, *plan.helpers.values()]):
             tell(text)
         return run.all(stack.enter_context(closing(_in_turn(models, settings, tell))), sources)

@@ -10,7 +10,7 @@ from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
 from kshot.configs.settings import ConfigSettings
 from kshot.core.options import options_from
-from kshot.core.settings import LimitSettings
+from kshot.core.settings import LimitSettings, ProgramSettings
 from kshot.datasets.settings import DatasetSettings
 from kshot.lookup.settings import LookupSettings
 from kshot.passages.settings import PassageSettings
@@ -18,6 +18,7 @@ from kshot.passages.settings import PassageSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(
+    ProgramSettings,
     LimitSettings,
     ServersSettings,
     PassageSettings,

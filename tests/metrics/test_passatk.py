@@ -53,13 +53,13 @@ def test_programs_are_run():
 def test_equal_programs_are_run_once(monkeypatch):
     ran = []
 
-    def run(program, **limits):
-        ran.append(program)
+    def run(program, tests, **limits):
+        ran.append((program, tests))
         return sandbox.ProgramOutcome(passed=True, reason="")
 
     monkeypatch.setattr(sandbox, "run", run)
     assert PassAtK(3)([(GOOD, GOOD, BAD)], [TESTS]) == {"pass@3": 100.0}
-    assert sorted(ran) == sorted([f"{GOOD}\n{TESTS}", f"{BAD}\n{TESTS}"])
+    assert sorted(ran) == sorted([(GOOD, TESTS), (BAD, TESTS)])
 
 
 def test_a_reference_without_code():

@@ -90,6 +90,7 @@ def test_steps_are_those_that_coverage_counts(tmp_path):
 def noted(tmp_path_factory, monkeypatch, confined_coverage):
     """What the confined processes of the test note, whether coverage is measured or not."""
     folder = tmp_path_factory.mktemp("noted")
+    monkeypatch.setattr(program, "bubblewrap", lambda: None)  # its file system has no place for the notes
     monkeypatch.setattr(process, "_BOOT", booted_with_coverage(confined_coverage, folder, process._ROOT))
     return lambda: arcs_in(folder, process._ROOT)
 
@@ -110,16 +111,20 @@ def lines_of(noted, file, function):
 
 
 def test_the_guard_and_the_worker_of_a_program_are_counted(noted):
-    assert "not allowed" in program.run("import os\nos.remove('/precious')", 60, layers=("guard",)).reason
-    for file, function in (("_guard", "hook"), ("_guard", "within"), ("_program_worker", "report_refusal")):
+    attack = "import os\nos.remove('/precious')"
+    assert "not allowed" in program.run(attack, timeout=60, layers=("guard",), unsafe=True).reason
+    for file, function in (("_guard", "hook"), ("_guard", "within"), ("_program_worker", "end")):
         assert lines_of(noted, f"sandbox/{file}.py", function)
-    assert not lines_of(noted, "sandbox/_program_worker.py", "passed")
+    assert not lines_of(noted, "sandbox/_program_end.py", "do_call")
 
 
-def test_both_sides_of_the_fork_are_counted(noted):
-    assert program.run("pass", 60).passed
-    assert lines_of(noted, "sandbox/_confinement.py", "_end_orphans")
-    assert lines_of(noted, "sandbox/_program_worker.py", "passed")
+def test_all_processes_of_a_program_are_counted(noted):
+    assert program.run("def f():\n    return 1", "assert f() == 1", 60).passed
+    for file, function in (
+        *(("_confinement", "_end_orphans"), ("_program_end", "do_load"), ("_program_end", "do_call")),
+        *(("_judge_end", "__missing__"), ("_kernel", "drop_privileges"), ("_program_worker", "_report")),
+    ):
+        assert lines_of(noted, f"sandbox/{file}.py", function), function
 
 
 def test_a_config_is_counted_whose_process_is_killed_when_it_has_answered(noted, tmp_path):
@@ -132,5 +137,5 @@ def test_a_config_is_counted_whose_process_is_killed_when_it_has_answered(noted,
 
 def test_the_confined_code_gets_no_file_to_write(noted):
     text = "import os, stat\nfor n in range(256):\n    try: mode = os.fstat(n).st_mode\n    except OSError: continue\n    assert not stat.S_ISREG(mode), n"
-    assert program.run(text, 60) == program.ProgramOutcome(passed=True, reason="")
+    assert program.run(text, timeout=60) == program.ProgramOutcome(passed=True, reason="")
     assert noted()

@@ -19,7 +19,8 @@ ALL = sandbox.LAYERS
 GUARD = ("guard",)
 KERNEL = ("namespaces", "landlock", "seccomp")
 CONTAINER = ("landlock", "seccomp")  # as where unshare is refused
-EVERY_WAY = [ALL, GUARD, KERNEL, CONTAINER] if LINUX else [ALL]
+NO_LANDLOCK = ("namespaces", "seccomp")
+EVERY_WAY = [ALL, GUARD, KERNEL, CONTAINER, NO_LANDLOCK] if LINUX else [ALL]
 
 
 def _landlock_works() -> bool:
@@ -37,8 +38,9 @@ def layers(request):
     return request.param
 
 
-def run(program, layers=ALL, timeout=60, **options):
-    return sandbox.run(program, timeout=timeout, layers=layers, **options)
+def run(program, layers=ALL, timeout=60, tests="", **options):
+    unsafe = "seccomp" not in layers
+    return sandbox.run(program, tests, timeout=timeout, layers=layers, unsafe=unsafe, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +135,7 @@ def test_a_failing_program_fails_and_says_why(program, reason):
 )
 @pytest.mark.parametrize("layers", [ALL, GUARD], ids="+".join)
 def test_leaving_early_is_no_pass(program, layers):
-    assert not run(program, layers).passed
+    assert not run(program, layers, tests="assert f(1) == 2").passed
 
 
 def test_an_endless_loop_is_cut_off(layers):
@@ -351,17 +353,3 @@ def test_what_takes_long_to_load_is_not_loaded():
     assert run(f"import sys\nassert not [name for name in {slow!r} if name in sys.modules]") == sandbox.ProgramOutcome(
         passed=True, reason=""
     )
-
-
-def test_the_token_of_a_pass_cannot_be_read_from_memory():
-    program = """
-import re, os
-for line in open('/proc/self/maps'):
-    ends, rights = line.split()[:2]
-    if 'r' in rights:
-        start, stop = (int(end, 16) for end in ends.split('-'))
-        memory = open('/proc/self/mem', 'rb')
-"""
-    outcome = run(program + "\nraise SystemExit")
-    assert not outcome.passed
-    assert "SystemExit" not in outcome.reason

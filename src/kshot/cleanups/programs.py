@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 _BLOCK = re.compile(r"```\w*\n(.*?)(?:```|\Z)", re.DOTALL)
@@ -31,3 +32,22 @@ def completed_program(prompt: str, function: str, reply: str) -> str:
     if not first.strip():
         return f"{head}\n{rest}"
     return f"{head}\n{code}" if first.startswith(("    ", "\t")) else f"{head}\n    {code.lstrip()}"
+
+
+def tests_of_completion(prompt: str, function: str, test: str) -> str:
+    """Return the code that tests a function which completes a prompt: HumanEval's ``check``, and the call of it.
+
+    Functions that the prompt defines for the tests (``poly``, ``encode_cyclic``) come with the tests, and so do its
+    imports: a program that defines them anew does not change what is tested.
+    """
+    try:
+        body = ast.parse(prompt).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        body = []  # a head without a body: the names are then the program's
+    helpers = [
+        ast.unparse(node)
+        for node in body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        or (isinstance(node, ast.FunctionDef) and node.name != function)
+    ]
+    return "\n".join([*helpers, test, f"check({function})"])

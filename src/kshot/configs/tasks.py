@@ -30,7 +30,7 @@ from kshot.core.records import Gold, Sample
 from kshot.core.task import Task
 from kshot.methods import generate, repeat
 from kshot.metrics import Metric, PassAtK
-from kshot.metrics.passatk import programs_needed
+from kshot.metrics.passatk import check_programs, programs_needed
 
 
 class ConfigTask:
@@ -161,6 +161,7 @@ class ConfigTask:
             metric.binary = False  # the turns of a conversation are averaged
         ks = self._ks()
         if isinstance(metric, PassAtK):
+            check_programs([metric])
             wanted = self.settings.pass_at_k or ks or [k for k in metric.k if k <= self.times] or [1]
             return (metric.with_k(wanted),)
         if entry.repeats > 1:

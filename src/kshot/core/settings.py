@@ -37,6 +37,18 @@ class LimitSettings(Options):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ProgramSettings(Options):
+    """Whether programs that a model wrote may run where the system cannot confine them."""
+
+    unsafe_programs: bool = option(
+        False,  # noqa: FBT003 - the default of the option
+        "run the programs that a model wrote (pass@k) even where the system cannot confine them; never on by itself",
+        kind=bool,
+        identity=False,
+    )
+
+
 _option = partial(option, group="generation")
 
 

@@ -18,7 +18,7 @@ from kshot.datasets.post_processing import post_processing_of
 from kshot.datasets.sampling_options import refuse_sampling_options, sampling_options
 from kshot.methods import converse, generate, likelihood, repeat, rolling_likelihood
 from kshot.metrics import Greedy, PassAtK, Perplexity
-from kshot.metrics.passatk import programs_needed
+from kshot.metrics.passatk import check_programs, programs_needed
 
 
 class GenerationDataset(Dataset):
@@ -179,6 +179,7 @@ class GenerationCompiler(DatasetCompiler):
                     where=self.where,
                     hint=f"Add --sample-num {k} or more.",
                 )
+        check_programs(metrics)
         return tuple(metrics)
 
 

@@ -17,9 +17,8 @@ from kshot.sandbox import program as sandbox
 class PassAtK(Metric):
     """Chance that at least one of k programs, drawn from the n generated ones, passes the tests of the reference.
 
-    ``k`` is one number or several (in a spec: ``k=1+10``); ``with_k`` can set it later. The program that runs is the
-    prediction, a line break, and the reference (test code, or a list whose first item is test code). It runs in a
-    confined process: see ``sandbox``.
+    ``k`` is one number or several (in a spec: ``k=1+10``). The reference is test code, or a list of pieces of it, which
+    uses the functions that the prediction defines. Program and tests run in a confined process each: see ``sandbox``.
     """
 
     bounds = (0.0, 100.0)
@@ -53,10 +52,11 @@ class PassAtK(Metric):
         return {f"pass@{k}": 100 * self.estimate_pass_at_k(n, correct, k) for k in self.k}
 
     def _passed(self, programs: Sequence[str], tests: str) -> dict[str, bool]:
-        distinct = list(dict.fromkeys(programs))
+        distinct, unsafe = list(dict.fromkeys(programs)), sandbox.unsafe_allowed()
 
         def passes(program: str) -> bool:
-            return sandbox.run(f"{program}\n{tests}", timeout=self.timeout, memory_mb=self.memory_mb).passed
+            limits: dict[str, Any] = {"timeout": self.timeout, "memory_mb": self.memory_mb}
+            return sandbox.run(program, tests, **limits, unsafe=unsafe).passed
 
         with ThreadPoolExecutor(min(len(distinct), os.cpu_count() or 1)) as pool:
             return dict(zip(distinct, pool.map(passes, distinct), strict=True))
@@ -79,6 +79,12 @@ def programs_needed(metrics: Iterable[Scorer]) -> int:
     return max((max(metric.k) for metric in metrics if isinstance(metric, PassAtK)), default=1)
 
 
+def check_programs(metrics: Iterable[Scorer]) -> None:
+    """Refuse metrics that run programs where a run cannot confine them."""
+    if any(isinstance(metric, PassAtK) for metric in metrics):
+        sandbox.check()
+
+
 def _too_few_programs(n: int, k: int) -> DataError:
     return DataError(
         f"pass@{k} needs at least {k} programs for a sample and there are {n}", hint=f"Sample {k} or more."
@@ -86,7 +92,7 @@ def _too_few_programs(n: int, k: int) -> DataError:
 
 
 def _test_code(reference: Any) -> str:
-    tests = reference[0] if isinstance(reference, list | tuple) and reference else reference
-    if not isinstance(tests, str):
+    pieces = list(reference) if isinstance(reference, list | tuple) else [reference]
+    if not pieces or not all(isinstance(piece, str) for piece in pieces):
         raise DataError(f"pass@k got the reference {reference!r}", hint="Give the test code as text.")
-    return tests
+    return "\n".join(pieces)

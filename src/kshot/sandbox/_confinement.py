@@ -113,8 +113,8 @@ def _end_orphans() -> None:
 # ---- the layers ----
 
 
-def confine(job: dict[str, Any], report: Callable[[str], None], *, apart: bool) -> None:
-    """Put every layer in place that the job names, the kernel's first.
+def confine(job: dict[str, Any], report: Callable[[str], None], *, apart: bool) -> str:
+    """Put every layer in place that the job names, the kernel's first; return what the system lacks, "" if enough is.
 
     ``report`` tells the caller of a refusal after which this process ends. No variable that the confined code can reach
     may hold it: without a kernel layer, the code could change it.
@@ -124,24 +124,29 @@ def confine(job: dict[str, Any], report: Callable[[str], None], *, apart: bool) 
     install_guard = _load_guard()
     for name in [name for name in sys.modules if name.partition(".")[0] == "kshot"]:
         del sys.modules[name]  # the code shall not find them
-    frozen = locked = filtered = False
+    frozen = own_root = locked = filtered = False
     if not _KERNEL_LAYERS.isdisjoint(layers):
-        frozen = apart and _kernel.freeze_files(folder)
+        own_root = apart and job.get("own_root", False) and _kernel.enter_own_root(folder, _shown(job["readable"]))
+        frozen = own_root or (apart and _kernel.freeze_files(folder))
         _kernel.drop_privileges()
         if "landlock" in layers:
             locked = _landlock.restrict_writing(folder)
             if readable is not None:
-                _landlock.restrict_reading(readable)
+                locked = _landlock.restrict_reading(_existing(readable)) and locked
         filtered = "seccomp" in layers and _seccomp.install(files_frozen=frozen)
     try:
         os.chdir(job["cwd"])  # again: another file system may lie there now
     except OSError:
         os.chdir(folder)
     _limits.set_limits(job["limits"], processes=None if filtered else 0)
-    if "guard" in layers:
+    lacking = [] if filtered else ["seccomp"]
+    if not (locked or own_root or job.get("in_bubblewrap", False)):
+        lacking.append("Landlock (Linux 6.2 or later) or mount namespaces")
+    if "guard" in layers and (lacking or not job.get("own_root", False)):  # it looks into /proc, which its root lacks
         alone = not (frozen or (locked and filtered))
         refuse = _refusal(job["name"], report, final=alone)
         install_guard(folder, refuse, alone=alone, readable=readable, threads=job["threads"])
+    return ", and ".join(lacking)
 
 
 def _refusal(place: str, report: Callable[[str], None], *, final: bool) -> Callable[[str], None]:
@@ -163,9 +168,18 @@ def _refusal(place: str, report: Callable[[str], None], *, final: bool) -> Calla
 
 def _readable(roots: list[str], folder: str) -> list[str]:
     """Return what may be read: Python's own files, the system's libraries, and what the job names."""
-    own = {sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.__file__), folder}  # noqa: PTH120 - pathlib takes long to load
-    paths = [*own, *_SYSTEM_FILES, *roots]
-    return [os.path.realpath(path) for path in paths if os.path.exists(path)]  # noqa: PTH110 - pathlib takes long to load
+    return _existing([os.path.realpath(path) for path in [*_shown(roots), folder]])
+
+
+def _shown(roots: list[str]) -> list[str]:
+    # The whole of sys.prefix may be more than Python's: a virtual environment can be made in a project's own folder.
+    libraries = [f"{prefix}/{name}" for prefix in {sys.prefix, sys.base_prefix} for name in ("lib", "lib64", "DLLs")]
+    packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    return [os.path.dirname(os.__file__), *libraries, *packages, *_SYSTEM_FILES, *roots]  # noqa: PTH120 - pathlib takes long to load
+
+
+def _existing(paths: list[str]) -> list[str]:
+    return [path for path in paths if os.path.exists(path)]  # noqa: PTH110 - pathlib takes long to load
 
 
 def _load_guard() -> Callable[..., None]:

@@ -11,16 +11,18 @@ import struct
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
 _CLONE_NEWPID, _CLONE_NEWNET, _CLONE_NEWUTS = 0x20000000, 0x40000000, 0x04000000
 _NAMESPACES = _CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID | _CLONE_NEWNET | _CLONE_NEWUTS
 
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+_MNT_DETACH = 2
 _SYS_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _MOUNT_RDONLY, _MOUNT_NOSUID = 442, -100, 0x8000, 1, 2
 
-_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 36, 38
 _CAPABILITIES_V3, _LAST_CAPABILITY = 0x20080522, 63
 _SIGKILL = 9
 
@@ -68,17 +70,63 @@ def freeze_files(folder: str) -> bool:
     own = os.fsencode(folder)
     if libc.mount(b"tmpfs", own, b"tmpfs", _MS_NOSUID | _MS_NODEV, b"size=64m,nr_inodes=4096,mode=700"):
         return False
+    return _make_read_only(libc, b"/", but=own)
+
+
+def enter_own_root(folder: str, readable: Iterable[str]) -> bool:
+    """Leave the file system for one that has these files and folders alone, read-only, and an empty folder to write in.
+
+    Every path stays what it was. There is no ``/proc``.
+    """
+    libc, root, flags = _libc(), os.fsencode(folder), _MS_NOSUID | _MS_NODEV
+    if libc.unshare(_CLONE_NEWNS) or libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None):
+        return False
+    if libc.mount(b"tmpfs", root, b"tmpfs", flags, b"size=1m,mode=755"):
+        return False
+    if not all(_bind(libc, root, path) for path in sorted(set(readable)) if not path.startswith("/proc/")):
+        return False
+    os.makedirs(folder + folder)  # noqa: PTH103 - pathlib takes long to load
+    scratch = root + root
+    if libc.mount(b"tmpfs", scratch, b"tmpfs", flags, b"size=64m,nr_inodes=4096,mode=700"):
+        return False
+    os.chdir(folder)
+    if not _make_read_only(libc, root, but=scratch):
+        return False
+    moved = libc.pivot_root(b".", b".") == 0 and libc.umount2(b".", _MNT_DETACH) == 0
+    os.chdir("/")
+    return bool(moved)
+
+
+def _bind(libc: Any, root: bytes, path: str) -> bool:
+    """Show a file or folder under its own path in another root; a link there becomes a link here."""
+    real, place = os.path.realpath(path), os.fsdecode(root) + path
+    if os.path.lexists(place) or not os.path.exists(real):  # noqa: PTH110 - pathlib takes long to load
+        return True  # a folder above it is shown already
+    os.makedirs(os.path.dirname(place), exist_ok=True)  # noqa: PTH103, PTH120 - pathlib takes long to load
+    if real != path:
+        os.symlink(real, place)  # noqa: PTH211 - pathlib takes long to load
+        return _bind(libc, root, real)
+    if os.path.isdir(real):  # noqa: PTH112 - pathlib takes long to load
+        os.mkdir(place)  # noqa: PTH102 - pathlib takes long to load
+    else:
+        os.close(os.open(place, os.O_CREAT | os.O_WRONLY))
+    return bool(libc.mount(os.fsencode(real), os.fsencode(place), None, _MS_BIND | _MS_REC, None) == 0)
+
+
+def _make_read_only(libc: Any, root: bytes, *, but: bytes) -> bool:
+    """Make every mount below a folder read-only, but for one."""
     read_only = struct.pack("=QQQQ", _MOUNT_RDONLY | _MOUNT_NOSUID, 0, 0, 0)
     writable = struct.pack("=QQQQ", 0, _MOUNT_RDONLY, 0, 0)
     call, size = libc.syscall, ctypes.c_size_t(len(read_only))
-    if call(_SYS_MOUNT_SETATTR, _AT_FDCWD, b"/", _AT_RECURSIVE, read_only, size):
+    if call(_SYS_MOUNT_SETATTR, _AT_FDCWD, root, _AT_RECURSIVE, read_only, size):
         return False
-    return bool(call(_SYS_MOUNT_SETATTR, _AT_FDCWD, own, 0, writable, size) == 0)
+    return bool(call(_SYS_MOUNT_SETATTR, _AT_FDCWD, but, 0, writable, size) == 0)
 
 
 def drop_privileges() -> None:
-    """Give up every capability, for good: root without them is an ordinary user."""
+    """Give up every capability, for good: root without them is an ordinary user. Nobody can look in."""
     libc = _libc()
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     for capability in range(_LAST_CAPABILITY + 1):
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)

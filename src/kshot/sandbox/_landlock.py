@@ -39,11 +39,11 @@ def restrict_writing(folder: str) -> bool:
     return _restrict(handled, [(folder, write), (os.devnull, _WRITE | truncate)]) and abi >= _ABI_TRUNCATE
 
 
-def restrict_reading(paths: Iterable[str]) -> None:
+def restrict_reading(paths: Iterable[str]) -> bool:
     """Forbid reading anything but these files and folders; a kernel without Landlock leaves this to the audit hook."""
     folder = _READ_FILE | _READ_FOLDER
     rules = [(path, folder if os.path.isdir(path) else _READ_FILE) for path in paths]  # noqa: PTH112 - pathlib takes long to load
-    _restrict(struct.pack("=Q", folder), rules)
+    return _restrict(struct.pack("=Q", folder), rules)
 
 
 def _restrict(handled: bytes, rules: Iterable[tuple[str, int]]) -> bool:

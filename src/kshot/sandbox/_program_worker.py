@@ -1,61 +1,96 @@
-"""The worker of ``sandbox.program``: confines itself, runs one program, and reports how the program ended."""
+"""The worker of ``sandbox.program``: two confined processes, one with the program and one with the tests.
+
+The first process confines nothing and runs nothing of others. It forks the supervisor of the program, then the judge.
+Only then are the tests read, by the judge alone: no process that runs the program, or a parent of one, ever has them.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from json.encoder import encode_basestring_ascii as quoted
+from itertools import pairwise
 
-from kshot.sandbox._confinement import confine, enter_child, read_job
+from kshot.sandbox._confinement import confine, enter_child
+from kshot.sandbox._judge_end import BrokenTests, JudgeEnd
+from kshot.sandbox._peer import Ended
+from kshot.sandbox._program_end import ProgramEnd
+from kshot.sandbox._wire import write_frame
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import CodeType
     from typing import Any, NoReturn
 
 _MAX_REASON_LETTERS = 300
+_OPEN_FILES = 64
+"""More than this process has open; the limit of a confined one is higher."""
 
 
 def main() -> NoReturn:
-    """Read the job from standard input, run its program, and leave."""
-    job, requests, channel = read_job()
-    requests.close()  # its file holds the token
-    del requests
-    apart = enter_child(job, seconds=job["seconds"], report=lambda reason: _report_failure(channel, reason))
+    """Read the job from standard input, have its program judged, and leave."""
+    source, channel = _taken_streams()
+    job = json.loads(_read(source, int(_line(source))))
+    from_program, to_judge = os.pipe()
+    from_judge, to_program = os.pipe()
+    for name in ("program", "tests"):
+        os.mkdir(f"{job['folder']}/{name}")  # noqa: PTH102 - pathlib takes long to load
+    if os.fork() == 0:
+        _keep_open(from_judge, to_judge)
+        _serve_program(job, from_judge, to_judge)
+    del job["program"]
+    _keep_open(source, channel, from_program, to_program)
+    apart = enter_child(job, seconds=job["seconds"], report=lambda reason: _report(channel, "failed", reason))
+    tests = json.loads(_read(source))
+    _keep_open(channel, from_program, to_program)
+    _judge(_confined_in(job, "tests"), tests, JudgeEnd(from_program, to_program), channel, apart=apart)
+
+
+def _serve_program(job: dict[str, Any], reader: int, writer: int) -> NoReturn:
+    """Run the program in a confined child, and answer what the judge asks."""
+
+    def end(reason: str) -> None:
+        try:
+            write_frame(writer, {"ended": reason})
+        except OSError:  # the judge has ended
+            os._exit(1)
+
+    apart = enter_child(job, seconds=job["seconds"], report=end)
+    program = ProgramEnd(reader, writer, job.pop("program"))
     try:
-        # What reports a pass lies on the interpreter's stack while the program runs: in no variable of any frame.
-        _confined(job, channel, apart=apart)(
-            exec(*_compiled(job))  # type: ignore[func-returns-value]  # noqa: S102 - it returns None; running it is the purpose
-        )
+        if confine(_confined_in(job, "program"), end, apart=apart) and not job["unsafe"]:
+            os._exit(1)  # the judge says why
+        program.run()
+    finally:
+        os._exit(1)
+
+
+def _judge(job: dict[str, Any], tests: str, judge: JudgeEnd, channel: int, *, apart: bool) -> NoReturn:
+    """Run the tests in this process, confined, and report whether they passed."""
+    try:
+        lacking = confine(job, lambda text: _report(channel, "failed", text), apart=apart)
+        if lacking and not job["unsafe"]:
+            _report(channel, "lacking", lacking)
+            os._exit(1)
+        sys.argv[:] = ["tests.py"]
+        sys.path[:] = [folder for folder in sys.path if folder]
+        judge.run(tests)
+        _report(channel, "passed", "")
+        os._exit(0)
+    except BrokenTests as error:
+        _report(channel, "broken", str(error))
     except SystemExit:
-        _report_failure(channel, "SystemExit ended the program before its last line")
-    except BaseException as error:  # noqa: BLE001 - a program that raises anything has failed
-        _report_failure(channel, _described(error))
-    os._exit(1)
+        _report(channel, "failed", "SystemExit ended the program before its last line")
+    except Ended as error:
+        _report(channel, "failed", str(error))
+    except BaseException as error:  # noqa: BLE001 - tests that raise anything have failed
+        _report(channel, "failed", _described(error))
+    finally:
+        os._exit(1)
 
 
-def _confined(job: dict[str, Any], channel: int, *, apart: bool) -> Callable[[None], None]:
-    """Confine this process, and return the function that reports a pass."""
-    write, leave, quote, proof = os.write, os._exit, quoted, f"{job.pop('token')} passed\n".encode()
-
-    def report_refusal(text: str) -> None:
-        write(channel, f"failed {quote(text)}\n".encode())
-
-    def passed(_: None) -> None:
-        write(channel, proof)
-        leave(0)
-
-    confine(job, report_refusal, apart=apart)
-    return passed
-
-
-def _report_failure(channel: int, reason: str) -> None:
-    """Report a failure: a line with the reason as a JSON string.
-
-    It needs no proof: a program that reports one of itself gains nothing.
-    """
-    os.write(channel, f"failed {quoted(reason[:_MAX_REASON_LETTERS])}\n".encode())
+def _report(channel: int, verdict: str, reason: str) -> None:
+    """Write the verdict, a line of JSON. No process that runs the program has this descriptor."""
+    os.write(channel, json.dumps([verdict, reason[:_MAX_REASON_LETTERS]]).encode("ascii") + b"\n")
 
 
 def _described(error: BaseException) -> str:
@@ -65,10 +100,39 @@ def _described(error: BaseException) -> str:
         return type(error).__name__
 
 
-def _compiled(job: dict[str, Any]) -> tuple[CodeType, dict[str, Any]]:
-    """Return code and namespace. The module is not ``__main__``: the program's own demonstration is not the test."""
-    module = type(sys)("program")
-    sys.modules["program"] = module
-    sys.argv[:] = ["program.py"]
-    sys.path[:] = ["", *(folder for folder in sys.path if folder)]  # a program may import what it has written
-    return compile(job.pop("program"), "program.py", "exec", dont_inherit=True), vars(module)
+def _confined_in(job: dict[str, Any], name: str) -> dict[str, Any]:
+    folder = f"{job['folder']}/{name}"
+    os.environ.update(HOME=folder, TMPDIR=folder)
+    return {**job, "folder": folder, "cwd": folder}
+
+
+# ---- descriptors ----
+
+
+def _taken_streams() -> tuple[int, int]:
+    """Return descriptors of standard input and output; the null device is in their place from now on."""
+    source, channel = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(null, standard)
+    os.close(null)
+    return source, channel
+
+
+def _keep_open(*descriptors: int) -> None:
+    edges = [2, *sorted(descriptors), _OPEN_FILES]
+    for below, above in pairwise(edges):
+        os.closerange(below + 1, above)
+
+
+def _line(source: int) -> bytes:
+    return b"".join(iter(lambda: os.read(source, 1), b"\n"))
+
+
+def _read(source: int, size: int | None = None) -> bytes:
+    """Read so many bytes and not one more; None: all that are left."""
+    parts: list[bytes] = []
+    while (size is None or size > 0) and (part := os.read(source, 1 << 16 if size is None else min(size, 1 << 16))):
+        parts.append(part)
+        size = None if size is None else size - len(part)
+    return b"".join(parts)

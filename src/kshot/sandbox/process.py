@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -51,8 +51,14 @@ class ConfinedProcess:
         readable: Sequence[Path] = (),
         cwd: Path | None = None,
         takes_requests: bool = False,
+        held_back: str | None = None,
+        command_before: Callable[[Path], Sequence[str]] | None = None,
     ) -> None:
-        """Start it. ``limits`` replace those of the profile; ``readable`` is what it may read, ``cwd`` its folder."""
+        """Start it. ``limits`` replace those of the profile; ``readable`` is what it may read, ``cwd`` its folder.
+
+        ``held_back`` is a text that the worker reads when it has read its job and forked; the size of the job then
+        comes before it. ``command_before`` returns the command that starts the interpreter in this folder.
+        """
         folder = Path(tempfile.mkdtemp(prefix=profile.folder_prefix)).resolve()
         confinement = {
             "name": profile.name,
@@ -62,11 +68,15 @@ class ConfinedProcess:
             "limits": (limits or profile.limits).table(),
             "readable": None if profile.reads_everything else [str(path) for path in readable],
             "threads": profile.threads,
+            "own_root": profile.own_root,
         }
         # ASCII: backslash escapes carry lone surrogates, which no encoding would.
         line = json.dumps({**confinement, **job}).encode("ascii") + b"\n"
+        if held_back is not None:
+            line = b"%d\n" % len(line) + line + json.dumps(held_back).encode("ascii")
         try:
-            self._process = _start(profile, worker, folder, None if takes_requests else line)
+            before = command_before(folder) if command_before is not None else ()
+            self._process = _start(profile, worker, folder, None if takes_requests else line, before)
         except BaseException:
             _remove(folder)
             raise
@@ -105,9 +115,11 @@ class ConfinedProcess:
         self._finalizer()
 
 
-def _start(profile: Profile, worker: str, folder: Path, job: bytes | None) -> subprocess.Popen[bytes]:
+def _start(
+    profile: Profile, worker: str, folder: Path, job: bytes | None, before: Sequence[str]
+) -> subprocess.Popen[bytes]:
     """Start the interpreter. A job given here lies in a file, so that writing it never blocks."""
-    command = [sys.executable, "-s", "-B", *_SAFE_PATH, "-c", _BOOT, str(_ROOT), worker, *profile.packages]
+    command = [*before, sys.executable, "-s", "-B", *_SAFE_PATH, "-c", _BOOT, str(_ROOT), worker, *profile.packages]
     with tempfile.TemporaryFile() as file:
         file.write(job or b"")
         file.seek(0)

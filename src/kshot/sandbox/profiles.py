@@ -56,6 +56,8 @@ class Profile:
     """Whether it may read all files of the user; else only Python's own and those that the caller names."""
     threads: bool = False
     """Whether it may start threads."""
+    own_root: bool = False
+    """Whether it gets a file system of its own, where the kernel has mount namespaces."""
 
 
 PROGRAM = Profile(
@@ -64,10 +66,10 @@ PROGRAM = Profile(
     limits=ProcessLimits(file_mb=16),
     packages=("kshot", "kshot.sandbox"),
     variables={"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-    reads_everything=True,
     threads=True,
+    own_root=True,
 )
-"""A program that a model wrote, run once with its tests."""
+"""A program that a model wrote, and the tests that judge it, in a process each."""
 
 CONFIG = Profile(
     name="a config file",

@@ -1,77 +1,135 @@
-"""Run code that is not trusted, in a process that can do no harm.
+"""Run a program that is not trusted against tests, in processes that can do no harm.
 
-Several layers confine it. Each works by itself where the others are missing:
+The program runs in one process, the tests in another. The tests call the program's functions over a pipe, with plain
+data: the program never has the tests, what they expect, or a way to write the verdict. Several layers confine both:
 
 - a fresh process with a clean environment, in a temporary folder that is removed afterwards;
 - limits on time, memory, file size and open files (``setrlimit``);
-- Linux namespaces: no network, a read-only file system, and a process tree that dies as one;
-- Landlock: nothing outside the folder can be written or deleted, no TCP;
+- Linux namespaces: no network, a file system of its own with Python and an empty folder, a process tree that dies as
+  one (by ``bwrap`` where it is installed, else by kshot itself);
+- Landlock: nothing outside the folder can be written, nothing but Python's files can be read, no TCP;
 - seccomp: no new processes or programs, no sockets, no signals to others;
-- a Python audit hook that refuses the same on every platform.
+- a Python audit hook that refuses the same on every platform; nothing rests on it.
 
-A layer that the kernel or a container refuses is left out. The hook alone stops programs that misbehave, but not those
-made to defeat it: run hostile code on Linux. A program can read every file that the user who runs kshot can read.
+seccomp must be there, and Landlock or namespaces; else nothing runs, unless the user wants it nevertheless.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import secrets
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import cache
 from io import BufferedReader
 
+from kshot.core.errors import DataError, UsageError
+from kshot.sandbox.bubblewrap import bubblewrap
 from kshot.sandbox.process import ConfinedProcess
 from kshot.sandbox.profiles import LAYERS, PROGRAM
 
 MEMORY_MB = PROGRAM.limits.memory_mb
+UNSAFE_NOTE = "--unsafe-programs: programs that a model wrote may have run without protection by the kernel"
 _WORKER = "kshot.sandbox._program_worker"
 _MAX_REPORT_BYTES = 65536
 _GRACE_SECONDS = 5.0
 """What starting and cleaning up may take beyond the time limit."""
+_UNSAFE: ContextVar[bool | None] = ContextVar("unsafe_programs", default=None)
+_ENDED = "the program ended before its last line"
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramOutcome:
-    """Whether a program ran to its end without an error, and if not, why."""
+    """Whether a program passed its tests, and if not, why."""
 
     passed: bool
     reason: str
 
 
 def run(
-    program: str, timeout: float = 10.0, memory_mb: int = MEMORY_MB, *, layers: Sequence[str] = LAYERS
+    program: str,
+    tests: str = "",
+    timeout: float = 10.0,
+    memory_mb: int = MEMORY_MB,
+    *,
+    layers: Sequence[str] = LAYERS,
+    unsafe: bool = False,
 ) -> ProgramOutcome:
-    """Run a Python program. It passes when it reaches its last line within the limits.
+    """Run a Python program, then tests of what it defines. It passes when the tests reach their last line in time.
 
-    Leaving early by ``sys.exit`` is no pass: a pass is reported with a random token that the program never sees.
+    ``unsafe``: run it also where the system lacks the layers that a stranger's code calls for.
     """
-    token = secrets.token_hex(16)
-    job = {"program": program, "token": token, "seconds": timeout}
+    wrapper = bubblewrap() if "namespaces" in layers else None
+    if wrapper is not None:
+        layers = [layer for layer in layers if layer != "namespaces"]  # it has made them
+    job = {"program": program, "seconds": timeout, "unsafe": unsafe, "in_bubblewrap": wrapper is not None}
     limits = replace(PROGRAM.limits, memory_mb=memory_mb, cpu_seconds=math.ceil(timeout) + 1)
-    process = ConfinedProcess(PROGRAM, _WORKER, job, layers=layers, limits=limits)
+    process = ConfinedProcess(
+        *(PROGRAM, _WORKER, job),
+        layers=layers,
+        limits=limits,
+        held_back=tests,
+        command_before=wrapper,
+    )
     try:
         report = _report_of(process, timeout + _GRACE_SECONDS)
     finally:
         process.end()
-    text = report.decode("utf-8", "replace")
-    if f"{token} passed" in text:
-        return ProgramOutcome(passed=True, reason="")
-    return ProgramOutcome(passed=False, reason=_reason_in(text) or "the program ended before its last line")
+    verdict, reason = _verdict_in(report)
+    if verdict == "lacking":
+        raise _refusal(reason)
+    if verdict == "broken":
+        raise DataError(f"the tests of a program are not Python code: {reason}", hint="Correct the dataset's tests.")
+    return ProgramOutcome(passed=verdict == "passed", reason=reason)
 
 
-def _reason_in(report: str) -> str:
-    """Return the reason in the last line that reports a failure; a program may have written other lines itself."""
-    for line in reversed(report.split("\n")):
-        verb, _, quoted = line.partition(" ")
-        if verb == "failed":
-            with suppress(ValueError, RecursionError):
-                reason = json.loads(quoted)
-                return reason.encode("utf-8", "replace").decode().strip() if isinstance(reason, str) else ""
-    return ""
+@contextmanager
+def programs_wanted(*, unsafe: bool) -> Iterator[None]:
+    """Say that programs may have to run within, and whether the user wants them to also where that is unsafe.
+
+    Nothing but this says so: no dataset, config or run folder can.
+    """
+    token = _UNSAFE.set(unsafe)
+    try:
+        yield
+    finally:
+        _UNSAFE.reset(token)
+
+
+def unsafe_allowed() -> bool:
+    """Return whether the user wants programs to run also where that is unsafe."""
+    return _UNSAFE.get() is True
+
+
+def check() -> None:
+    """Refuse a run whose programs this system cannot confine, before it asks a model."""
+    if _UNSAFE.get() is False:
+        _try_out()
+
+
+@cache
+def _try_out() -> None:
+    run("", timeout=60.0)
+
+
+def _refusal(lacking: str) -> UsageError:
+    return UsageError(
+        f"kshot does not run programs that a model wrote on this system, which lacks {lacking}",
+        hint="Use Linux 6.2 or later, or a container that allows these. --unsafe-programs runs them with less "
+        "protection: do so only on a machine that has nothing to lose.",
+    )
+
+
+def _verdict_in(report: bytes) -> tuple[str, str]:
+    """Return the first verdict: the judge's, or that of the process which waits for it."""
+    try:
+        verdict, reason = json.loads(report.split(b"\n")[0])
+    except ValueError:
+        return "failed", _ENDED
+    return verdict, reason.encode("utf-8", "replace").decode().strip()
 
 
 def _report_of(process: ConfinedProcess, seconds: float) -> bytes:

@@ -1,0 +1,340 @@
+"""The end of the conversation that has the tests: it runs them, and asks the program for what they use of it.
+
+Runs inside the confined process of the tests. What comes from the program is plain data, made here, or a ``Remote``,
+which stands for an object that stays with the program. Whether two values are equal is decided here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+
+from kshot.sandbox._peer import Peer
+
+TYPE_CHECKING = False  # without the module typing, which takes long to load
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType
+    from typing import Any
+
+_ONLY_AST = 0x400
+_ALIASES = {"np": "numpy", "pd": "pandas"}
+_SHOWN = ("__name__", "__doc__", "__qualname__", "__annotations__", "__dict__", "__wrapped__")
+_Module = type(sys)
+
+
+class BrokenTests(Exception):  # noqa: N818 - it says what they are
+    """The tests are no Python code."""
+
+
+class JudgeEnd(Peer):
+    """Runs tests. Names that they do not define are the program's."""
+
+    def __init__(self, reader: int, writer: int) -> None:
+        super().__init__(reader, writer)
+        self._given: list[tuple[str, Any]] = []
+
+    def run(self, tests: str) -> None:
+        """Run the tests; whatever they raise, the program has failed."""
+        code, free = _compiled(tests)
+        names = self.ask("load")
+        namespace = _Namespace(self, [name for name in names if isinstance(name, str)], free)
+        module = _Module("tests")
+        namespace.update(vars(module))
+        sys.modules["program"] = _program_module(namespace)
+        sys.modules["tests"] = module
+        exec(code, namespace)  # noqa: S102 - running them is the purpose
+        self.ask("name", "__name__")  # a program that has ended by now has failed
+
+    def take_output(self, text: str) -> None:
+        """Print what the program printed, so that tests can catch it."""
+        if text:
+            sys.stdout.write(text)
+
+    # ---- objects ----
+
+    def export(self, value: Any) -> list[Any]:
+        """Return the entry of something that tests give the program; it can be called, iterated or read, no more."""
+        if isinstance(value, Remote):
+            return ["o", value._remote_number]  # noqa: SLF001 - it is ours
+        if isinstance(value, type) and issubclass(value, BaseException) and "number_there" in vars(value):
+            return ["o", vars(value)["number_there"]]
+        if hasattr(value, "__next__"):
+            kind = "iterator"
+        elif callable(value):
+            kind = "function"
+        elif type(value).__module__ == "tests":
+            kind = "object"
+        else:
+            raise TypeError(f"tests cannot give a program a {type(value).__name__}: it is not plain data")
+        self._given.append((kind, value))
+        return ["h", len(self._given) - 1, kind]
+
+    def resolve(self, entry: list[Any]) -> Any:
+        """Return what stands for an object of the program."""
+        tag, number = entry[:2]
+        if type(number) is not int or number < 0:
+            raise ValueError(number)
+        if tag == "o":
+            return self._given[number][1]
+        _, _, kind, name, base = entry
+        if tag != "h":
+            raise ValueError(tag)
+        if kind == "exception":
+            return self.exception_class(number, name, base)
+        remote = Remote(self.ask, number)
+        if kind == "generator":
+            return _generator(remote)
+        if kind == "coroutine":
+            return _awaited(self.ask, number)
+        object.__setattr__(remote, "_remote_module", str(name) if kind == "module" else "")
+        return remote
+
+    # ---- what the program may ask ----
+
+    def _of_kind(self, kind: str, number: int) -> Any:
+        """Return what was given to the program as this: nothing else can be done with it."""
+        found, value = self._given[number] if type(number) is int and number >= 0 else ("", None)
+        if found != kind:
+            raise TypeError(f"this is not of the kind {kind}")
+        return value
+
+    def do_call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function that tests gave it."""
+        return self._of_kind("function", number)(*args, **kwargs)
+
+    def do_next(self, number: int) -> Any:
+        """Return the next value of an iterator."""
+        return next(self._of_kind("iterator", number))
+
+    def do_getattr(self, number: int, name: str) -> Any:
+        """Return an attribute of an object of the tests."""
+        return getattr(self._of_kind("object", number), _public(name))
+
+    def do_setattr(self, number: int, name: str, value: Any) -> None:
+        """Set an attribute of an object of the tests."""
+        setattr(self._of_kind("object", number), _public(name), value)
+
+    def do_input(self) -> str:
+        """Return the next line of the input."""
+        return str(sys.stdin.readline())
+
+
+def _public(name: str) -> str:
+    if not isinstance(name, str) or name.startswith("_"):  # these lead to code, and from there to the tests
+        raise AttributeError(name)
+    return name
+
+
+# ---- names ----
+
+
+class _Namespace(dict):  # type: ignore[type-arg]  # typing is not loaded here
+    """The variables of the tests; a name that they lack is looked up in the program.
+
+    A name that Python or its library has means Python's own, whatever the program defines under it, as long as the
+    tests use any other name of the program. (Tests of a function ``sum`` use no other.)
+    """
+
+    def __init__(self, judge: JudgeEnd, names: list[str], free: set[str]) -> None:
+        super().__init__()
+        self._judge, self._names = judge, frozenset(names) - {"__builtins__"}
+        self._python_first = any(not _is_pythons(name) for name in free)
+
+    def __missing__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        if self._python_first and _is_pythons(name):
+            if hasattr(builtins, name):
+                raise KeyError(name)  # so that Python looks there
+            return _imported(_ALIASES.get(name, name))
+        value = self._judge.ask("name", name)
+        module = value._remote_module if isinstance(value, Remote) else ""  # noqa: SLF001 - it is ours
+        return _imported(module) if module.partition(".")[0] in sys.stdlib_module_names else value
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in self._names
+
+
+def _is_pythons(name: str) -> bool:
+    return hasattr(builtins, name) or name in sys.stdlib_module_names or name in _ALIASES
+
+
+def _imported(name: str) -> Any:
+    __import__(name)
+    return sys.modules[name]
+
+
+def _program_module(namespace: _Namespace) -> Any:
+    module: Any = _Module("program")
+
+    def found(name: str) -> Any:
+        try:
+            return namespace.__missing__(name)
+        except KeyError:
+            raise AttributeError(name) from None
+
+    module.__getattr__ = found
+    return module
+
+
+def _compiled(tests: str) -> tuple[CodeType, set[str]]:
+    """Return the code of tests, and the names that they use and do not define."""
+    try:
+        tree: Any = compile(tests, "tests.py", "exec", _ONLY_AST, dont_inherit=True)
+        code = compile(tests, "tests.py", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise BrokenTests(f"{type(error).__name__}: {error}") from None
+    used: set[str] = set()
+    defined: set[str] = set()
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        kind = type(node).__name__
+        if kind == "Name":
+            (used if type(node.ctx).__name__ == "Load" else defined).add(node.id)
+        elif kind == "alias":
+            defined.add(node.asname or node.name.partition(".")[0])
+        elif kind == "arg":
+            defined.add(node.arg)
+        elif kind in {"FunctionDef", "AsyncFunctionDef", "ClassDef", "ExceptHandler"}:
+            defined.add(node.name)
+        for field in node._fields:
+            value = getattr(node, field, None)
+            waiting += [each for each in (value if isinstance(value, list) else [value]) if hasattr(each, "_fields")]
+    return code, used - defined
+
+
+# ---- objects of the program ----
+
+
+class Remote:
+    """An object of the program: a function, a class, an iterator, an instance.
+
+    It can be called, read, changed and iterated, and what comes of that is plain data again. It is equal to no plain
+    value. The program compares and combines its objects with each other, but never with plain values: else its
+    ``__eq__`` or ``__sub__`` would decide whether a test passes.
+    """
+
+    __slots__ = ("_remote_ask", "_remote_module", "_remote_number")
+
+    _remote_ask: Callable[..., Any]
+    _remote_module: str
+    _remote_number: int
+
+    def __init__(self, ask: Callable[..., Any], number: int) -> None:
+        object.__setattr__(self, "_remote_ask", ask)
+        object.__setattr__(self, "_remote_number", number)
+        object.__setattr__(self, "_remote_module", "")
+
+    def _remote_apply(self, operation: str, *values: Any) -> Any:
+        return self._remote_ask("apply", operation, self._remote_number, *values)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._remote_ask("call", self._remote_number, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name not in _SHOWN:
+            raise AttributeError(name)
+        return self._remote_apply("getattr", name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._remote_apply("setattr", name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._remote_apply("delattr", name)
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, Remote) and self._remote_ask("isinstance", value, self._remote_number) is True
+
+    def __subclasscheck__(self, kind: Any) -> bool:
+        return isinstance(kind, Remote) and self._remote_ask("issubclass", kind, self._remote_number) is True
+
+    def __iter__(self) -> Iterator[Any]:
+        found = self._remote_apply("iter")
+        return found if isinstance(found, Remote) else iter(found)
+
+    def __next__(self) -> Any:
+        return self._remote_apply("next")
+
+    def __reversed__(self) -> Iterator[Any]:
+        return iter(self._remote_apply("reversed"))
+
+    def __len__(self) -> int:
+        return int(self._remote_apply("len"))
+
+    def __bool__(self) -> bool:
+        return self._remote_apply("bool") is True
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._remote_apply("getitem", key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._remote_apply("setitem", key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        self._remote_apply("delitem", key)
+
+    def __str__(self) -> str:
+        return str(self._remote_apply("str"))
+
+    def __repr__(self) -> str:
+        return str(self._remote_apply("repr"))
+
+    def __dir__(self) -> list[str]:
+        return [str(name) for name in self._remote_apply("dir")]
+
+    def __enter__(self) -> Any:
+        return self._remote_apply("enter")
+
+    def __exit__(self, *_: object) -> bool:
+        return self._remote_apply("exit", None, None, None) is True
+
+    def __hash__(self) -> int:
+        return hash(("an object of the program", self._remote_number))
+
+    def __reduce_ex__(self, _: Any) -> Any:
+        raise TypeError("an object of the program cannot be copied outside it")
+
+
+def _operator(name: str) -> Callable[[Remote, Any], Any]:
+    def operate(left: Remote, right: Any) -> Any:
+        return left._remote_apply(name, right) if isinstance(right, Remote) else NotImplemented  # noqa: SLF001 - it is ours
+
+    return operate
+
+
+def _equal(left: Remote, right: Any) -> Any:
+    if not isinstance(right, Remote):
+        return NotImplemented
+    same = left._remote_number == right._remote_number  # noqa: SLF001 - they are ours
+    return same or left._remote_apply("eq", right) is True  # noqa: SLF001 - as above
+
+
+for _name in (
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "xor",
+    "and_",
+    "or_",
+):
+    setattr(Remote, f"__{_name.rstrip('_')}__", _operator(_name))
+Remote.__eq__ = _equal  # type: ignore[method-assign,assignment]  # defined with the class it would take __hash__ away
+
+
+def _generator(remote: Remote) -> Iterator[Any]:
+    yield from remote
+
+
+async def _awaited(ask: Callable[..., Any], number: int) -> Any:
+    return ask("await", number)
