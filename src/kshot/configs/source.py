@@ -103,6 +103,10 @@ class ConfigSource(Source[ConfigSettings]):
         chosen = {"retriever", "num_shots"} if self._retriever is not None else set()
         return settings_names(ConfigSettings) - {"instruction", "evaluation_set", "example_set"} | chosen
 
+    def announcements(self) -> Sequence[str]:
+        """Return the folder in which the config reads files, and whether it was only read."""
+        return self.config.notes
+
     def packages(self, settings: ConfigSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that the entries need."""
         del settings, scored  # the retriever that the user names is an argument of this source

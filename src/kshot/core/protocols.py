@@ -233,6 +233,10 @@ class Source(Protocol[SettingsT]):
         """Return the names of the options that change what it does."""
         return ()
 
+    def announcements(self) -> Sequence[str]:
+        """Return what the user should see when it is run or previewed; the results do not depend on it."""
+        return ()
+
     def with_seed(self, seed: int, /) -> Source[SettingsT]:  # noqa: ARG002 - for classes that override it
         """Return the source for one draw of examples: a retriever that it names itself may have a seed of its own."""
         return self

@@ -75,6 +75,10 @@ class ExampleDraws(Source[Settings]):
         """Return the names of the options that change what the source or the study does."""
         return {"retriever_seeds", *self.whole.reads(settings)}
 
+    def announcements(self) -> Sequence[str]:
+        """Return what the source announces."""
+        return self.whole.announcements()
+
     def packages(self, settings: Settings, *, scored: bool = True) -> Mapping[str, Sequence[str]]:
         """Return the packages that the source needs."""
         return self.whole.packages(settings, scored=scored)
