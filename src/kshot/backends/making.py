@@ -166,14 +166,20 @@ def _with_template(spec: Spec, options: dict[str, Any]) -> tuple[Spec, dict[str,
 
 
 def _without_other_account(spec: Spec, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out the key and the headers of ``--base-url`` for a model that names an address of its own."""
-    from kshot.backends.server.address import has_own_address
+    """Leave out the key and the headers of ``--base-url`` for a model that names an address of its own.
+
+    What a spec must not hold, because it is written to disk, is refused before anything can show the spec.
+    """
+    from kshot.backends.server.address import normalised_url, own_url
     from kshot.backends.server.keys import check_spec_headers
 
     if "header" in spec.options and spec.file is None:
-        check_spec_headers(spec.options["header"], f"{spec.name}:{spec.argument}")
-    left_out = ("api_key_env", "header") if has_own_address(spec) else ()
-    return {name: value for name, value in options.items() if name not in left_out}
+        check_spec_headers(spec.options["header"], spec.name)
+    url = own_url(spec)
+    if url is None:
+        return dict(options)
+    normalised_url(url)
+    return {name: value for name, value in options.items() if name not in ("api_key_env", "header")}
 
 
 def _unknown(text: str) -> UsageError:

@@ -28,16 +28,17 @@ class Address:
     max_reply: int = 64 * 10**6
 
 
-def model_and_url(spec: str, base_url: str | None, default_url: str) -> tuple[str, str]:
+def model_and_url(text: str, base_url: str | None, default_url: str) -> tuple[str, str]:
     """Return the model's name and the server's URL of ``MODEL`` or ``MODEL@URL``."""
-    found = _OWN_URL.search(spec)
-    model, url = (spec[: found.start()], spec[found.end() :]) if found else (spec, base_url or default_url)
+    found = _OWN_URL.search(text)
+    model, url = (text[: found.start()], text[found.end() :]) if found else (text, base_url or default_url)
     return model, normalised_url(url)
 
 
-def has_own_address(spec: Spec) -> bool:
-    """Whether a spec says where its server is, so that no key or header of another server may go there."""
-    return "base_url" in spec.options or (spec.file is None and _OWN_URL.search(spec.argument) is not None)
+def own_url(spec: Spec) -> str | None:
+    """Return where a spec says that its server is: no key or header of another server may go there."""
+    found = _OWN_URL.search(spec.argument) if spec.file is None else None
+    return spec.argument[found.end() :] if found else spec.options.get("base_url")
 
 
 def normalised_url(url: str) -> str:

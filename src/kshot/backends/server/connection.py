@@ -194,8 +194,6 @@ class Connection:
             return RequestFailedError(Failed("reply_too_large", f"the server's reply is too large: {exc}"))
         except UnreadableError as exc:
             return RequestFailedError(Failed("bad_reply", f"the server's reply cannot be read: {exc}"))
-        except RetryableError as exc:
-            return exc
 
     def _message(self, exc: Exception) -> str:
         return shortened(self._address.account.redacted(str(exc) or type(exc).__name__))
@@ -216,7 +214,7 @@ class _RefusedBodyError(RequestFailedError):
         self.body, self.reply = body, reply
 
 
-def _parsed_reply(status: int, raw: bytes, headers: Mapping[str, str], account: Account) -> HttpReply:
+def _parsed_reply(status: int, raw: bytes, headers: Mapping[str, str], account: Account) -> HttpReply | Exception:
     try:
         body, written = parsed(raw)
     except (ValueError, UnreadableError, TooLargeError) as exc:
@@ -225,7 +223,7 @@ def _parsed_reply(status: int, raw: bytes, headers: Mapping[str, str], account: 
             return HttpReply(status, None, headers, text)
         if not isinstance(exc, ValueError):
             raise
-        raise RetryableError(f"the reply is not complete JSON: {shortened(text)}") from None
+        return RetryableError(f"the reply is not complete JSON: {shortened(text)}")
     start = written[:300]
     # JSON can spell a text in many ways, so the key is searched for in the parsed texts.
     if account.has_secret and ("\\" in written or account.redacted(written) != written):
