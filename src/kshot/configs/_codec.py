@@ -13,6 +13,10 @@ from types import NoneType
 from typing import Any
 
 MAX_VALUES = 3_000_000
+MAX_DEPTH = 100
+MAX_LETTERS = 16_000_000
+MAX_BITS = 256
+"""Whole numbers of configs are counts and seeds: one that no float can hold helps nobody."""
 
 
 class Codec:
@@ -30,6 +34,7 @@ class Codec:
         self._name_type, self._describe = name_type, describe
         self.make_own, self._make_name, self._make_opaque = own, name, opaque
         self.decoded_own = False
+        self._depth = 0
         self._owned: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._count = 0
@@ -40,24 +45,29 @@ class Codec:
 
     def encode(self, value: Any) -> Any:
         """Return the plain form of a value."""
-        self._count = 0
+        self._count = self._depth = 0
         return self._plain(value)
 
-    def _plain(self, value: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
+    def _plain(self, value: Any) -> Any:
         self._count += 1
         if self._count > MAX_VALUES:
             raise ValueError(f"the config holds more than {MAX_VALUES:,} values")
-        kind = type(value)
-        if value is None or kind in (bool, int, float, str):
-            return value
+        if self._depth > MAX_DEPTH:
+            raise RecursionError(f"a value lies more than {MAX_DEPTH} deep in others, or in itself")
+        if value is None or type(value) in (bool, int, float, str):
+            return _bounded(value)
+        self._depth += 1
+        plain = self._nested(value)
+        self._depth -= 1
+        return plain
+
+    def _nested(self, value: Any) -> Any:
         if isinstance(value, dict):
             if all(type(key) is str and not key.startswith("$") for key in value):
                 return {key: self._plain(each) for key, each in value.items()}
             return {"$dict": [[self._plain(key), self._plain(each)] for key, each in value.items()]}
-        if isinstance(value, list):
+        if isinstance(value, (list, range)):
             return [self._plain(each) for each in value]
-        if isinstance(value, range):
-            return list(value)
         if isinstance(value, (tuple, set, frozenset)):
             return {"$tuple" if isinstance(value, tuple) else "$set": [self._plain(each) for each in value]}
         if isinstance(value, self._name_type) and value is not None:
@@ -67,9 +77,9 @@ class Codec:
     def _special(self, value: Any) -> Any:
         for base in (bool, int, float, str):
             if isinstance(value, base):
-                return base(value)
+                return _bounded(base(value))
         if isinstance(value, os.PathLike):
-            return os.fspath(value)
+            return _bounded(os.fsdecode(value))
         if hasattr(value, "item") and hasattr(value, "dtype"):  # a number of numpy, which may not be installed
             return self._plain(value.tolist())
         if callable(value):
@@ -80,21 +90,31 @@ class Codec:
             return {"$own": [number, called, "class" if isinstance(value, type) else "function"]}
         return {"$opaque": type(value).__name__}
 
-    def decode(self, plain: Any) -> Any:  # noqa: PLR0911 - one for each kind of value
-        """Return the value of a plain form."""
-        if isinstance(plain, list):
-            return [self.decode(each) for each in plain]
-        if not isinstance(plain, dict):
-            return plain
+    def decode(self, plain: Any) -> Any:
+        """Return the value of a plain form, which may have been forged."""
+        self._depth = 0
+        return self._decoded(plain)
+
+    def _decoded(self, plain: Any) -> Any:
+        if not isinstance(plain, (list, dict)):
+            return _bounded(plain)
+        if self._depth > MAX_DEPTH:
+            raise ValueError(f"a value lies more than {MAX_DEPTH} deep in others")
+        self._depth += 1
+        value = [self._decoded(each) for each in plain] if isinstance(plain, list) else self._decoded_dict(plain)
+        self._depth -= 1
+        return value
+
+    def _decoded_dict(self, plain: dict[str, Any]) -> Any:  # noqa: PLR0911 - one for each kind of value
         if len(plain) == 1:
             ((key, content),) = plain.items()
             match key:
                 case "$dict":
-                    return {self.decode(name): self.decode(each) for name, each in content}
+                    return {self._decoded(name): self._decoded(each) for name, each in content}
                 case "$tuple":
-                    return tuple(self.decode(each) for each in content)
+                    return tuple(self._decoded(each) for each in content)
                 case "$set":
-                    return {self.decode(each) for each in content}
+                    return {self._decoded(each) for each in content}
                 case "$name":
                     return self._make_name(str(content[0]), str(content[1]))
                 case "$own":
@@ -102,4 +122,12 @@ class Codec:
                     return self.make_own(int(content[0]), str(content[1]), str(content[2]))
                 case "$opaque":
                     return self._make_opaque(str(content))
-        return {key: self.decode(each) for key, each in plain.items()}
+        return {key: self._decoded(each) for key, each in plain.items()}
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > MAX_LETTERS:
+        raise ValueError(f"a text has more than {MAX_LETTERS:,} letters")
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise ValueError(f"a whole number has more than {MAX_BITS} bits")
+    return value

@@ -55,14 +55,12 @@ class ConfigProcess:
 
     def call(self, number: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call a function of the config with plain values; ``number`` is the one under which it was sent."""
-        encode = self._codec.encode
-        return self._request(
-            {"action": "call", "number": number, "args": encode(list(args)), "kwargs": encode(dict(kwargs))}
-        )
+        given = {"args": self._encoded(list(args)), "kwargs": self._encoded(dict(kwargs))}
+        return self._request({"action": "call", "number": number, **given})
 
     def method(self, number: int, options: Mapping[str, Any], method: str, kwargs: Mapping[str, Any]) -> Any:
         """Make an object of a class of the config and call one of its methods."""
-        given = {"options": self._codec.encode(dict(options)), "kwargs": self._codec.encode(dict(kwargs))}
+        given = {"options": self._encoded(dict(options)), "kwargs": self._encoded(dict(kwargs))}
         return self._request({"action": "method", "number": number, "method": method, **given})
 
     def close(self) -> None:
@@ -100,6 +98,12 @@ class ConfigProcess:
             raise DataError(str(exc), where=str(self.path)) from None
         except RequestFailed as exc:
             raise self._fault(exc) from None
+
+    def _encoded(self, value: Any) -> Any:
+        try:
+            return self._codec.encode(value)
+        except (RecursionError, ValueError) as exc:
+            raise DataError(f"what it would be given is too much: {exc}", where=str(self.path)) from exc
 
     def _decoded(self, plain: Any) -> Any:
         try:
