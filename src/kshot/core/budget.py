@@ -57,7 +57,7 @@ class Budget:
     ) -> None:
         """Take the limits; ``earlier`` is what ``record`` was given before. ``kept``: answers outlive the process."""
         self._max_requests, self._max_cost, self._prices = max_requests, max_cost, dict(prices or {})
-        self._roles = {role: _read(each) for role, each in (earlier or {}).items()}
+        self._roles = _read(earlier or {})
         self._record, self._kept = record, kept
         self._recorded = self._requests
         self._under_way: dict[str, int] = {}
@@ -197,15 +197,15 @@ class Budget:
         return self._cost_of(role) / (spent.answered + spent.failed)
 
 
-def _read(recorded: Any) -> _Spent:
-    """Read what a run folder has recorded of one role."""
+def _read(recorded: Any) -> dict[str, _Spent]:
+    """Read what a run folder has recorded, by role."""
     try:
-        spent = _Spent(**recorded)
-    except TypeError:
-        spent = _Spent(requests=-1)
-    if any(type(value) is not int or value < 0 for value in asdict(spent).values()):
+        roles = {str(role): _Spent(**each) for role, each in recorded.items()}
+    except (AttributeError, TypeError):
+        roles = {"": _Spent(requests=-1)}
+    if any(type(value) is not int or value < 0 for each in roles.values() for value in asdict(each).values()):
         raise RunError("spec.json is damaged: what the run has spent cannot be read")
-    return spent
+    return roles
 
 
 def _most(request: Request) -> Usage:
