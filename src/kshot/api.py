@@ -76,6 +76,8 @@ def _evaluated(
             stack.callback(_close, helpers[role], tell)
         store = Store(progress=watcher.step) if watcher is not None else Store()
         run = Run(settings, folder or MemoryMemo(), store=store, folder=folder, watcher=watcher, helpers=helpers)
+        for text in (text for source in sources for text in source.announcements()):
+            tell(text)
         for text in without_effect(settings, sources):
             run.note(text)
         if settings.unsafe_programs:
@@ -139,6 +141,8 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
         source = source_of(spec, settings)
         require_all(source.packages(settings, scored=False))
         source.check(settings)
+        for text in source.announcements():
+            note(text)
         for task in source.previews(settings):
             for text in task.notes:
                 note(text)
