@@ -19,6 +19,7 @@ from kshot.runs.code import RecordedCode
 from kshot.runs.folder import JOURNAL, SAMPLES, RunFolder
 from kshot.runs.runner import Result, Run
 from kshot.runs.spec_file import read_spec
+from kshot.sandbox.program import UNSAFE_NOTE, programs_wanted
 from kshot.settings import Settings, settings_from
 from kshot.sources import HELPER_ROLES, helpers_of, source_of, without_effect
 
@@ -28,19 +29,21 @@ def score(
     dataset: Any = None,
     *,
     trust: str | Path | Sequence[str | Path] = (),
+    unsafe_programs: bool = False,
     watcher: Watcher | None = None,
 ) -> Result:
     """Score a run again from its journal, without its models, after a change of metrics or post-processing.
 
     Files of code that ``spec.json`` names are imported only if they are as the run recorded them. ``dataset`` names a
     dataset of the run again (or a list of them), as a spec, a class or a Task; ``trust`` names other files of yours.
+    ``unsafe_programs``: run programs also where the system cannot confine them, whatever the run was told.
     """
     path = Path(run).expanduser()
     spec = read_spec(path)
     given = [] if dataset is None else dataset if isinstance(dataset, (list, tuple)) else [dataset]
     datasets = named_again(_labels(spec, path), given)
     code = RecordedCode(path, spec, [*files_of(given), *_paths(trust)])
-    with code.guarding():
+    with code.guarding(), programs_wanted(unsafe=unsafe_programs):
         settings = settings_from(dict(spec.get("options", {})))
         sources = list(_sources(datasets, settings, code))
         if not (path / JOURNAL).exists():
@@ -49,7 +52,7 @@ def score(
         with RunFolder(path, spec["identity"], repair=False) as folder, StoredResponses(path) as stored:
             facts = spec.get("tasks", {})
             again = Run(settings, stored, store=Store(), folder=folder, watcher=watcher, helpers=helpers, facts=facts)
-            for text in without_effect(settings, sources):
+            for text in (*without_effect(settings, sources), *((UNSAFE_NOTE,) if unsafe_programs else ())):
                 again.note(text)
             result = again.all(models, sources)
             code.record_named_in(folder.spec)

@@ -135,7 +135,8 @@ def _score(parsed: argparse.Namespace) -> int:
     from kshot.rescoring import score
 
     with Progress() as progress:
-        result = score(parsed.run, parsed.dataset, trust=parsed.trust or (), watcher=progress)
+        unsafe = parsed.unsafe_programs
+        result = score(parsed.run, parsed.dataset, trust=parsed.trust or (), unsafe_programs=unsafe, watcher=progress)
     return _show(result, as_json=parsed.json)
 
 

@@ -114,6 +114,11 @@ def parser() -> argparse.ArgumentParser:
         "(repeatable)",
     )
     _add_trust(again)
+    again.add_argument(
+        "--unsafe-programs",
+        action="store_true",
+        help="run the programs that a model wrote (pass@k) even where the system cannot confine them",
+    )
     again.add_argument("--json", action="store_true", help="print the results as JSON")
     return top
 
