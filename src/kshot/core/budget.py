@@ -173,10 +173,10 @@ class Budget:
         room = math.inf if self._max_requests is None else self._max_requests - self._requests
         if self._max_cost is None or role not in self._prices:
             return max(0, room)
+        left = self._max_cost - self._cost() - sum((self._mean(r) or 0) * n for r, n in self._under_way.items())
         mean = self._mean(role)
         if mean is None:  # the first answer tells what the others may cost
-            return min(max(0, room), 0 if self._under_way.get(role) or self._cost() >= self._max_cost else 1)
-        left = self._max_cost - self._cost() - sum((self._mean(r) or 0) * n for r, n in self._under_way.items())
+            return min(max(0, room), 0 if self._under_way.get(role) or left <= 0 else 1)
         # Sums of floats are not exact: what fits but for the last digits fits.
         fits = math.inf if mean == 0 else math.floor(left / mean + 1e-9)
         return max(0, min(room, fits))
