@@ -244,7 +244,9 @@ class Journal:
                         sync(file.fileno())
             descriptor = _opened(draft, read_only=False)  # locked before it has the name of the journal
             try:
+                reach("journal.repaired")
                 draft.replace(self._path)
+                reach("journal.replaced")
             except BaseException:
                 os.close(descriptor)
                 raise

@@ -25,6 +25,7 @@ from kshot.backends.server.reading import (
 from kshot.core.budget import Tries
 from kshot.core.errors import BackendError
 from kshot.core.extras import import_package
+from kshot.core.kill_points import reach
 from kshot.core.records import Failed
 
 T = TypeVar("T")
@@ -148,7 +149,9 @@ class Connection:
         return _RefusedBodyError(body, reply, error) if isinstance(error, RequestFailedError) else error
 
     async def _exchange(self, path: str, body: Body) -> HttpReply:
+        reach("server.before_request")
         reply = await self._sent(path, _encoded(body).encode())
+        reach("server.reply_read")
         if isinstance(reply, Exception):
             raise reply  # here, where no frame of the HTTP library holds the key
         return reply
