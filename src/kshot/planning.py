@@ -9,7 +9,7 @@ from typing import Any
 from kshot.backends import check_deterministic, model_packages
 from kshot.backends.adapters import as_model
 from kshot.backends.checking import check_answers, check_model, check_truncates, is_server
-from kshot.backends.choosing import check_pairs, models_in
+from kshot.backends.choosing import check_accounts, check_pairs, models_in
 from kshot.backends.settings import ModelSettings
 from kshot.cleanups.answer_pattern import AnswerPattern
 from kshot.core.errors import UsageError
@@ -122,9 +122,12 @@ def _with_helpers(models: Sequence[str | Model], sources: Sequence[Source[Settin
 
 def _check_scoring(settings: Settings) -> None:
     """Refuse options of the judge where nothing is judged, or that cannot be read."""
-    given = [name for name in (*JUDGE_OPTIONS, "judge_price_in", "judge_price_out") if name in settings.changed()]
+    given = [*(name for name in JUDGE_OPTIONS if name in settings.changed()), *settings.changed_of("judge")]
     if given and settings.judge is None:
         raise UsageError(f"{flag(given[0])} needs a judge, and none is named", hint="Add --judge MODEL.")
+    of_rewriter = [*settings.changed_of("rewriter")]
+    if of_rewriter and settings.rewrite is None:
+        raise UsageError(f"{flag(of_rewriter[0])} needs a rewriter, and none is named", hint="Add --rewrite MODEL.")
     if given:
         from kshot.metrics.judge_options import check_judge_options
 
@@ -146,6 +149,7 @@ def _check_together(plan: Plan) -> None:
         for spec in specs:
             check_deterministic(spec)
     check_pairs(plan.models, plan.sources, settings)
+    check_accounts(plan.models, settings.server_options())
     servers = [role for role, spec in plan.helpers.items() if is_server(spec)]
     check_prices(settings, [*(["model"] if any(is_server(spec) for spec in plan.models) else []), *servers])
 

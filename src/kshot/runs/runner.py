@@ -114,6 +114,8 @@ class Run:
                 keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
             for model in models:
                 results += self._model(model, sources, keep)
+            for helper in self._helpers.values():
+                self._tell_notes(helper)
             if self._scores_again and self._folder is not None:
                 _check_nothing_lost(self._results, self._folder)  # before the files are replaced
         results, comparisons = corrected_gaps(results), compared(self._results, results)
@@ -141,12 +143,15 @@ class Run:
             raise UsageError(f"{model.name} is a {kind}, and the datasets of this run need {needed}")
         for source in suitable:
             rows += self._source(source, model, keep)
-        if isinstance(model, LanguageModel):
-            # These notes differ from run to run, so they stay out of the summary, which a resumed run must reproduce.
-            for note in model.notes:
-                self._watcher.note(f"{model.name}: {note}")
+        self._tell_notes(model)
         reach("run.model_done")
         return rows
+
+    def _tell_notes(self, model: Model) -> None:
+        """Show a model's own notes. They differ from run to run, and a resumed run must write the same summary."""
+        if isinstance(model, LanguageModel):
+            for note in model.notes:
+                self._watcher.note(f"{model.name}: {note}")
 
     def _roles(self, model: Model, corpus: Corpus | None) -> dict[str, Backend]:
         """Return the backend of each role; a search engine gets the task's corpus first."""
