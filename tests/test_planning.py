@@ -1,0 +1,165 @@
+"""A run is checked as a whole before its first model is opened: whatever is wrong with the last part is told at once."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kshot
+from kshot.core.errors import KshotError
+from tests.commands import CAPITALS
+from tests.commands import kshot as command
+
+MODEL = """
+from pathlib import Path
+from kshot import Generate, Generated
+class Costly:
+    name, answers = "costly", (Generate,)
+    def __init__(self, key: int = 1):
+        Path("opened").touch()
+        self.fingerprint = "costly"
+    def serve(self, queue):
+        for request in queue:
+            Path("asked").touch()
+            yield request, Generated("Paris")
+"""
+
+MORE = """
+from kshot import GPTEval, Retriever
+class Columns(Cities):
+    def format_instance(self, row):
+        return {"country": row["nation"], "target": "x"}
+class Template(Cities):
+    instruction = "{% if country %}"
+class Rated(Cities):
+    metrics = [GPTEval()]
+class Late(Cities):
+    def format_instance(self, row):
+        return {"country": row["country"], "target": 1 / 0 if row["country"] == "Cuba0" else "x"}
+class Twice(Cities):
+    metrics = [Em(), Em()]
+class Wrong(Retriever):
+    def ranked(self):
+        for _ in self.test:
+            yield [99]
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    Path("costly.py").write_text(MODEL)
+    Path("capitals.py").write_text(CAPITALS + MORE)
+    Path("rows.jsonl").write_text('{"a": 1}\n')
+    Path("empty").mkdir()
+    Path("config.py").write_text("datasets = [dict(abbr='x', type='Nothing')]\n")
+    Path("broken.py").write_text("datasets = [\n")
+    return tmp_path
+
+
+GOOD = ("-m", "costly.py:Costly", "-d", "capitals.py:Cities")
+FAULTS = {
+    "a second model that does not exist": (["-m", "hf:./nowhere"], "./nowhere"),
+    "a second model of no kind": (["-m", "gpt9"], "gpt9"),
+    "a second model without a key": (["-m", "openai:gpt-4o"], "OPENAI_API_KEY"),
+    "a second model that has another option": (["-m", "embedded,size=3"], "size"),
+    "a second model with a wrong value": (["-m", "costly.py:Costly,key=many"], "key"),
+    "a second model that is not in its file": (["-m", "costly.py:Cheap"], "Cheap"),
+    "a recording that is not there": (["-m", "replay:nothing.jsonl"], "nothing.jsonl"),
+    "a model folder without a model": (["-m", "hf:./empty"], "empty"),
+    "a hub name that is not cached": (["-m", "hf:nobody/nothing"], "nobody/nothing"),
+    "a server at no address": (["-m", "openai:x@http://"], "http"),
+    "a judge that does not exist": (["--judge", "hf:./nowhere"], "./nowhere"),
+    "a second dataset that does not exist": (["-d", "boolqq"], "boolqq"),
+    "a second dataset without its file": (["-d", "boolq,dataset_path=nowhere.jsonl"], "nowhere.jsonl"),
+    "a second dataset with other columns": (["-d", "boolq,dataset_path=rows.jsonl"], "passage"),
+    "a class that wants other columns": (["-d", "capitals.py:Columns"], "nation"),
+    "a template that cannot be read": (["-d", "capitals.py:Template"], "template"),
+    "a row that cannot be formatted": (["-d", "capitals.py:Late"], "row 4"),
+    "metrics of one name": (["-d", "capitals.py:Twice"], "'EM'"),
+    "a metric that asks a judge": (["-d", "capitals.py:Rated"], "--judge"),
+    "a dataset that the model cannot answer": (["-d", "capitals.py:Capitals"], "Loglik"),
+    "a retriever that does not exist": (["-d", "capitals.py:Cities,retriever=nearest,num_shots=1"], "nearest"),
+    "a retriever that has another option": (["-d", "capitals.py:Cities,retriever=bm25\\,k9=1,num_shots=1"], "k9"),
+    "a retriever that chooses other rows": (["-d", "capitals.py:Cities,retriever=capitals.py:Wrong,num_shots=1"], "99"),
+    "a retriever for more rows than there are": (["-d", "capitals.py:Cities,retriever=topk,num_shots=9"], "9"),
+    "a metric that does not exist": (["-d", "capitals.py:Cities,metric=bleuu"], "bleuu"),
+    "a clean-up that does not exist": (["-d", "capitals.py:Cities,cleanup=tidy"], "tidy"),
+    "a config that cannot be read": (["-d", "broken.py"], "broken.py"),
+    "a config with a dataset of no kind": (["-d", "config.py"], "config.py"),
+    "lookup of no task": (["-d", "lookup:XX"], "XX"),
+    "a passage benchmark without its data": (["-d", "beir", "-m", "fts5"], "--data"),
+    "a search engine with an unknown part": (["-d", "handbook", "-m", "hybrid:bm25+dnse"], "dnse"),
+    "a run to reuse that is not there": (["--reuse", "nowhere"], "nowhere"),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_no_model_is_opened_before_everything_is_checked(kind, here, capsys):
+    more, named = FAULTS[kind]
+    done = command(capsys, "run", *GOOD, *more, "--out", "run")
+    assert done.code == 2, done
+    assert named in done.err
+    assert "Traceback" not in done.err
+    assert not Path("opened").exists()
+    assert not Path("asked").exists()
+
+
+def test_the_same_without_a_fault_runs(here, capsys):
+    assert command(capsys, "run", *GOOD, "--out", "run").code == 0
+    assert Path("asked").exists()
+
+
+def test_all_faults_stand_in_one_message(here, capsys):
+    done = command(capsys, "run", *GOOD, "-m", "gpt9", "-m", "hf:./nowhere", "-d", "boolqq", "--out", "run")
+    (line,) = done.err.splitlines()
+    assert "3 faults" in line
+    assert all(name in line for name in ("gpt9", "./nowhere", "boolqq"))
+    with pytest.raises(KshotError, match=r"2 faults: .*nation.*template"):
+        kshot.evaluate("costly.py:Costly", ["capitals.py:Columns", "capitals.py:Template"])
+
+
+def test_a_check_leaves_nothing_behind(here, capsys):
+    before = {path.name for path in here.iterdir()} | {"__pycache__"}
+    command(capsys, "run", *GOOD, "-d", "capitals.py:Columns", "--out", "run")
+    command(capsys, "run", *GOOD, "-m", "gpt9")
+    assert {path.name for path in here.iterdir()} <= before
+
+
+def test_samples_that_can_be_read_once_are_not_used_up():
+    from tests.runs.test_runner import digits
+
+    task = digits()
+    result = kshot.evaluate(lambda prompt: "1", digits(samples=iter(task.samples)))
+    assert len(result.samples) == 6
+
+
+def test_checking_imports_no_torch(here, tiny_llama):
+    """The model folder is whole, and the fault is in another part."""
+    program = (
+        "import sys\nfrom kshot.cli import main\n"
+        f"code = main(['run', '-m', 'hf:{tiny_llama}', '-m', 'gpt9', '-d', 'capitals.py:Cities', '--out', 'run'])\n"
+        "print(code, 'torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300)
+    assert done.stdout.strip() == "2 False", done
+
+
+def test_a_retriever_that_compares_rows_is_not_run_for_a_check(here, monkeypatch):
+    from kshot.retrievers.bm25 import BM25Retriever
+
+    ranked = []
+    real = BM25Retriever.ranked
+    monkeypatch.setattr(BM25Retriever, "ranked", lambda self: ranked.append(1) or real(self))
+    kshot.evaluate(lambda prompt: "Paris", "capitals.py:Cities", num_shots=2, retriever="bm25")
+    assert len(ranked) == 1
+
+
+def test_prices_are_checked_before_a_server_is_asked(here, capsys):
+    done = command(capsys, "run", *GOOD, "-m", "openai:m@http://127.0.0.1:9", "--max-cost", "1", "--out", "run")
+    assert done.code == 2
+    assert "--price-in" in done.err
+    assert not Path("opened").exists()
+    assert not Path("run").exists()
