@@ -67,6 +67,9 @@ def test_links_out_of_the_folder_are_not_written_through(tmp_path):
         file.write("new")
     assert victim.read_text() == "mine"
     assert not (tmp_path / "out" / "file").is_symlink()
+    (tmp_path / "out" / "circle").symlink_to("circle")
+    with pytest.raises(RunError, match="a link to elsewhere"):
+        path_inside(tmp_path / "out", "circle")
     os.link(victim, tmp_path / "out" / "hard")
     with open_new(tmp_path / "out" / "hard") as file:
         file.write("new")

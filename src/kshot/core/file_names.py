@@ -65,10 +65,14 @@ def leaves_folder(name: str) -> bool:
 
 def path_inside(folder: Path, name: str) -> Path:
     """Return the path of a file in a folder to write to; one that lies elsewhere, also through links, is refused."""
-    path = folder / name if not leaves_folder(name) else None
-    if path is None or not path.resolve().is_relative_to(folder.resolve()):
-        raise RunError(f"{name!r} lies outside the folder", where=str(folder), hint="Nothing is written there.")
-    return path
+    try:
+        inside = not leaves_folder(name) and (folder / name).resolve().is_relative_to(folder.resolve())
+    except RuntimeError:  # links in a circle
+        inside = False
+    if not inside:
+        what = f"{name!r} lies outside the folder, or is a link to elsewhere"
+        raise RunError(what, where=str(folder), hint="kshot writes nothing there.")
+    return folder / name
 
 
 def open_new(path: Path, errors: str = "backslashreplace") -> IO[str]:

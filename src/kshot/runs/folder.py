@@ -11,6 +11,7 @@ from typing import IO, Any, cast
 from kshot.core.budget import LimitReached
 from kshot.core.durable import FsyncMode, disk_hint, sync, sync_folder
 from kshot.core.errors import RunError
+from kshot.core.file_names import open_new, path_inside
 from kshot.core.journal_lines import FORMAT
 from kshot.core.json_text import parse_json
 from kshot.core.kill_points import reach
@@ -152,15 +153,12 @@ class RunFolder:
     def replacing(self, name: str) -> Iterator[IO[str]]:
         """Write a new version of a file beside the old one; replace the old one when the new one is complete."""
         with _writing(self.path / name):
-            target = (self.path / name).resolve()
-            inside = target.is_relative_to(self.path.resolve())
-        if not inside:
-            raise RunError(f"{name!r} lies outside the run folder", where=str(self.path))
+            target = path_inside(self.path, name).resolve()
         draft = target.with_name(f".{target.name}.draft")
         with _writing(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             # In JSON text a lone surrogate becomes its escape, so that every reader accepts the file.
-            file = draft.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
+            file = open_new(draft)
         point = _POINTS.get(name, "export")
         try:
             reach(f"{point}.opened")
@@ -211,6 +209,8 @@ class RunFolder:
             ) from exc
         if is_new and self._fsync != "never":
             sync_folder(self.path.parent)
+        for name in (SPEC, JOURNAL, SAMPLES, SUMMARY):
+            path_inside(self.path, name)  # a folder from elsewhere may have links to files of the user
         others = {p.name for p in self.path.iterdir()} - {SPEC, JOURNAL, SAMPLES, SUMMARY}
         if others and not (self.path / SPEC).exists() and not (self.path / JOURNAL).exists():
             raise RunError(
