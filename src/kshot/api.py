@@ -66,8 +66,9 @@ def _evaluated(
     if out is None and others:
         raise UsageError("reuse needs out: answers are reused in a run folder")
     with ExitStack() as stack:
-        folder = stack.enter_context(RunFolder(out, plan.identity(), reuse=others)) if out is not None else None
-        if folder is not None:
+        folder = None
+        if out is not None:
+            folder = stack.enter_context(RunFolder(out, plan.identity(), reuse=others, fsync=settings.fsync))
             code.record_in(folder.spec)
         tell = watcher.note if watcher is not None else lambda _: None
         helpers: dict[str, Model] = {}

@@ -49,7 +49,10 @@ def score(
         if not (path / JOURNAL).exists():
             raise RunError("the run folder has no journal", where=str(path))
         models, helpers = _absent_models(spec, path, helpers_of(settings, sources))
-        with RunFolder(path, spec["identity"], repair=False) as folder, StoredResponses(path) as stored:
+        with (
+            RunFolder(path, spec["identity"], repair=False, fsync=settings.fsync) as folder,
+            StoredResponses(path) as stored,
+        ):
             facts = spec.get("tasks", {})
             again = Run(settings, stored, store=Store(), folder=folder, watcher=watcher, helpers=helpers, facts=facts)
             for text in (*without_effect(settings, sources), *((UNSAFE_NOTE,) if unsafe_programs else ())):

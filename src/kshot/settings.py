@@ -10,7 +10,7 @@ from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
 from kshot.configs.settings import ConfigSettings
 from kshot.core.options import options_from
-from kshot.core.settings import LimitSettings, ProgramSettings
+from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings
 from kshot.datasets.settings import DatasetSettings
 from kshot.lookup.settings import LookupSettings
 from kshot.passages.settings import PassageSettings
@@ -19,6 +19,7 @@ from kshot.passages.settings import PassageSettings
 @dataclass(frozen=True, kw_only=True)
 class Settings(
     ProgramSettings,
+    FolderSettings,
     LimitSettings,
     ServersSettings,
     PassageSettings,

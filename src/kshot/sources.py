@@ -13,7 +13,7 @@ from kshot.backends.settings import ModelSettings
 from kshot.core.errors import UsageError
 from kshot.core.options import flag, settings_names
 from kshot.core.protocols import Model, Source
-from kshot.core.settings import LimitSettings, ProgramSettings
+from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
 from kshot.methods.search import REWRITER
@@ -118,7 +118,8 @@ def helpers_of(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[
 
 def without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> Iterator[str]:
     """Name the options that the user has set and that change nothing for any of the datasets."""
-    read = settings_names(ModelSettings, ServersSettings, LimitSettings, ProgramSettings).union(("seed", "judge"))
+    own = settings_names(ModelSettings, ServersSettings, LimitSettings, FolderSettings, ProgramSettings)
+    read = own.union(("seed", "judge"))
     read = read.union(*(source.reads(settings) for source in sources))
     for name in settings.changed():
         if name not in read:

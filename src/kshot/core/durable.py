@@ -7,10 +7,6 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, TypeAlias
-
-FsyncMode: TypeAlias = Literal["always", "group", "never"]
-"""When what was written goes to the disk: after each answer, within a second, or when the system likes."""
 
 _GROUP_SECONDS = 0.5
 """A group is flushed this long after its first write, so that a power cut costs less than a second."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal, TypeAlias, get_args
 
 from kshot.core.options import Options, option
 
@@ -45,6 +46,23 @@ class ProgramSettings(Options):
         False,  # noqa: FBT003 - the default of the option
         "run the programs that a model wrote (pass@k) even where the system cannot confine them; never on by itself",
         kind=bool,
+        identity=False,
+    )
+
+
+FsyncMode: TypeAlias = Literal["always", "group", "never"]
+"""When what was written goes to the disk: after each answer, within a second, or when the system likes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderSettings(Options):
+    """How a run folder is written."""
+
+    fsync: FsyncMode = option(  # noqa: RUF009 - a field, as the other options are
+        "group",
+        "when the disk stores the answers: after each one (always), within a second (group), or when the system likes "
+        "(never: a power cut may lose more)",
+        choices=get_args(FsyncMode),
         identity=False,
     )
 

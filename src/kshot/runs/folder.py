@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from kshot.core.budget import LimitReached
-from kshot.core.durable import FsyncMode, disk_hint, sync, sync_folder
+from kshot.core.durable import disk_hint, sync, sync_folder
 from kshot.core.errors import RunError
 from kshot.core.file_names import open_new, path_inside
 from kshot.core.journal_lines import FORMAT
 from kshot.core.json_text import parse_json
 from kshot.core.kill_points import reach
 from kshot.core.records import Response, ResultRow
+from kshot.core.settings import FsyncMode
 from kshot.runs.journal import Journal
 from kshot.runs.sessions import ended, new_session, with_session
 from kshot.runs.spec_file import SPEC, read_spec

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from kshot.core.durable import FsyncMode, GroupSync, disk_hint, sync, sync_folder
+from kshot.core.durable import GroupSync, disk_hint, sync, sync_folder
 from kshot.core.errors import RunError
 from kshot.core.journal_lines import (
     JournalLine,
@@ -22,6 +22,7 @@ from kshot.core.journal_lines import (
 from kshot.core.kill_points import reach
 from kshot.core.offsets import Offsets, address
 from kshot.core.records import Failed, Response
+from kshot.core.settings import FsyncMode
 
 try:
     import fcntl
