@@ -88,3 +88,12 @@ def test_an_archive_cannot_leave_its_folder(site):
         archive.writestr("../../evil.txt", "x")
     with pytest.raises(DataError, match="outside its folder"):
         local_path(f"{url}/evil.zip")
+
+
+def test_the_leftovers_of_a_killed_process_are_removed(site, tmp_path):
+    _, url = site
+    left = tmp_path / "cache" / "downloads" / ".fetching.123.abc" / "files"
+    left.mkdir(parents=True)
+    (left / "half").write_text("half a")
+    local_path(f"{url}/book/questions.json")
+    assert [path.name for path in (tmp_path / "cache" / "downloads").glob(".*")] == []

@@ -51,6 +51,9 @@ POINTS = {
     "index.complete": "an index is complete and has no name",
     "index.published": "an index has got its name and has not been opened",
     "index.damaged_moved": "a damaged index has been moved away and not removed",
+    "download.opened": "the folder of a download is made and empty",
+    "download.complete": "a download is complete and has no name",
+    "download.published": "a download has got its name and has not been read",
 }
 """Every point, with what is true there."""
 
@@ -73,10 +76,11 @@ def arm(setting: str) -> None:
     """Kill this process at the point that the setting names (``NAME TIMES``)."""
     name, _, times = setting.partition(" ")
     left = int(times) if times.isdecimal() else 0
+    valid = name in POINTS and left > 0
 
     def kill_at_point(here: str, last: Callable[[], object]) -> None:
         nonlocal left
-        if name not in POINTS or left < 0 or not times.isdecimal():
+        if not valid:
             raise UsageError(f"{VARIABLE} is {setting!r}; it must name a point and how often it is passed")
         if here == name:
             left -= 1

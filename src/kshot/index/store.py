@@ -7,20 +7,15 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import BackendError, RunError
 from kshot.core.kill_points import reach
 from kshot.core.protocols import ProgressCallback
-
-try:
-    import fcntl
-except ImportError:  # a system without these locks: there no folder is ever taken for a leftover
-    fcntl = None  # type: ignore[assignment]  # a module's name cannot be declared optional
+from kshot.core.work_folders import locked_folder, remove_leftovers, sync_all
 
 KEY_FILE, MANIFEST_FILE = "key.json", "files.json"
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
@@ -41,9 +36,8 @@ def default_root() -> Path:
 class Store:
     """Index folders by content. A folder gets its name only when it is complete: it is built elsewhere and moved.
 
-    A process that builds holds a lock on its folder. The system releases the lock when the process ends, however it
-    ends, so a folder that can be locked is a leftover, and the next process that builds removes it. Two processes may
-    build the same index; the first to finish gives it its name. A folder whose files have changed is built anew.
+    What a killed process leaves, the next one that builds removes. Two processes may build the same index; the first to
+    finish gives it its name. A folder whose files have changed is built anew.
     """
 
     def __init__(self, root: Path | None = None, progress: ProgressCallback = no_progress) -> None:
@@ -66,9 +60,9 @@ class Store:
             return final
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            _remove_leftovers(self.root)
+            remove_leftovers(self.root, ".*-*.*")
             _remove_damaged(final)
-            with _locked_folder(self.root, name) as fresh:
+            with locked_folder(self.root, name) as fresh:
                 reach("index.opened")
                 build(fresh)
                 reach("index.built")
@@ -122,12 +116,7 @@ def _write_manifest(folder: Path) -> None:
         for path in files
     }
     (folder / MANIFEST_FILE).write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
-    for path in [*folder.rglob("*"), folder]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    sync_all(folder)
 
 
 def _publish(fresh: Path, final: Path) -> None:
@@ -146,56 +135,3 @@ def _remove_damaged(final: Path) -> None:
             final.rename(away)
             reach("index.damaged_moved")
         shutil.rmtree(away, ignore_errors=True)
-
-
-# ---- folders being built ----
-
-
-@contextmanager
-def _locked_folder(root: Path, name: str) -> Iterator[Path]:
-    """Make a locked folder to build in, and remove it afterwards, also after an error."""
-    while True:
-        fresh = Path(tempfile.mkdtemp(prefix=f".{name}.{os.getpid()}.", dir=root))
-        handle = _lock(fresh)
-        if handle is not None and fresh.is_dir():
-            break  # otherwise another process removed the folder before it was locked
-        if handle is not None:
-            os.close(handle)
-    try:
-        yield fresh
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-        os.close(handle)
-
-
-def _lock(folder: Path, *, own: bool = True) -> int | None:
-    """Lock a folder and return its handle, or None if another process holds the lock or has removed the folder.
-
-    Where the system has no locks, a folder of one's own counts as locked, and another's does not.
-    """
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return None
-    locked = own
-    if fcntl is not None:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            locked = True
-        except BlockingIOError:
-            locked = False
-        except OSError:  # a file system without locks
-            pass
-    if locked:
-        return handle
-    os.close(handle)
-    return None
-
-
-def _remove_leftovers(root: Path) -> None:
-    """Remove the folders of processes that were killed while building."""
-    for folder in root.glob(".*-*.*"):
-        handle = _lock(folder, own=False)
-        if handle is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(handle)

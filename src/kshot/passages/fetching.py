@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 from kshot.core.errors import DataError
+from kshot.core.kill_points import reach
+from kshot.core.work_folders import locked_folder, remove_leftovers, sync_all
 from kshot.passages.downloads import Downloads, name_in_folder
 from kshot.passages.unpacking import unpack
 
@@ -35,21 +36,29 @@ def local_path(location: str | Path) -> Path:
     root = Path(base).expanduser() / "downloads"
     final = root / hashlib.blake2b(location.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     if not final.is_dir():
-        try:
-            root.mkdir(parents=True, exist_ok=True)
-            work = Path(tempfile.mkdtemp(prefix=".fetching.", dir=root))
-        except OSError as exc:
-            raise DataError(f"the cache cannot be written: {exc}", where=str(root), hint="Set KSHOT_CACHE.") from exc
-        try:
-            fresh = work / "files"  # beside it stands what is downloaded and not kept
-            fresh.mkdir()
-            _fetch(location, fresh, work)
-            if not final.is_dir():
-                fresh.rename(final)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+        _save(location, root, final)
     saved = list(final.iterdir())
     return saved[0] if len(saved) == 1 else final
+
+
+def _save(url: str, root: Path, final: Path) -> None:
+    """Fetch into a hidden folder, which gets its name when it is complete."""
+    with ExitStack() as stack:
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(root, ".fetching.*")
+            work = stack.enter_context(locked_folder(root, "fetching"))
+        except OSError as exc:
+            raise DataError(f"the cache cannot be written: {exc}", where=str(root), hint="Set KSHOT_CACHE.") from exc
+        reach("download.opened")
+        fresh = work / "files"  # beside it stands what is downloaded and not kept
+        fresh.mkdir()
+        _fetch(url, fresh, work)
+        sync_all(fresh)
+        reach("download.complete")
+        if not final.is_dir():
+            fresh.rename(final)
+        reach("download.published")
 
 
 def _fetch(url: str, folder: Path, work: Path) -> None:
