@@ -35,6 +35,10 @@ class NoAnswer(Exception):  # noqa: N818 - it names what is missing
     """The process gave no answer that can be used; the message says why. It should be ended."""
 
 
+class TooSlow(NoAnswer):
+    """It took more time than it may."""
+
+
 class RequestFailed(Exception):  # noqa: N818 - it names what happened
     """The code in the process raised an exception while it served the request."""
 
@@ -120,7 +124,7 @@ class RequestProcess:
         try:
             line = self._answers.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
-            raise NoAnswer(f"it did not end within {seconds:g} s, the time that it may take") from None
+            raise TooSlow(f"it did not end within {seconds:g} s, the time that it may take") from None
         if line is None:
             raise NoAnswer(f"its process ended before it was done ({self._process.ending()})")
         if len(line) > _MAX_ANSWER_BYTES:

@@ -1,0 +1,171 @@
+"""Programs that attack the sandbox, judged by what they achieve: nothing is passed, read, changed or left behind."""
+
+import os
+import secrets
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from kshot.sandbox import program as sandbox
+from tests.escape.program_attacks import ATTACKS
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="programs are confined on Linux alone")
+
+STYLES = (
+    *("solve(lambda x: x) == K", "solve(1) == K", "K == solve(1)", "not solve(1) != K", "abs(solve(1) - K) < 1"),
+    *("K in solve(1)", "math.isclose(solve(1), K)", "operator.eq(solve(1), K)", "str(solve(1)) == str(K)"),
+    *("solve(1) in (K, K)", "solve(1) in {K}", "{K: True}.get(solve(1))", "[solve(1)] == [K]", "(solve(1),) == (K,)"),
+    *("isinstance(solve(1), int) and solve(1) == K", "sorted([solve(1)]) == [K]", "sum([solve(1)]) == K"),
+    *("round(solve(1)) == K", "int(solve(1)) == K", "solve(1) <= K <= solve(1)", "solve(1) ^ K == 0"),
+    *("copy.deepcopy(solve(1)) == K", "solve(1).value == K", "solve([1]) == K", "next(iter(solve(1))) == K"),
+    *("solve(1)[0] == K", "max(solve(1), K) == min(solve(1), K)", "solve(1)(K) == K", "repr(solve(1)) == repr(K)"),
+)
+TESTS = "import copy, math, operator\nK = @SECRET@\nhits = []\n" + "".join(
+    f"try:\n    hits.append(bool({style}) and {style!r})\nexcept Exception: pass\n" for style in STYLES
+)
+TESTS += "assert any(hits), 'not fooled'\n"
+SECONDS = 1.0
+
+
+class Surroundings:
+    """What is around a program: a canary, a folder, servers, and the names of all of them."""
+
+    def __init__(self, folder):
+        self.secret = secrets.randbits(80) | (1 << 79)
+        self.canary = f"canary-{secrets.token_hex(8)}"
+        self.mark = f"mark{secrets.token_hex(4)}"
+        self.folder = folder / "outside"
+        self.folder.mkdir()
+        (self.folder / "canary").write_text(self.canary)
+        (self.folder / "canary_module.py").write_text(f"text = {self.canary!r}")
+        self.servers = [
+            socket.create_server(("127.0.0.1", 0)),
+            socket.socket(socket.AF_UNIX),
+            socket.socket(socket.AF_UNIX),
+        ]
+        self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.datagrams.bind(self.servers[0].getsockname())
+        self.servers[1].bind(str(folder / "s"))
+        self.servers[2].bind(f"\0{self.mark}")
+        for server in (*self.servers, self.datagrams):
+            server.settimeout(0)
+            if server is not self.datagrams:
+                server.listen()
+        self.names = {
+            "CANARY": self.folder / "canary",
+            "CANARYTEXT": self.canary,
+            "OUTSIDE": self.folder,
+            "MARK": self.mark,
+            "PORT": self.servers[0].getsockname()[1],
+            "SOCKET": folder / "s",
+            "ABSTRACT": self.mark,
+            "PID": os.getpid(),
+            "HOME": folder,
+        }
+        self.before = self.state()
+
+    def state(self):
+        """Return everything about the folder that an attack may change."""
+        return {
+            path.name: (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns, path.stat().st_nlink)
+            for path in self.folder.iterdir()
+        }
+
+    def written(self, program):
+        for name, value in self.names.items():
+            program = program.replace(f"@{name}@", str(value))
+        return program
+
+    def connected(self):
+        for server in self.servers:
+            try:
+                server.accept()
+            except BlockingIOError:
+                continue
+            return True
+        try:
+            self.datagrams.recv(9)
+        except BlockingIOError:
+            return False
+        return True
+
+    def left(self, sandboxes):
+        """Return what is left behind: files, folders and processes."""
+        places = (
+            Path(place) for place in ("/tmp", "/var/tmp", "/dev/shm", "/run", "/dev", sandboxes, sandboxes.parent)
+        )
+        files = [path for place in places for path in (place / self.mark,) if path.exists()]
+        return [*files, *sandboxes.iterdir(), *processes(self.mark, str(sandboxes))]
+
+    def close(self):
+        for server in (*self.servers, self.datagrams):
+            server.close()
+
+
+def processes(mark, sandboxes):
+    """Return the processes that have a name, or whose environment names a folder."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command, environment = (folder / "comm").read_text(), (folder / "environ").read_text("utf-8", "replace")
+        except OSError:  # it ended, or belongs to another user
+            continue
+        if mark in command or (sandboxes in environment and folder.name != str(os.getpid())):
+            found.append(f"{folder.name} {command}")
+    return found
+
+
+@pytest.fixture
+def sandboxes(tmp_path_factory, monkeypatch):
+    folder = tmp_path_factory.mktemp("sandboxes")
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    monkeypatch.setattr(sandbox, "_GRACE_SECONDS", 60.0)  # a busy machine may take long to start a process
+    return folder
+
+
+@pytest.fixture
+def around(tmp_path, sandboxes, monkeypatch):
+    surroundings = Surroundings(tmp_path)
+    monkeypatch.setenv("KSHOT_SECRET", surroundings.canary)
+    yield surroundings
+    surroundings.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def confined():
+    """Where the system cannot confine programs, kshot runs none: there is nothing to attack."""
+    try:
+        sandbox.run("", timeout=60)
+    except sandbox.UsageError as error:
+        pytest.skip(str(error))
+
+
+def attacked(around, sandboxes, program, **options):
+    tests = TESTS.replace("@SECRET@", str(around.secret))
+    outcome = sandbox.run(around.written(program), tests, timeout=SECONDS, **options)
+    assert not outcome.passed
+    assert around.canary not in outcome.reason
+    assert str(around.secret) not in outcome.reason
+    assert around.state() == around.before
+    assert not around.connected()
+    assert around.left(sandboxes) == []
+    return outcome
+
+
+def test_there_are_enough():
+    assert len(ATTACKS) >= 120
+    assert len(set(ATTACKS.values())) == len(ATTACKS)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_achieves_nothing(name, around, sandboxes):
+    attacked(around, sandboxes, ATTACKS[name])
+
+
+def test_a_right_program_passes_the_same_tests(around, sandboxes):
+    outcome = sandbox.run(
+        f"def solve(x):\n    return {around.secret}", TESTS.replace("@SECRET@", str(around.secret)), 60.0
+    )
+    assert outcome == sandbox.ProgramOutcome(passed=True, reason="")
