@@ -113,7 +113,7 @@ def test_each_role_gets_its_own_key_and_the_run_leaves_none(here):
             here, *rag, "-m", "openai:m", "--base-url", model.url, "--api-key-env", "MODEL_KEY",
             "--header", "X-Team=env:TEAM_TOKEN", "--header", f"X-Auth={LITERAL}", "--request-option", "effort=high",
             "--judge", "openai:j", "--judge-base-url", judge.url, "--judge-api-key-env", "JUDGE_KEY",
-            "--judge-header", f"X-Judge-Auth={LITERAL}", "--judge-request-option", "effort=low",
+            "--judge-head", f"X-Judge-Team={LITERAL}", "--judge-request-option", "effort=low",
             "--rewrite", f"openai:r@{rewriter.url},api_key_env=REWRITER_KEY",
             "--rewrite-price-in", "1", "--rewrite-price-out", "1",
         )  # fmt: skip
@@ -124,7 +124,7 @@ def test_each_role_gets_its_own_key_and_the_run_leaves_none(here):
         assert {(c.headers["x-team"], c.headers["x-auth"], c.body["effort"]) for c in model.calls} == {
             (HEADER, LITERAL, "high")
         }
-        assert {(c.headers["x-judge-auth"], c.body["effort"]) for c in judge.calls} == {(LITERAL, "low")}
+        assert {(c.headers["x-judge-team"], c.body["effort"]) for c in judge.calls} == {(LITERAL, "low")}
         for server in (judge, rewriter):
             assert all("x-team" not in call.headers and "x-auth" not in call.headers for call in server.calls)
         assert all("effort" not in call.body for call in rewriter.calls)

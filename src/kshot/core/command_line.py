@@ -13,7 +13,8 @@ COMMAND: ContextVar[tuple[str, ...] | None] = ContextVar("COMMAND", default=None
 
 HIDDEN = "***"
 _WORDS = "key|apikey|token|secret|password|passwd|pass|authorization|auth|bearer|credential|credentials|cookie"
-_SECRET_OPTION = re.compile(rf"--(?:[\w-]*-)?(?:{_WORDS}|header)", re.IGNORECASE)
+_HEADER = "|".join("header"[:length] for length in range(6, 0, -1))  # an option may be shortened: --judge-head
+_SECRET_OPTION = re.compile(rf"--(?:[\w-]*-)?(?:{_WORDS}|{_HEADER})", re.IGNORECASE)
 _SECRET_VARIABLE = re.compile(rf"(?:.*_)?(?:{_WORDS})(?:_.*)?", re.IGNORECASE)
 _NAMED_SECRET = re.compile(
     rf"((?:[\w-]*[-_])?(?:{_WORDS})[\"']?\s*[=:]\s*[\"']?)(?:bearer\s+)?[^\s,;&\"'}}]+", re.IGNORECASE
