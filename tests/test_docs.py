@@ -37,6 +37,8 @@ def user(tmp_path, monkeypatch, tiny_llama):
         Path(f"rows/{split}.jsonl").write_text("\n".join(lines) + "\n")
     small_book(tmp_path / "book")
     monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "cache"))
+    for name in ("MY_KEY", "MY_TOKEN"):
+        monkeypatch.setenv(name, f"the-{name}-1234")
     return tmp_path
 
 
