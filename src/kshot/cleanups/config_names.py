@@ -91,3 +91,8 @@ def _table() -> dict[str, Callable[..., Any]]:
 
 
 CLEANUP_FUNCTIONS = _table()
+
+TAKE_NO_PATTERNS = frozenset(
+    (first_option_postprocess, last_option_postprocess, xml_tag_postprocessor, extract_non_reasoning_content)
+)
+"""Clean-ups whose options are never regular expressions. Others run in a process of their own if a config gives any."""

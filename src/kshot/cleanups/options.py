@@ -29,9 +29,14 @@ def first_capital_postprocess_multi(text: str) -> str:
     return found[0] if found else ""
 
 
+def _letters(options: str) -> str:
+    """Return letters (or a range, ``A-D``) as they stand between the brackets of a pattern, and nothing but letters."""
+    return re.sub(r"([\\\]\[^])", r"\\\1", options)
+
+
 def last_option_postprocess(text: str, options: str, cushion: Any = None) -> str:  # noqa: ARG001 - configs pass it
     """Take the last of the option letters, wherever it stands."""
-    found = re.findall(f"[{options}]", text)
+    found = re.findall(f"[{_letters(options)}]", text)
     return found[-1] if found else ""
 
 
@@ -55,9 +60,9 @@ _CUSHION = (r"([{o}]):", r"([{o}])")
 
 def first_option_postprocess(text: str, options: str, cushion: bool = True) -> str:  # noqa: FBT001, FBT002 - as configs pass it
     """Find the option that a reply settles on: by a phrase that states it, else (``cushion``) by the first letter."""
-    text = text.strip()
+    text, letters = text.strip(), _letters(options)
     for phrase in (*_PHRASES, *(_CUSHION if cushion else ())):
-        if found := re.search(phrase.format(o=options), text, re.DOTALL):
+        if found := re.search(phrase.format(o=letters), text, re.DOTALL):
             return found[1]
     return ""
 

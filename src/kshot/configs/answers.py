@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kshot.cleanups import CLEANUP_PACKAGES, CLEANUPS
-from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
+from kshot.cleanups.config_names import CLEANUP_FUNCTIONS, TAKE_NO_PATTERNS
+from kshot.configs.cleanup_process import CLEANUP_PROCESS, TookTooLong
 from kshot.configs.names import ConfigCallable, short, unknown
 from kshot.core.errors import DataError
 from kshot.core.extras import missing_package, require
-from kshot.core.records import Absent, Sample, Value
+from kshot.core.records import Absent, AskFailed, Failed, Sample, Value
 from kshot.methods.generation import Extract
 from kshot.metrics import Metric, PassAtK
 
@@ -34,6 +35,8 @@ def cleaner(config: Any, where: str, registered: Mapping[str, Any]) -> Cleaner:
         function = registered.get(str(kind))
     if function is None and (function := CLEANUP_FUNCTIONS.get(short(kind))) is not None:
         require(short(kind), *CLEANUP_PACKAGES.get(function, ()))
+        if body and function not in TAKE_NO_PATTERNS:
+            return _apart(short(kind), body, where)
     if function is None and (entry := CLEANUPS.find(short(kind))) is not None:
         function = entry.load()
         if isinstance(function, type):  # a clean-up of an installed package may be a class, made with the options
@@ -47,10 +50,32 @@ def cleaner(config: Any, where: str, registered: Mapping[str, Any]) -> Cleaner:
         except ImportError as exc:
             missing = missing_package(exc, short(kind))
             raise missing or DataError(f"{short(kind)} needs a package: {exc}", where=where) from exc
-        except (TypeError, ValueError, LookupError, AttributeError) as exc:
+        except (TypeError, ValueError, LookupError, AttributeError, re.error) as exc:
             raise DataError(f"{short(kind)} fails on {text!r:.80}: {exc}", where=where) from exc
 
     return clean
+
+
+def _apart(name: str, options: Mapping[str, Any], where: str) -> Cleaner:
+    """Return a clean-up that runs in a process of its own, because its options may be regular expressions."""
+
+    def clean(text: Any) -> Any:
+        try:
+            return CLEANUP_PROCESS.call(name, text, options)
+        except DataError as exc:
+            exc.where = exc.where or where
+            raise
+
+    clean("")  # a pattern that cannot be read is told before a model is asked
+    return clean
+
+
+def one_cleaned(clean: Cleaner, reply: Any) -> Any:
+    """Clean a reply up. One that takes too long is a failed sample and does not stop the run."""
+    try:
+        return clean(reply)
+    except TookTooLong as exc:
+        raise AskFailed(Failed("clean_up", exc.what)) from exc
 
 
 def role_part(text: str, role: Any, meta: Mapping[str, Any] | None) -> str:
@@ -84,7 +109,7 @@ def extraction(
         if isinstance(reply, tuple):
             return tuple(extract(sample, each) for each in reply)
         for step in steps:
-            reply = step(reply)
+            reply = one_cleaned(step, reply)
         return reply
 
     return extract

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from kshot.configs._codec import Codec
+from kshot.configs.cleanup_process import TookTooLong
 from kshot.configs.project import Project
 from kshot.core.errors import DataError
 from kshot.sandbox.profiles import CONFIG, LAYERS
-from kshot.sandbox.request_process import UNREADABLE, NoAnswer, RequestFailed, RequestProcess
+from kshot.sandbox.request_process import UNREADABLE, NoAnswer, RequestFailed, RequestProcess, TooSlow
 
 LOAD_SECONDS = 20.0
 CALL_SECONDS = 10.0
@@ -93,6 +94,9 @@ class ConfigProcess:
             )
         try:
             return self._process.ask(request, seconds)
+        except TooSlow as exc:
+            self.close()
+            raise TookTooLong(str(exc), where=str(self.path)) from None
         except NoAnswer as exc:
             self.close()
             raise DataError(str(exc), where=str(self.path)) from None

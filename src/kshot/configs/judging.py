@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshot.configs.answers import cleaner
+from kshot.configs.answers import cleaner, one_cleaned
 from kshot.configs.names import ConfigCallable, short
 from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
@@ -64,7 +64,7 @@ class JudgeEvaluator(Metric):
         gold = None if sample.target is None else reference(sample.target)
         text = "\n\n".join(map(str, answer)) if isinstance(answer, tuple) else str(answer)
         if self._clean:
-            text = str(cleaner(self._clean, "judge", {})(text))
+            text = str(one_cleaned(cleaner(self._clean, "judge", {}), text))
         row = {**sample.fields, "prediction": text, "reference": gold, "obj_gold": gold}
         (reply,) = yield from ask(Generate(self._prompt(row), max_tokens=self.max_tokens, role="judge"))
         return {self.name: self._verdict(reply.text, text, gold)}

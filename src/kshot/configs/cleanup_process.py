@@ -1,0 +1,64 @@
+"""Clean-ups with options of a config, in a process that can be killed: the options may be regular expressions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from kshot.core.errors import DataError
+from kshot.sandbox.profiles import CONFIG
+from kshot.sandbox.request_process import NoAnswer, RequestFailed, RequestProcess
+
+SECONDS = 2.0
+"""How long a clean-up may work on one text, in seconds of processor time."""
+_WALL_SECONDS = 60.0
+"""How long it may take on a machine that is busy with other things."""
+_WORKER = "kshot.configs._cleanup_worker"
+
+
+class TookTooLong(DataError):  # noqa: N818 - it names what happened
+    """A function that a config names, or the pattern that it gives one, did not finish on one text."""
+
+
+class CleanupProcess:
+    """A process that calls clean-ups by name; started when it is first needed, and again when it was killed."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._lock = threading.Lock()
+        self._process: RequestProcess | None = None
+
+    def call(self, name: str, text: Any, options: Mapping[str, Any]) -> Any:
+        """Return what a clean-up makes of a text."""
+        with self._lock:
+            if self._process is None:
+                serve = {"refused": "files"}
+                self._process = RequestProcess(CONFIG, _WORKER, {"seconds": SECONDS}, serve=lambda _: serve)
+            try:
+                return self._process.ask({"name": name, "text": text, "options": dict(options)}, _WALL_SECONDS)
+            except NoAnswer:
+                self._end()
+                raise TookTooLong(
+                    f"{name} with {_shown(options)} takes more than {SECONDS:g} s or "
+                    f"{CONFIG.limits.memory_mb} MB for the text {text!r:.40}"
+                ) from None
+            except RequestFailed as exc:
+                raise DataError(f"{name} with {_shown(options)} fails on {text!r:.80}: {exc.message}") from None
+
+    def close(self) -> None:
+        """End the process; the next call starts another."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+
+def _shown(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r:.80}" for name, value in options.items())
+
+
+CLEANUP_PROCESS = CleanupProcess()
