@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import pytest
 
@@ -124,3 +125,46 @@ def test_a_missing_file(tmp_path):
     (tmp_path / "d.json").mkdir()
     with pytest.raises(DataError, match="cannot be read: Is a directory"):
         load_raw_dataset_from_file(tmp_path / "d.json")
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.jsonl", '{"a": "%s"}'), ("a.csv", "a\n%s\n"), ("a.tsv", "a\n%s\n")])
+def test_a_line_without_end_is_one_message(tmp_path, monkeypatch, name, text):
+    monkeypatch.setattr("kshot.core.text_files.MAX_LINE_CHARACTERS", 1000)
+    (tmp_path / name).write_text(text % ("x" * 2000))
+    with pytest.raises(DataError, match=rf"{name}:\d: this line is above the limit of .* a line of its own"):
+        load_raw_dataset_from_file(tmp_path / name)
+
+
+def test_a_field_without_end_is_one_message(tmp_path, monkeypatch):
+    monkeypatch.setattr("kshot.tables.files.MAX_LINE_CHARACTERS", 1000)
+    (tmp_path / "a.csv").write_text('a\n"' + "x\n" * 2000 + '"\n')
+    with pytest.raises(DataError, match="field larger than field limit"):
+        load_raw_dataset_from_file(tmp_path / "a.csv")
+
+
+def test_a_file_that_is_too_large_to_be_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("kshot.core.text_files.MAX_WHOLE_BYTES", 10)
+    (tmp_path / "a.json").write_text('[{"a": 1}, {"a": 2}]')
+    with pytest.raises(DataError, match=r"above the limit of .* for a file that is read whole"):
+        load_raw_dataset_from_file(tmp_path / "a.json")
+
+
+def test_a_device_or_a_pipe_is_not_read(tmp_path):
+    (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe.json")
+    for name in ("zero.jsonl", "pipe.json"):
+        with pytest.raises(DataError, match="it is a device or a pipe, not a file"):
+            load_raw_dataset_from_file(tmp_path / name)
+
+
+@pytest.mark.needs("pyarrow")
+def test_a_small_parquet_file_cannot_fill_the_memory(tmp_path, monkeypatch):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"a": ["x" * 1000] * 5000}), tmp_path / "a.parquet")
+    assert (tmp_path / "a.parquet").stat().st_size < 10_000
+    assert len(load_raw_dataset_from_file(tmp_path / "a.parquet")) == 5000
+    monkeypatch.setattr("kshot.tables.files.MAX_PARQUET_BYTES", 2_000_000)
+    with pytest.raises(DataError, match=r"its rows are above the limit .* Cut it into several files"):
+        load_raw_dataset_from_file(tmp_path / "a.parquet")

@@ -160,3 +160,18 @@ def test_subsets_of_a_pattern(tmp_path, monkeypatch):
     assert found("~/data//{subset}/{subset}_test.jsonl") == ["x", "y"]
     monkeypatch.chdir(tmp_path / "data")
     assert found("{subset}/{subset}_test.jsonl") == ["x", "y"]
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/../../evil", "/etc", "..\\evil", "C:\\evil", "x\0"])
+@pytest.mark.parametrize("pattern", ["in", "in/{subset}", "in/{subset}/{split}.jsonl"])
+def test_no_name_leaves_the_folder(tmp_path, name, pattern):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "evil").mkdir()
+    (tmp_path / "evil" / "test.jsonl").write_text('{"a": "secret"}\n')
+    path = str(tmp_path / pattern)
+    with pytest.raises(DataError, match=r"the subset .* would leave this folder"):
+        get_raw_dataset_loader("quiz", path, name)("test")
+    with pytest.raises(DataError, match=r"the split .* would leave this folder"):
+        get_raw_dataset_loader("quiz", path, "s")(name)
+    with pytest.raises(DataError, match=r"the dataset .* would leave this folder"):
+        get_raw_dataset_loader(name, path, "s")("test")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import re
@@ -14,6 +13,9 @@ from urllib.parse import urlsplit
 
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.extras import importing
+from kshot.core.file_names import leaves_folder
+from kshot.core.json_text import parse_json
+from kshot.core.text_files import read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -43,6 +45,8 @@ _SETTINGS_FILES = (
 _BLOCK_BYTES = 1 << 16
 _MIDDLE_BLOCKS = 16
 _MAX_QUOTED_CHARACTERS = 300
+_MAX_HEADER_BYTES = 100_000_000
+"""The limit of safetensors itself."""
 
 
 def import_transformers() -> tuple[Any, Any]:
@@ -102,7 +106,7 @@ def _check_folder(folder: Path) -> None:
     if not weights:
         raise BackendError("it has no weights", where=where, hint="Download the *.safetensors files too.")
     for index in folder.glob("*.index.json"):
-        shards = set(json.loads(index.read_text("utf-8")).get("weight_map", {}).values())
+        shards = _shards(index)
         if missing := sorted(name for name in shards if not (folder / name).is_file()):
             what = f"it lacks {len(missing)} of {len(shards)} weight files: {missing[0]}"
             raise BackendError(what, where=where, hint="Download the missing files.")
@@ -110,6 +114,18 @@ def _check_folder(folder: Path) -> None:
         if file.suffix == ".safetensors" and not _is_complete(file):
             hint = "Download it again (an interrupted download or a Git LFS pointer looks like this)."
             raise BackendError("it is damaged: its size and its header disagree", where=str(file), hint=hint)
+
+
+def _shards(index: Path) -> set[str]:
+    """Return the names of the weight files that an index lists."""
+    try:
+        names = set(parse_json(read_whole(index))["weight_map"].values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        names = {None}
+    if not all(isinstance(name, str) and not leaves_folder(name) for name in names):
+        what = "it is damaged: it does not map weights to files of its folder"
+        raise BackendError(what, where=str(index), hint="Download it again.")
+    return names
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -125,10 +141,10 @@ def _is_complete(file: Path) -> bool:
     size = file.stat().st_size
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
-        if not 0 < length <= size - 8:
+        if not 0 < length <= min(size - 8, _MAX_HEADER_BYTES):
             return False
         try:
-            header = json.loads(stream.read(length))
+            header = parse_json(stream.read(length))
             ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
         except (ValueError, KeyError, TypeError, AttributeError, IndexError):
             return False

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from kshot.core.errors import DataError
 from kshot.core.json_text import parse_json
 from kshot.core.records import Row
+from kshot.core.text_files import read_whole
 from kshot.lookup.generate import LOOKUP_TASKS, answers, group_of
 
 RecordSource: TypeAlias = str | Path | Iterable[Row]
@@ -48,7 +49,7 @@ def _located(source: RecordSource) -> Iterator[tuple[str, Row]]:
             yield f"record {index}", record
         return
     try:
-        lines = Path(source).read_text(encoding="utf-8-sig").split("\n")
+        lines = read_whole(Path(source)).decode("utf-8-sig").replace("\r\n", "\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"the lookup records cannot be read: {error}", where=str(source)) from error
     if not any(line.strip() for line in lines):

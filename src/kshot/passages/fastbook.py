@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kshot.core.errors import DataError, UsageError
 from kshot.core.json_text import parse_json
+from kshot.core.text_files import read_whole
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.documents import Document, document_packages, read_documents
 from kshot.passages.fetching import is_url, local_path
@@ -127,8 +128,8 @@ def _holds_documents(folder: Path) -> bool:
 
 def _holds_questions(file: Path) -> bool:
     try:
-        found = parse_json(file.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError):
+        found = parse_json(read_whole(file).decode("utf-8-sig"))
+    except (OSError, ValueError, DataError):
         return False
     return isinstance(found, dict) and isinstance(found.get("questions"), list)
 

@@ -12,6 +12,7 @@ from kshot.core.errors import DataError, UsageError
 from kshot.core.file_names import open_new
 from kshot.core.json_text import parse_json
 from kshot.core.records import Graded, Sample
+from kshot.core.text_files import lines_of
 from kshot.core.trec import trec_word
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.fetching import local_path
@@ -138,7 +139,7 @@ def _graded(name: str, queries: Mapping[str, str], grades: Judgements, passages:
 def _lines(path: Path) -> Iterator[str]:
     try:
         with path.open(encoding="utf-8-sig", newline=None) as lines:
-            for line in lines:
+            for line in lines_of(lines, path):
                 yield line.rstrip("\n")
     except OSError as exc:
         raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(path)) from exc

@@ -12,6 +12,7 @@ from typing import Any
 from kshot.core.errors import DataError
 from kshot.core.json_text import parse_json
 from kshot.core.records import Evidence, Row, Sample
+from kshot.core.text_files import read_whole
 
 FILTERS = ("all", "nonempty", "explicit", "essential")
 """Which components count: all; those with a context; the explicit ones; all but the extraneous."""
@@ -99,7 +100,7 @@ def read_questions(path: str | Path) -> QuestionSet:
     """Read a question file."""
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_whole(file).decode("utf-8-sig")
     except OSError as exc:
         raise DataError(f"the questions cannot be read: {exc.strerror or exc}", where=str(path)) from exc
     except UnicodeDecodeError as exc:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from kshot.core.errors import DataError
 from kshot.core.extras import import_package
 from kshot.core.json_text import parse_json
+from kshot.core.text_files import read_whole
 from kshot.passages.webpages import HTML_PACKAGES, visible_text
 
 FORMATS = {
@@ -46,7 +47,7 @@ _CONVERT_HINT = "Convert it to UTF-8: iconv -f ITS_ENCODING -t UTF-8 FILE."
 def read_text(file: Path, kind: str, until: str | None, note: NoteCallback) -> str:
     """Read a file of this format as text; ``note`` is called with what is odd about it."""
     try:
-        raw = file.read_bytes()
+        raw = read_whole(file)
     except OSError as exc:
         raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(file)) from exc
     if kind == "pdf":

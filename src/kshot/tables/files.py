@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, TypeAlias
 from kshot.core.errors import DataError
 from kshot.core.extras import importing
 from kshot.core.json_text import parse_first_json, parse_json
+from kshot.core.text_files import MAX_LINE_CHARACTERS, check_regular, lines_of, read_whole
 
 FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
@@ -22,6 +22,8 @@ FileRows: TypeAlias = "list[dict[str, Any]]"
 FileSplits: TypeAlias = "dict[str, list[dict[str, Any]]]"
 """The rows of each split of a JSON file."""
 
+MAX_PARQUET_BYTES = 8 << 30
+_PARQUET_BATCH = 1024
 _JSON_SPACE = " \t\n\r"
 
 
@@ -49,6 +51,7 @@ def read_file(path: str | Path) -> FileRows | FileSplits:
         known = ", ".join(FILE_SUFFIXES)
         raise DataError(f"files of type {suffix!r} cannot be read", where=str(file), hint=f"Known types: {known}.")
     try:
+        check_regular(file)
         return reader(file)
     except OSError as exc:
         raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(file)) from exc
@@ -59,7 +62,7 @@ def read_file(path: str | Path) -> FileRows | FileSplits:
 def _jsonl(file: Path) -> FileRows:
     rows = []
     with file.open(encoding="utf-8-sig") as lines:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(lines_of(lines, file), start=1):
             if line.strip():
                 rows.append(_row(_parsed(line, file, number), f"{file}:{number}"))
     return rows
@@ -80,7 +83,7 @@ def _row(row: Any, where: str) -> dict[str, Any]:
 
 
 def _json(file: Path) -> FileRows | FileSplits:
-    text = file.read_text(encoding="utf-8-sig")
+    text = read_whole(file).decode("utf-8-sig")
     start = len(text) - len(text.lstrip(_JSON_SPACE))
     try:
         found, end = parse_first_json(text, start)
@@ -109,8 +112,10 @@ def _has_splits(found: dict[str, Any]) -> bool:
 
 def _csv(file: Path) -> FileRows:
     rows: FileRows = []
-    with file.open(encoding="utf-8-sig", newline="") as lines, _unlimited_fields():
-        reader = csv.DictReader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True)
+    with file.open(encoding="utf-8-sig", newline="") as lines, _long_fields():
+        reader = csv.DictReader(
+            lines_of(lines, file), delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True
+        )
         names = list(reader.fieldnames or ())
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
@@ -127,9 +132,9 @@ def _csv(file: Path) -> FileRows:
 
 
 @contextmanager
-def _unlimited_fields() -> Iterator[None]:
-    """Lift the csv module's limit of 128 KiB for a field: documents are longer."""
-    before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+def _long_fields() -> Iterator[None]:
+    """Raise the csv module's limit of 128 KiB for a field: documents are longer."""
+    before = csv.field_size_limit(MAX_LINE_CHARACTERS)
     try:
         yield
     finally:
@@ -141,8 +146,22 @@ def _parquet(file: Path) -> FileRows:
         import pyarrow as pa
         import pyarrow.parquet
 
+    rows: FileRows = []
+    size = 0
     try:
-        rows: FileRows = pyarrow.parquet.read_table(file).to_pylist()
-    except pa.ArrowInvalid as exc:
-        raise DataError(f"this is not a parquet file: {exc}", where=str(file)) from exc
+        with pyarrow.parquet.ParquetFile(file) as table:
+            _check_parquet_size(table.metadata.num_rows * max(1, table.metadata.num_columns), file)
+            for batch in table.iter_batches(_PARQUET_BATCH):  # a small file can hold one value a billion times
+                size += batch.nbytes
+                _check_parquet_size(size, file)
+                rows += batch.to_pylist()
+    except (pa.ArrowException, ValueError) as exc:
+        raise DataError(f"this parquet file cannot be read: {exc}", where=str(file)) from exc
     return rows
+
+
+def _check_parquet_size(size: int, file: Path) -> None:
+    """Refuse rows that would fill the memory; each value takes a byte or more."""
+    if size > MAX_PARQUET_BYTES:
+        what = f"its rows are above the limit of {MAX_PARQUET_BYTES >> 30} GB for a parquet file"
+        raise DataError(what, where=str(file), hint="Cut it into several files.")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kshot.core.errors import DataError
+from kshot.core.file_names import leaves_folder
 from kshot.tables.files import FILE_SUFFIXES, read_file
 from kshot.tables.hub import is_saved_copy, load_saved_copy
 from kshot.tables.splits import Rows, slice_rows, split_name
@@ -33,6 +34,8 @@ class LocalRows:
     def load(self, split: str) -> Rows:
         """Return the rows of one split; a slice such as ``test[:100]`` is applied."""
         name = split_name(split)
+        for part, what in ((self._dataset, "dataset"), (self._subset or "", "subset"), (name, "split")):
+            _check_name(part, what, self._path)
         root = Path(self._path.replace("{subset}", self._subset or "").replace("{split}", name)).expanduser()
         if not root.exists():
             raise DataError("there is no such file or folder", where=str(root))
@@ -76,12 +79,20 @@ class LocalRows:
         )
 
 
+def _check_name(name: str, what: str, path: str) -> None:
+    """Refuse the name of a part that lies elsewhere: rows are read below the path that the user gave."""
+    if leaves_folder(name):
+        raise DataError(f"the {what} {name!r} would leave this folder", where=path, hint="Give a name without '..'.")
+
+
 def local_subsets(path: str, dataset: str, split: str) -> list[str] | None:
     """Return the subsets below a local path.
 
     An empty list means that the rows there have no subsets, None that the path does not say.
     """
     name = split_name(split)
+    for part, what in ((dataset, "dataset"), (name, "split")):
+        _check_name(part, what, path)
     if "{subset}" in path:
         return _subsets_of_pattern(path.replace("{split}", name)) or None
     root = Path(path.replace("{split}", name)).expanduser()

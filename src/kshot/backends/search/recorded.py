@@ -16,6 +16,7 @@ from kshot.core.errors import BackendError, DataError, UsageError
 from kshot.core.json_text import parse_json
 from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Failed, Hit, Ranking, Request, Response, Search
+from kshot.core.text_files import read_whole
 from kshot.core.trec import trec_word
 
 _TREC_LINE = re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+(\s+\S+)?\s*", re.IGNORECASE)
@@ -100,7 +101,7 @@ def _split(spec: str) -> tuple[Path, str]:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_whole(path)
     except OSError as exc:
         raise BackendError(f"the recorded run cannot be read: {exc.strerror or exc}", where=str(path)) from exc
 
