@@ -16,8 +16,9 @@ from kshot.index.store import Store
 from kshot.passages import is_passages
 from kshot.runs.absent import StoredResponses, absent_model
 from kshot.runs.code import RecordedCode
-from kshot.runs.folder import JOURNAL, SAMPLES, RunFolder
+from kshot.runs.folder import JOURNAL, RunFolder
 from kshot.runs.runner import Result, Run
+from kshot.runs.samples_file import SAMPLES
 from kshot.runs.spec_file import read_spec
 from kshot.sandbox.program import UNSAFE_NOTE, programs_wanted
 from kshot.settings import Settings, settings_from

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kshot.core.corpus import Corpus, corpus_fingerprint
+from kshot.core.errors import RunError
 from kshot.core.protocols import Abilities, IndexStore, Model, RequestQueue
 from kshot.core.records import Failed, Generate, Loglik, Request, Response, Search
-from kshot.runs.folder import JOURNAL
+from kshot.core.task import TaskResult
+from kshot.runs.folder import JOURNAL, RunFolder
 from kshot.runs.journal import Journal
 
 
@@ -83,3 +85,20 @@ def absent_model(noted: Mapping[str, Any]) -> Model:
         return AbsentSearchEngine(noted["name"], noted["fingerprint"])
     answers = (Generate, Loglik, Search) if noted.get("searches") else (Generate, Loglik)
     return AbsentModel(noted["name"], noted["fingerprint"], answers, server=noted.get("server", False))
+
+
+def check_nothing_lost(results: Sequence[TaskResult], folder: RunFolder) -> None:
+    """Refuse to replace figures of samples to which the journal holds no answer any more."""
+    before = {(row.get("task"), row.get("model")): row for row in folder.earlier_results()}
+    for result in results:
+        row = before.get((result.task.name, result.model), {})
+        n, failed = (count if type(count := row.get(name)) is int else 0 for name in ("n", "failed"))
+        if len(result.positions) < n and result.failed > failed:
+            raise RunError(
+                f"the journal holds no answer to {result.failed - failed} samples of {result.task.name} on "
+                f"{result.model} that have been scored before; nothing was changed",
+                where=str(folder.path),
+                hint="The command of the run asks them again."
+                if folder.notes
+                else "If the dataset or its template has changed, run the command again in another folder.",
+            )

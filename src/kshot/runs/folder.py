@@ -17,12 +17,13 @@ from kshot.core.json_text import parse_json
 from kshot.core.kill_points import reach
 from kshot.core.records import Response, ResultRow
 from kshot.core.settings import FsyncMode
+from kshot.runs.identity import differences
 from kshot.runs.journal import Journal
+from kshot.runs.samples_file import SAMPLES
 from kshot.runs.sessions import ended, new_session, with_session
 from kshot.runs.spec_file import SPEC, read_spec
-from kshot.settings import Settings
 
-JOURNAL, SAMPLES, SUMMARY = "journal.jsonl", "samples.jsonl", "summary.json"
+JOURNAL, SUMMARY = "journal.jsonl", "summary.json"
 _POINTS = {SPEC: "spec", SAMPLES: "samples", SUMMARY: "summary"}
 """How kill points name these files; all others are exports."""
 
@@ -227,12 +228,10 @@ class RunFolder:
         if not journal.exists() or not journal.stat().st_size:
             return {"identity": self._identity}  # nothing was answered yet, so other settings do no harm
         spec = read_spec(self.path)
-        before, now = _without_defaults(spec["identity"]), _without_defaults(self._identity)
-        names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-        if names:
-            changes = "; ".join(f"{name} was {_shown(name, before)}, is {_shown(name, now)}" for name in names)
+        changes = differences(spec["identity"], self._identity)
+        if changes:
             raise RunError(
-                f"this folder holds a run with other settings ({changes})",
+                f"this folder holds a run with other settings ({'; '.join(changes)})",
                 where=str(self.path),
                 hint=f"Choose another folder with --out; --reuse {self.path} reuses its answers.",
             )
@@ -283,22 +282,6 @@ class _Draft:
     def _write_half(self, text: str) -> None:
         self._file.write(text[: len(text) // 2])
         self._file.flush()
-
-
-def _without_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an identity without the values that are defaults: earlier folders hold every value."""
-    declared = Settings.declared()
-    defaults = {name: declared[name].default for name in identity if name in declared}
-    return {name: value for name, value in identity.items() if value != defaults.get(name)}
-
-
-def _shown(name: str, identity: Mapping[str, Any]) -> str:
-    """Show a value of an identity for a message, which must stay on one line."""
-    if name in identity:
-        text = json.dumps(identity[name], ensure_ascii=False)
-        return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - about half a line
-    declared = Settings.declared().get(name)
-    return "not set" if declared is None or declared.default is None else f"{json.dumps(declared.default)} (default)"
 
 
 def _journal_of(run: str | Path) -> Journal:

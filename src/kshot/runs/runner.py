@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import platform
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
-from kshot import __version__
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, RunError, UsageError
 from kshot.core.kill_points import reach
@@ -30,9 +26,13 @@ from kshot.core.protocols import (
 )
 from kshot.core.records import Generate, Loglik, ResultRow, Sample, Search
 from kshot.core.task import Task, TaskResult
-from kshot.runs.folder import SAMPLES, SUMMARY, RunFolder
+from kshot.runs.absent import check_nothing_lost
+from kshot.runs.data_digest import DigestedSamples
+from kshot.runs.folder import SUMMARY, RunFolder
 from kshot.runs.limits import budget_of, check_prices
 from kshot.runs.results import compared, corrected_gaps, result_rows
+from kshot.runs.samples_file import SAMPLES, read_samples
+from kshot.runs.sessions import versions
 from kshot.runs.task_run import notes_of, run_task
 from kshot.runs.watchers import SilentWatcher
 from kshot.settings import Settings
@@ -54,8 +54,7 @@ class Result:
     def samples(self) -> list[ResultRow]:
         """Every sample with its prompt, response, answer, target and scores."""
         if self._samples is None and self.path is not None:
-            with (self.path / SAMPLES).open(encoding="utf-8", errors="surrogatepass", newline="\n") as lines:
-                self._samples = [json.loads(line) for line in lines]
+            self._samples = read_samples(self.path)
         return self._samples or []
 
 
@@ -108,6 +107,8 @@ class Run:
     def _all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> Result:
         results: list[ResultRow] = []
         samples: list[ResultRow] = []
+        for note in self._folder.notes if self._folder is not None else ():
+            self._watcher.note(note)
         with ExitStack() as stack:
             keep: Callable[[ResultRow], None] = samples.append
             if self._folder is not None:
@@ -117,7 +118,7 @@ class Run:
             for helper in self._helpers.values():
                 self._tell_notes(helper)
             if self._scores_again and self._folder is not None:
-                _check_nothing_lost(self._results, self._folder)  # before the files are replaced
+                check_nothing_lost(self._results, self._folder)  # before the files are replaced
         results, comparisons = corrected_gaps(results), compared(self._results, results)
         notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
         if self._folder is None:
@@ -185,8 +186,8 @@ class Run:
                 self.note(note)
             total = len(task.samples) if isinstance(task.samples, Sized) else None
             self._watcher.begin(task.name, model.name, total)
-            with self._emitting(task, keep) as emit, self._recording_facts(model, task):
-                result = run_task(task, roles, self._memo, emit, self._watcher.answered, budget=self._budget)
+            with self._emitting(task, keep) as emit, self._recorded(model, task) as recorded:
+                result = run_task(recorded, roles, self._memo, emit, self._watcher.answered, budget=self._budget)
             for note in notes_of(result):
                 self.note(note)
             if result.first_failure:
@@ -251,21 +252,35 @@ class Run:
             yield emit
 
     @contextmanager
-    def _recording_facts(self, model: Model, task: Task[Any]) -> Iterator[None]:
+    def _recorded(self, model: Model, task: Task[Any]) -> Iterator[Task[Any]]:
         """Write the facts of a task before it runs, because the run may be killed, and as it has filled them after.
 
-        A run that is scored again keeps what it recorded when it asked its models.
+        The digest of its data joins them. A run that is scored again keeps what it recorded when it asked its models.
         """
         if self._folder is None or self._scores_again:
-            yield
+            yield task
             return
         facts = self._folder.spec.get("tasks", {})
         merged = {**facts, model.name: {**facts.get(model.name, {}), task.name: task.facts}}
         self._folder.write_spec(tasks=merged)
+        samples = DigestedSamples(task.samples)
         try:
-            yield
-        finally:
-            self._budget.record()
+            yield replace(task, samples=samples)
+        except BaseException:
+            with suppress(RunError):  # the error that ends the run is the one to show
+                self._budget.record()
+            raise
+        self._note_data(task.name, samples.digest)
+        self._budget.record()
+
+    def _note_data(self, name: str, digest: str | None) -> None:
+        """Record the digest of a task's data, and say if the data are not those that the run began with."""
+        if self._folder is None or digest is None:
+            return
+        data = self._folder.spec.setdefault("data", {})
+        if data.get(name, digest) != digest:
+            self._watcher.note(f"{name}: its data have changed since this run began")
+        data[name] = digest
 
     def _record(self, models: Mapping[str, Model]) -> None:
         self._servers |= {model.name for model in models.values() if _is_server(model)}
@@ -278,22 +293,7 @@ class Run:
         for role, model in models.items():
             searches = isinstance(model, LanguageModel) and Search in model.answers
             self._folder.note_model(role, model.name, model.fingerprint, server=_is_server(model), searches=searches)
-        self._folder.write_spec(options=self._settings.recorded(), versions=_versions())
-
-
-def _check_nothing_lost(results: Sequence[TaskResult], folder: RunFolder) -> None:
-    """Refuse to replace figures of samples to which the journal holds no answer any more."""
-    before = {(row.get("task"), row.get("model")): row for row in folder.earlier_results()}
-    for result in results:
-        row = before.get((result.task.name, result.model), {})
-        n, failed = row.get("n") or 0, row.get("failed") or 0
-        if len(result.positions) < n and result.failed > failed:
-            raise RunError(
-                f"the journal holds no answer to {result.failed - failed} samples of {result.task.name} on "
-                f"{result.model} that have been scored before; nothing was changed",
-                where=str(folder.path),
-                hint="If the dataset or its template has changed, run the command again in another folder.",
-            )
+        self._folder.write_spec(options=self._settings.recorded(), versions=versions())
 
 
 def _is_server(model: Model) -> bool:
@@ -315,12 +315,3 @@ def _writer(file: IO[str]) -> Callable[[ResultRow], None]:
         file.write(encode(row) + "\n")
 
     return write
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version(), "kshot": __version__}
-    for package in ("numpy", "torch", "transformers", "datasets", "sacrebleu", "sentence_transformers", "tantivy"):
-        if package in sys.modules:
-            with suppress(metadata.PackageNotFoundError):  # imported from a folder that is not installed
-                versions[package] = metadata.version(package)
-    return versions

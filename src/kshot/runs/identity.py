@@ -1,0 +1,32 @@
+"""How two identities of a run differ, in the words of the options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kshot.settings import Settings
+
+
+def differences(earlier: Mapping[str, Any], present: Mapping[str, Any]) -> list[str]:
+    """Say which settings of a run are not those that it began with."""
+    before, now = _without_defaults(earlier), _without_defaults(present)
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    return [f"{name} was {_shown(name, before)}, is {_shown(name, now)}" for name in names]
+
+
+def _without_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an identity without the values that are defaults: earlier folders hold every value."""
+    declared = Settings.declared()
+    defaults = {name: declared[name].default for name in identity if name in declared}
+    return {name: value for name, value in identity.items() if value != defaults.get(name)}
+
+
+def _shown(name: str, identity: Mapping[str, Any]) -> str:
+    """Show a value of an identity for a message, which must stay on one line."""
+    if name in identity:
+        text = json.dumps(identity[name], ensure_ascii=False)
+        return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - about half a line
+    declared = Settings.declared().get(name)
+    return "not set" if declared is None or declared.default is None else f"{json.dumps(declared.default)} (default)"

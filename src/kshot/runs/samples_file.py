@@ -1,0 +1,32 @@
+"""Reading ``samples.jsonl``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kshot.core.errors import RunError
+from kshot.core.json_text import parse_json
+from kshot.core.records import ResultRow
+
+SAMPLES = "samples.jsonl"
+
+
+def read_samples(folder: Path) -> list[ResultRow]:
+    """Return the rows of a run folder."""
+    path = folder / SAMPLES
+    try:
+        with path.open("rb") as lines:
+            return [_row(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
+    except OSError as exc:
+        raise RunError(f"it cannot be read: {exc.strerror or exc}", where=str(path)) from exc
+
+
+def _row(line: bytes, where: str) -> ResultRow:
+    try:
+        row = parse_json(line.decode("utf-8", "surrogatepass"))
+    except ValueError:
+        row = None
+    if not isinstance(row, dict):
+        hint = "kshot score writes the file again from the journal."
+        raise RunError("this line is damaged", where=where, hint=hint)
+    return row
