@@ -73,7 +73,7 @@ def _evaluated(
         tell = watcher.note if watcher is not None else lambda _: None
         helpers: dict[str, Model] = {}
         for role, spec in plan.helpers.items():
-            helpers[role] = open_model(spec, options_for(role, settings))
+            helpers[role] = open_model(spec, options_for(role, settings, spec))
             stack.callback(_close, helpers[role], tell)
         store = Store(progress=watcher.step) if watcher is not None else Store()
         run = Run(settings, folder or MemoryMemo(), store=store, folder=folder, watcher=watcher, helpers=helpers)
@@ -102,7 +102,7 @@ def _in_turn(specs: Iterable[str | Model], settings: Settings, tell: Callable[[s
     """Open one model at a time; close each model that was opened here before the next one opens."""
     names: set[str] = set()
     for spec in specs:
-        model = open_model(spec, options_for("model", settings)) if isinstance(spec, str) else spec
+        model = open_model(spec, options_for("model", settings, spec)) if isinstance(spec, str) else spec
         try:
             if model.name in names:
                 raise UsageError(f"two models are called {model.name!r}", hint="Give each a name of its own.")

@@ -9,7 +9,8 @@ from typing import Any
 from kshot.backends import check_deterministic, model_packages
 from kshot.backends.adapters import as_model
 from kshot.backends.checking import check_answers, check_model, check_truncates, is_server
-from kshot.backends.choosing import check_accounts, check_pairs, models_in
+from kshot.backends.choosing import check_pairs, models_in
+from kshot.backends.server.accounts import check_accounts, options_of_spec
 from kshot.backends.settings import ModelSettings
 from kshot.cleanups.answer_pattern import AnswerPattern
 from kshot.core.errors import UsageError
@@ -76,12 +77,12 @@ def listed(given: Any) -> list[Any]:
     return many
 
 
-def options_for(role: str, settings: Settings) -> dict[str, Any]:
-    """Return the options that a model of this role is opened with: only what the user has set.
+def options_for(role: str, settings: Settings, spec: str) -> dict[str, Any]:
+    """Return the options that the model of a spec is opened with in this role: only what the user has set.
 
     A plug-in keeps its own defaults.
     """
-    return {**settings.changed(ModelSettings), **settings.server_options(role)}
+    return {**settings.changed(ModelSettings), **options_of_spec(settings, role, spec)}
 
 
 # ---- models ----
@@ -106,7 +107,7 @@ def _check_specs(role: str, specs: Sequence[str | Model], settings: Settings, fa
     for spec in specs:
         with faults.collected():
             if isinstance(spec, str) and all(map(is_installed, model_packages(spec))):
-                check_model(spec, options_for(role, settings))
+                check_model(spec, options_for(role, settings, spec))
                 if settings.truncate and role == "model":
                     check_truncates(spec)
 
@@ -149,7 +150,7 @@ def _check_together(plan: Plan) -> None:
         for spec in specs:
             check_deterministic(spec)
     check_pairs(plan.models, plan.sources, settings)
-    check_accounts(plan.models, settings.server_options())
+    check_accounts(plan.models, plan.helpers, settings)
     servers = [role for role, spec in plan.helpers.items() if is_server(spec)]
     check_prices(settings, [*(["model"] if any(is_server(spec) for spec in plan.models) else []), *servers])
 

@@ -133,20 +133,25 @@ def test_each_role_gets_its_own_key_and_the_run_leaves_none(here):
 
 def test_no_server_gets_a_key_that_was_not_named_for_it(here, run_here):
     """The keys of OpenAI and Anthropic are in the environment, and the model's key is named for its server."""
-    with FakeServer(answered) as model, FakeServer(answered) as judge:
+    with FakeServer(answered) as model, FakeServer(answered) as judge, FakeServer(answered) as second:
         quiz = ("-d", "quiz.py:Quiz", "--model-type", "chat", "--judge", f"openai:j@{judge.url}")
         bare = run_here(*quiz, "-m", f"openai:m@{model.url}", "--out", "bare")
         named = run_here(*quiz, "-m", "openai:m", "--base-url", model.url, "--api-key-env", "MODEL_KEY", "--out", "b")
+        each = run_here(
+            "-d", "quiz.py:Quiz", "--model-type", "chat", "--out", "d", "-m", f"openai:m@{model.url}",
+            "--api-key-env", "MODEL_KEY", "--judge", f"openai:k@{second.url}", "--judge-api-key-env", "JUDGE_KEY",
+        )  # fmt: skip
         shared = run_here(
             "-d", "quiz.py:Quiz", "--model-type", "chat", "--judge", "openai:j", "-m", "openai:m",
             "--base-url", model.url, "--api-key-env", "MODEL_KEY", "--out", "c",
         )  # fmt: skip
-    for done in (bare, named, shared):
+    for done in (bare, named, each, shared):
         assert done.returncode == 0, done.stderr.decode()
         assert_no_key_is_left(here, done)
     assert authorizations(judge) == {None}
+    assert authorizations(second) == {f"Bearer {JUDGE}"}
     sent = [call.headers.get("authorization") for call in model.calls]
-    assert sent == [None] * 2 + [f"Bearer {MODEL}"] * 6  # the judge without an address shares that of --base-url
+    assert sent == [None] * 2 + [f"Bearer {MODEL}"] * 8  # the judge without an address shares that of --base-url
 
 
 QUOTED = f"{MODEL} {JUDGE} Bearer {HEADER} {LITERAL}"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
-from kshot.backends.checking import is_server
 from kshot.backends.making import names_search_engine, options_taken
-from kshot.backends.server.address import own_url
 from kshot.core.errors import UsageError
 from kshot.core.options import Options, flag
 from kshot.core.protocols import Model, Source
-from kshot.core.specs import parse_spec
 
 SettingsT = TypeVar("SettingsT", bound=Options)
 
@@ -44,23 +41,6 @@ def check_pairs(models: Sequence[str | Model], sources: Sequence[Source[Settings
             raise UsageError(
                 f"{source.label} needs {who}, and there are none among: {named}",
                 hint="Add -m fts5 (kshot list search-engines), or --method rag." if searching else "Add -m MODEL.",
-            )
-
-
-def check_accounts(models: Sequence[str | Model], options: Mapping[str, Any]) -> None:
-    """Refuse a key or headers that two providers would get: without ``--base-url`` each is asked at its own address."""
-    if "base_url" in options:
-        return
-    for name in ("api_key_env", "header"):
-        if name not in options:
-            continue
-        specs = [parse_spec(text) for text in models if isinstance(text, str) and is_server(text)]
-        kinds = sorted({spec.name for spec in specs if own_url(spec) is None and name not in spec.options})
-        if len(kinds) > 1:
-            written = "header=NAME=env:VARIABLE" if name == "header" else f"{name}=VARIABLE"
-            raise UsageError(
-                f"{flag(name)} would go to several providers: {', '.join(kinds)}",
-                hint=f"Name it for each model: -m {kinds[0]}:MODEL,{written}.",
             )
 
 

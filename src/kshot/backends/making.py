@@ -176,10 +176,10 @@ def _without_other_account(spec: Spec, options: Mapping[str, Any]) -> dict[str, 
     if "header" in spec.options and spec.file is None:
         check_spec_headers(spec.options["header"], spec.name)
     url = own_url(spec)
-    if url is None:
-        return dict(options)
-    normalised_url(url)
-    return {name: value for name, value in options.items() if name not in ("api_key_env", "header")}
+    if url is not None:
+        normalised_url(url)
+    other = ("api_key_env", "header") if url is not None and "base_url" in options else ()
+    return {name: value for name, value in options.items() if name not in other}
 
 
 def _unknown(text: str) -> UsageError:

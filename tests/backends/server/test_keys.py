@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from kshot.backends import open_model
+from kshot.backends.server.accounts import check_accounts
 from kshot.backends.server.address import model_and_url, proxy_for
 from kshot.backends.server.anthropic import ANTHROPIC
 from kshot.backends.server.keys import account_for
@@ -115,6 +116,57 @@ def test_an_account_is_shared_with_its_address_or_not_at_all():
     rewriter = settings_from({"rewrite_base_url": "http://b", "rewrite_request_option": "x=1", "rewrite_price_in": 1})
     assert rewriter.server_options("rewriter") == {"base_url": "http://b", "request_option": ("x=1",)}
     assert rewriter.server_options("judge") == rewriter.server_options() == {}
+
+
+def test_an_address_in_a_models_name_leaves_the_account_of_another_address_behind():
+    account = {"base_url": "http://a", "api_key_env": "FIRST_KEY", "header": ("X-Team=a",)}
+    run = settings_from(account | {"judge_api_key_env": "SECOND_KEY", "rpm": 5})
+    assert run.server_options("model", own_address=True) == {"rpm": 5}
+    assert run.server_options("judge", own_address=True) == {"api_key_env": "SECOND_KEY", "rpm": 5}
+    assert run.server_options("rewriter", own_address=True) == {"rpm": 5}
+    alone = settings_from({"api_key_env": "FIRST_KEY"})
+    assert alone.server_options("model", own_address=True) == {"api_key_env": "FIRST_KEY"}
+    assert alone.server_options("judge", own_address=True) == {}
+
+
+@pytest.mark.parametrize(
+    ("models", "options", "message"),
+    [
+        (["openai:m", "anthropic:c"], {}, "would go to several servers: anthropic, openai"),
+        (["openai:m@http://a", "openai:m@http://b"], {}, "would go to several servers: http://a/v1, http://b/v1"),
+        (["openai:m@http://a", "openai:m"], {}, "would go to several servers: http://a/v1, openai"),
+        (["openai:m@http://a"], {"base_url": "http://b"}, "is for --base-url, and no model is asked there"),
+        (["hf:m"], {}, "is for a server, and no model of -m is behind one"),
+        (["hf:m"], {"judge": "openai:j@http://a"}, "For a judge use --judge-"),
+        (["openai:m@http://a,api_key_env=A,header=X=env:A"], {}, "is for a server, and no model of -m is behind one"),
+        (["openai:m"], {"base_url": "http://a", "judge": "openai:j@http://b", "judge_base_url": "http://c"}, "has two"),
+    ],
+)
+@pytest.mark.parametrize("account", [{"api_key_env": "FIRST_KEY"}, {"header": ("X-Team=a",)}])
+def test_keys_and_headers_that_would_go_to_several_servers_or_to_none(account, models, options, message):
+    helpers = {"judge": options["judge"]} if "judge" in options else {}
+    with pytest.raises(UsageError) as caught:
+        check_accounts(models, helpers, settings_from(account | options))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("models", "options"),
+    [
+        (["openai:m"], {}),
+        (["openai:m", "openai:n"], {}),
+        (["openai:m@http://a", "openai:n@http://A/v1/"], {}),
+        (["openai:m", "anthropic:c", "openai:n@http://b"], {"base_url": "http://a"}),
+        (["openai:m", "anthropic:c,api_key_env=SECOND_KEY,header=X=env:A"], {}),
+        (["hf:m"], {"base_url": "http://a", "judge": "openai:j"}),
+        (["mine.py:Class"], {}),
+        (["hybrid:bm25,k1=1+fts5", "openai:m"], {}),
+    ],
+)
+@pytest.mark.parametrize("account", [{"api_key_env": "FIRST_KEY"}, {"header": ("X-Team=a",)}])
+def test_keys_and_headers_that_go_to_one_server(account, models, options):
+    helpers = {"judge": options["judge"]} if "judge" in options else {}
+    check_accounts(models, helpers, settings_from(account | options))
 
 
 def test_prices_of_each_role():

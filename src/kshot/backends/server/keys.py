@@ -144,7 +144,7 @@ def _key(variable: str, where: str, *, is_default: bool) -> Secret:
     """Return the key in an environment variable; it is an error if there is none."""
     key = variable_value(variable, "--api-key-env", where)
     if key is None and is_default:
-        hint = "Keys are read from the environment only: set it, or name another variable with --api-key-env."
+        hint = "Set it, or name another variable: --api-key-env (--judge-api-key-env, --rewrite-api-key-env)."
         raise BackendError(f"{variable} is not set", where=where, hint=hint)
     if key is None:
         raise BackendError(

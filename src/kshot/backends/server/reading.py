@@ -15,7 +15,7 @@ ACCEPT_ENCODING = "gzip, deflate"
 """What kshot asks for; other encodings would need packages that not everybody has."""
 MAX_ERROR_BYTES = 10**6
 """The most that is read of an HTTP error."""
-MAX_VALUES = 10**7
+MAX_VALUES = 4 * 10**6
 """The most values of a reply: each takes about ten times its text in memory."""
 MAX_DEPTH = 100
 

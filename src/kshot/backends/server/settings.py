@@ -113,26 +113,32 @@ _OF_ACCOUNT = frozenset({"base_url", "api_key_env", "header"})
 class ServersSettings(RewriterServerSettings, JudgeServerSettings, PriceSettings, ServerSettings):
     """The servers of all roles."""
 
-    def server_options(self, role: str = "model") -> dict[str, Any]:
-        """Return the options that a model of this role is opened with.
+    def server_options(self, role: str = "model", *, own_address: bool = False) -> dict[str, Any]:
+        """Return the options that a model of this role is opened with; ``own_address``: its spec says where it is.
 
         A key and headers go with an address. A helper that has no address, key or headers of its own shares the account
         of ``--base-url``; without ``--base-url`` it shares nothing. Request options are never shared.
         """
         shared = self.changed(ServerSettings)
         if role not in _HELPERS:
-            return shared
-        given = {name.removeprefix(_PREFIXES[role]): value for name, value in self.changed_of(role).items()}
+            left_out = _OF_ACCOUNT if own_address and "base_url" in shared else frozenset()
+            return {name: value for name, value in shared.items() if name not in left_out}
+        given = {name.removeprefix(self.prefix(role)): value for name, value in self.changed_of(role).items()}
         own = {name: value for name, value in given.items() if name in ServerSettings.declared()}
-        kept = {"base_url"} if "base_url" not in own else set()
+        kept = frozenset() if own_address or "base_url" in own else frozenset({"base_url"})
         if kept and "base_url" in shared and not own.keys() & _OF_ACCOUNT:
-            kept = set(_OF_ACCOUNT)
-        left_out = {*(_OF_ACCOUNT - kept), "request_option"}
+            kept = _OF_ACCOUNT
+        left_out = (_OF_ACCOUNT - kept) | {"request_option"}
         return {name: value for name, value in shared.items() if name not in left_out} | own
+
+    @staticmethod
+    def prefix(role: str) -> str:
+        """Return what the names of a role's options begin with."""
+        return _PREFIXES.get(role, "")
 
     def changed_of(self, role: str) -> dict[str, Any]:
         """Return the options that the user has set for a helper alone, by their full names."""
-        return self.changed(_HELPERS[role])
+        return self.changed(_HELPERS[role]) if role in _HELPERS else {}
 
     def prices(self, role: str) -> tuple[float | None, float | None]:
         """Return what a million tokens that a role reads and writes cost; None where no price is given."""
