@@ -5,6 +5,7 @@ import pytest
 from kshot.core.errors import DataError
 from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import generate, write
+from kshot.lookup.templates import fill
 
 
 def test_reads_what_generate_writes(tmp_path):
@@ -60,3 +61,16 @@ def test_recorded_completions_are_checked():
     for change, words in (({"target": "c"}, "contradicts"), ({"task": "NLLast"}, "nonunique"), ({"input": 1}, "input")):
         with pytest.raises(DataError, match=words):
             completions([{**good, **change}])
+
+
+def test_a_completion_of_an_unknown_task_is_named_with_its_line(tmp_path):
+    row = {"input": "abc|b", "target": "a", "full_output": "x", "task": "UX"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    with pytest.raises(DataError, match=r"a\.jsonl, line 1: there is no lookup task 'UX'"):
+        completions(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("template", ["{q.x}", "{q:>99999999999}", "{q.__class__}", "{q[x]}"])
+def test_a_template_that_cannot_be_filled_in_is_refused(template):
+    with pytest.raises(DataError, match="cannot be filled in"):
+        fill(template, q="a")

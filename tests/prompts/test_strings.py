@@ -237,3 +237,9 @@ def test_text_without_backslashes_is_left_alone(text):
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\b\f"), max_size=40))
 def test_escapes_undo_what_json_writes(text):
     assert decode_escapes(json.dumps(text)[1:-1]) == text
+
+
+@pytest.mark.parametrize("text", ["{n:99999999999}", "{n:.999999999f}", "{text:>{big}}", "{n:*^2000000000}"])
+def test_a_width_without_end_is_refused(text):
+    with pytest.raises(DataError, match="the template fails: a width of more than 4 digits"):
+        compile_string(text)({"n": 1, "text": "x", "big": 10**10})

@@ -28,6 +28,9 @@ def completions(source: RecordSource) -> list[Row]:
         for name in ("input", "target", "full_output", "task"):
             if not isinstance(row.get(name), str):
                 raise DataError(f"a recorded completion needs the text {name!r}", where=where)
+        if row["task"] not in LOOKUP_TASKS:
+            known_tasks = ", ".join(LOOKUP_TASKS)
+            raise DataError(f"there is no lookup task {row['task']!r:.40}", where=where, hint=f"Tasks: {known_tasks}.")
         if row["task"] not in (known := answers(*parts(row["input"]))):
             raise DataError(_misplaced(row["input"], row["task"]), where=where)
         if known[row["task"]] != row["target"]:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from kshot.core.errors import DataError, UsageError
 from kshot.core.json_text import parse_json
 from kshot.lookup.generate import LOOKUP_TASKS
+from kshot.prompts.strings import FieldFormatter
 
 SEPARATORS = ("sep", "nosep")
 POOLS = ("small", "same")
@@ -100,8 +101,8 @@ def _checked(texts: Any, where: str) -> Texts:
 def fill(template: str, **fields: object) -> str:
     """Put values in place of the ``{names}`` of a text."""
     try:
-        return template.format(**fields)
-    except (KeyError, IndexError, ValueError) as error:
+        return FieldFormatter().vformat(template, (), fields)
+    except (LookupError, ValueError, AttributeError, TypeError) as error:
         known = ", ".join(f"{{{name}}}" for name in fields)
         raise DataError(
             f"the lookup template {template[:60]!r} cannot be filled in: {error}",

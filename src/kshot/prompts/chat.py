@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import jinja2
 from jinja2 import nodes
 from jinja2.ext import Extension
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Message
+from kshot.prompts.limited import LimitedEnvironment, rendered
 
 if TYPE_CHECKING:
     from jinja2.parser import Parser
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 Renderer: TypeAlias = Callable[..., str]
 
 # A template is a program: besides jinja's own errors it may add None to text or look up what is not there.
-TEMPLATE_FAULTS = (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+TEMPLATE_FAULTS = (
+    *(jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError),
+    *(RecursionError, MemoryError),
+)
 
 
 class _GenerationBlock(Extension):
@@ -69,7 +72,7 @@ def renderer(source: str, bos_token: str = "", eos_token: str = "") -> Renderer:
 
     A template that is not jinja, or that raises, is a BackendError with the template's own message.
     """
-    environment = ImmutableSandboxedEnvironment(
+    environment = LimitedEnvironment(
         trim_blocks=True,
         lstrip_blocks=True,
         extensions=[_GenerationBlock, "jinja2.ext.loopcontrols"],
@@ -79,19 +82,20 @@ def renderer(source: str, bos_token: str = "", eos_token: str = "") -> Renderer:
     environment.globals["strftime_now"] = _strftime_now
     try:
         template = environment.from_string(source)
-    except jinja2.TemplateError as error:
+    except (jinja2.TemplateError, RecursionError, SyntaxError, MemoryError) as error:
         raise template_fault(error) from None
 
     def render(messages: Sequence[Message], add_generation_prompt: bool = True) -> str:  # noqa: FBT001, FBT002 - as transformers has it
         try:
-            return template.render(
-                messages=as_dicts(messages),
-                add_generation_prompt=add_generation_prompt,
-                bos_token=bos_token,
-                eos_token=eos_token,
-                tools=None,
-                documents=None,
-            )
+            variables = {
+                "messages": as_dicts(messages),
+                "add_generation_prompt": add_generation_prompt,
+                "bos_token": bos_token,
+                "eos_token": eos_token,
+                "tools": None,
+                "documents": None,
+            }
+            return rendered(template, template.new_context(variables))
         except TEMPLATE_FAULTS as error:
             raise template_fault(error) from None
 

@@ -55,7 +55,7 @@ def plain_text(filled: Filled, *, strict: bool = True) -> str:
         return filled
     prompts: list[str] = []
     for item in as_dialogue(filled) if isinstance(filled, Messages) else filled:
-        if strict and not isinstance(item, str):
+        if not isinstance(item, str) and (strict or not isinstance(item.get("prompt", ""), str)):
             _refuse_parts(item)
         prompts.append(item if isinstance(item, str) else item.get("prompt", ""))
     return "\n".join(prompt for prompt in prompts if prompt)

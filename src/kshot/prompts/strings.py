@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import jinja2
 from jinja2.exceptions import SecurityError
 from jinja2.meta import find_undeclared_variables
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kshot.core.errors import DataError
+from kshot.prompts.limited import LimitedEnvironment, rendered
 
 Render: TypeAlias = Callable[[Mapping[str, Any]], str]
 
@@ -21,9 +21,9 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
 _ESCAPE = re.compile(r"\\(?:([ntr\\\"'])|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 
 
-def jinja_environment() -> ImmutableSandboxedEnvironment:
+def jinja_environment() -> LimitedEnvironment:
     """Return a sandboxed environment in which an undefined or None value renders as nothing."""
-    return ImmutableSandboxedEnvironment(
+    return LimitedEnvironment(
         undefined=jinja2.ChainableUndefined,
         autoescape=False,  # prompts are not HTML
         finalize=lambda value: "" if value is None else value,
@@ -51,13 +51,15 @@ def _compile_jinja(text: str, environment: jinja2.Environment, where: str) -> Re
         try:
             # The same as render(), without a copy of all globals for every text.
             context = template.new_context({**shared, **fields}, shared=True)
-            return "".join(template.root_render_func(context))
+            return rendered(template, context)
         except SecurityError as exc:
             raise DataError(f"the template tries something that is not allowed: {exc}", where=where) from exc
         except jinja2.TemplateError as exc:
             raise DataError(f"the template fails: {exc}", where=where) from exc
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError) as exc:
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as exc:
             raise DataError(f"the template fails: {type(exc).__name__}: {exc}", where=where) from exc
+        except (RecursionError, MemoryError) as exc:
+            raise DataError(f"the template does not come to an end: {type(exc).__name__}", where=where) from exc
 
     return render
 
@@ -69,23 +71,32 @@ def names_used(text: str, environment: jinja2.Environment) -> set[str]:
     return find_undeclared_variables(environment.parse(text)) - set(environment.globals)
 
 
-class _Fields(Formatter):
-    """Format as ``str.format``, without access to private attributes; None renders as nothing."""
+_MAX_WIDTH_DIGITS = 4
+_LONG_NUMBER = re.compile(rf"\d{{{_MAX_WIDTH_DIGITS + 1}}}")
+
+
+class FieldFormatter(Formatter):
+    """Format as ``str.format``, without access to private attributes or endless widths; None renders as nothing."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Return the value of a field; private attributes are refused."""
         if "._" in field_name or "[_" in field_name:
             raise ValueError(f"private attribute in {{{field_name}}}")
         return super().get_field(field_name, args, kwargs)
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
+        """Convert as ``!r`` says; None stays None."""
         return None if value is None else super().convert_field(value, conversion)
 
     def format_field(self, value: Any, format_spec: str) -> Any:
+        """Write a value as its format says."""
+        if _LONG_NUMBER.search(format_spec):  # {n:9999999999} would take all memory
+            raise ValueError(f"a width of more than {_MAX_WIDTH_DIGITS} digits in {format_spec[:40]!r}")
         return "" if value is None else super().format_field(value, format_spec)
 
 
 def _compile_format(text: str, where: str) -> Render:
-    formatter = _Fields()
+    formatter = FieldFormatter()
     try:
         names = [name for _, name, _, _ in formatter.parse(text) if name is not None]
     except ValueError as exc:

@@ -286,6 +286,8 @@ class RawPromptTemplate(PromptTemplate):
         for message in messages if isinstance(messages, (list, tuple)) else [messages]:
             if not isinstance(message, Mapping) or not {"role", "content"} <= set(message):
                 raise DataError(f"a message is dict(role=…, content=…), not {message!r}")
+            if not isinstance(message["content"], (str, list, tuple)):
+                raise DataError(f"the content of a message is text or a list of parts, not {message['content']!r:.60}")
             if strict and message["role"] not in TEMPLATE_ROLES and message["role"] not in CHAT_ROLES:
                 raise DataError(
                     f"a message has no role {message['role']!r}", hint=f"Roles: {', '.join(TEMPLATE_ROLES)}."
