@@ -77,3 +77,9 @@ def test_some_patterns_do_reach_the_limit(monkeypatch):
     monkeypatch.setattr(answer_pattern, "SECONDS", 0.05)
     with pytest.raises(AskFailed, match=r"took more than 0\.05 s on one reply"):
         AnswerPattern(r"(.*a){25}b").answer("a" * 80 + "c b")
+
+
+def test_a_pattern_that_would_fill_the_memory_is_refused():
+    with pytest.raises(UsageError, match="more than 100,000 repeats"):
+        AnswerPattern("((a{1000}){1000}){1000}")
+    AnswerPattern(r"^.{0,80}\b([A-D])\b{1,2}")  # what people write

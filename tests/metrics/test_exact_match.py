@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshot.core.errors import DataError
-from kshot.metrics import ExactMatch
+from kshot.core.errors import DataError, UsageError
+from kshot.core.records import AskFailed
+from kshot.metrics import ExactMatch, exact_match
 
 GSM8K = {"ignore_case": True, "regexes_to_ignore": [",", r"\$", "(?s).*#### ", r"\.$"]}
 
@@ -44,3 +45,15 @@ def test_without_options_it_is_equality(prediction, references):
 def test_a_reference_that_is_neither_text_nor_list():
     with pytest.raises(DataError, match="exact_match got the reference 3"):
         ExactMatch()(["3"], [3])
+
+
+def test_a_regex_without_end_is_a_failed_sample(monkeypatch):
+    monkeypatch.setattr(exact_match, "SECONDS", 0.05)
+    with pytest.raises(AskFailed, match=r"\(x\+x\+\)\+y.*more than 0.05 s"):
+        ExactMatch(regexes_to_ignore=r"(x+x+)+y").rate("x" * 30_000, "x")
+
+
+@pytest.mark.parametrize("regex", ["((a{1000}){1000}){1000}", "(?:a?){99999999999}"])
+def test_a_regex_that_would_fill_the_memory_is_refused(regex):
+    with pytest.raises(UsageError, match="regexes_to_ignore"):
+        ExactMatch(regexes_to_ignore=regex)

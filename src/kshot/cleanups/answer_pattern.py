@@ -1,22 +1,15 @@
-"""``--answer-pattern``: a regular expression of the user takes the answer out of each reply.
-
-It runs with a time limit, which the standard library's ``re`` does not offer: a pattern such as ``(x+x+)+y`` may take
-longer than the age of the universe.
-"""
+"""``--answer-pattern``: a regular expression of the user takes the answer out of each reply."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kshot.cleanups.chosen_option import NO_OPTION, Chosen, chosen_option
 from kshot.cleanups.letters import letter
 from kshot.core.answers import NO_MATCH
 from kshot.core.errors import UsageError
 from kshot.core.records import AskFailed, Failed
-
-SECONDS = 2.0
-"""How long a pattern may search one reply, in seconds of processor time."""
+from kshot.core.regexes import SECONDS, compiled
 
 _RULE = "answer pattern"
 _MAX_DIGITS = 100
@@ -27,14 +20,12 @@ class AnswerPattern:
 
     def __init__(self, text: str, *, where: str = "") -> None:
         """Compile the pattern."""
-        import regex  # type: ignore[import-untyped,unused-ignore]  # it has no types; imported here for a quick start
-
         example = r"It is a Python regular expression, such as 'answer is \(?([A-D])'."
         if not text.strip():
             raise UsageError("--answer-pattern is empty, which matches every reply", where=where, hint=example)
         try:
-            self._pattern: Any = regex.compile(text)
-        except (regex.error, RecursionError, OverflowError) as exc:
+            self._pattern = compiled(text)
+        except ValueError as exc:
             raise UsageError(
                 f"--answer-pattern {text!r} cannot be read: {exc}",
                 where=where,

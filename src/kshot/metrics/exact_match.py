@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kshot.core.errors import UsageError
+from kshot.core.records import AskFailed, Failed
+from kshot.core.regexes import SECONDS, compiled
 from kshot.metrics.metric import Metric
 from kshot.metrics.references import reference_list
 
@@ -40,8 +42,9 @@ class ExactMatch(Metric):
         self.regexes_to_ignore = (str(regexes_to_ignore),) if one else tuple(regexes_to_ignore)
         try:
             for regex in self.regexes_to_ignore:
-                re.compile(regex)
-        except (re.error, TypeError) as exc:
+                re.compile(regex)  # what Python's own module refuses is refused
+            self._ignored = [compiled(regex) for regex in self.regexes_to_ignore]
+        except (re.error, TypeError, ValueError, OverflowError, RecursionError) as exc:
             raise UsageError(f"regexes_to_ignore: {regex!r} is no regular expression: {exc}") from None
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
@@ -52,8 +55,12 @@ class ExactMatch(Metric):
 
     def _compared(self, value: Any) -> str:
         text = str(value)
-        for regex in self.regexes_to_ignore:
-            text = re.sub(regex, "", text)
+        for pattern in self._ignored:
+            try:
+                text = str(pattern.sub("", text, timeout=SECONDS))
+            except TimeoutError:  # noqa: PERF203 - one of them takes too long
+                message = f"the regex {pattern.pattern!r} took more than {SECONDS:g} s on one text; make it simpler"
+                raise AskFailed(Failed("exact_match", message)) from None
         text = text.lower() if self.ignore_case else text
         text = text.translate(_NO_PUNCTUATION) if self.ignore_punctuation else text
         return text.translate(_NO_DIGITS) if self.ignore_numbers else text
