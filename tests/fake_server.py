@@ -112,7 +112,8 @@ class FakeServer:
     async def _send(self, reply, writer):
         if reply.cut_after == 0:
             return False
-        data = reply.body.encode() if isinstance(reply.body, str) else json.dumps(reply.body).encode()
+        data = reply.body.encode() if isinstance(reply.body, str) else reply.body
+        data = data if isinstance(data, bytes) else json.dumps(data).encode()
         lines = [f"HTTP/1.1 {reply.status} X", f"content-length: {len(data)}", "content-type: application/json"]
         lines += [f"{k}: {v}" for k, v in reply.headers.items()]
         writer.write("\r\n".join([*lines, "", ""]).encode() + data[: reply.cut_after])

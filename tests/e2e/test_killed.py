@@ -1,9 +1,11 @@
 """A run killed with SIGKILL at any point and resumed gives the files of an undisturbed run, and asks nothing twice.
 
 The process kills itself, at a point that the test names. So each kill falls where it should, however busy the machine is.
+``tests/chaos`` kills runs of every kind; here a run is a process of its own, as a user starts it.
 """
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -15,55 +17,7 @@ import pytest
 from tests.commands import CAPITALS
 
 SAMPLES = 300
-
-KILLER = '''
-"""Kills this process at a named point."""
-import os, signal
-from pathlib import Path
-
-def die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def arm(point, number):
-    """Die where the point is reached for the ``number``-th time.
-
-    ``asked``: the model has a request. ``answered``, ``torn``, ``written``: before, in the middle of and after writing the
-    answer to the journal. ``draft NAME``, ``replaced NAME``: before and after a new version of a file replaces the old.
-    """
-    left = int(number)
-
-    def reach(here):
-        nonlocal left
-        if here == point:
-            left -= 1
-            if not left:
-                die()
-
-    write, replace = os.write, Path.replace
-
-    def watched_write(descriptor, data):
-        of_journal = data.startswith(b'{"key"')
-        if of_journal:
-            reach("answered")
-            if (point, left) == ("torn", 1):
-                write(descriptor, data[: len(data) // 2])
-            reach("torn")
-        written = write(descriptor, data)
-        if of_journal:
-            reach("written")
-        elif data.startswith(b"asked "):
-            reach("asked")
-        return written
-
-    def watched_replace(draft, target):
-        reach(f"draft {Path(target).name}")
-        replaced = replace(draft, target)
-        reach(f"replaced {Path(target).name}")
-        return replaced
-
-    os.write, Path.replace = watched_write, watched_replace
-    return reach
-'''
+ANSWERING = ("journal.before_write", "journal.torn_line", "journal.written")
 
 LOGGING = '''
 """A model that logs every request before it answers."""
@@ -86,14 +40,6 @@ class Logging:
             else:
                 yield request, Scored(tuple(Likelihood(-float(spread[i]), 1) for i, _ in enumerate(request.continuations)))
 '''
-
-DRIVER = """
-import sys, killer
-from kshot.cli import main
-
-killer.arm(sys.argv[1], sys.argv[2])
-sys.exit(main(sys.argv[3:]))
-"""
 
 
 def kills_while_answering(points, times, up_to):
@@ -118,7 +64,7 @@ def same_files(a, b):
 
 @pytest.fixture
 def folder(tmp_path):
-    for name, code in (("logging_model", LOGGING), ("capitals", CAPITALS), ("killer", KILLER), ("driver", DRIVER)):
+    for name, code in (("logging_model", LOGGING), ("capitals", CAPITALS)):
         (tmp_path / f"{name}.py").write_text(code)
     return tmp_path
 
@@ -127,18 +73,18 @@ def test_through_the_command_line(folder):
     arguments = ["run", "-m", "logging_model.py:Logging", "-d", "capitals.py:Capitals", "-d", "capitals.py:Cities"]
     arguments += ["--dataset-path", str(SAMPLES), "-k", "2"]
 
-    def run(out, *kill):
-        command = [sys.executable, *(("driver.py", *map(str, kill)) if kill else ("-m", "kshot")), *arguments]
-        return subprocess.run([*command, "--out", out], cwd=folder, check=False, capture_output=True, text=True)
+    def run(out, point="", number=0):
+        command = [sys.executable, "-m", "kshot", *arguments, "--out", out]
+        environment = {**os.environ, "KSHOT_KILL_POINT": f"{point} {number}" if point else ""}
+        return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, env=environment)
 
     calm = run("calm")
     assert calm.returncode == 0, calm.stderr
     assert len(asked(folder)) == len(set(asked(folder))) == 2 * SAMPLES
     (folder / "asked.log").unlink()
 
-    kills = kills_while_answering(("asked", "answered", "torn", "written"), 4, up_to=2 * SAMPLES // 17)
-    files = [(f"{when} {name}.json", 1) for name in ("spec", "summary") for when in ("draft", "replaced")]
-    files += [("draft samples.jsonl", 1), ("replaced samples.jsonl", 1)]
+    kills = kills_while_answering(ANSWERING, 4, up_to=2 * SAMPLES // 13)
+    files = [(f"{name}.{when}", 1) for name in ("spec", "summary", "samples") for when in ("written", "replaced")]
     for kill in kills + files:
         done = run("killed", *kill)
         assert done.returncode == -signal.SIGKILL, (kill, done.stderr)
@@ -147,7 +93,7 @@ def test_through_the_command_line(folder):
     assert same_files(folder / "calm", folder / "killed")
     assert len(keys(folder / "killed")) == len(set(keys(folder / "killed"))) == 2 * SAMPLES
     # what was journalled was never asked again: only a request whose answer was not written down yet is asked twice
-    lost = sum(point in {"asked", "answered", "torn"} for point, _ in kills)
+    lost = sum(point in {"journal.before_write", "journal.torn_line"} for point, _ in kills)
     assert len(asked(folder)) - len(set(asked(folder))) <= lost
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.e2e.test_killed import KILLER, kills_while_answering, same_files
+from tests.e2e.test_killed import ANSWERING, kills_while_answering, same_files
 
 pytest.importorskip("torch", reason="torch is not installed: kshot[hf]")
 
@@ -68,7 +68,8 @@ DRIVER = """
 import json, os, sys
 import torch
 torch.set_num_threads(1)
-import killer, kshot
+import kshot
+from kshot.core import kill_points
 
 model, runs = sys.argv[1], json.loads(sys.argv[2])
 kshot.evaluate(f"hf:{model}", "mixed.py:Choices", dataset_path="1")  # all imports done
@@ -76,8 +77,8 @@ kshot.evaluate(f"hf:{model}", "mixed.py:Choices", dataset_path="1")  # all impor
 for run in runs:
     pid = os.fork()
     if not pid:
-        reach = killer.arm(*run.pop("kill", ("", 0)))
-        torch.nn.modules.module.register_module_forward_pre_hook(lambda *_: reach("forward"))
+        if kill := run.pop("kill", None):
+            kill_points.arm(f"{kill[0]} {kill[1]}")
         torch.set_num_threads(run.pop("threads", 1))
         datasets = [f"mixed.py:{name}" for name in run.pop("datasets", ("Choices", "Texts", "Measured"))]
         kshot.evaluate(f"hf:{model}", datasets, num_shots=4, **run)
@@ -88,8 +89,8 @@ for run in runs:
 
 SIZES = (1, 3, 16, 64)
 KILLS = [
-    *kills_while_answering(("answered", "torn", "written"), 2, up_to=3 * SAMPLES // 9),
-    *(("forward", 1), ("forward", 90), ("draft samples.jsonl", 1), ("replaced samples.jsonl", 1)),
+    *kills_while_answering(ANSWERING, 2, up_to=3 * SAMPLES // 9),
+    *(("hf.computed", 1), ("hf.computed", 3), ("samples.written", 1), ("samples.replaced", 1)),
 ]
 DETERMINISTIC = [
     *({"out": f"size {size}", "batch_size": size} for size in SIZES),
@@ -104,7 +105,7 @@ DETERMINISTIC = [
 def folder(tmp_path_factory, tiny_llama):
     """A folder with a plain run, and with all deterministic ones."""
     folder = tmp_path_factory.mktemp("same_bytes")
-    for name, code in (("mixed", MIXED), ("killer", KILLER), ("driver", DRIVER)):
+    for name, code in (("mixed", MIXED), ("driver", DRIVER)):
         (folder / f"{name}.py").write_text(code)
     runs = [
         {"out": "first"},

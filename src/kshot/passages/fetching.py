@@ -35,6 +35,7 @@ def local_path(location: str | Path) -> Path:
     base = os.environ.get("KSHOT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "kshot"
     root = Path(base).expanduser() / "downloads"
     final = root / hashlib.blake2b(location.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    remove_leftovers(root, ".fetching.*")
     if not final.is_dir():
         _save(location, root, final)
     saved = list(final.iterdir())
@@ -46,7 +47,6 @@ def _save(url: str, root: Path, final: Path) -> None:
     with ExitStack() as stack:
         try:
             root.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(root, ".fetching.*")
             work = stack.enter_context(locked_folder(root, "fetching"))
         except OSError as exc:
             raise DataError(f"the cache cannot be written: {exc}", where=str(root), hint="Set KSHOT_CACHE.") from exc
