@@ -71,7 +71,7 @@ _LIST_FILTERS = {
 _SIZED_FILTERS = {"batch", "center", "format", "indent", "slice", "tojson", "truncate", "wordwrap"}
 
 
-class Budget:
+class RenderBudget:
     """What is left to one rendering."""
 
     __slots__ = ("left",)
@@ -91,7 +91,7 @@ class LimitedContext(Context):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.budget = Budget()
+        self.budget = RenderBudget()
 
     def derived(self, locals: dict[str, Any] | None = None) -> Context:  # noqa: A002 - jinja's name
         """Return a context within this one; both spend the same."""
@@ -233,7 +233,7 @@ def _counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 # ---- sizes ----
 
 
-def _budget(context: Context) -> Budget:
+def _budget(context: Context) -> RenderBudget:
     assert isinstance(context, LimitedContext)  # noqa: S101 - the environment makes no other
     return context.budget
 
