@@ -131,6 +131,9 @@ def test_backends_that_misbehave(kind, message, tmp_path):
     backend = kind(lambda r: scored((-1.0, 1), (-2.0, 1)))
     with pytest.raises(BackendError, match=message):
         kshot.evaluate(backend, QUIZ, out=tmp_path / "run")
+    with pytest.raises(BackendError) as told:
+        kshot.evaluate(kind(backend.answer), QUIZ)
+    assert "kept" not in str(told.value)  # without a folder nothing is
     kept = (tmp_path / "run" / "journal.jsonl").read_text().splitlines()
     assert len(kept) == (2 if kind is Raises else 0)
     assert not list((tmp_path / "run").glob(".*draft"))

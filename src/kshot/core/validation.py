@@ -86,11 +86,7 @@ def _check_pair(pair: Any, backend: Backend) -> None:
 
 
 def _broken(backend: Backend, exc: Exception) -> BackendError:
-    return BackendError(
-        f"it failed: {type(exc).__name__}: {exc}",
-        where=backend.name,
-        hint="The answers so far are kept: the same command continues from there.",
-    )
+    return BackendError(f"it failed: {type(exc).__name__}: {exc}", where=backend.name)
 
 
 def checked_response(request: Request, response: Response, where: str) -> Response:

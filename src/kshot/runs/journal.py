@@ -236,7 +236,8 @@ class Journal:
         """Move the damaged lines to a file of their own; a new file with the others takes the place of the journal."""
         draft, aside = self._path.with_name(f".{self._path.name}.draft"), self._path.with_suffix(".damaged")
         try:
-            with aside.open("ab") as bad, draft.open("wb") as good:
+            draft.unlink(missing_ok=True)
+            with open(aside, "ab", opener=_through_no_link) as bad, open(draft, "xb") as good:  # noqa: PTH123 - opener
                 for line in self._lines():
                     (bad if line.record is None else good).write(line.raw)
                 for file in (bad, good):
@@ -267,6 +268,11 @@ class Journal:
             where=str(self._path),
             hint=f"{disk_hint(exc)} The same command continues from what is there.",
         )
+
+
+def _through_no_link(path: str, flags: int) -> int:
+    """Open a file; a link in its place is an error: a run folder may come from anybody."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
 
 
 def _opened(path: Path, *, read_only: bool) -> int:

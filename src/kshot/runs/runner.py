@@ -37,6 +37,8 @@ from kshot.runs.task_run import notes_of, run_task
 from kshot.runs.watchers import SilentWatcher
 from kshot.settings import Settings
 
+_KEPT = "The answers so far are kept: the same command continues from there."
+
 
 @dataclass(slots=True)
 class Result:
@@ -102,6 +104,8 @@ class Run:
         except BackendError as exc:
             if self._budget.refused:  # a server could not find out what it offers
                 raise self._budget.reached() from exc
+            if self._folder is not None and len(self._folder.journal):
+                exc.hint = f"{exc.hint} {_KEPT}".strip()
             raise
 
     def _all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> Result:

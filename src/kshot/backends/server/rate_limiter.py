@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kshot.backends.server.http_errors import RESUME_HINT, HttpStatusError, RequestFailedError, RetryableError
+from kshot.backends.server.http_errors import HttpStatusError, RequestFailedError, RetryableError
 from kshot.backends.server.limits import ConcurrencyLimit, MinuteBudget
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed
@@ -194,7 +194,7 @@ class RateLimiter:
             raise BackendError(
                 f"{exc}; the server asks to wait for {exc.retry_after:.0f} s",
                 where=self._where,
-                hint=f"Try again after that. {RESUME_HINT}",
+                hint="Try again after that.",
             ) from None
         self.concurrency.failed(now, began, _jitter(), overloaded=exc.overloaded, retry_after=exc.retry_after)
 
@@ -215,7 +215,7 @@ class RateLimiter:
                 raise BackendError(
                     f"no answer for {now - self._last_answer_at:.0f} s ({exc})",
                     where=self._where,
-                    hint=f"{RESUME_HINT} --patience sets how long kshot tries.",
+                    hint="--patience sets how long kshot tries.",
                 ) from None
         if self._given_up or now - first_began > self._patience or tries >= _max_tries(exc):
             message = f"{exc} (tried for {now - first_began:.0f} s)"
