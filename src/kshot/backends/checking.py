@@ -11,7 +11,7 @@ from kshot.backends.replay import open_recording
 from kshot.backends.search.recorded import is_recorded_run
 from kshot.backends.search.specs import make_search_engine
 from kshot.core.errors import BackendError, UsageError
-from kshot.core.protocols import LanguageModel, Model
+from kshot.core.protocols import Abilities, LanguageModel, Model
 from kshot.core.specs import options_of, parse_spec
 
 _CHECKED_BYTES = 64 << 20
@@ -49,8 +49,11 @@ def check_recording(path: str) -> None:
 
 def check_truncates(text: str) -> None:
     """Refuse a model that does not cut prompts, where ``--truncate`` asks for it."""
-    spec = parse_spec(text)
-    if is_search_engine(text) or spec.file is not None or "truncate" in options_of(MODELS.load(spec)[0]):
+    if is_search_engine(text):
+        return
+    found = MODELS.load(parse_spec(text))[0]
+    abilities = getattr(found, "abilities", None)  # a plug-in may be any object
+    if (isinstance(abilities, Abilities) and abilities.cuts_prompts) or "truncate" in options_of(found):
         return
     hint = "Leave --truncate out; hf:, vllm: and embedded models cut prompts that they open with it."
     raise UsageError("it does not cut prompts", where=text, hint=hint)
@@ -72,7 +75,7 @@ def check_answers(given: str | Model, asked: Iterable[type]) -> None:
         able = getattr(MODELS.load(parse_spec(given))[0], "answers", None)  # a plug-in may be any object
     else:
         able = given.answers if isinstance(given, LanguageModel) else None
-    if not isinstance(able, (tuple, list)):
+    if not isinstance(able, (tuple, list)) or not all(isinstance(each, type) for each in able):
         return  # only the opened model can say
     for kind in asked:
         if kind not in able:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import traceback
@@ -19,7 +20,7 @@ from kshot.core.visible import one_line
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from kshot.runs.runner import Result
 
@@ -72,6 +73,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 def _guarded(parsed: argparse.Namespace) -> int:
     """Run a command; any error becomes one line on stderr."""
     try:
+        _check_homes(vars(parsed).values())
         return _COMMANDS[parsed.command](parsed)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -103,6 +105,17 @@ def _failed(exc: BaseException) -> int:
     return WRONG
 
 
+def _check_homes(values: Iterable[object]) -> None:
+    """Refuse ``~name`` of a user that does not exist: Python would say nothing of the path."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            _check_homes(value)
+        text = value if isinstance(value, str) else ""
+        for home in re.findall(r"(?:^|[:=])(~[^/:,=]+)/", text):
+            if os.path.expanduser(home) == home:  # noqa: PTH111 - pathlib raises where this returns
+                raise UsageError(f"there is no user {home[1:]!r}", where=text)
+
+
 def _show_traceback() -> None:
     if os.environ.get("KSHOT_DEBUG"):
         sys.stderr.write(traceback.format_exc())
@@ -124,6 +137,8 @@ def _run(parsed: argparse.Namespace) -> int:
             raise UsageError(f"{flag(other)} needs a dataset, and none is named", hint="Add -d NAME.")
         datasets, options = _STARTERS, STARTER | options
     usual = "config" if parsed.config else "fts5" if is_passages(datasets[0]) else "embedded"
+    if parsed.out == "":
+        raise UsageError("--out is empty", hint="Name a folder, or leave it out.")
     out = parsed.out or default_folder(models or [usual], datasets, settings_from(options))
     with Progress() as progress:
         result = evaluate(models, datasets, out=out, reuse=parsed.reuse, watcher=progress, **options)

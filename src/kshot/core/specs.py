@@ -98,7 +98,7 @@ def construct(factory: Callable[..., T], spec: Spec, *args: Any, **defaults: Any
         return factory(*args, **options)
     except KshotError:
         raise
-    except Exception as exc:  # a plug-in may raise anything
+    except (Exception, SystemExit) as exc:  # a plug-in may raise anything
         raise UsageError(f"it cannot be made: {type(exc).__name__}: {exc}", where=spec.text) from exc
 
 

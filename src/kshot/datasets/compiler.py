@@ -96,7 +96,7 @@ class DatasetCompiler:
             return method()
         except KshotError:
             raise
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             raise DataError(f"{name} fails: {type(exc).__name__}: {exc}", where=self.where) from exc
 
     def note(self, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -93,7 +93,9 @@ def sampling_options(compiler: DatasetCompiler) -> dict[str, Any]:
 
 def _own_options(compiler: DatasetCompiler) -> dict[str, Any]:
     """Return the ``extra_model_args`` of the class, checked."""
-    given = compiler.dataset.extra_model_args
+    given: object = compiler.dataset.extra_model_args
+    if not isinstance(given, Mapping):
+        raise DataError(f"extra_model_args is {given!r:.60}; it must be a dict", where=compiler.where)
     for name, value in given.items():
         if name not in _IS_VALID:
             raise DataError(

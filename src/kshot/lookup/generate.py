@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from kshot.core.errors import UsageError
+from kshot.lookup.settings import MAX_LENGTH, MAX_SAMPLES
 
 VOCAB = string.ascii_letters + string.digits
 DIVISOR = 5
@@ -114,12 +115,18 @@ def generate(
     return records
 
 
+def _check_size(length: int, samples: int) -> None:
+    if not 1 <= samples <= MAX_SAMPLES:
+        raise UsageError(f"cannot make {samples} records", hint=f"Ask for 1 or more, at most {MAX_SAMPLES}.")
+    if length > MAX_LENGTH:
+        raise UsageError(f"records of length {length} cannot be made", hint=f"The longest have {MAX_LENGTH}.")
+
+
 def check(group: str, length: int, samples: int, *, hard: bool, divisor: int, vocab: str) -> None:
     """Refuse settings under which some record could not be made."""
+    _check_size(length, samples)
     if group not in TASKS:
         raise UsageError(f"there is no group {group!r}", hint="Choose unique or nonunique.")
-    if samples < 1:
-        raise UsageError(f"cannot make {samples} records", hint="Ask for 1 or more.")
     if divisor < 1:
         raise UsageError(f"the divisor must be 1 or more, not {divisor}")
     unusable = sorted({c for c in vocab if c.isspace() or c in "|:" or vocab.count(c) > 1})

@@ -62,9 +62,15 @@ def _tojson(
 def read_template(path: str) -> str:
     """Return the jinja source of a chat template that is in a file."""
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
+        source = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise UsageError(f"the chat template cannot be read: {exc}", where=path) from exc
+    try:
+        renderer(source)
+    except BackendError as exc:
+        exc.where = path
+        raise
+    return source
 
 
 def renderer(source: str, bos_token: str = "", eos_token: str = "") -> Renderer:
