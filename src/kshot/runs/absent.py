@@ -89,9 +89,9 @@ def absent_model(noted: Mapping[str, Any]) -> Model:
 
 def check_nothing_lost(results: Sequence[TaskResult], folder: RunFolder) -> None:
     """Refuse to replace figures of samples to which the journal holds no answer any more."""
-    before = {(row.get("task"), row.get("model")): row for row in folder.earlier_results()}
+    before = {f"{row.get('task')} {row.get('model')}": row for row in folder.earlier_results()}
     for result in results:
-        row = before.get((result.task.name, result.model), {})
+        row = before.get(f"{result.task.name} {result.model}", {})
         n, failed = (count if type(count := row.get(name)) is int else 0 for name in ("n", "failed"))
         if len(result.positions) < n and result.failed > failed:
             raise RunError(

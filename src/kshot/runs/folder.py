@@ -226,7 +226,10 @@ class RunFolder:
             return {"identity": self._identity}
         journal = self.path / JOURNAL
         if not journal.exists() or not journal.stat().st_size:
-            return {"identity": self._identity}  # nothing was answered yet, so other settings do no harm
+            # Nothing was answered yet, so other settings do no harm, and neither does a damaged file.
+            with suppress(RunError):
+                return {"identity": self._identity, "sessions": read_spec(self.path).get("sessions", [])}
+            return {"identity": self._identity}
         spec = read_spec(self.path)
         changes = differences(spec["identity"], self._identity)
         if changes:

@@ -1,0 +1,204 @@
+"""What ``spec.json`` records of each start, and files of a run folder that are damaged or of a newer version."""
+
+import json
+import platform
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+import kshot
+from kshot.core.errors import RunError
+from kshot.runs.folder import RunFolder
+from kshot.runs.samples_file import read_samples
+from kshot.runs.spec_file import read_spec
+from tests.commands import CAPITALS
+from tests.commands import kshot as command
+from tests.datasets.fakes import Fake, generation, says
+
+ROWS = [{"q": f"question {number}", "target": "1"} for number in range(3)]
+
+
+def spec_of(folder):
+    return json.loads((Path(folder) / "spec.json").read_text())
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("capitals.py").write_text(CAPITALS)
+    Path("recorded.jsonl").write_text(json.dumps({"prompt": "The capital of France0 is", "response": "Paris"}) + "\n")
+
+
+RUN = ("run", "-m", "replay:recorded.jsonl", "-d", "capitals.py:Cities", "--out", "run")
+
+
+def test_each_start_of_a_run_is_recorded(here, capsys):
+    assert command(capsys, *RUN).code == 0
+    assert command(capsys, *RUN, "--fsync", "always").code == 0
+    assert command(capsys, "score", "run").code == 0
+    first, second, third = spec_of("run")["sessions"]
+    assert first["command"] == ["kshot", *RUN]
+    assert second["command"] == ["kshot", *RUN, "--fsync", "always"]
+    assert third["command"] == ["kshot", "score", "run"]
+    for session in (first, second, third):
+        assert session["state"] == "done"
+        assert datetime.fromisoformat(session["started"]) <= datetime.fromisoformat(session["ended"])
+        assert (session["host"], session["platform"]) == (platform.node(), platform.platform())
+        assert session["versions"]["kshot"] == kshot.__version__
+        assert session["versions"]["python"] == platform.python_version()
+
+
+def test_how_a_session_ended(tmp_path):
+    def run(answer):
+        kshot.evaluate(Fake(answer), generation(ROWS), out=tmp_path / "run")
+
+    def interrupted(request):
+        raise KeyboardInterrupt
+
+    def fails(request):
+        raise ValueError("no")
+
+    with pytest.raises(KeyboardInterrupt):
+        run(interrupted)
+    with pytest.raises(kshot.KshotError, match="it failed: ValueError: no"):
+        run(fails)
+    spec = spec_of(tmp_path / "run")
+    spec["sessions"].append({"state": "running"})  # as a killed process leaves it
+    (tmp_path / "run" / "spec.json").write_text(json.dumps(spec))
+    (tmp_path / "run" / "journal.jsonl").write_text("")
+    run(says("1").answer)
+    assert [session["state"] for session in spec_of(tmp_path / "run")["sessions"]] == [
+        "stopped",
+        "failed",
+        "killed",
+        "done",
+    ]
+
+
+def test_a_session_runs_while_it_runs(tmp_path):
+    seen = []
+
+    def answer(request):
+        seen.append(spec_of(tmp_path / "run")["sessions"][-1])
+        return says("1").answer(request)
+
+    kshot.evaluate(Fake(answer), generation(ROWS), out=tmp_path / "run")
+    assert {(session["state"], session["ended"]) for session in seen} == {("running", None)}
+
+
+def test_only_the_first_and_the_latest_of_many_sessions_are_kept(tmp_path):
+    with RunFolder(tmp_path / "run", {}) as folder:
+        folder.spec["sessions"] = [{"state": "done", "number": number} for number in range(300)]
+        folder.write_spec()
+    kept = [session.get("number") for session in spec_of(tmp_path / "run")["sessions"]]
+    assert kept == [0, *range(202, 300), None]
+
+
+def test_the_data_have_a_digest_that_says_when_they_change(tmp_path):
+    notes = []
+
+    class Notes:
+        def note(self, text):
+            notes.append(text)
+
+        begin = answered = step = lambda self, *rest: None
+
+    def run(rows):
+        kshot.evaluate(says("1"), generation(rows), out=tmp_path / "run", watcher=Notes())
+        (digest,) = spec_of(tmp_path / "run")["data"].values()
+        return digest
+
+    first = run(ROWS)
+    assert (run(ROWS), notes) == (first, [])
+    assert run([*ROWS[:2], {"q": "question 2", "target": "2"}]) != first  # the prompts are the same, the target is not
+    assert len(notes) == 1
+    assert notes[0].endswith(": its data have changed since this run began")
+
+
+@pytest.mark.parametrize("value", [object(), b"x", {"a", "b"}, float("nan"), Path("x")])
+def test_any_value_has_a_digest(tmp_path, value):
+    digests = []
+    for name in ("one", "two"):
+        kshot.evaluate(says("1"), generation([{**ROWS[0], "more": value}]), out=tmp_path / name)
+        digests += spec_of(tmp_path / name)["data"].values()
+    assert digests[0] == digests[1]
+
+
+# ---- files that cannot be used ----
+
+
+DEEP = '{"a":' * 100_000 + "1" + "}" * 100_000
+LATER = "a newer version of kshot wrote this (format 3; this version reads up to 2)"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (DEEP, "spec.json is damaged"),
+        ('{"identity": ' + DEEP + "}", "spec.json is damaged"),
+        ('{"identity": {"x": ' + "[" * 200 + "]" * 200 + "}}", "spec.json is damaged"),
+        ('{"identity": {"x": ' + "9" * 5000 + "}}", "spec.json is damaged"),
+        ('{"identity": {}, "format": 3}', LATER),
+        ('{"identity": {}, "format": "3"}', "spec.json is damaged"),
+        ('{"identity": {}, "format": true}', "spec.json is damaged"),
+        ('{"identity": {}, "sessions": {}}', "spec.json is damaged"),
+        ('{"identity": {}, "sessions": [3]}', "spec.json is damaged"),
+        ('{"identity": {}, "data": []}', "spec.json is damaged"),
+        ('{"identity": []}', "kshot did not write this spec.json"),
+        ("[]", "kshot did not write this spec.json"),
+        ("", "spec.json is damaged"),
+        ("\0" * 4096, "spec.json is damaged"),
+        (b"\xff\xfe{\0}\0", "kshot did not write this spec.json"),
+        (b"\xc3\x28", "spec.json is damaged"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_spec_that_cannot_be_used_is_one_message(here, capsys, text, message):
+    assert command(capsys, *RUN).code == 0
+    Path("run/spec.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    for arguments in (RUN, ("score", "run")):
+        done = command(capsys, *arguments)
+        assert done.code == 2
+        assert message in done.err
+        assert done.err.count("\n") == 1
+    with pytest.raises(RunError):
+        read_spec("run")
+
+
+@pytest.mark.parametrize(
+    "text", [DEEP, "", "[]", '{"results": 3}', '{"results": [3, {"n": "x"}, {"task": [], "n": 1e308}]}']
+)
+def test_a_damaged_summary_is_not_needed(here, capsys, text):
+    assert command(capsys, *RUN).code == 0
+    before = Path("run/summary.json").read_text()
+    Path("run/summary.json").write_text(text)
+    assert command(capsys, "score", "run").code == 0
+    assert Path("run/summary.json").read_text() == before
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "3", DEEP, "\0\0"])
+def test_a_damaged_row_is_named(tmp_path, line):
+    (tmp_path / "samples.jsonl").write_text('{"id": "1"}\n' + line + "\n")
+    with pytest.raises(RunError, match=r"samples\.jsonl:2: this line is damaged\. kshot score writes the file again"):
+        read_samples(tmp_path)
+    with pytest.raises(RunError, match=r"samples\.jsonl: it cannot be read: No such file"):
+        read_samples(tmp_path / "absent")
+
+
+def test_a_score_of_a_damaged_journal_is_refused_and_says_why(here, capsys):
+    assert command(capsys, *RUN).code == 0
+    journal = Path("run/journal.jsonl")
+    damaged = journal.read_bytes().replace(b"Paris", b"Parts")
+    journal.write_bytes(damaged)
+    before = Path("run/summary.json").read_bytes()
+    done = command(capsys, "score", "run")
+    assert done.code == 2
+    assert "run/journal.jsonl: 1 line is damaged (1 at byte 0); they are not used" in done.err
+    assert "that have been scored before; nothing was changed. The command of the run asks them again." in done.err
+    assert (journal.read_bytes(), Path("run/summary.json").read_bytes()) == (damaged, before)
+    done = command(capsys, *RUN)
+    assert done.code == 0
+    assert "1 line is damaged (1 at byte 0); what they answered is asked again" in done.err
+    assert Path("run/summary.json").read_bytes() == before
+    assert (command(capsys, "score", "run").code, command(capsys, *RUN).err.count("damaged")) == (0, 0)
