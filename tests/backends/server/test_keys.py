@@ -2,8 +2,10 @@
 
 import base64
 import json
+import socket
+import threading
 import traceback
-from contextlib import closing
+from contextlib import closing, suppress
 from urllib.parse import quote
 
 import pytest
@@ -214,6 +216,37 @@ def test_plain_http_goes_past_the_proxy_and_no_netrc_is_read(monkeypatch, tmp_pa
             ask_all(backend, chat_requests(1))
     assert proxy.calls == []
     assert [call.headers.get("authorization") for call in server.calls] == [f"Bearer {KEY}", None]
+
+
+@pytest.mark.parametrize("reply", [b"HTTP/1.1 407 No\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\nno TLS", b"", b"SSH-2.0\r\n"])
+def test_a_proxy_sees_no_key_and_its_password_is_not_shown(reply, monkeypatch):
+    received = []
+
+    def serve():
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection, suppress(OSError):
+                received.append(connection.recv(65536))
+                connection.sendall(reply)
+                received.append(connection.recv(65536))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        monkeypatch.setenv("HTTPS_PROXY", f"http://me:hunter22@127.0.0.1:{listener.getsockname()[1]}")
+        model = open_model(
+            "openai:m@https://nowhere.invalid", {"api_key_env": "FIRST_KEY", "patience": 0.1, "timeout": 0.5}
+        )
+        with closing(model) as backend, pytest.raises(BackendError) as caught:
+            ask_all(backend, chat_requests(1))
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(60)
+    assert received[0].startswith(b"CONNECT nowhere.invalid:443")
+    assert KEY.encode() not in b"".join(received)
+    assert "hunter22" not in "".join(traceback.format_exception(caught.value))
 
 
 # ---- headers ----

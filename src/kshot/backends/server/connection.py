@@ -73,7 +73,7 @@ class Connection:
         """Held by the code that finds out what the server offers, so that it asks once."""
         self._rate_limiter = _shared_rate_limiter(address, limits)
         self._session = self._http.ClientSession(
-            connector=self._http.TCPConnector(limit=0, keepalive_timeout=30),
+            connector=_connection_pool(self._http),
             timeout=self._http.ClientTimeout(
                 total=address.timeout, sock_connect=min(_CONNECT_SECONDS, address.timeout)
             ),
@@ -236,6 +236,23 @@ def _parsed_reply(status: int, raw: bytes, headers: Mapping[str, str], account: 
         code = body["error"].get("code") if isinstance(body["error"], dict) else None
         status = code if type(code) is int and 400 <= code < 600 else 502  # noqa: PLR2004 - the HTTP errors
     return HttpReply(status, body, headers, "" if status != _OK else start)
+
+
+def _connection_pool(http: Any) -> Any:
+    """Return a pool that never uses a connection again on which the server has sent something that nobody asked for.
+
+    A reply that is sent twice would otherwise be taken for the answer to the next request.
+    """
+
+    class CleanConnections(http.TCPConnector):  # type: ignore[misc]  # the package is imported when it is used
+        async def connect(self, *args: Any, **options: Any) -> Any:
+            while True:
+                connection = await super().connect(*args, **options)
+                if not connection.protocol.should_close:
+                    return connection
+                connection.close()
+
+    return CleanConnections(limit=0, keepalive_timeout=30)
 
 
 def load_aiohttp() -> Any:

@@ -18,8 +18,8 @@ _SERVER_ERROR = 500
 _RETRYABLE_STATUSES = frozenset({408, 409, 425, _TOO_MANY_REQUESTS})
 _NO_CREDIT_CODES = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 _MAX_MESSAGE_CHARACTERS = 300
+_PASSWORD = re.compile(r"(?<=://)[^/\s@]*@")
 _KEY_PATTERN = re.compile(r"(?i)\b(?:sk|key|xai|gsk)-[\w*.-]{6,}|(?<=bearer )\S+")
-RESUME_HINT = "The answers so far are kept: run the same command again to continue."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class HttpStatusError(BackendError):
 def shortened(text: str) -> str:
     """Return the text as one line of limited length, without any key that the server quotes."""
     printable = text.encode("utf-8", "replace").decode()
-    line = _KEY_PATTERN.sub("…", " ".join(printable.split()))
+    line = _KEY_PATTERN.sub("…", _PASSWORD.sub("…@", " ".join(printable.split())))
     return line if len(line) <= _MAX_MESSAGE_CHARACTERS else line[: _MAX_MESSAGE_CHARACTERS - 1] + "…"
 
 
@@ -114,7 +114,7 @@ def error_from(reply: HttpReply, *, where: str, key_hint: str, answered: bool) -
         )
     hint = ""
     if code in _NO_CREDIT_CODES or status == _PAYMENT_REQUIRED:
-        hint = f"The account has no credit left. {RESUME_HINT}"
+        hint = "The account has no credit left."
     elif status == _UNAUTHORIZED or (status == _FORBIDDEN and not answered):
         hint = key_hint
     elif status == NOT_FOUND and not answered:

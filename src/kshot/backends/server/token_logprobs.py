@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -19,6 +19,10 @@ _ROUNDING_ERROR = 1e-3
 """A log-probability may lie this much above 0 by rounding."""
 _HIDDEN = "\ufdd0"
 """Stands for a token that the server does not show; no text contains this character."""
+_MAX_EXPANSION = 8
+"""The tokens of a text show at most this many characters for each of its own: bytes are shown as ``bytes:\\xf0``."""
+_MAX_STEPS = 10**7
+"""How long tokens are matched with a text; a server may send some that fit in too many ways."""
 _BYTES = re.compile(r"(?:bytes: ?(?:\\x[0-9a-fA-F]{2})+|<0x[0-9a-fA-F]{2}>)+")
 _HEX = re.compile(r"x([0-9a-fA-F]{2})")
 
@@ -84,19 +88,23 @@ def covers(texts: Sequence[str], text: str, spare: int) -> bool:
         return True
     whole = "".join([*texts[:1], *(each or _HIDDEN for each in texts[1:])])  # ``spare`` is for the first token
     own, wanted = _compact(_BYTES.sub(_decoded, whole))[::-1], _compact(text)[::-1]
-    positions = {0}  # how much of the text, from its end, the tokens may have covered
+    if len(own) > _MAX_EXPANSION * (len(wanted) + 100):
+        return False
+    positions, steps = [0], 0  # how much of the text, from its end, the tokens may have covered
     for piece in re.findall(f"[\ufffd{_HIDDEN}]+|[^\ufffd{_HIDDEN}]+", own):
+        steps += len(positions)
+        if steps > _MAX_STEPS:
+            return False
         if _HIDDEN in piece:
             room = MAX_TOKEN_CHARACTERS * len(piece)
-            positions = {end for at in positions for end in range(at, min(at + room, len(wanted)) + 1)}
+            positions = _united((at, min(at + room, len(wanted))) for at in positions)
         elif piece[0] == "\ufffd":
-            steps = [(at, at + n) for at in positions for n in range(1, len(piece) + 1)]
-            positions = {end for at, end in steps if end <= len(wanted) and not _any_ascii(wanted[at:end])}
+            positions = _united((at + 1, _foreign_end(wanted, at, len(piece))) for at in positions)
         else:
             # The piece may be longer than the rest of the text: BOS comes first.
             if any(len(wanted) - at <= len(piece) and piece.startswith(wanted[at:]) for at in positions):
                 return True
-            positions = {at + len(piece) for at in positions if wanted.startswith(piece, at)}
+            positions = [at + len(piece) for at in positions if wanted.startswith(piece, at)]
     return any(len(wanted) - at <= spare for at in positions)
 
 
@@ -109,8 +117,21 @@ def _decoded(match: re.Match[str]) -> str:
     return bytes.fromhex("".join(_HEX.findall(match[0]))).decode("utf-8", "replace")
 
 
-def _any_ascii(text: str) -> bool:
-    return any(each.isascii() for each in text)
+def _united(ranges: Iterable[tuple[int, int]]) -> list[int]:
+    """Return the numbers of all ranges, each once; the ranges begin in ascending order."""
+    found: list[int] = []
+    for first, last in ranges:
+        found.extend(range(max(first, found[-1] + 1) if found else first, last + 1))
+    return found
+
+
+_FOREIGN = re.compile(r"[^\x00-\x7f]*")
+
+
+def _foreign_end(text: str, start: int, at_most: int) -> int:
+    """Return where the characters from here on that are not ASCII end, or the most of them."""
+    found = _FOREIGN.match(text, start, min(start + at_most, len(text)))
+    return found.end() if found else start
 
 
 # ---- reading replies ----
