@@ -192,6 +192,7 @@ class Run:
             self._watcher.begin(task.name, model.name, total)
             with self._emitting(task, keep) as emit, self._recorded(model, task) as recorded:
                 result = run_task(recorded, roles, self._memo, emit, self._watcher.answered, budget=self._budget)
+            result.task = task  # sources know the samples that they made, not those that are digested on their way
             for note in notes_of(result):
                 self.note(note)
             if result.first_failure:
