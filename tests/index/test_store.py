@@ -222,3 +222,57 @@ def test_the_default_folder(monkeypatch, tmp_path):
     assert Store().root == tmp_path / "x" / "kshot" / "indexes"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert Store().root == Path.home() / ".cache" / "kshot" / "indexes"
+
+
+FULL = """
+import os, resource, sys
+import kshot.api, kshot.passages.source
+from kshot.cli import main
+
+def evaluated(limit):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))  # the file system takes no more, as a full disk does
+    try:
+        return main(["run", "-d", "handbook", "-m", sys.argv[1], "--limit", "1", "--fsync", "never", "--out", "run"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+first = evaluated(6000)
+left = os.listdir(os.path.join(os.environ["KSHOT_CACHE"], "indexes"))
+print([first, left, evaluated(most)])
+"""
+
+
+@pytest.mark.parametrize("engine", ["fts5", "bm25", pytest.param("bm25:disk", marks=pytest.mark.needs("tantivy"))])
+def test_a_full_disk_is_one_message_and_leaves_nothing(tmp_path, engine):
+    pytest.importorskip("resource", reason="this system has no limits on file sizes")
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, engine], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "KSHOT_CACHE": str(tmp_path / "cache")},
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "[2, [], 0]", done.stderr
+    (message,) = done.stderr.splitlines()
+    assert message.startswith(f"kshot: {tmp_path}/cache/indexes: no index can be kept there: ")
+    assert "or set KSHOT_CACHE." in message
+
+
+def test_a_published_index_survives_a_power_cut(tmp_path, monkeypatch):
+    """Its files are flushed before it gets its name, and the name after that."""
+    steps, fsync, rename = [], os.fsync, Path.rename
+
+    def flushed(descriptor):
+        steps.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def renamed(path, target):
+        steps.append("rename")
+        return rename(path, target)
+
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("open files are listed on Linux alone")
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(Path, "rename", renamed)
+    Store(tmp_path).built("test", {"x": 1}, lambda folder: (folder / "data").write_text("x"))
+    at = steps.index("rename")
+    assert {"data", "key.json", "files.json"} <= set(steps[:at])
+    assert steps[at + 1 :] == [tmp_path.name]

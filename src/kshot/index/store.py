@@ -12,13 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kshot.core.durable import disk_hint, sync_folder
 from kshot.core.errors import BackendError, RunError
 from kshot.core.kill_points import reach
 from kshot.core.protocols import ProgressCallback
 from kshot.core.work_folders import locked_folder, remove_leftovers, sync_all
 
 KEY_FILE, MANIFEST_FILE = "key.json", "files.json"
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+_UNWRITABLE = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
+    *(errno.EMFILE, errno.ENFILE, None),  # None: numpy says only how much it could not write
+)
 _READ_BYTES = 1 << 22
 
 
@@ -75,10 +79,18 @@ class Store:
             ours = str(exc.filename or self.root).startswith(str(self.root))
             if (ours and exc.errno in _UNWRITABLE) or not self.root.is_dir():
                 raise RunError(
-                    f"no index can be kept there: {exc.strerror or exc}", where=str(self.root), hint="Set KSHOT_CACHE."
+                    f"no index can be kept there: {exc.strerror or exc}",
+                    where=str(self.root),
+                    hint=disk_hint(exc, "set KSHOT_CACHE"),
                 ) from exc
             raise
         return final
+
+
+def unwritten(folder: Path, exc: Exception) -> RunError:
+    """Return the error for an index that a library could not write."""
+    hint = "Free some space, or set KSHOT_CACHE."
+    return RunError(f"no index can be kept there: {exc}", where=str(folder.parent), hint=hint)
 
 
 def damaged(folder: Path, exc: Exception) -> BackendError:
@@ -122,6 +134,7 @@ def _write_manifest(folder: Path) -> None:
 def _publish(fresh: Path, final: Path) -> None:
     try:
         fresh.rename(final)
+        sync_folder(final.parent)
     except OSError:
         if not _is_complete(final):  # otherwise another process was first, with the same content
             raise

@@ -11,7 +11,7 @@ from typing import Any
 
 from kshot.core.extras import import_package
 from kshot.index.ranking import Found
-from kshot.index.store import damaged
+from kshot.index.store import damaged, unwritten
 
 TANTIVY = "tantivy"
 
@@ -28,6 +28,13 @@ def tantivy_package() -> Any:
 
 def write_tantivy(folder: Path, texts: Iterable[str]) -> None:
     """Index texts into an empty folder; their words stand between white space."""
+    try:
+        _write(folder, texts)
+    except ValueError as exc:  # so tantivy reports an error of the disk
+        raise unwritten(folder, exc) from exc
+
+
+def _write(folder: Path, texts: Iterable[str]) -> None:
     tantivy = tantivy_package()
     schema = tantivy.SchemaBuilder()
     schema.add_text_field("words", tokenizer_name=_TOKENIZER, index_option="freq")

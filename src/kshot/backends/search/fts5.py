@@ -10,10 +10,10 @@ from pathlib import Path
 
 from kshot.backends.search.search_engine import Index, IndexSearchEngine
 from kshot.core.corpus import Corpus
-from kshot.core.errors import BackendError, RunError
+from kshot.core.errors import BackendError
 from kshot.core.protocols import IndexStore
 from kshot.index.ranking import Found
-from kshot.index.store import damaged
+from kshot.index.store import damaged, unwritten
 
 _FILE = "passages.sqlite"
 WORDS_AT_ONCE = 500
@@ -60,7 +60,7 @@ class Fts5(IndexSearchEngine):
             try:
                 _write(folder / _FILE, corpus, store)
             except sqlite3.Error as exc:
-                raise RunError(f"no index can be written: {exc}", where=str(folder), hint="Set KSHOT_CACHE.") from exc
+                raise unwritten(folder, exc) from exc
 
         key = {"engine": "fts5", "version": 1, "tokenizer": "unicode61", "corpus": corpus.digest}
         return _Fts5Index(store.built(self.name, key, build))
