@@ -34,7 +34,7 @@ def completed_program(prompt: str, function: str, reply: str) -> str:
     return f"{head}\n{code}" if first.startswith(("    ", "\t")) else f"{head}\n    {code.lstrip()}"
 
 
-def tests_of_completion(prompt: str, function: str, test: str) -> str:
+def completion_tests(prompt: str, function: str, test: str) -> str:
     """Return the code that tests a function which completes a prompt: HumanEval's ``check``, and the call of it.
 
     Functions that the prompt defines for the tests (``poly``, ``encode_cyclic``) come with the tests, and so do its

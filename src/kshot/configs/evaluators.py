@@ -9,7 +9,7 @@ from typing import Any
 
 from kshot.cleanups.formulas import boxed, normalize_final_answer
 from kshot.cleanups.patterns import general_postprocess
-from kshot.cleanups.programs import completed_program, tests_of_completion
+from kshot.cleanups.programs import completed_program, completion_tests
 from kshot.configs.corpus_metrics import AucRoc, ConfigEvaluator, Mcc
 from kshot.configs.judging import JudgeEvaluator
 from kshot.configs.names import ConfigCallable, short, unknown
@@ -194,7 +194,7 @@ class CompletedPrograms(PassAtK):
                 f"the rows have no column {missing[0]!r}", hint="HumanEval needs prompt, test, entry_point."
             )
         programs = [completed_program(row["prompt"], row["entry_point"], each) for each in answer]
-        return self.rate(programs, tests_of_completion(row["prompt"], row["entry_point"], row["test"]))
+        return self.rate(programs, completion_tests(row["prompt"], row["entry_point"], row["test"]))
 
 
 def edit_distance(left: str, right: str) -> int:

@@ -333,7 +333,12 @@ Remote.__eq__ = _equal  # type: ignore[method-assign,assignment]  # defined with
 
 
 def _generator(remote: Remote) -> Iterator[Any]:
-    yield from remote
+    while True:
+        try:
+            value = next(remote)
+        except StopIteration:
+            return
+        yield value
 
 
 async def _awaited(ask: Callable[..., Any], number: int) -> Any:

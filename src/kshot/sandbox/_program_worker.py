@@ -103,6 +103,7 @@ def _described(error: BaseException) -> str:
 def _confined_in(job: dict[str, Any], name: str) -> dict[str, Any]:
     folder = f"{job['folder']}/{name}"
     os.environ.update(HOME=folder, TMPDIR=folder)
+    os.environ.pop("PWD", None)  # bwrap's
     return {**job, "folder": folder, "cwd": folder}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -24,13 +25,14 @@ def bubblewrap() -> Command | None:
 
     def command(folder: Path) -> list[str]:
         shown = [option for path in (*_SYSTEM, *_python()) for option in ("--ro-bind-try", path, path)]
+        # As process 1 the worker ends when all others have: nothing is left a moment longer.
         return [
-            *(program, "--unshare-all", "--die-with-parent", "--dev", "/dev", *shown),
+            *(program, "--unshare-all", "--die-with-parent", "--as-pid-1", "--dev", "/dev", *shown),
             *("--size", str(_SCRATCH_BYTES), "--tmpfs", str(folder), "--chdir", str(folder), "--"),
         ]
 
     try:
-        trial = [*command(Path(__file__).parent), sys.executable, "-I", "-S", "-c", ""]
+        trial = [*command(Path(tempfile.gettempdir(), "kshot-trial")), sys.executable, "-I", "-S", "-c", ""]
         works = subprocess.run(trial, capture_output=True, timeout=_SECONDS, check=False).returncode == 0  # noqa: S603 - our own interpreter
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -38,7 +40,8 @@ def bubblewrap() -> Command | None:
 
 
 def _python() -> list[str]:
-    """Return what the interpreter and the worker consist of."""
-    prefixes = {sys.prefix, sys.base_prefix}
-    own = {f"{prefix}/{name}" for prefix in prefixes for name in ("bin", "lib", "lib64", "pyvenv.cfg")}
-    return sorted({*own, sys.executable, str(Path(sys.executable).resolve()), str(Path(__file__).parent)})
+    """Return what the interpreter and the worker consist of: folders that do not lie in each other, and a file."""
+    executable = Path(sys.executable)
+    own = {Path(prefix, name) for prefix in (sys.prefix, sys.base_prefix) for name in ("lib", "lib64", "pyvenv.cfg")}
+    own |= {executable.parent, executable.resolve().parent, Path(__file__).parent}
+    return sorted(str(path) for path in own if not own.intersection(path.parents))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kshot.cleanups.programs import completed_program, tests_of_completion
+from kshot.cleanups.programs import completed_program, completion_tests
 from kshot.datasets.generation import GenerationDataset
 from kshot.metrics import PassAtK
 
@@ -53,4 +53,4 @@ class Humaneval(GenerationDataset):
     @property
     def references(self) -> list[str]:
         """The tests, and the call that runs them."""
-        return [tests_of_completion(row["prompt"], row["entry_point"], row["test"]) for row in self.evaluation_data]
+        return [completion_tests(row["prompt"], row["entry_point"], row["test"]) for row in self.evaluation_data]

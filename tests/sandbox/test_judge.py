@@ -1,0 +1,190 @@
+"""What tests can do with a program that runs in another process: whatever they could do in the same one, nearly."""
+
+# ruff: noqa: ISC004 - programs and tests, one a line
+
+import pytest
+
+from kshot.core.errors import DataError
+from kshot.sandbox import program as sandbox
+
+RIGHT = {
+    "numbers": (
+        "def f(x):\n    return x",
+        "import math\nfor x in (0, -1, 1 << 80, -(1 << 80), 1.5, -0.0, 1e308, float('inf'), 2 + 3j, True, None):\n"
+        "    assert f(x) == x and type(f(x)) is type(x), x\nassert math.isnan(f(float('nan')))",
+    ),
+    "texts and bytes": (
+        "def f(x):\n    return x",
+        "for x in ('', 'ü', '\\ud800', 'a\\0b', b'', b'\\xff', bytearray(b'x'), 'x' * 100000):\n"
+        "    assert f(x) == x and type(f(x)) is type(x)",
+    ),
+    "containers": (
+        "def f(x):\n    return x",
+        "from collections import Counter, OrderedDict, deque\nfor x in ([], [1, [2]], (), (1, (2,)), {}, {1: {2: 3}, (1, 2): [4]}, {1, 2}, "
+        "frozenset({1}), {frozenset({1}): 2}, range(3), range(1, 9, 2), slice(1, 2), deque([1]), Counter('aab'), "
+        "OrderedDict([(2, 1), (1, 2)]), ..., NotImplemented):\n    assert f(x) == x and type(f(x)) is type(x), x",
+    ),
+    "library values": (
+        "def f(x):\n    return x",
+        "from datetime import date, datetime, time, timedelta\nfrom decimal import Decimal\nfrom fractions import Fraction\n"
+        "for x in (Fraction(1, 3), Decimal('1.10'), date(2024, 2, 29), datetime(2024, 1, 2, 3, 4, 5, 6), time(1, 2), "
+        "timedelta(-1, 5, 7)):\n    assert f(x) == x and type(f(x)) is type(x), x",
+    ),
+    "views of a dictionary": (
+        "def k(d): return d.keys()\ndef v(d): return d.values()\ndef i(d): return d.items()",
+        "d = {'a': 1}\nassert k(d) == {'a'} and list(v(d)) == [1] and i(d) == {('a', 1)} and k(d) != ['a']",
+    ),
+    "types differ": (
+        "from collections import deque\ndef f(kind):\n    return {'deque': deque([1]), 'tuple': (1,), 'gen': (n for n in [1])}[kind]",
+        "for kind in ('deque', 'tuple', 'gen'):\n    assert f(kind) != [1] and list(f(kind)) == [1]",
+    ),
+    "changed arguments": (
+        "def f(items, table, group, raw):\n    items.sort()\n    table['new'] = items\n    group.discard(1)\n    raw += b'!'\n    return items",
+        "a, b, c, d = [3, 1, 2], {}, {1, 2}, bytearray(b'x')\nassert f(a, b, c, d) is a\n"
+        "assert a == [1, 2, 3] and b == {'new': a} and b['new'] is a and c == {2} and d == b'x!'",
+    ),
+    "arguments changed within": (
+        "def f(grid):\n    grid[0][0] = 9\n    grid.append([5])",
+        "row = [1]\ngrid = [row, row]\nf(grid)\nassert grid == [[9], [9], [5]] and grid[0] is row is grid[1]",
+    ),
+    "arguments changed before an exception": (
+        "def f(x):\n    x.append(1)\n    raise KeyError('k')",
+        "x = []\ntry:\n    f(x)\nexcept KeyError as error:\n    assert error.args == ('k',)\nassert x == [1]",
+    ),
+    "values that hold themselves": (
+        "def f(x):\n    x.append((x, 1))\n    return x",
+        "x = f([])\nassert x[0][0] is x",
+    ),
+    "deep values": (
+        "def f(n):\n    x = []\n    for _ in range(n):\n        x = [x]\n    return x",
+        "x, n = f(5000), 0\nwhile x:\n    x, n = x[0], n + 1\nassert n == 5000",
+    ),
+    "exceptions": (
+        "class Mine(ValueError):\n    def __init__(self, code):\n        super().__init__('say ' + str(code))\n        self.code = code\n"
+        "def f(kind):\n    if kind == 'mine':\n        raise Mine(7)\n    return {}[kind]",
+        "try:\n    f('mine')\n    assert False\nexcept Mine as error:\n    assert str(error) == 'say 7' and error.code == 7\n"
+        "try:\n    f('mine')\nexcept ValueError as error:\n    assert type(error).__name__ == 'Mine'\n"
+        "try:\n    f('x')\n    assert False\nexcept KeyError as error:\n    assert error.args == ('x',)\n"
+        "import unittest\nunittest.TestCase().assertRaises(ValueError, f, 'mine')",
+    ),
+    "encoding errors": (
+        "def f(x):\n    return x.decode('ascii')",
+        "try:\n    f(b'\\xff')\n    assert False\nexcept UnicodeDecodeError as error:\n    assert error.start == 0",
+    ),
+    "generators": (
+        "def f():\n    n = 0\n    while True:\n        yield n\n        n += 1",
+        "import itertools, types\nassert isinstance(f(), types.GeneratorType)\nassert list(itertools.islice(f(), 4)) == [0, 1, 2, 3]\n"
+        "g = f()\nassert next(g) == 0 and next(g) == 1",
+    ),
+    "iterators": ("def f(x):\n    return map(str, x)", "assert list(f([1, 2])) == ['1', '2'] and ','.join(f([3])) == '3'"),
+    "objects": (
+        "class Node:\n    kind = 'node'\n    def __init__(self, value, next=None):\n        self.value, self.next = value, next\n"
+        "    def __len__(self): return 2\n    def __getitem__(self, i): return i * 2\n    def __repr__(self): return f'Node({self.value})'\n"
+        "    def __enter__(self): return self.value\n    def __exit__(self, *a): self.value = 0\n"
+        "    def __eq__(self, other): return isinstance(other, Node) and self.value == other.value\n    def __lt__(self, other): return self.value < other.value\n"
+        "def total(node):\n    return node.value + total(node.next) if node else 0",
+        "a = Node(1, Node(2))\nassert isinstance(a, Node) and not isinstance(3, Node) and a.value == 1 and a.next.value == 2\n"
+        "a.next.value = 5\nassert total(a) == 6 and len(a) == 2 and a[4] == 8 and repr(a) == 'Node(1)' and Node.kind == 'node'\n"
+        "assert a == Node(1) and a != Node(3) and a != 1 and sorted([Node(3), Node(2)])[0].value == 2\n"
+        "with a as value:\n    assert value == 1\nassert a.value == 0",
+    ),
+    "objects of the tests": (
+        "def total(node):\n    node.seen = True\n    return node.value + (total(node.next) if node.next else 0) + node.extra(1)",
+        "class Node:\n    def __init__(self, value, next=None):\n        self.value, self.next = value, next\n    def extra(self, n):\n        return n\n"
+        "a = Node(1, Node(2))\nassert total(a) == 5 and a.seen and a.next.seen",
+    ),
+    "functions of the tests": (
+        "def apply(f, xs):\n    return [f(x) for x in xs]\ndef twice(f):\n    return lambda x: f(f(x))",
+        "assert apply(lambda x: x + 1, [1, 2]) == [2, 3]\nassert apply(len, ['ab']) == [2] and apply(str, [1]) == ['1']\n"
+        "assert twice(lambda x: x * 3)(2) == 18\nassert apply(twice(lambda x: x + 1), [1]) == [3]",
+    ),
+    "exceptions of the tests' functions": (
+        "def f(g):\n    try:\n        g()\n    except ZeroDivisionError:\n        return 'caught'",
+        "assert f(lambda: 1 / 0) == 'caught'",
+    ),
+    "iterators of the tests": ("def f(x):\n    return sum(x)", "assert f(iter([1, 2])) == 3 and f(n for n in range(4)) == 6"),
+    "keywords and defaults": ("def f(a, *b, c=3, **d):\n    return a, b, c, d", "assert f(1, 2, c=4, e=5) == (1, (2,), 4, {'e': 5})"),
+    "coroutines": ("async def f(x):\n    return x + 1", "import asyncio\nassert asyncio.run(f(1)) == 2"),
+    "output": (
+        "def f():\n    print('hello', 3)",
+        "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as out:\n    f()\nassert out.getvalue() == 'hello 3\\n'",
+    ),
+    "input": (
+        "def f():\n    return int(input()) + int(input())",
+        "import io, sys\nsys.stdin = io.StringIO('3\\n4\\n')\nassert f() == 7",
+    ),
+    "state between calls": ("seen = []\ndef f(x):\n    seen.append(x)\n    return len(seen)", "f(1)\nassert f(2) == 2 and seen == [1, 2]"),
+    "a function with a built-in name": ("def sum(a, b):\n    return a * b", "assert sum(3, 4) == 12"),
+    "names of the program": ("import math\nLIMIT = 3\ndef f():\n    return 1", "assert math.floor(1.5) == 1 and LIMIT == 3 and f.__name__ == 'f'"),
+    "an import of the program": ("def f():\n    return 1", "from program import f as g\nimport program\nassert g() == 1 == program.f()"),
+    "globals of the tests": ("def f():\n    return 1", "assert globals()['f']() == 1 and 'f' in globals() and 'g' not in globals()"),
+    "a demonstration": ("def f():\n    return 1\nif __name__ == '__main__':\n    raise SystemExit", "assert f() == 1"),
+    "a check of HumanEval": ("def f(x):\n    return x", "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(1) == 1\n\ncheck(f)"),
+}  # fmt: skip
+
+WRONG = {
+    "a wrong value": ("def f():\n    return 2", "assert f() == 1", "AssertionError"),
+    "no such function": ("def g():\n    return 1", "assert f() == 1", "NameError: name 'f' is not defined"),
+    "an exception": ("def f():\n    return 1 / 0", "assert f() == 1", "ZeroDivisionError: division by zero"),
+    "an exception of its own": ("class E(Exception):\n    pass\ndef f():\n    raise E('x')", "f()", "E: x"),
+    "too many arguments": ("def f():\n    return 1", "f(1)", "TypeError: f() takes 0 positional"),
+    "a number of another type": ("def f():\n    return '1'", "assert f() == 1", "AssertionError"),
+    "its own equality": ("class A:\n    def __eq__(s, o): return True\ndef f():\n    return A()", "assert f() == 1", "AssertionError"),
+    "a caught end": ("import os\ndef f():\n    os._exit(0)", "try:\n    f()\nexcept:\n    pass", "the program ended"),
+    "an end after the last call": (
+        "import os, threading, time\ndef f():\n    threading.Timer(0.2, os._exit, (0,)).start()\n    return 1",
+        "import time\nassert f() == 1\ntime.sleep(3)", "the program ended",
+    ),
+    "a helper of the prompt": ("def poly(xs, x):\n    return 0\ndef f(xs):\n    return 7", "def poly(xs, x):\n    return xs[0] + x\nassert poly([1], f([1])) == 0", "AssertionError"),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def long_grace(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(sandbox, "_GRACE_SECONDS", 60.0)
+
+
+def judged(program, tests):
+    return sandbox.run(program, tests, 60.0)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_programs_pass(name):
+    assert judged(*RIGHT[name]) == sandbox.ProgramOutcome(passed=True, reason="")
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_programs_fail(name):
+    program, tests, reason = WRONG[name]
+    outcome = judged(program, tests)
+    assert not outcome.passed
+    assert outcome.reason.startswith(reason)
+
+
+def test_arrays():
+    pytest.importorskip("numpy")
+    program = (
+        "import numpy as np\ndef f(x):\n    return np.asarray(x) * 2\ndef g(x):\n    return np.float32(x), np.int64(x)"
+    )
+    tests = (
+        "import numpy\na = f([[1, 2]])\nassert a.shape == (1, 2) and a.tolist() == [[2, 4]] and np.allclose(f(a), [[4, 8]])\n"
+        "assert g(2) == (2, 2) and g(2)[1] == 2 and isinstance(g(2)[0], numpy.float32)"
+    )
+    assert judged(program, tests) == sandbox.ProgramOutcome(passed=True, reason="")
+
+
+def test_tests_that_are_no_code_are_an_error_of_the_dataset():
+    with pytest.raises(DataError, match="tests of a program are not Python code: SyntaxError"):
+        judged("def f():\n    return 1", "assert f(")
+
+
+def test_the_program_has_no_part_of_the_tests():
+    """Neither the source, nor what is expected, nor the judge's module is anywhere in the memory of the program."""
+    program = """
+import ctypes, gc, sys
+def f(x):
+    found = [o for o in gc.get_objects() if type(o) in (str, bytes, list, dict, tuple) and ''.join(('qzk', 'wanted')) in repr(o)]
+    return [len(found), [n for n in sys.modules if n.startswith('kshot')]]
+"""
+    assert judged(program, "found = f(1)\nqzkwanted = 3\nassert found == [0, []], found").reason == ""
