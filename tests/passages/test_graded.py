@@ -1,12 +1,14 @@
 """BEIR folders and TREC files."""
 
 import json
+from contextlib import suppress
 
 import pytest
 
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Graded
 from kshot.passages.graded import beir, read_qrels, trec, write_qrels
+from tests.fuzz.harness import watched
 
 
 def beir_folder(path, qrels="query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\nq2\td3\t2\n"):
@@ -121,3 +123,36 @@ def test_signs_that_are_no_tags_stay(tmp_path):
     (tmp_path / "q").write_text("1 0 d 1\n", encoding="utf-8")
     found = trec([f"topics={tmp_path}/t", f"qrels={tmp_path}/q", f"corpus={tmp_path}/d"])
     assert found.passages[0].text == "if a < b and c > d"
+
+
+@watched
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("corpus", "<DOC>" * 500_000),
+        ("corpus", "<DOC>" + "<DOCNO>" * 500_000 + "</DOC>"),
+        ("corpus", "<DOC><DOCNO>a" + " " * 500_000 + "b</DOC>"),
+        ("topics", "<top><num>1<title>a" + " " * 500_000 + "b"),
+        ("topics", "<top><num>" + " " * 500_000 + "<title>a"),
+    ],
+)
+def test_files_of_tags_that_do_not_close_are_read_in_linear_time(tmp_path, name, text):
+    """A search that starts over at each of them would take hours, and end in the watch over hangs."""
+    files = {
+        "topics": "<top><num>1<title>one</top>",
+        "qrels": "1 0 d1 1\n",
+        "corpus": "<DOC><DOCNO>d1</DOCNO>one</DOC>",
+    } | {name: text}
+    for each, content in files.items():
+        (tmp_path / each).write_text(content)
+    with suppress(DataError):
+        trec([f"{each}={tmp_path / each}" for each in files])
+
+
+def test_titles_and_numbers_of_documents_keep_their_words(tmp_path):
+    (tmp_path / "topics").write_text("<top>\n<num> Number: 7\n<title> Topic:  two\n words \n<desc>x</top>")
+    (tmp_path / "qrels").write_text("7 0 d<1> 1\n")
+    (tmp_path / "corpus").write_text("</DOC><DOC><docno> d<1> </docno> <b>one</b>\n two</DOC>")
+    found = trec([f"{each}={tmp_path / each}" for each in ("topics", "qrels", "corpus")])
+    assert [(sample.id, sample.fields["question"]) for sample in found.samples] == [("7", "two words")]
+    assert [(passage.id, passage.text) for passage in found.passages] == [("d<1>", "one two")]

@@ -21,10 +21,11 @@ Judgements: TypeAlias = dict[str, dict[str, int]]
 """Topic → document → grade."""
 
 _TOPIC = re.compile(r"<top>(.*?)(?:</top>|(?=<top>)|\Z)", re.DOTALL | re.IGNORECASE)
-_NUM = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
-_TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*(.*?)\s*(?=<|\Z)", re.DOTALL | re.IGNORECASE)
-_DOC = re.compile(r"<DOC>(.*?)</DOC>", re.DOTALL | re.IGNORECASE)
-_DOCNO = re.compile(r"<DOCNO>\s*(.*?)\s*</DOCNO>", re.DOTALL | re.IGNORECASE)
+# No pattern searches for the end of a tag from each of its beginnings: a file of beginnings would take for ever.
+_NUM = re.compile(r"<num>\s*(?:Number:\s*)?([^\s<]+)", re.IGNORECASE)
+_TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
+_DOC = re.compile(r"<(/?)DOC>", re.IGNORECASE)
+_DOCNO = re.compile(r"<DOCNO>([^<]*(?:<(?!/?DOCNO>)[^<]*)*)</DOCNO>", re.IGNORECASE)
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _MAX_GRADE = 1000
 """No collection grades higher, and trec_eval expects small numbers."""
@@ -210,18 +211,30 @@ def _collection(path: Path) -> list[Passage]:
     if path.suffix.lower() not in {".jsonl", ".json", ".tsv"}:
         text = "\n".join(_lines(path))
         if "<doc>" in text[:_DETECT_CHARACTERS].lower():
-            blocks = _DOC.findall(text)
-            if len(blocks) != len(re.findall("<DOC>", text, re.IGNORECASE)):
-                raise DataError("a <DOC> is not closed by </DOC>", where=str(path))
-            return [_document(block, path) for block in blocks]
+            return [_document(block, path) for block in _blocks(text, path)]
     return [
         Passage(identifier, f"{title} {text}".strip() if title else text)
         for identifier, title, text in _identified(path)
     ]
 
 
+def _blocks(text: str, path: Path) -> Iterator[str]:
+    """Yield what stands between each ``<DOC>`` and its ``</DOC>``."""
+    start: int | None = None
+    for tag in _DOC.finditer(text):
+        if not tag[1]:
+            if start is not None:
+                break
+            start = tag.end()
+        elif start is not None:
+            yield text[start : tag.start()]
+            start = None
+    if start is not None:
+        raise DataError("a <DOC> is not closed by </DOC>", where=str(path))
+
+
 def _document(block: str, path: Path) -> Passage:
     number = _DOCNO.search(block)
-    if number is None or not number.group(1):
+    if number is None or not number.group(1).strip():
         raise DataError("a document has no <DOCNO>", where=str(path))
-    return Passage(number.group(1), " ".join(_TAG.sub(" ", _DOCNO.sub(" ", block)).split()))
+    return Passage(number.group(1).strip(), " ".join(_TAG.sub(" ", _DOCNO.sub(" ", block)).split()))
