@@ -210,6 +210,16 @@ def test_another_model_is_noted_once_whatever_else_it_is_called():
     assert backend.notes == ["the replies name another model than was asked for: 'a' instead of 'm'"]
 
 
+def test_a_server_whose_replies_all_hold_something_else_stops_the_run():
+    with (
+        LyingServer(http({"status": "ok"})) as server,
+        closing(connect(server)) as backend,
+        pytest.raises(BackendError, match=r"cannot be read: .*Check --base-url and --model-type"),
+    ):
+        ask_all(backend, [chat(str(i)) for i in range(60)])
+    assert len(server.requests) < 60 * 3
+
+
 def test_a_redirect_is_not_followed():
     with LyingServer(http(answer())) as other:
         target = f"location: {other.url}/v1/chat/completions"

@@ -27,7 +27,7 @@ _MAX_PROBE_TRIES = 2
 """The same for a request that finds out whether the server offers something."""
 
 _MAX_GIVEN_UP = 10
-"""If more requests than this are given up and none is answered in between, the server is gone."""
+"""If more requests than this are given up and none is answered in between, the server is gone or is no such server."""
 
 _MAX_REFUSED = 10
 """If more replies than this refuse the key, the credit or the address, and none is an answer, the run stops."""
@@ -79,6 +79,7 @@ class RateLimiter:
         self._running = 0
         self._given_up = 0
         self._refused = 0
+        self._unreadable = 0
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._last_answer_at = self._loop.time()
@@ -109,7 +110,8 @@ class RateLimiter:
                     tries, answered_before = tries + 1, self.answered
                 if probing and tries >= _MAX_PROBE_TRIES:
                     raise RequestFailedError(Failed("unanswered", str(exc))) from None
-                self._record_failure(exc, began)
+                if not exc.complete:  # a server that answers is not overloaded
+                    self._record_failure(exc, began)
                 self._check_patience(exc, first_began, tries)
                 pause = 0.0 if exc.retry_after else _pause_seconds(tries)
             except HttpStatusError as exc:
@@ -184,7 +186,7 @@ class RateLimiter:
     def _record_answer(self, began: float) -> None:
         now = self._loop.time()
         self.answered += 1
-        self._given_up = self._refused = 0
+        self._given_up = self._refused = self._unreadable = 0
         self._last_answer_at = now
         self.concurrency.succeeded(now, began, self._running)
 
@@ -218,6 +220,10 @@ class RateLimiter:
                     hint="--patience sets how long kshot tries.",
                 ) from None
         if self._given_up or now - first_began > self._patience or tries >= _max_tries(exc):
+            self._unreadable += exc.complete
+            if self._unreadable > _MAX_GIVEN_UP:
+                hint = "Check --base-url and --model-type: no reply in between could be read."
+                raise BackendError(str(exc), where=self._where, hint=hint) from None
             message = f"{exc} (tried for {now - first_began:.0f} s)"
             raise RequestFailedError(Failed(_kind(exc), message, retryable=True)) from None
 
