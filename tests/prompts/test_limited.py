@@ -51,6 +51,7 @@ ENDLESS = [
     "{% set s = namespace(x=[]) %}{% for a in range(99) %}{% set s.x = [s.x, s.x] %}{% endfor %}{{ '{}'.format(s.x) }}",
     "{% set x = 'x' * 1000000 %}{% for a in range(90000) %}{{ x }}{% endfor %}",
     "{% for a in range(9) recursive %}{{ loop(range(9)) }}{% endfor %}",
+    "{{ cycler() }}",
 ]
 
 

@@ -25,7 +25,7 @@ Renderer: TypeAlias = Callable[..., str]
 # A template is a program: besides jinja's own errors it may add None to text or look up what is not there.
 TEMPLATE_FAULTS = (
     *(jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError),
-    *(RecursionError, MemoryError),
+    *(RuntimeError, MemoryError, AssertionError, OSError),
 )
 
 

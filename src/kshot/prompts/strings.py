@@ -56,10 +56,10 @@ def _compile_jinja(text: str, environment: jinja2.Environment, where: str) -> Re
             raise DataError(f"the template tries something that is not allowed: {exc}", where=where) from exc
         except jinja2.TemplateError as exc:
             raise DataError(f"the template fails: {exc}", where=where) from exc
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as exc:
-            raise DataError(f"the template fails: {type(exc).__name__}: {exc}", where=where) from exc
         except (RecursionError, MemoryError) as exc:
             raise DataError(f"the template does not come to an end: {type(exc).__name__}", where=where) from exc
+        except Exception as exc:  # a template is a program, and what it calls may raise anything
+            raise DataError(f"the template fails: {type(exc).__name__}: {exc}", where=where) from exc
 
     return render
 
