@@ -45,7 +45,7 @@ def score(
     datasets = named_again(_labels(spec, path), given)
     code = RecordedCode(path, spec, [*files_of(given), *_paths(trust)])
     with code.guarding(), programs_wanted(unsafe=unsafe_programs):
-        settings = settings_from(dict(spec.get("options", {})))
+        settings = _settings(spec, path)
         sources = list(_sources(datasets, settings, code))
         if not (path / JOURNAL).exists():
             raise RunError("the run folder has no journal", where=str(path))
@@ -82,6 +82,15 @@ def _absent_models(
 
 
 # ---- the datasets of a run ----
+
+
+def _settings(spec: Mapping[str, Any], path: Path) -> Settings:
+    """Return the settings of the run; those that cannot be read are a fault of its ``spec.json``."""
+    try:
+        return settings_from(dict(spec.get("options", {})))
+    except UsageError as exc:
+        exc.where = exc.where or f"{path}/spec.json"
+        raise
 
 
 def _labels(spec: Mapping[str, Any], path: Path) -> list[str]:
@@ -181,7 +190,7 @@ def export_passages(
     spec = read_spec(path)
     code = RecordedCode(path, spec, _paths(trust))
     with code.guarding():
-        settings = settings_from(dict(spec.get("options", {})))
+        settings = _settings(spec, path)
         labels = [label for label in _labels(spec, path) if is_passages(label)]
         facts = next(iter(spec.get("tasks", {}).values()), None)
         tasks = [task for source in _sources(labels, settings, code) for task in source.tasks(settings, None, facts)]

@@ -483,8 +483,11 @@ score run_foreign | run_foreign
 score run_identity | run_identity
 score run_datasets | run_datasets
 score run_models | run_models
-score run_options | seed
-score run_unknown | shoes
+score run_options | run_options/spec.json
+score run_unknown | run_unknown/spec.json
+score run_facts | run_facts
+score run_shots | run_shots
+score run_within | run_within
 score run_tasks | run_tasks
 score run_binary | run_binary
 score run_deep | run_deep

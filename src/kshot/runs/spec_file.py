@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,32 @@ def _is_complete(spec: dict[str, Any]) -> bool:
     return (
         isinstance(datasets, list)
         and all(isinstance(label, str) for label in datasets)
-        and all(isinstance(each, dict) for facts in spec.get("tasks", {}).values() for each in _values(facts))
+        and all(_are_facts(each) for facts in spec.get("tasks", {}).values() for each in _values(facts))
         and all(isinstance(session, dict) for session in spec.get("sessions", ()))
         and all(
             isinstance(each, dict) and all(isinstance(each.get(name), str) for name in fields)
             for each in spec.get("models", ())
         )
     )
+
+
+def _are_facts(found: Any) -> bool:
+    """Whether these are facts of a task as kshot writes them: scoring uses them as they are."""
+    return isinstance(found, dict) and all(is_fact(found[name]) for name, is_fact in _FACTS.items() if name in found)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+_FACTS: dict[str, Callable[[Any], bool]] = {
+    "shots": _is_count,
+    "kept": lambda value: isinstance(value, dict) and all(map(_is_count, value.values())),
+    "ranking_type": lambda value: isinstance(value, str),
+    "corpus": lambda value: isinstance(value, str),
+    "within": lambda value: isinstance(value, str),
+    "recordings": lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
+}
 
 
 def _values(facts: Any) -> Iterable[Any]:
