@@ -208,3 +208,20 @@ def test_a_key_that_expires_stops_the_run_soon():
     with FakeServer(answer) as server, pytest.raises(BackendError, match="expired"):
         ask_all(connect(server, max_concurrency=4), chat_requests(500))
     assert len(server.calls) <= 20 + 11 + 4
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_reply_that_is_sent_twice_answers_no_other_request(concurrency):
+    """The second one comes when the connection is free: the next request must not take it for its answer."""
+
+    class Twice(FakeServer):
+        async def _send(self, reply, writer):
+            for _ in range(2):
+                await super()._send(reply, writer)
+                await asyncio.sleep(0)
+            return True
+
+    with Twice(echo, latency=0.003) as server:
+        found = ask_all(connect(server, max_concurrency=concurrency), chat_requests(100))
+    assert [each.text for each in found] == [f"<{number}>" for number in range(100)]
+    assert len(server.calls) == 100

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -34,6 +36,9 @@ Body = dict[str, Any]
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 _OK = 200
 _CONNECT_SECONDS = 30.0
+_REST_SECONDS = 0.025
+"""How long a connection rests before it is used again."""
+
 _USED_HEADERS = ("Location", "Retry-After", "retry-after-ms")
 
 
@@ -241,16 +246,31 @@ def _parsed_reply(status: int, raw: bytes, headers: Mapping[str, str], account: 
 def _connection_pool(http: Any) -> Any:
     """Return a pool that never uses a connection again on which the server has sent something that nobody asked for.
 
-    A reply that is sent twice would otherwise be taken for the answer to the next request.
+    A reply that is sent twice would otherwise be taken for the answer to the next request. The second one may come a
+    little later, so a connection rests before it is used again.
     """
+    released: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+
+    def rest(protocol: Any) -> None:
+        released[protocol] = time.monotonic()
 
     class CleanConnections(http.TCPConnector):  # type: ignore[misc]  # the package is imported when it is used
         async def connect(self, *args: Any, **options: Any) -> Any:
-            while True:
-                connection = await super().connect(*args, **options)
-                if not connection.protocol.should_close:
-                    return connection
-                connection.close()
+            resting: list[Any] = []
+            try:
+                while True:
+                    connection = await super().connect(*args, **options)
+                    protocol = connection.protocol
+                    if protocol.should_close:
+                        connection.close()
+                    elif time.monotonic() - released.get(protocol, 0.0) < _REST_SECONDS:
+                        resting.append(connection)
+                    else:
+                        connection.add_callback(partial(rest, protocol))
+                        return connection
+            finally:
+                for each in resting:
+                    each.release()
 
     return CleanConnections(limit=0, keepalive_timeout=30)
 
