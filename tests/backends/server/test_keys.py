@@ -140,13 +140,15 @@ def test_an_address_in_a_models_name_leaves_the_account_of_another_address_behin
         (["openai:m@http://a"], {"base_url": "http://b"}, "is for --base-url, and no model is asked there"),
         (["hf:m"], {}, "is for a server, and no model of -m is behind one"),
         (["hf:m"], {"judge": "openai:j@http://a"}, "For a judge use --judge-"),
+        (["hf:m"], {"corpus": "fts5"}, "is for a server, and no model of -m is behind one"),
         (["openai:m@http://a,api_key_env=A,header=X=env:A"], {}, "is for a server, and no model of -m is behind one"),
         (["openai:m"], {"base_url": "http://a", "judge": "openai:j@http://b", "judge_base_url": "http://c"}, "has two"),
     ],
 )
 @pytest.mark.parametrize("account", [{"api_key_env": "FIRST_KEY"}, {"header": ("X-Team=a",)}])
 def test_keys_and_headers_that_would_go_to_several_servers_or_to_none(account, models, options, message):
-    helpers = {"judge": options["judge"]} if "judge" in options else {}
+    helpers = {role: options[role] for role in ("judge", "corpus") if role in options}
+    options = {name: value for name, value in options.items() if name != "corpus"}
     with pytest.raises(UsageError) as caught:
         check_accounts(models, helpers, settings_from(account | options))
     assert message in str(caught.value)

@@ -102,6 +102,7 @@ FAILURES = {
     "an endless status line": (UNANSWERED, endless(b"HTTP/1.1 200 ", b"O" * 65536)),
     "5000 headers": (UNANSWERED, http(answer(), 200, *(f"x-{i}: {'b' * 50}" for i in range(5000)))),
     "please continue, for ever": (UNANSWERED, endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n")),
+    "endless trailers": (UNANSWERED, endless(chunked(WHOLE) + b"0\r\n", b"x-a: b\r\n" * 1000)),
     "endless chunk extension": (UNANSWERED, endless(head(200, "transfer-encoding: chunked") + b"5;", b"a" * 65536)),
     # JSON that is hard to read
     "100,000 lists deep": (BAD, http(b"[" * 100_000 + b"]" * 100_000)),

@@ -51,7 +51,8 @@ def _check_taken(
     hint = f"Name it for each model: -m openai:MODEL@URL,{_WRITTEN[name]}."
     if len(places) > 1:
         raise UsageError(f"{flag(name)} would go to several servers: {', '.join(places)}", hint=hint)
-    shared = any(name in options_of_spec(settings, role, text) for role, text in helpers.items())
+    asked = [(role, text) for role, text in helpers.items() if settings.prefix(role)]
+    shared = any(name in options_of_spec(settings, role, text) for role, text in asked)
     own_code = any(spec.file is not None for spec in specs) or not all(isinstance(each, str) for each in models)
     if not takers and not shared and not own_code and base_url is None:
         others = f"For a judge use {flag(f'judge_{name}')}, for a rewriter {flag(f'rewrite_{name}')}."
