@@ -1,5 +1,6 @@
 """A key goes only to the host that it is for, and no text shows it."""
 
+import asyncio
 import base64
 import json
 import socket
@@ -14,8 +15,10 @@ from kshot.backends import open_model
 from kshot.backends.server.accounts import check_accounts
 from kshot.backends.server.address import model_and_url, proxy_for
 from kshot.backends.server.anthropic import ANTHROPIC
+from kshot.backends.server.connection import _shared_rate_limiter
 from kshot.backends.server.keys import account_for
 from kshot.backends.server.openai import OPENAI
+from kshot.backends.server.rate_limiter import RequestLimits
 from kshot.core.errors import BackendError, KshotError, UsageError
 from kshot.core.records import Generate, Message, Prompt
 from kshot.settings import settings_from
@@ -171,6 +174,18 @@ def test_keys_and_headers_that_would_go_to_several_servers_or_to_none(account, m
 def test_keys_and_headers_that_go_to_one_server(account, models, options):
     helpers = {"judge": options["judge"]} if "judge" in options else {}
     check_accounts(models, helpers, settings_from(account | options))
+
+
+def test_models_at_one_server_share_their_limits_if_they_share_their_account():
+    def limiter(**options):
+        address = open_model("openai:m", {"base_url": "http://a", **options})._address
+        return _shared_rate_limiter(address, RequestLimits(rpm=60))
+
+    async def compared():
+        first, same, other = limiter(api_key_env="FIRST_KEY"), limiter(api_key_env="FIRST_KEY"), limiter()
+        return first is same, first is other
+
+    assert asyncio.run(compared()) == (True, False)
 
 
 def test_prices_of_each_role():
