@@ -43,7 +43,7 @@ if FUZZING:
     settings.load_profile("fuzz")
 
 
-def fuzz(*strategies, examples=60, **named):
+def fuzz(*strategies, examples=40, **named):
     """Make a test of a target: ``examples`` is how many pytest draws."""
 
     def decorate(test):

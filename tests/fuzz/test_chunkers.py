@@ -23,7 +23,7 @@ sizes = st.tuples(st.integers(1, 12), st.integers(0, 11)).filter(lambda pair: pa
     st.sampled_from(["tokens", "recursive", "headings", "windows", "lines"]),
     sizes,
     st.integers(1, 3),
-    examples=150,
+    examples=60,
 )
 def test_chunks_rebuild_the_text(text, name, size, parts):
     chunker = built_in_chunker(

@@ -31,7 +31,7 @@ IDEMPOTENT = {"strip", "TriviaQA", "multiple-select", "first-capital", "last-cap
 options = st.lists(words | short, min_size=1, max_size=5) | st.just(["London", "Paris", "Rome", "Berlin"])
 
 
-@fuzz(replies, examples=40)
+@fuzz(replies, examples=15)
 def test_every_cleanup_takes_any_reply(reply):
     for name in NAMES:
         found = CLEANUP_FUNCTIONS[name](reply, **NEEDS.get(name, {}))
@@ -48,7 +48,7 @@ def test_a_reply_that_is_a_literal(form, inner):
     assert isinstance(CLEANUP_FUNCTIONS["general_eval_wrapper"](form.format(inner)), str)
 
 
-@fuzz(replies, options, examples=100)
+@fuzz(replies, options, examples=40)
 def test_a_chosen_option_is_an_option(reply, given):
     found = chosen_option(reply, given)
     assert found.index == NO_OPTION or 0 <= found.index < len(given)

@@ -101,7 +101,7 @@ statements = st.one_of(
     expressions.map(lambda e: f"if {e}:\n    a = 1\nelse:\n    b = 2"),
     names.map("del {}".format),
     st.just(f"x_datasets = [{ENTRY}]"),
-    st.sampled_from(["from mmengine.config import read_base", "with read_base():\n    from .base import base_datasets", "with read_base():\n    from .none import x", "from opencompass.datasets import GSM8KDataset", "import os", "import json", "from .base import *", "pass", "a: int = 1", "a, b = 1, 2", "(a, *b) = [1, 2, 3]", "a = b = []", "def f(x):\n    return x", "class C: pass", "assert a", "raise ValueError('x')", "try:\n    a = 1\nexcept Exception:\n    pass", "while False: pass", "global a", "a = lambda: 1", "import torch", "exec('a = 1')", "x_datasets = [f for f in locals()]", "a['b'] = 1", "a.b = 1", "from ais_bench.benchmark.datasets import RaceDataset as b", "datasets = sum([v for k, v in locals().items() if k.endswith('_datasets')], [])"]),
+    st.sampled_from(["from mmengine.config import read_base", "with read_base():\n    from .base import base_datasets", "with read_base():\n    from .none import x", "from opencompass.datasets import GSM8KDataset", "import os", "import json", "from .base import *", "pass", "a: int = 1", "a, b = 1, 2", "(a, *b) = [1, 2, 3]", "a = b = []", "def f(x):\n    return x", "class C: pass", "assert a", "raise ValueError('x')", "try:\n    a = 1\nexcept Exception:\n    pass", "while False: pass", "global a", "a = lambda: 1", "import torch", "exec('a = 1')", "x_datasets = [f for f in locals() if f.endswith('s')]", "a['b'] = 1", "a.b = 1", "from ais_bench.benchmark.datasets import RaceDataset as b", "datasets = sum([v for k, v in locals().items() if k.endswith('_datasets')], [])"]),
     any_text,
 )  # fmt: skip
 programs = st.lists(statements, max_size=6).map("\n".join)
@@ -147,7 +147,7 @@ SAFE = ("exec", "open", "eval", "import", "__class__")
 
 @fuzz(
     programs.filter(lambda text: not any(word in text.replace("from mmengine.config import", "") for word in SAFE)),
-    examples=120,
+    examples=50,
 )
 def test_both_readers_read_the_same(text):
     """The restricted reader may refuse more; what it reads, Python reads too, and equally."""
@@ -167,14 +167,14 @@ def test_both_readers_read_the_same(text):
             f"from mmengine.config import read_base\nwith read_base():\n    from .base import base_datasets\nx_datasets = [{ENTRY}]\n".encode()
         )
     ).map(lambda raw: raw.decode("latin-1")),
-    examples=150,
+    examples=50,
 )
 def test_the_restricted_reader_reads_any_text_or_says_why_not(text):
     with folder() as place:
         read_by(RestrictedInterpreter, written(place, text))
 
 
-@fuzz(programs, examples=4)
+@fuzz(programs, examples=3)
 def test_a_config_of_any_text_is_loaded_or_refused(text):
     with folder() as place:
         config = told(load, written(place, text), load_seconds=20.0, kind=DataError, where=place)

@@ -49,7 +49,7 @@ def check_questions(found):
         assert all(sample.target.parts for sample in found.samples((name,)))
 
 
-@fuzz(grafted(FILE, odds=30) | json_values(), examples=100)
+@fuzz(grafted(FILE, odds=30) | json_values(), examples=50)
 def test_questions_of_any_shape_are_read_or_refused(value):
     found = told(parse_questions, json_bytes(value).decode(), "here.json", kind=DataError, where="here.json")
     if not isinstance(found, Told):
@@ -118,7 +118,7 @@ contents = st.one_of(
 )
 
 
-@fuzz(contents, st.sampled_from(KINDS), examples=100)
+@fuzz(contents, st.sampled_from(KINDS), examples=50)
 def test_a_document_of_any_bytes_is_read_or_refused(raw, suffix):
     with folder() as place:
         path = place / f"1{suffix}"

@@ -78,7 +78,7 @@ def test_whole_replies_are_read():
     assert answered(openai, CHAT_REQUEST, PARTS).text == "a"
 
 
-@fuzz(bodies, examples=100)
+@fuzz(bodies, examples=50)
 def test_a_reply_of_any_shape_is_an_answer_or_cannot_be_read(body):
     for model, requests in (
         (OpenAI("m", base_url="http://localhost:1/v1"), (TEXT_REQUEST, CHAT_REQUEST)),
@@ -200,7 +200,7 @@ PROMPT = {"prompt_logprobs": [None, {"12": {"logprob": -1.0, "rank": 1, "decoded
 LISTED = {"logprobs": {"content": [{"top_logprobs": [{"token": "A", "logprob": -0.5}]}], "top_logprobs": [{"A": -0.5}]}}
 
 
-@fuzz(st.one_of(grafted(ECHO), grafted(PROMPT), grafted(LISTED), json_values()), examples=100)
+@fuzz(st.one_of(grafted(ECHO), grafted(PROMPT), grafted(LISTED), json_values()), examples=50)
 def test_logprobs_of_any_shape_are_read_or_cannot_be(choice):
     for read in (tokens_from_echo, tokens_from_prompt_logprobs):
         try:

@@ -53,7 +53,7 @@ def read_bytes(raw, suffix):
     return found
 
 
-@fuzz(mutated(st.sampled_from(REAL) | st.binary(max_size=100)), st.sampled_from(SUFFIXES), examples=100)
+@fuzz(mutated(st.sampled_from(REAL) | st.binary(max_size=100)), st.sampled_from(SUFFIXES), examples=60)
 def test_any_bytes_are_rows_or_refused(raw, suffix):
     read_bytes(raw, suffix)
 
@@ -97,7 +97,7 @@ columns = st.fixed_dictionaries(
 
 if is_installed("pyarrow"):
 
-    @fuzz(columns.map(parquet_bytes).flatmap(lambda raw: mutated(st.just(raw))) | st.binary(max_size=60), examples=30)
+    @fuzz(columns.map(parquet_bytes).flatmap(lambda raw: mutated(st.just(raw))) | st.binary(max_size=60), examples=20)
     def test_parquet_of_any_bytes_is_rows_or_refused(raw):
         read_bytes(raw, ".parquet")
 

@@ -39,7 +39,7 @@ rows = st.just(FIELDS) | st.dictionaries(
 )
 
 
-@fuzz(strings, rows, examples=150)
+@fuzz(strings, rows, examples=60)
 def test_an_instruction_renders_or_is_refused(text, fields):
     render = told(lambda: compile_string(text, where="here"), kind=DataError, where="here")
     if not isinstance(render, Told):
@@ -95,7 +95,11 @@ def shown(filled, meta, *, strict):
     for mode in ("gen", "ppl"):
         assert isinstance(told(with_meta, filled, meta, mode, strict=strict, kind=DataError), (str, Told))
         found = told(chat_messages, filled, meta, mode, strict=strict, kind=DataError)
-        assert isinstance(found, Told) or all(message["role"] in {"user", "assistant", "system"} for message in found)
+        assert (
+            isinstance(found, Told)
+            or not strict
+            or all(message["role"] in {"user", "assistant", "system"} for message in found)
+        )
     told(plain_text, filled, strict=strict, kind=DataError)
     if isinstance(filled, (PromptList, Messages)):
         reply_places(told(with_replies, filled, kind=DataError) if isinstance(filled, PromptList) else filled)
@@ -108,7 +112,7 @@ def shown(filled, meta, *, strict):
     st.sampled_from([PromptTemplate, MultiTurnPromptTemplate, MMPromptTemplate]),
     st.sampled_from([None, "</E>", "{question}", "x"]),
     st.booleans(),
-    examples=150,
+    examples=60,
 )
 def test_a_template_of_a_config_fills_or_is_refused(form, row, meta, kind, token, strict):
     template = told(kind, form, token, strict=strict, kind=DataError)

@@ -65,7 +65,7 @@ def written(place, name, raw):
 # ---- runs ----
 
 
-@fuzz(odd(RUN) | odd(LISTS) | st.binary(max_size=80), examples=100)
+@fuzz(odd(RUN) | odd(LISTS) | st.binary(max_size=80), examples=50)
 def test_a_run_of_any_bytes_is_opened_or_refused(raw):
     with folder() as place:
         path = written(place, "run.txt", raw)
@@ -105,7 +105,7 @@ grades = st.dictionaries(
 )
 
 
-@fuzz(odd(QRELS) | odd(BEIR_QRELS) | st.binary(max_size=80), examples=100)
+@fuzz(odd(QRELS) | odd(BEIR_QRELS) | st.binary(max_size=80), examples=50)
 def test_judgements_of_any_bytes_are_read_or_refused(raw):
     with folder() as place:
         path = written(place, "qrels.txt", raw)
@@ -148,7 +148,7 @@ if all(map(is_installed, PACKAGES)):
 # ---- whole benchmarks ----
 
 
-@fuzz(odd(TOPICS), odd(QRELS), odd(DOCS), st.sampled_from(["txt", "tsv", "jsonl", "xml"]), examples=100)
+@fuzz(odd(TOPICS), odd(QRELS), odd(DOCS), st.sampled_from(["txt", "tsv", "jsonl", "xml"]), examples=50)
 def test_trec_files_of_any_bytes_are_a_benchmark_or_refused(topics, qrels, docs, suffix):
     with folder() as place:
         files = {

@@ -36,7 +36,7 @@ def same(one, other):
     return one == other
 
 
-@fuzz(values, examples=100)
+@fuzz(values, examples=40)
 def test_values_of_a_config_come_back(value):
     sent = json.loads(json.dumps(Codec().encode(value)))
     assert same(Codec().decode(sent), value)
@@ -86,7 +86,7 @@ def no_objects(*_):
     raise Garbled("an object")
 
 
-@fuzz(program_values, examples=100)
+@fuzz(program_values, examples=40)
 def test_values_of_a_program_come_back(value):
     encoder = Encoder(no_objects)
     form = encoder.value(value)
@@ -108,7 +108,7 @@ def test_what_is_shared_or_holds_itself_stays_so():
 TABLE = [["l", [[1], 2]], ["t", ["x"]], ["d", [["a", [0]]]], ["i", "0xff"], ["f", "0x1p0"], ["b", "00"], ["r", 0, 9, 1], ["z", [1]], ["y", "len"], ["n", "fractions.Fraction", "1/2"], ["a", 0], ["array", "<f8", [1], [1.0]], ["g", "<i8", 1]]  # fmt: skip
 
 
-@fuzz(grafted(TABLE, odds=12) | json_values(), json_values(depth=2), examples=100)
+@fuzz(grafted(TABLE, odds=12) | json_values(), json_values(depth=2), examples=40)
 def test_forged_messages_of_a_program_are_read_or_garbled(table, form):
     try:
         decoder = Decoder(table, no_objects)
