@@ -378,6 +378,7 @@ run -m echo.py:Echo -d "~nobody9/x.py:X" | nobody9
 {model}replay:binary.jsonl | binary.jsonl
 {model}replay:deep.jsonl | deep.jsonl
 {model}replay:split | split
+{model}replay:/dev/zero | /dev/zero
 {model}echo.py:NoServe | serve
 {model}echo.py:BadName | name
 {model}echo.py:NoName | name

@@ -37,6 +37,8 @@ def check_recording(path: str) -> None:
     """Refuse a recording that cannot be opened; of a large one, only that it can be read is checked."""
     file = Path(path).expanduser()
     file = file / "journal.jsonl" if file.is_dir() else file
+    if file.is_char_device():
+        raise BackendError("it is a device, and may never end", where=f"replay:{path}", hint="Name a file.")
     if not is_recorded_run(path):
         try:
             file.open("rb").close()
