@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import RunError, UsageError
-from kshot.core.file_names import FileNames, open_new, path_inside
+from kshot.core.file_names import FileNames, new_version, path_inside
 from kshot.core.protocols import Model, Source, Watcher
 from kshot.core.records import Hit, Ranking
 from kshot.core.specs import parse_spec
@@ -222,7 +222,7 @@ def _exported(task: Task[Any], found: Sequence[Mapping[str, Any]], folder: Path,
     names = FileNames(taken=("qrels",))
     for model, ranked in rankings.items():
         path = path_inside(folder, f"{names.of(model)}.trec")
-        with open_new(path) as file:
+        with new_version(path) as file:
             for topic, ranking in ranked:
                 write_trec(file, topic, ranking, path.stem)
         yield path

@@ -103,6 +103,10 @@ REFUSALS = {
 """Faults that last: the server refuses these requests whenever they are asked."""
 
 KINDS = (*REPLIES, *BROKEN, *HARMLESS, *REFUSALS)
+_SLOWING = ("429", "429 with Retry-After", "500", "502 with HTML", "503", "an error with 200")
+_DRAWN = [kind for kind in KINDS for _ in range(1 if kind in _SLOWING else 5)]
+"""Kinds as often as they are drawn: after each of the slowing ones, kshot asks less for a while."""
+
 LASTING = (
     "half a body",
     "500",
@@ -134,7 +138,7 @@ class FaultyServer(FakeServer):
         drawn = int(blake2b(f"fault {content_of(call.path, call.body)}".encode(), digest_size=8).hexdigest(), 16)
         if drawn % 10_000 >= SHARE * 10_000:
             return None
-        return KINDS[drawn // 10_000 % len(KINDS)]
+        return _DRAWN[drawn // 10_000 % len(_DRAWN)]
 
     def _fault(self, call):
         """Return the kind of fault that this try meets now."""

@@ -189,7 +189,9 @@ class Bench:
         for name in sorted({*found, *self._results}):
             if found.get(name) != self._results.get(name):
                 outcome.faults.append(f"{name} is not as in an undisturbed run")
-        left = _leftovers(folder) - _leftovers(self.root / "calm")  # some search engines have hidden files of their own
+        left = _leftovers(folder, self.scenario) - _leftovers(
+            self.root / "calm", self.scenario
+        )  # some search engines have hidden files of their own
         outcome.faults += [f"{each} is left behind" for each in sorted(left)]
 
 
@@ -235,16 +237,16 @@ def _results(folder, names):
     return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
 
 
-def _leftovers(folder):
+def _leftovers(folder, scenario):
     """Return what has a name of something unfinished."""
-    inside = [path for part in ("run", "cache") for path in (folder / part).rglob(".*")]
+    inside = [path for part in {"run", "cache", *scenario.results} for path in (folder / part).rglob(".*")]
     return {str(path.relative_to(folder)) for path in inside}
 
 
 def _torn_files(folder):
     """Return the files that a killed process left under their own names and incomplete."""
     found = []
-    for path in (folder / "run").rglob("*.json*"):
+    for path in (path for part in ("run", "exported") for path in (folder / part).rglob("*.json*")):
         if path.name.startswith(".") or path.name == "journal.jsonl":
             continue
         text = path.read_text(encoding="utf-8")

@@ -186,6 +186,10 @@ SCENARIOS = (
     Scenario("score", "score", ("score", "run"), before=(_JUDGED,), prepare=_outdated),
     Scenario("score searches", "score", ("score", "run"), before=(_SEARCH,), prepare=_outdated),
     Scenario(
+        "exported searches", "summary and exports",
+        ("passages", "export", "run", "exported"), before=(_SEARCH,), results=("exported",),
+    ),
+    Scenario(
         "lookup", "summary and exports",
         _run("-m", "openai:m", *_SERVER, "-d", "lookup:UR", "--length", "10", "--samples", "4"),
     ),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import RunError
-from kshot.core.file_names import open_new, path_inside
+from kshot.core.file_names import new_version, path_inside
 from kshot.core.records import Evidence, Graded, Sample
 from kshot.core.task import Task
 from kshot.metrics.evidence import EvidenceFinder
@@ -40,7 +40,7 @@ def export_benchmark(task: Task[Any], folder: Path) -> Iterator[Path]:
     yield _write_lines(paths["queries.jsonl"], queries)
     table = paths["qrels/test.tsv"]
     rows = [f"{topic}\t{passage}\t{grade}\n" for topic, judged in grades.items() for passage, grade in judged.items()]
-    with open_new(table, "surrogatepass") as file:
+    with new_version(table, "surrogatepass") as file:
         file.writelines(["query-id\tcorpus-id\tscore\n", *rows])
     yield table
     write_qrels(folder / "qrels.trec", grades)
@@ -59,6 +59,6 @@ def _grades(sample: Sample, finder: EvidenceFinder, passages: Iterable[str]) -> 
 
 
 def _write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
-    with open_new(path) as file:
+    with new_version(path) as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return path
