@@ -23,7 +23,7 @@ from kshot.core.errors import KshotError
 FUZZING = "KSHOT_FUZZ" in os.environ
 """Whether ``make fuzz`` runs the targets, rather than pytest."""
 
-ROUND_EXAMPLES = 200
+ROUND_EXAMPLES = 100
 """``make fuzz`` draws this many examples of a test, and goes to the next; each round has a seed of its own."""
 
 HANG_SECONDS = 60

@@ -14,6 +14,7 @@ from kshot.metrics.judge_options import read_scale
 from kshot.metrics.measures import checked_measures, parse_measure
 from kshot.passages.built_in_chunkers import built_in_chunker
 from kshot.settings import Settings
+from kshot.studies.example_draws import parse_seeds
 from tests.fuzz.harness import HUGE_INT, Told, any_text, fuzz, json_values, told
 
 pieces = st.sampled_from(
@@ -65,7 +66,7 @@ def test_any_text_is_a_spec_or_refused(text):
         told(lambda: construct(dict, spec), kind=UsageError)
     for name in split_names(text):
         assert name.strip() == name
-    for read in (make_cleanup, built_in_chunker, read_scale, parse_measure):
+    for read in (parse_seeds, make_cleanup, built_in_chunker, read_scale, parse_measure):
         told(read, text)
     told(checked_measures, split_names(text), evidence=True)
     told(checked_measures, split_names(text), evidence=False)

@@ -9,6 +9,8 @@ import pytest
 
 from kshot.core.errors import DataError, MissingExtra
 from kshot.passages.documents import Document, read_document, read_documents
+from kshot.passages.readers import _joined_lines
+from tests.fuzz.harness import watched
 
 CHAPTERS = Path(__file__).parents[2].parent / "shared" / "data" / "fastbook" / "chapters"
 
@@ -283,3 +285,10 @@ def test_documents_of_one_name(tmp_path):
     assert notes == [f"{tmp_path}/three/intro.txt: left out, it has the name and text of {tmp_path}/one/intro.md"]
     file = tmp_path / "other.txt"
     assert len(read_documents([file, file])) == 1
+
+
+@watched
+def test_a_page_of_blanks_is_joined_in_linear_time():
+    """From each blank the next line was once searched for: a page of blanks took hours."""
+    assert _joined_lines("x" + " " * 500_000 + "y") == "x" + " " * 500_000 + "y"
+    assert _joined_lines("x" + " \n" * 500_000 + "y").count("\n") >= 499_999

@@ -161,7 +161,7 @@ def _first_requests(task: Task[Any], sample: Sample) -> Sequence[Any]:
 
 def parse_seeds(text: str) -> range:
     """Read ``0..9`` (both ends included) or a single seed."""
-    match = re.fullmatch(r"\s*(\d+)\s*(?:\.\.\s*(\d+)\s*)?", text, re.ASCII)
+    match = re.fullmatch(r"\s*(\d{1,18})\s*(?:\.\.\s*(\d{1,18})\s*)?", text, re.ASCII)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
     if first > last or last > MAX_SEED:
         raise UsageError(f"--retriever-seeds is {text!r}", hint="Write first..last, such as 0..9.")
