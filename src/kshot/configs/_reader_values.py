@@ -13,7 +13,7 @@ from typing import Any
 from kshot.configs import _reader_calls as calls
 from kshot.configs._stand_ins import AttributeDict, StandIn
 
-_MAX_STEPS = 5_000_000
+_MAX_STEPS = 1_000_000
 _OWN_NAMES = ("__file__", "__name__")
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {

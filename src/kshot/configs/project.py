@@ -82,23 +82,22 @@ class Project:
     def find(self, paths: Sequence[str]) -> tuple[str, str] | None:
         """Return the first of these files that there is, and its text; None if there is none.
 
-        An empty package file is passed over. It is an error if not one of the paths may be read.
+        An empty package file is passed over. It is an error if none of the paths lies in the project, or if one that
+        does may not be read.
         """
         refused: NotAllowed | None = None
-        allowed = False
-        for path in paths:
+        inside = [path for path in paths if self._within(Path(path), *self._packages)]
+        for path in inside or paths:
             try:
                 data = self.read(path, importing=True)
             except NotAllowed as exc:
                 refused = refused or exc
                 continue
             except (FileNotFoundError, NotADirectoryError):
-                allowed = True
                 continue
-            allowed = True
             if data or Path(path).name != "__init__.py":
                 return path, data.decode("latin-1")
-        if refused is not None and not allowed:
+        if refused is not None:
             raise refused
         return None
 
@@ -176,8 +175,8 @@ class Project:
         finally:
             os.close(descriptor)
 
-    def _within(self, path: Path) -> bool:
-        return any(path.is_relative_to(root) for root in self._roots)
+    def _within(self, path: Path, *also: Path) -> bool:
+        return any(path.is_relative_to(root) for root in (*self._roots, *also))
 
     @staticmethod
     def _check_opened(descriptor: int, real: Path) -> None:

@@ -7,6 +7,7 @@ without notice is a DataError. ``strict=False`` fills as AISBench and OpenCompas
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
@@ -19,6 +20,8 @@ Shape: TypeAlias = str | PromptList
 """A template without its examples and columns."""
 
 SECTIONS = ("begin", "round", "end")
+MAX_LETTERS = 50_000_000
+"""How long a prompt may be."""
 _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
@@ -27,10 +30,20 @@ def fill(text: str, row: Row, *, strict: bool = True) -> str:
     if "{" not in text:
         return text
     if strict:
+        names = [name for name in _FIELD.findall(text) if name in row]
+        _check_length(len(text) + sum(len(str(row[name])) * times for name, times in Counter(names).items()))
         return _FIELD.sub(lambda found: str(row[found[1]]) if found[1] in row else found[0], text)
     for name, value in row.items():
-        text = text.replace(f"{{{name}}}", str(value))
+        field, written = f"{{{name}}}", str(value)
+        _check_length(len(text) + text.count(field) * len(written))
+        text = text.replace(field, written)
     return text
+
+
+def _check_length(letters: int) -> None:
+    """Refuse a template that makes a prompt of any size from rows of any size."""
+    if letters > MAX_LETTERS:
+        raise DataError(f"a prompt would have {letters:,} letters; it may have {MAX_LETTERS:,}")
 
 
 def fill_tree(form: Any, row: Row, *, strict: bool = True) -> Any:
@@ -69,6 +82,7 @@ def _splice_text(text: str, token: str | None, inserted: Shape, write: Callable[
             f"dialogue examples cannot stand inside the text {text[:60]!r}",
             hint=f"Make {token!r} an item of its own in the template's begin, or write ice_template as a string.",
         )
+    _check_length(len(text) + text.count(token) * len(inserted))
     return inserted.join(write(piece) for piece in text.split(token))
 
 
