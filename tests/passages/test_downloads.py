@@ -78,6 +78,12 @@ def test_a_redirect_to_another_scheme(liar, target):
         local_path(f"{liar}/to={target}")
 
 
+def test_a_password_is_not_shown():
+    with pytest.raises(DataError, match="a URL with a password is not fetched") as caught:
+        local_path("http://me:s3cret@host.example/book.zip")
+    assert "s3cret" not in str(caught.value)
+
+
 def redirected(before, after):
     return _SafeRedirects().redirect_request(downloads.Request(before), None, 302, "Found", {}, after)
 

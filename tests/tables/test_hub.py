@@ -3,6 +3,7 @@
 import pytest
 
 from kshot.core.errors import DataError
+from kshot.tables.hub import load_saved_copy
 from kshot.tables.loading import discover_subsets
 from tests.tables.rows import ROWS, load
 
@@ -41,3 +42,12 @@ def test_nothing_says_where_the_rows_are():
     for load_args in (None, ()):
         with pytest.raises(DataError, match="nothing says where its rows come from"):
             load(None, load_args=load_args)
+
+
+@pytest.mark.needs("datasets")
+@pytest.mark.parametrize("name", ["state.json", "dataset_dict.json"])
+@pytest.mark.parametrize("text", ["", "[", "[]", '{"splits": ["../../x"]}', '{"_data_files": [{"filename": "../x"}]}'])
+def test_a_damaged_saved_copy_is_one_message(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match="this saved dataset cannot be loaded"):
+        load_saved_copy(tmp_path)

@@ -18,6 +18,7 @@ from kshot.core.protocols import Abilities, Model, RequestQueue
 from kshot.core.reasoning import opens_thoughts, without_thoughts
 from kshot.core.records import Failed, Generate, Generated, Loglik, Prompt, Request, Response, Search
 from kshot.core.serialization import digest
+from kshot.core.text_files import check_regular
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 
@@ -47,6 +48,7 @@ class Replay:
         self._damaged: list[tuple[int, int]] = []
         self._first_checksum: int | None = None
         try:
+            check_regular(self._path)
             self._file = self._path.open("rb")
         except OSError as exc:
             raise BackendError(f"the recording cannot be read: {exc.strerror or exc}", where=self.name) from exc

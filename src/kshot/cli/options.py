@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Collection
 from typing import Any, NoReturn
 
@@ -70,6 +71,8 @@ class _Parser(argparse.ArgumentParser):
     """A parser that reports wrong arguments in the same way as every other error."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
+        if sys.version_info >= (3, 14):
+            options["color"] = False  # on a safe stream the codes would be shown as escapes
         super().__init__(*args, **options)
         for name in (None, "store"):
             self.register("action", name, _Once)

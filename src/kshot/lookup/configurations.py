@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kshot.core.errors import UsageError
 from kshot.core.records import Answers, Prompt, Row, Sample
+from kshot.core.text_files import lines_of
 from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import TASKS, file_name, generate, group_of
 from kshot.lookup.prompt_writer import as_prompt, prompter
@@ -161,7 +162,7 @@ def recorded_completions(path: str | None) -> list[Row]:
         return []
     with Path(path).open(encoding="utf-8-sig", errors="replace") as lines:
         try:
-            first = json.loads(next((line for line in lines if line.strip()), "null"))
+            first = json.loads(next((line for line in lines_of(lines, path) if line.strip()), "null"))
         except (ValueError, RecursionError):
             return []
     return completions(path) if isinstance(first, dict) and set(first) >= _RECORDED_FIELDS else []

@@ -47,6 +47,8 @@ class Downloads:
 
     def fetch(self, url: str, file: Path) -> str:
         """Write what is behind a URL to a new file, and return its content type."""
+        if "@" in urlsplit(url).netloc:
+            raise DataError("a URL with a password is not fetched", where=f"{urlsplit(url).hostname}", hint=_HINT)
         self._files += 1
         if self._files > MAX_FILES:
             raise _over("the number of files", f"{MAX_FILES:,}", url)

@@ -39,7 +39,14 @@ def is_saved_copy(folder: Path) -> bool:
 
 def load_saved_copy(folder: Path) -> Rows | Mapping[str, Rows]:
     """Load a folder that ``save_to_disk`` wrote: its rows, or the rows of each split."""
-    found: Rows | Mapping[str, Rows] = _datasets_library().load_from_disk(str(folder))
+    library = _datasets_library()
+    try:
+        found: Rows | Mapping[str, Rows] = library.load_from_disk(str(folder))
+    except Exception as exc:  # a damaged copy can raise anything in the library
+        hint = "Save it again with save_to_disk."
+        raise DataError(
+            f"this saved dataset cannot be loaded: {_first_line(exc)}", where=str(folder), hint=hint
+        ) from exc
     return found
 
 
@@ -50,9 +57,12 @@ def _datasets_library() -> Any:
 
 
 def _not_loaded(name: str, where: str, exc: Exception) -> DataError:
-    first = str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__
     return DataError(
-        f"{name!r} cannot be loaded from the hub: {first}",
+        f"{name!r} cannot be loaded from the hub: {_first_line(exc)}",
         where=where,
         hint="Use a local copy with --dataset-path FILE_OR_FOLDER.",
     )
+
+
+def _first_line(exc: Exception) -> str:
+    return str(exc).strip().splitlines()[0] if str(exc).strip() else type(exc).__name__

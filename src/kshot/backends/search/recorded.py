@@ -16,7 +16,7 @@ from kshot.core.errors import BackendError, DataError, UsageError
 from kshot.core.json_text import parse_json
 from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Failed, Hit, Ranking, Request, Response, Search
-from kshot.core.text_files import read_whole
+from kshot.core.text_files import check_regular, read_whole
 from kshot.core.trec import trec_word
 
 _TREC_LINE = re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+(\s+\S+)?\s*", re.IGNORECASE)
@@ -65,6 +65,7 @@ def is_recorded_run(spec: str | Path) -> bool:
     """Whether ``replay:SPEC`` names such a file rather than a journal or recorded prompts."""
     path, _ = _split(str(spec))
     try:
+        check_regular(path)
         with path.open("rb") as file:
             first = next((line for line in file if line.strip()), b"")
             if _TREC_LINE.fullmatch(first):
