@@ -1,0 +1,64 @@
+"""Clean-ups whose options a config gives: they may be patterns that never end."""
+
+import pytest
+
+from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
+from kshot.configs import cleanup_process
+from kshot.configs.answers import cleaner, extraction
+from kshot.configs.cleanup_process import TookTooLong
+from kshot.core.errors import DataError
+from kshot.core.records import AskFailed, Sample
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(cleanup_process, "SECONDS", 0.2)
+    cleanup_process.CLEANUP_PROCESS.close()
+    yield
+    cleanup_process.CLEANUP_PROCESS.close()
+
+
+def clean_up(kind, **options):
+    return cleaner({"type": kind, **options}, "here", {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "text"),
+    [
+        ("match_answer_pattern", {"answer_pattern": r"(?i)answer\s*:\s*([A-D])"}, "Answer: B\nanswer: C"),
+        ("match_answer_pattern", {"answer_pattern": r"(?P<x>\d+)|(y)"}, "12 y é \ud800"),
+        ("think_pred_postprocess", {"re_pattern": r"</think>\s*(.*)"}, "<think>a</think> b"),
+        ("general_eval_wrapper_postprocess", {"postprocess": "first-capital"}, "'the Answer'"),
+        ("first_option_postprocess", {"options": "ABCD"}, "The answer is (B)."),
+        ("last_option_postprocess", {"options": "A-D"}, "A, then C. E"),
+    ],
+)
+def test_it_gives_what_the_function_gives(kind, options, text):
+    assert clean_up(kind, **options)(text) == CLEANUP_FUNCTIONS[kind](text, **options)
+
+
+@pytest.mark.parametrize("options", ["x]|(x+x+)+y[", "^A", "A\\", "]"])
+def test_letters_are_no_pattern(options):
+    for kind in ("first_option_postprocess", "last_option_postprocess"):
+        assert clean_up(kind, options=options)("x" * 5000) in {"", "x"}
+
+
+def test_a_pattern_without_end_is_one_failed_sample(quick):
+    config = {"pred_postprocessor": {"type": "match_answer_pattern", "answer_pattern": "(x+x+)+y"}}
+    extract = extraction(config, None, {}, "here", {})
+    with pytest.raises(AskFailed, match=r"\(x\+x\+\)\+y.*takes more than 0.2 s") as caught:
+        extract(Sample("1", {}), "x" * 5000)
+    assert caught.value.failed.kind == "clean_up"
+    assert extract(Sample("2", {}), "xxxy") == "xxx"  # a new process, the next sample
+
+
+def test_a_reference_that_takes_too_long_is_one_message(quick):
+    clean = clean_up("match_answer_pattern", answer_pattern="(a|aa)+$")
+    with pytest.raises(TookTooLong, match="here: match_answer_pattern"):
+        clean("a" * 200 + "b")
+
+
+@pytest.mark.parametrize("pattern", ["(", "[z-a]", "(" * 5000 + ")" * 5000, "a{99999999999}", 7])
+def test_a_pattern_that_cannot_be_read_is_told_before_a_model_is_asked(pattern):
+    with pytest.raises(DataError, match="here: match_answer_pattern"):
+        clean_up("match_answer_pattern", answer_pattern=pattern)
