@@ -69,7 +69,8 @@ def split_options(text: str) -> tuple[str, dict[str, str]]:
     while found := _OPTION.fullmatch(rest):
         rest, name, value = found.groups()
         if name in given:
-            raise UsageError(f"the option {name!r} is given twice", where=text)
+            head, _, _ = text.partition(",")  # a value may be a secret by mistake
+            raise UsageError(f"the option {name!r} is given twice", where=head)
         given[name] = value.replace("\\,", ",")
     return rest, dict(reversed(given.items()))
 

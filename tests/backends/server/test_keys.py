@@ -324,9 +324,10 @@ def test_a_header_after_a_models_name_comes_from_the_environment():
         with closing(open_model(text, {})) as backend:
             ask_all(backend, chat_requests(1))
     assert (server.calls[0].headers["x-a"], server.calls[0].headers["x-b"]) == (KEY, OTHER)
-    with pytest.raises(UsageError, match="because that name is written to disk") as caught:
-        open_model("openai:m@http://a,header=X-A=hunter22", {})
-    assert "hunter22" not in str(caught.value)
+    for options in ("header=X-A=hunter22", "header=X-A=hunter22,nonsense=1", "header=X=hunter22,header=Y=hunter22"):
+        with pytest.raises(UsageError, match="because that name is written to disk|is given twice") as caught:
+            open_model(f"openai:m@http://a,{options}", {})
+        assert "hunter22" not in str(caught.value)
 
 
 # ---- what is shown ----
