@@ -3,7 +3,9 @@
 import os
 import secrets
 import socket
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -169,3 +171,29 @@ def test_a_right_program_passes_the_same_tests(around, sandboxes):
         f"def solve(x):\n    return {around.secret}", TESTS.replace("@SECRET@", str(around.secret)), 60.0
     )
     assert outcome == sandbox.ProgramOutcome(passed=True, reason="")
+
+
+@pytest.mark.parametrize("wrapped", [True, False], ids=["bwrap", "own layers"])
+def test_nothing_outlives_kshot(wrapped, tmp_path):
+    """Programs that would run for minutes are gone soon after the process that wanted them was killed."""
+    if wrapped and sandbox.bubblewrap() is None:
+        pytest.skip("there is no bwrap here, or it does not work")
+    text = (
+        f"import tempfile\ntempfile.tempdir = {str(tmp_path)!r}\nfrom kshot.sandbox import program\n"
+        f"{'' if wrapped else 'program.bubblewrap = lambda: None'}\n"
+        "program.run('import signal, time\\nfor s in range(1, 32):\\n    try: signal.signal(s, signal.SIG_IGN)\\n"
+        "    except (OSError, ValueError): pass\\ntime.sleep(600)', timeout=600.0)"
+    )
+    started = subprocess.Popen([sys.executable, "-c", text], start_new_session=True)
+    wait_until(lambda: len(processes("no mark", str(tmp_path))) >= (2 if os.geteuid() else 3), started)
+    started.kill()
+    started.wait()
+    wait_until(lambda: not processes("no mark", str(tmp_path)))
+
+
+def wait_until(true, process=None):
+    deadline = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < deadline
+        assert process is None or process.poll() is None
+        time.sleep(0.02)
