@@ -69,8 +69,8 @@ def split_options(text: str) -> tuple[str, dict[str, str]]:
     while found := _OPTION.fullmatch(rest):
         rest, name, value = found.groups()
         if name in given:
-            head, _, _ = text.partition(",")  # a value may be a secret by mistake
-            raise UsageError(f"the option {name!r} is given twice", where=head)
+            shown = text.partition(",")[0] if name == "header" else text  # the value of a header may be secret
+            raise UsageError(f"the option {name!r} is given twice", where=shown)
         given[name] = value.replace("\\,", ",")
     return rest, dict(reversed(given.items()))
 

@@ -325,7 +325,7 @@ def test_a_header_after_a_models_name_comes_from_the_environment():
             ask_all(backend, chat_requests(1))
     assert (server.calls[0].headers["x-a"], server.calls[0].headers["x-b"]) == (KEY, OTHER)
     for options in ("header=X-A=hunter22", "header=X-A=hunter22,nonsense=1", "header=X=hunter22,header=Y=hunter22"):
-        with pytest.raises(UsageError, match="because that name is written to disk|is given twice") as caught:
+        with pytest.raises(UsageError, match=r"because that name is written to disk|is given twice") as caught:
             open_model(f"openai:m@http://a,{options}", {})
         assert "hunter22" not in str(caught.value)
 
