@@ -15,4 +15,6 @@ from kshot.tables.settings import DataSettings, TableSettings
 class ConfigSettings(ScoringSettings, GenerationSettings, DataSettings, TableSettings, PromptSettings, RunSettings):
     """What a config file reads."""
 
-    config_root: str | None = option(None, "folder in which a config's absolute imports are looked up", metavar="DIR")
+    config_root: str | None = option(
+        None, "project root of a config: the folder in which it may read and import files", metavar="DIR"
+    )
