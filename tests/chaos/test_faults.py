@@ -9,7 +9,10 @@ from tests.chaos import faults
 from tests.chaos.faulty_server import KINDS, REFUSALS
 from tests.chaos.kills import Launcher
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
+    pytest.mark.needs("aiohttp"),
+]
 
 
 def test_every_sample_is_accounted_for_and_only_the_failed_ones_are_asked_again(tmp_path, monkeypatch):

@@ -20,7 +20,10 @@ from tests.chaos.page import PAGE, points_table, written
 from tests.chaos.plan import hits_of, kills_of, missing_kills
 from tests.chaos.scenarios import SCENARIOS
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
+    pytest.mark.needs("aiohttp", "tantivy"),
+]
 
 QUICK = ("lookup", "votes", "damaged journal", "download", "damaged indexes")
 """Scenarios that pass all points but that of ``hf:``, where tests/e2e/test_same_bytes.py kills."""
