@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -129,7 +130,7 @@ class Bench:
         first = len(self._server.calls)
         self._finish(calm, self.scenario.arguments)
         self.passes = json.loads((calm / "passed.json").read_text())
-        self._results = _results(calm, self.scenario.results)
+        self._results = _results(calm, self.scenario)
         if len(self._contents(first)) != len(self._server.calls) - first:
             raise AssertionError(f"{self.scenario.name}: equal contents in an undisturbed run")
 
@@ -185,7 +186,7 @@ class Bench:
         outcome.duplicated += sum(samples.values()) - len(samples)
         expected = set(_samples(self.root / "calm"))
         outcome.lost += len(expected - set(samples))
-        found = _results(folder, self.scenario.results)
+        found = _results(folder, self.scenario)
         for name in sorted({*found, *self._results}):
             if found.get(name) != self._results.get(name):
                 outcome.faults.append(f"{name} is not as in an undisturbed run")
@@ -225,16 +226,24 @@ def _samples(folder):
     return [(row.get("task"), row.get("model"), row.get("id")) for row in rows]
 
 
-def _results(folder, names):
+def _results(folder, scenario):
     """Return the bytes of all results.
 
     The journal is compared line by line, ``spec.json`` has times in it, and a repair that is killed and repeated sets the
     damaged lines aside twice.
     """
-    files = [path for name in names for path in (folder / name).rglob("*") if path.is_file()]
+    files = [path for name in scenario.results for path in (folder / name).rglob("*") if path.is_file()]
     others = {"journal.jsonl", "journal.damaged", "spec.json"}
     kept = [path for path in files if path.name not in others and not path.name.startswith(".")]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in kept}
+    return {name: _LONG_NUMBER.sub(_rounded, data) for name, data in found.items()} if scenario.rounded else found
+
+
+_LONG_NUMBER = re.compile(rb"-?\d+\.\d{5,}")
+
+
+def _rounded(number):
+    return b"%.4f" % float(number[0])
 
 
 def _leftovers(folder, scenario):
