@@ -1,5 +1,6 @@
 """The command ``kshot``, and ``python -m kshot``. Signals are handled before anything else is imported."""
 
+import atexit
 import signal
 import sys
 from contextlib import suppress
@@ -10,6 +11,7 @@ from kshot.core import interrupts
 def command() -> int:
     """Run the command of this process, and return its exit code."""
     interrupts.arm()
+    atexit.register(interrupts.ignore)  # the first that is registered is the last that runs
     try:
         from kshot.cli import command as run
 

@@ -46,12 +46,22 @@ class Finder:
             wait(point)
 
 
+def show_handlers():
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        os.write(2, f"{name} {signal.getsignal(getattr(signal, name))!r}\\n".encode())
+
+
+if point == "last":
+    atexit.register(show_handlers)
+
 from kshot.__main__ import command
 from kshot.core import kill_points
 
 
 def reached(name, last):
     global left
+    if (point, name) == ("exit", "summary.replaced"):
+        atexit.register(wait, point)
     left -= name == point
     if name == point and not left:
         wait(point)
@@ -59,8 +69,6 @@ def reached(name, last):
 
 kill_points.watch(reached)
 sys.meta_path.insert(0, Finder())
-if point == "exit":
-    atexit.register(wait, point)
 sys.exit(command())
 '''
 
@@ -183,6 +191,12 @@ def test_a_signal_after_the_results_keeps_them_and_the_exit_code(folder):
     code, said, out = Command(folder, "exit", *RUN).until("exit").send(signal.SIGINT).end()
     assert (code, said) == (0, "")
     assert "run folder: out" in out
+
+
+def test_signals_are_ignored_in_the_last_steps_of_the_interpreter(folder):
+    """There Python sets the default, by which a late Ctrl-C would end the process with exit code -2."""
+    code, said, _ = Command(folder, "last", *RUN).end()
+    assert (code, said) == (0, f"SIGINT {signal.SIG_IGN!r}\nSIGTERM {signal.SIG_IGN!r}\nSIGHUP {signal.SIG_IGN!r}\n")
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,12 @@ def done(code: int) -> None:
     _state.exit_code = code
 
 
+def ignore() -> None:
+    """Ignore signals in the last steps of the interpreter, where it would take our handlers away."""
+    for number in _WORDS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Have signals raise ``Stopped`` while the block runs, unless they do so already; one that is ignored stays so."""
