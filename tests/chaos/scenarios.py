@@ -75,7 +75,7 @@ def content_of(path, body):
     """Return a number for the content of an HTTP request. Replies carry it as their prompt tokens, so a journal tells
     which requests were answered."""
     text = path + json.dumps(body, sort_keys=True)
-    return int(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()[:7], 16)
+    return int(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest(), 16) % 10**8
 
 
 @cache
