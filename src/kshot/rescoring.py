@@ -42,6 +42,8 @@ def score(
     path = Path(run).expanduser()
     spec = read_spec(path)
     given = [] if dataset is None else dataset if isinstance(dataset, (list, tuple)) else [dataset]
+    if all(noted["role"] in HELPER_ROLES for noted in spec.get("models", ())):
+        raise RunError("spec.json lists no model of this run", where=str(path), hint="Run the command again.")
     datasets = named_again(_labels(spec, path), given)
     code = RecordedCode(path, spec, [*files_of(given), *_paths(trust)])
     with code.guarding(), programs_wanted(unsafe=unsafe_programs):
@@ -49,7 +51,7 @@ def score(
         sources = list(_sources(datasets, settings, code))
         if not (path / JOURNAL).exists():
             raise RunError("the run folder has no journal", where=str(path))
-        models, helpers = _absent_models(spec, path, helpers_of(settings, sources))
+        models, helpers = _absent_models(spec, helpers_of(settings, sources))
         with (
             RunFolder(path, spec["identity"], repair=False, fsync=settings.fsync) as folder,
             StoredResponses(path) as stored,
@@ -64,9 +66,7 @@ def score(
             return result
 
 
-def _absent_models(
-    spec: Mapping[str, Any], path: Path, wanted: Collection[str]
-) -> tuple[list[Model], dict[str, Model]]:
+def _absent_models(spec: Mapping[str, Any], wanted: Collection[str]) -> tuple[list[Model], dict[str, Model]]:
     """Return what stands for the models of a run, and for those beside them that are still wanted, by role."""
     models: list[Model] = []
     helpers: dict[str, Model] = {}
@@ -76,8 +76,6 @@ def _absent_models(
             helpers[noted["role"]] = absent
         elif noted["role"] not in HELPER_ROLES:
             models.append(absent)
-    if not models:
-        raise RunError("spec.json lists no model of this run", where=str(path), hint="Run the command again.")
     return models, helpers
 
 

@@ -96,7 +96,7 @@ def test_a_journal_can_be_replayed_and_scored_again_without_a_model(here, capsys
     Path("capitals.py").write_text(
         source.replace("metrics = [Em()]", "metrics = [Em(), Rouge()]").replace("import Em,", "import Rouge, Em,")
     )
-    done = kshot(capsys, "score", "run", "--json")
+    done = kshot(capsys, "score", "run", "-d", "capitals.py:Cities", "--json")
     assert [row["metric"] for row in json.loads(done.out)["results"]] == ["EM", "ROUGE-1", "ROUGE-2", "ROUGE-L"]
 
 

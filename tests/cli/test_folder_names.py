@@ -163,7 +163,7 @@ def test_an_earlier_run_is_scored(capsys):
     (folder,) = Path("runs").iterdir()
     before = (folder / "summary.json").read_bytes()
     (folder / "summary.json").unlink()
-    assert kshot(capsys, "score", folder).code == 0
+    assert kshot(capsys, "score", folder, "-d", PLANETS).code == 0
     assert accuracies((folder / "summary.json").read_bytes()) == accuracies(before)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from kshot.configs import ConfigSource, load
+from kshot.configs.models import ModelEntry
 from kshot.core.errors import DataError
 from tests.configs.written import ALL, ARC, GSM8K, MMLU, OWN, RACE, RAW, SUBJECTS, tree, write
 
@@ -157,14 +158,18 @@ def test_files_of_every_style_load(tmp_path):
 def test_models(tmp_path):
     source = ConfigSource(tree(tmp_path) / "eval_all.py")
     tiny, far = source.model_entries
-    assert (tiny.spec, tiny.model_type, tiny.options) == (
-        "hf:some/model",
-        "base",
-        {"model_type": "base", "batch_size": 2},
-    )
+    assert (tiny.spec, tiny.model_type) == ("hf:some/model", "base")
     with pytest.raises(DataError, match=r"'far' of the kind OpenAI \(imported at .*eval_all.py:5\).*-m MODEL"):
         far.spec  # noqa: B018
     assert "OpenAI" in ALL
+
+
+@pytest.mark.parametrize(
+    "path", ["m,trust_remote_code=yes", "m, trust_remote_code = true", "m,dtype=float16,revision=x"]
+)
+def test_a_config_says_nothing_of_how_a_model_is_opened(path):
+    with pytest.raises(DataError, match="holds options of kshot"):
+        ModelEntry({"type": "HuggingFaceCausalLM", "path": path}).spec  # noqa: B018
 
 
 def test_a_file_with_one_reader_and_no_list(tmp_path):

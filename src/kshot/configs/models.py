@@ -46,27 +46,15 @@ class ModelEntry:
         path = self.body.get("path")
         if not isinstance(path, str) or not path:
             raise DataError(f"the model {self.abbr!r} has no path", where=self.where)
+        if split_options(path)[1]:  # a config must not say how a model is opened: trust_remote_code=yes runs its code
+            hint = "Name the model yourself: -m hf:PATH,option=value."
+            raise DataError(f"the path of the model {self.abbr!r} holds options of kshot", where=self.where, hint=hint)
         return f"hf:{path}"
 
     @property
     def model_type(self) -> Literal["base", "chat"]:
         """Whether its prompts are text or messages."""
         return "chat" if self.kind in _CHAT else "base"
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The settings that the config gives it."""
-        found: dict[str, Any] = {"model_type": self.model_type}
-        if isinstance(self.body.get("batch_size"), int):
-            found["batch_size"] = self.body["batch_size"]
-        kwargs = self.body.get("model_kwargs")
-        kwargs = kwargs if isinstance(kwargs, Mapping) else {}
-        if kwargs.get("trust_remote_code"):
-            found["trust_remote_code"] = True
-        dtype = str(kwargs.get("torch_dtype") or "").removeprefix("torch.")
-        if dtype:
-            found["dtype"] = dtype
-        return found
 
     def is_called(self, name: str) -> bool:
         """Whether a model of this name is this entry."""
