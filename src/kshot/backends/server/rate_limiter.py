@@ -123,9 +123,8 @@ class RateLimiter:
                 raise
             else:
                 self._record_answer(began)
-                used = used_tokens(result) if entry is not None else 0.0
-                if entry is not None and self._tokens is not None and used:  # otherwise the estimate stays
-                    self._tokens.settle(entry, used)
+                if entry is not None:
+                    self._settle(entry, used_tokens(result))
                 return result
             finally:
                 self._running -= 1
@@ -189,6 +188,11 @@ class RateLimiter:
         self._given_up = self._refused = self._unreadable = 0
         self._last_answer_at = now
         self.concurrency.succeeded(now, began, self._running)
+
+    def _settle(self, entry: list[float], used: float) -> None:
+        """Correct the estimated tokens of a call; a server that reports none leaves the estimate."""
+        if self._tokens is not None and used:
+            self._tokens.settle(entry, used)
 
     def _record_failure(self, exc: RetryableError, began: float) -> None:
         now = self._loop.time()
