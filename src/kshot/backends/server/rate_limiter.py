@@ -110,8 +110,7 @@ class RateLimiter:
                     tries, answered_before = tries + 1, self.answered
                 if probing and tries >= _MAX_PROBE_TRIES:
                     raise RequestFailedError(Failed("unanswered", str(exc))) from None
-                if not exc.complete:  # a server that answers is not overloaded
-                    self._record_failure(exc, began)
+                self._record_failure(exc, began)
                 self._check_patience(exc, first_began, tries)
                 pause = 0.0 if exc.retry_after else _pause_seconds(tries)
             except HttpStatusError as exc:
@@ -195,6 +194,8 @@ class RateLimiter:
             self._tokens.settle(entry, used)
 
     def _record_failure(self, exc: RetryableError, began: float) -> None:
+        if exc.complete:
+            return  # a server that answers is not overloaded
         now = self._loop.time()
         if exc.retry_after is not None and exc.retry_after > self._patience:
             raise BackendError(
