@@ -36,6 +36,8 @@ class _State:
     armed: bool = False
     received: int | None = None
     exit_code: int | None = None
+    hook: Any = staticmethod(sys.__unraisablehook__)
+    """What was called for exceptions that Python drops before signals raised any."""
 
 
 _state = _State()
@@ -84,14 +86,14 @@ def interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        sys.unraisablehook = sys.__unraisablehook__
+        sys.unraisablehook = _state.hook
         _state.armed, _state.received = False, None
 
 
 def arm() -> dict[int, Any]:
     """Have signals raise ``Stopped`` from now on; return the handlers that they had."""
     _state.armed, _state.received = True, None
-    sys.unraisablehook = _unraisable
+    _state.hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     handlers = {number: signal.getsignal(number) for number in _WORDS}
     before = {number: handler for number, handler in handlers.items() if handler not in (signal.SIG_IGN, None)}
     for number in before:
@@ -119,7 +121,7 @@ def _leave(number: int) -> None:
 def _unraisable(unraisable: Any) -> None:
     """Send the signal again if it came where Python drops exceptions, as in a destructor."""
     if not isinstance(unraisable.exc_value, Stopped):
-        sys.__unraisablehook__(unraisable)
+        _state.hook(unraisable)
         return
     import threading
 
