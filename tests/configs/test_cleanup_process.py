@@ -4,7 +4,7 @@ import pytest
 
 from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
 from kshot.configs import cleanup_process
-from kshot.configs.answers import cleaner, extraction
+from kshot.configs.answers import cleaner, extraction, one_cleaned
 from kshot.configs.cleanup_process import TookTooLong
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed, Sample
@@ -56,6 +56,41 @@ def test_a_reference_that_takes_too_long_is_one_message(quick):
     clean = clean_up("match_answer_pattern", answer_pattern="(a|aa)+$")
     with pytest.raises(TookTooLong, match="here: match_answer_pattern"):
         clean("a" * 200 + "b")
+
+
+def test_too_much_memory_is_one_failed_sample_that_says_so(quick, monkeypatch):
+    monkeypatch.setattr(cleanup_process, "SECONDS", 60.0)
+    clean = clean_up("match_answer_pattern", answer_pattern="(?=(x*))|y")
+    with pytest.raises(AskFailed, match=r"takes more than \d+ MB for the text 'xxx"):
+        one_cleaned(clean, "x" * 200_000)  # its matches are half of the square of that
+    assert clean("xx") == ""
+
+
+def test_a_process_that_is_killed_while_it_works_is_one_failed_sample(quick, monkeypatch):
+    clean = clean_up("match_answer_pattern", answer_pattern="x")
+    cleanup_process.CLEANUP_PROCESS._process._process.end()
+    with pytest.raises(AskFailed, match=r"does not finish on the text 'x': its process ended"):
+        one_cleaned(clean, "x")
+    assert clean("x") == "x"
+
+
+@pytest.mark.parametrize("worker", ["kshot.configs._no_such_worker", None])
+def test_a_process_that_cannot_start_is_an_error_of_the_run(quick, monkeypatch, worker):
+    clean = clean_up("match_answer_pattern", answer_pattern="x")
+    cleanup_process.CLEANUP_PROCESS.close()
+    if worker:
+        monkeypatch.setattr(cleanup_process, "_WORKER", worker)
+    else:
+        monkeypatch.setattr("subprocess.Popen", _no_process)
+    with pytest.raises(DataError, match="cannot start") as caught:
+        one_cleaned(clean, "x")
+    assert not isinstance(caught.value, TookTooLong)
+    monkeypatch.undo()
+    assert clean("x") == "x"
+
+
+def _no_process(*_args, **_options):
+    raise BlockingIOError(11, "Resource temporarily unavailable")
 
 
 @pytest.mark.parametrize("pattern", ["(", "[z-a]", "(" * 5000 + ")" * 5000, "a{99999999999}", 7])

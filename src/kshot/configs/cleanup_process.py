@@ -15,6 +15,7 @@ SECONDS = 2.0
 _WALL_SECONDS = 60.0
 """How long it may take on a machine that is busy with other things."""
 _WORKER = "kshot.configs._cleanup_worker"
+_START_HINT = "Free memory or processes of this machine, and run the command again: what is done is kept."
 
 
 class TookTooLong(DataError):  # noqa: N818 - it names what happened
@@ -31,20 +32,20 @@ class CleanupProcess:
 
     def call(self, name: str, text: Any, options: Mapping[str, Any]) -> Any:
         """Return what a clean-up makes of a text."""
+        said = f"{name} with {_shown(options)}"
         with self._lock:
-            if self._process is None:
-                serve = {"refused": "files"}
-                self._process = RequestProcess(CONFIG, _WORKER, {"seconds": SECONDS}, serve=lambda _: serve)
+            process = self._process = self._process or _started()
             try:
-                return self._process.ask({"name": name, "text": text, "options": dict(options)}, _WALL_SECONDS)
-            except NoAnswer:
+                return process.ask({"name": name, "text": text, "options": dict(options)}, _WALL_SECONDS)
+            except NoAnswer as exc:  # it had started: this text was too much for it
                 self._end()
-                raise TookTooLong(
-                    f"{name} with {_shown(options)} takes more than {SECONDS:g} s or "
-                    f"{CONFIG.limits.memory_mb} MB for the text {text!r:.40}"
-                ) from None
+                raise TookTooLong(f"{said} does not finish on the text {text!r:.40}: {exc}") from None
             except RequestFailed as exc:
-                raise DataError(f"{name} with {_shown(options)} fails on {text!r:.80}: {exc.message}") from None
+                limit = {"TooSlow": f"{SECONDS:g} s", "MemoryError": f"{CONFIG.limits.memory_mb} MB"}.get(exc.kind)
+                if limit is None:
+                    raise DataError(f"{said} fails on {text!r:.80}: {exc.message or exc.kind}") from None
+                self._end()
+                raise TookTooLong(f"{said} takes more than {limit} for the text {text!r:.40}") from None
 
     def close(self) -> None:
         """End the process; the next call starts another."""
@@ -55,6 +56,19 @@ class CleanupProcess:
         process, self._process = self._process, None
         if process is not None:
             process.end()
+
+
+def _started() -> RequestProcess:
+    """Start the process. That it cannot start is no fault of any text, and an error of the run."""
+    process = None
+    try:
+        process = RequestProcess(CONFIG, _WORKER, {"seconds": SECONDS}, serve=lambda _: {"refused": "files"})
+        process.ask({"name": None}, _WALL_SECONDS)
+    except (OSError, NoAnswer) as exc:
+        if process is not None:
+            process.end()
+        raise DataError(f"the process that cleans answers up cannot start: {exc}", hint=_START_HINT) from exc
+    return process
 
 
 def _shown(options: Mapping[str, Any]) -> str:
