@@ -45,6 +45,8 @@ _SETTINGS_FILES = (
 _BLOCK_BYTES = 1 << 16
 _MIDDLE_BLOCKS = 16
 _MAX_QUOTED_CHARACTERS = 300
+_ASKING_SECONDS = 5.0
+_REFUSALS = (401, 403, 404)
 _MAX_HEADER_BYTES = 100_000_000
 """The limit of safetensors itself."""
 
@@ -89,6 +91,30 @@ def hub_is_unreachable() -> bool:
     except OSError:
         return True
     return False
+
+
+def refusal(name: str, file: str, revision: str) -> str | None:
+    """Ask the hub for a file of a model, without fetching it, and return why the hub does not give it.
+
+    A hub that cannot be reached, or that fails, refuses nothing: it may answer when the model is opened.
+    """
+    from huggingface_hub import errors, get_hf_file_metadata, hf_hub_url
+
+    reasons = {
+        errors.GatedRepoError: "it is gated: its authors must allow you to use it",  # first: it is a kind of the next
+        errors.RepositoryNotFoundError: "it has no such model, or it is private",
+        errors.RevisionNotFoundError: f"the model has no revision {revision}",
+        errors.EntryNotFoundError: f"the model has no {file}",
+    }
+    try:
+        get_hf_file_metadata(hf_hub_url(name, file, revision=revision), timeout=_ASKING_SECONDS)
+    except errors.HfHubHTTPError as error:
+        status = error.response.status_code if error.response is not None else 0
+        otherwise = f"HTTP {status}" if status in _REFUSALS else None
+        return next((reason for kind, reason in reasons.items() if isinstance(error, kind)), otherwise)
+    except Exception:  # noqa: BLE001 - each version of the library has other errors of the network
+        return None
+    return None
 
 
 def _check_folder(folder: Path) -> None:

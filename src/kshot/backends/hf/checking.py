@@ -21,7 +21,7 @@ def check_model(path: str, **options: Any) -> None:
     check_options(**options)
     folder = EMBEDDED_FOLDER if path == "embedded" else hub.find_model_folder(str(path))
     if folder is None:
-        _check_cached(str(path), options.get("revision") or "main")
+        _check_hub_name(str(path), options.get("revision") or "main")
         return
     file = Path(folder) / "config.json"
     try:
@@ -57,15 +57,21 @@ def check_options(
     cuts_left(truncate)
 
 
-def _check_cached(name: str, revision: str) -> None:
-    """Refuse a model on the hub that is not in the cache, if the hub cannot be asked."""
+def _check_hub_name(name: str, revision: str) -> None:
+    """Refuse a model on the hub that is not in the cache, if the hub does not give it, or cannot be asked."""
     from huggingface_hub import constants, try_to_load_from_cache
 
-    if not constants.HF_HUB_OFFLINE and not hub.hub_is_unreachable():
+    if isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
         return
-    if not isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
+    if constants.HF_HUB_OFFLINE or hub.hub_is_unreachable():
         raise BackendError(
             "there is no such folder, it is not in the cache of the Hugging Face hub, and the hub cannot be asked",
             where=name,
             hint="Check the name; offline, give the path of a downloaded folder.",
+        )
+    if (reason := hub.refusal(name, "config.json", revision)) is not None:
+        raise BackendError(
+            f"there is no such folder, and the Hugging Face hub does not give it ({reason})",
+            where=name,
+            hint="Check the name and the revision; for a private or gated model, run hf auth login.",
         )
