@@ -10,6 +10,8 @@ import kshot
 from kshot.core.errors import KshotError
 from tests.commands import CAPITALS
 from tests.commands import kshot as command
+from tests.datasets.fakes import says
+from tests.runs.test_runner import digits
 
 MODEL = """
 from pathlib import Path
@@ -163,3 +165,24 @@ def test_prices_are_checked_before_a_server_is_asked(here, capsys):
     assert "--price-in" in done.err
     assert not Path("opened").exists()
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+def test_samples_that_can_be_read_once_are_all_asked(limit):
+    """Neither the check before the run nor another model takes the first ones away."""
+    result = kshot.evaluate(says("1"), digits(samples=iter(digits().samples)), limit=limit)
+    assert [row["id"] for row in result.samples] == [str(number) for number in range(limit or 6)]
+
+    def one(prompt):
+        return "1"
+
+    def two(prompt):
+        return "1"
+
+    task = digits(samples=iter(digits().samples))
+    if limit is None:
+        with pytest.raises(KshotError, match="read once only, and the run has 2 models"):
+            kshot.evaluate([one, two], task)
+        return
+    rows = kshot.evaluate([one, two], task, limit=limit).samples
+    assert [row["id"] for row in rows] == [*"012"] * 2

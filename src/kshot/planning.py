@@ -22,7 +22,7 @@ from kshot.retrievers.base import rehearsal
 from kshot.runs.limits import check_prices
 from kshot.runs.rehearsal import Faults, rehearse
 from kshot.settings import Settings
-from kshot.sources import helpers_of, source_of
+from kshot.sources import TaskSource, helpers_of, source_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +150,10 @@ def _check_together(plan: Plan) -> None:
         for spec in specs:
             check_deterministic(spec)
     check_pairs(plan.models, plan.sources, settings)
+    for source in plan.sources:
+        if isinstance(source, TaskSource) and source.once_only and settings.limit is None and len(plan.models) > 1:
+            what = f"its samples can be read once only, and the run has {len(plan.models)} models"
+            raise UsageError(what, where=source.label, hint="Give the samples as a list.")
     check_accounts(plan.models, plan.helpers, settings)
     servers = [role for role, spec in plan.helpers.items() if is_server(spec)]
     check_prices(settings, [*(["model"] if any(is_server(spec) for spec in plan.models) else []), *servers])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,25 +25,37 @@ HELPER_ROLES = ("judge", REWRITER, "corpus")
 
 
 @dataclass(frozen=True, slots=True)
-class _TaskSource(Source[Settings]):
+class TaskSource(Source[Settings]):
     """The source of a Task that the user made."""
 
     task: Task[Any]
+    _limited: dict[int, Task[Any]] = field(default_factory=dict, compare=False, repr=False)
+    """The task with its first samples, by their number: an iterator gives them once only."""
+
+    @property
+    def once_only(self) -> bool:
+        """Whether the samples can be read once only."""
+        return iter(self.task.samples) is self.task.samples
 
     @property
     def label(self) -> str:
+        """The name of the task."""
         return self.task.name
 
     def reads(self, settings: Settings) -> Collection[str]:
+        """Return the name of the only option that changes something."""
         del settings  # everything else was decided when the task was made
         return ("limit",)
 
     def tasks(
         self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
+        """Return the task, with its first samples if there is a limit."""
         del model, facts  # the task is already made
         limit = settings.limit
-        yield self.task if limit is None else replace(self.task, samples=list(islice(self.task.samples, limit)))
+        if limit is not None and limit not in self._limited:
+            self._limited[limit] = replace(self.task, samples=list(islice(self.task.samples, limit)))
+        yield self.task if limit is None else self._limited[limit]
 
 
 def source_of(spec: Any, settings: Settings) -> Source[Settings]:
@@ -55,7 +67,7 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
     if isinstance(spec, Path):
         spec = str(spec)
     if isinstance(spec, Task):
-        source = _TaskSource(spec)
+        source = TaskSource(spec)
     elif isinstance(spec, str) and parse_spec(spec).name == "lookup":
         from kshot.lookup.source import LookupSource
 
