@@ -179,3 +179,22 @@ def test_what_a_folder_has_spent_must_be_readable(here, capsys):
             assert done.code == 2
             assert "run: spec.json is damaged" in done.err
             assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("limit", [("--max-requests", "7"), ("--max-cost", "0.001")])
+@pytest.mark.parametrize("judged", [False, True])
+def test_a_run_that_stopped_at_a_limit_can_be_scored(here, capsys, limit, judged):
+    """Scoring asks nothing, so nothing limits it, and what was spent stays as it was."""
+    with FakeServer(lambda call: chat("Paris")) as server, FakeServer(lambda call: chat("[[7]]")) as judge:
+        options = ["--model-type", "chat", *PRICED, *limit]
+        if judged:
+            options += ["--judge", f"openai:j@{judge.url}", "--judge-price-in", "10", "--judge-price-out", "50"]
+        dataset = "rated.py:Rated" if judged else "capitals.py:Cities"
+        assert run(capsys, server, *options, dataset=dataset).code == 4
+        spent = json.loads(Path("run/spec.json").read_text())["spent"]
+        done = command(capsys, "score", "run", "--json")
+    row = json.loads(done.out)["results"][0]
+    assert done.code == (0 if row["n"] else 1), done  # perhaps nothing was judged before the limit
+    assert (row["n"] < SIZE, row["n"] + row["failed"]) == (True, SIZE)
+    assert judged or row["n"] > 0
+    assert json.loads(Path("run/spec.json").read_text())["spent"] == spent

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from kshot.core.budget import Budget
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, RunError, UsageError
 from kshot.core.kill_points import reach
@@ -92,7 +93,7 @@ class Run:
         self._results: list[TaskResult] = []
         self._usage: dict[tuple[str, str], list[int]] = {}
         self._servers: set[str] = set()
-        self._budget = budget_of(settings, folder)
+        self._budget = Budget() if self._scores_again else budget_of(settings, folder)  # scoring asks nothing
 
     def all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> Result:
         """Evaluate every model on every source; the next model is opened when the one before is done.
@@ -289,7 +290,8 @@ class Run:
 
     def _record(self, models: Mapping[str, Model]) -> None:
         self._servers |= {model.name for model in models.values() if _is_server(model)}
-        check_prices(self._settings, [role for role, model in models.items() if _is_server(model)])
+        if not self._scores_again:
+            check_prices(self._settings, [role for role, model in models.items() if _is_server(model)])
         for role, model in models.items():
             if isinstance(model, LanguageModel) and model.abilities.tries is not None:
                 model.abilities.tries.allow = partial(self._budget.try_again, role)
