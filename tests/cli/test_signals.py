@@ -4,14 +4,18 @@ The command stops at a point and says so; only then the signal is sent, so it fa
 machine is. Each process starts with the default handlers, also where the suite was started with SIGINT ignored.
 """
 
+import asyncio
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from tests.commands import CAPITALS
+from tests.fake_server import FakeServer, completion
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
 
@@ -241,3 +245,32 @@ def test_a_signal_while_a_server_is_asked(folder):
         started.append(Command(folder, "", *run, "-d", "capitals.py:Cities", "--out", "out"))
         code, said, _ = started[0].end()
     assert (code, said) == (143, f"kshot: terminated{CONTINUES}\n")
+
+
+@pytest.mark.needs("aiohttp")
+@pytest.mark.parametrize("number", [*WORDS])
+def test_only_requests_that_were_sent_count(folder, number):
+    """Workers hold requests that wait for their turn. A signal gives those back, and what was under way has its cost."""
+
+    async def never():
+        await asyncio.sleep(3600)
+
+    priced = ("--price-in", "10", "--price-out", "50")  # of 10 tokens read and 2 written: 0.0002 USD
+    with FakeServer(lambda call: completion(" Paris") if call.number < 4 else never()) as server:
+        asked = ("run", "-m", "openai:m", "--base-url", server.url, "-d", "capitals.py:Cities", "--out", "out", *priced)
+        command = Command(
+            folder, "", *asked, "--dataset-path", "40", "--max-concurrency", "4", "--max-requests", "50"
+        )  # fmt: skip
+        journal = folder / "out" / "journal.jsonl"
+        while len(server.calls) < 8 or journal.read_text().count("\n") < 4:
+            time.sleep(0.01)
+        assert command.send(number).end()[0] == 128 + number
+        spent = json.loads((folder / "out" / "spec.json").read_text())["spent"]["model"]
+        assert spent | {"requests": 8, "answered": 4, "failed": 0, "unanswered": 4} == spent
+        assert len(server.calls) == 8
+        server.answer = lambda call: completion(" Paris")
+        # 8 of the 10 that the limit pays for were sent.
+        done = Command(folder, "", *asked, "--dataset-path", "40", "--max-cost", "0.002").end()
+        assert (done[0], len(server.calls)) == (4, 10), done
+        done = Command(folder, "", *asked, "--dataset-path", "40", "--max-requests", "50").end()
+        assert (done[0], len(server.calls)) == (0, 44), done

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
@@ -28,11 +29,15 @@ class LimitReached(KshotError):  # noqa: N818 - it is no fault: the run stops wh
 
 @dataclass(slots=True)
 class _Spent:
-    """What one role was asked: requests (each further try counts too), those answered or failed, and their tokens."""
+    """What one role was asked: requests (each further try counts too), those answered or failed, and their tokens.
+
+    ``unanswered`` were under way when an earlier call was stopped: each may have cost as much as an average one.
+    """
 
     requests: int = 0
     answered: int = 0
     failed: int = 0
+    unanswered: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
@@ -40,7 +45,8 @@ class _Spent:
 class Budget:
     """Counts what all roles of a run spend, and says how many requests may start.
 
-    ``--max-requests`` is never passed: a request counts when it starts. The cost of a request shows when it is
+    ``--max-requests`` is never passed: a request has its place from its start, and counts when it is sent. What a
+    server has not been sent when the run stops does not count. The cost of a request shows when it is
     answered. Until then it counts as much as the average one of its role; before the first answer of a role, one
     request is under way. So ``--max-cost`` is passed at most by what requests under way cost above the average.
     """
@@ -60,7 +66,8 @@ class Budget:
         self._roles = _read(earlier or {})
         self._record, self._kept = record, kept
         self._recorded = self._requests
-        self._under_way: dict[str, int] = {}
+        self._under_way: dict[str, int] = {}  # started and not answered, by role
+        self._unsent: dict[str, int] = {}  # those of them that no server was sent yet
         self._refused = False
         self._lock = threading.Lock()  # servers count their tries in a thread of their own
 
@@ -73,13 +80,25 @@ class Budget:
         with self._lock:
             return self._room(role) > 0
 
-    def start(self, role: str, wanted: int) -> int:
-        """Count requests that start: as many of those wanted as the limits allow. Return their number."""
+    def start(self, role: str, wanted: int, *, sent: bool = True) -> int:
+        """Start requests: as many of those wanted as the limits allow. Return their number.
+
+        They count now, or, unless they are ``sent``, when ``sent`` is called for each.
+        """
         with self._lock:
             count = int(min(wanted, self._room(role)))
-            self._of(role).requests += count
+            if sent:
+                self._of(role).requests += count
+            else:
+                self._unsent[role] = self._unsent.get(role, 0) + count
             self._under_way[role] = self._under_way.get(role, 0) + count
             return count
+
+    def sent(self, role: str, count: int = 1) -> None:
+        """Count a request that is sent now; 0: one that was answered without being sent gives its place back."""
+        with self._lock:
+            self._unsent[role] = max(0, self._unsent.get(role, 0) - 1)
+            self._of(role).requests += count
 
     def try_again(self, role: str) -> bool:
         """Count one more try of a request that has started, unless a limit forbids it; return whether it may be made.
@@ -87,7 +106,7 @@ class Budget:
         After a refusal nothing more starts, and the run stops when all that is under way is answered.
         """
         with self._lock:
-            if self._max_requests is not None and self._requests >= self._max_requests:
+            if self._max_requests is not None and self._requests + sum(self._unsent.values()) >= self._max_requests:
                 self._refused = True
                 return False
             self._of(role).requests += 1
@@ -116,10 +135,12 @@ class Budget:
             self.record()
 
     def record(self) -> None:
-        """Record what was spent."""
+        """Record what was spent. What was sent and not answered stays unanswered if the run stops here."""
         with self._lock:
             self._recorded = self._requests
             spent = {role: asdict(each) for role, each in self._roles.items()}
+            for role, each in spent.items():
+                each["unanswered"] += self._under_way.get(role, 0) - self._unsent.get(role, 0)
         self._record(spent)
 
     # ---- the limits ----
@@ -149,7 +170,8 @@ class Budget:
     def reached(self) -> LimitReached:
         """Return the error that ends the run."""
         with self._lock:
-            by_count = self._max_requests is not None and self._requests >= self._max_requests
+            full = self._max_requests is not None and self._requests >= self._max_requests
+            by_count = full or self._max_cost is None
             said = (
                 f"--max-requests {self._max_requests} is reached"
                 if by_count
@@ -170,7 +192,8 @@ class Budget:
         """Return how many requests of a role may start now."""
         if self._refused:
             return 0
-        room = math.inf if self._max_requests is None else self._max_requests - self._requests
+        started = self._requests + sum(self._unsent.values())
+        room = math.inf if self._max_requests is None else self._max_requests - started
         if self._max_cost is None or role not in self._prices:
             return max(0, room)
         left = self._max_cost - self._cost() - sum((self._mean(r) or 0) * n for r, n in self._under_way.items())
@@ -187,14 +210,14 @@ class Budget:
     def _cost_of(self, role: str) -> float:
         spent, (read, written) = self._roles[role], self._prices.get(role, (0.0, 0.0))
         cost = (spent.prompt_tokens * read + spent.completion_tokens * written) / 1e6
-        return cost + spent.failed * cost / spent.answered if spent.answered else cost
+        return cost + (spent.failed + spent.unanswered) * cost / spent.answered if spent.answered else cost
 
     def _mean(self, role: str) -> float | None:
         """Return the average cost of an answer; None before the first one."""
         spent = self._roles.get(role)
         if spent is None or not spent.answered:
             return None
-        return self._cost_of(role) / (spent.answered + spent.failed)
+        return self._cost_of(role) / (spent.answered + spent.failed + spent.unanswered)
 
 
 def _read(recorded: Any) -> dict[str, _Spent]:
@@ -225,23 +248,32 @@ _PREPAID: ContextVar[list[None] | None] = ContextVar("prepaid", default=None)
 
 
 class Tries:
-    """Counts what a model behind a server sends beyond one try for each request: further tries, questions of its own.
+    """Counts what a model behind a server sends: the first try of each request, further tries, questions of its own.
 
-    A run with limits sets ``allow``; before each try the server calls ``may_send``.
+    A run sets ``allow`` and ``sent``; before each try the server calls ``may_send``.
     """
 
     def __init__(self) -> None:
         self.allow: Callable[[], bool] = lambda: True
+        """Counts a try beyond the first, or refuses it."""
+        self.sent: Callable[[int], None] = lambda _: None
+        """Counts the first try of a request, which has its place since it started; see ``Budget.sent``."""
 
-    @staticmethod
-    def begin_request() -> None:
-        """Note in this task of the event loop that a request begins: its first try was counted when it started."""
-        _PREPAID.set([None])  # a list, because the tasks that a request starts share it
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Answer a request in this task of the event loop: its first try has a place."""
+        prepaid: list[None] = [None]  # a list, because the tasks that a request starts share it
+        _PREPAID.set(prepaid)
+        yield
+        if prepaid:  # it was answered without a try; one that is broken off ends with its run
+            prepaid.pop()
+            self.sent(0)
 
     def may_send(self) -> bool:
-        """Whether one more try may be sent now."""
+        """Whether one more try may be sent now; it counts."""
         prepaid = _PREPAID.get()
         if prepaid:
             prepaid.pop()
+            self.sent(1)
             return True
         return self.allow()

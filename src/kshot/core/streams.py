@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 
 from kshot.core.budget import Budget
 from kshot.core.errors import BackendError
-from kshot.core.protocols import Backend
+from kshot.core.protocols import Abilities, Backend
 from kshot.core.records import Request, Response
 from kshot.core.validation import responses_of, works_in_background
 
@@ -37,6 +38,10 @@ class RoleStream:
         self.backend = backend
         self._admit, self._all_unanswered, self._news = admit, all_unanswered, news
         self._role, self._budget = role, budget
+        abilities = getattr(backend, "abilities", None)  # a plug-in may be any object
+        self._tries = abilities.tries if isinstance(abilities, Abilities) else None
+        if self._tries is not None:
+            self._tries.sent = partial(budget.sent, role)
         self.in_background = works_in_background(backend)
         self.unanswered = 0
         self._waiting: deque[Request] = deque()
@@ -54,7 +59,8 @@ class RoleStream:
             self._fault = exc  # the fault of a dataset or a metric, not of the backend, through which it passes now
             raise
         wanted = len(self._waiting) if at_most is None else min(at_most, len(self._waiting))
-        return [self._waiting.popleft() for _ in range(self._budget.start(self._role, wanted))]
+        started = self._budget.start(self._role, wanted, sent=self._tries is None)
+        return [self._waiting.popleft() for _ in range(started)]
 
     def __iter__(self) -> Iterator[Request]:
         """Take requests one by one until none waits."""

@@ -136,11 +136,11 @@ class Server(ABC):
         return connection
 
     async def _respond(self, request: Request) -> Response:
-        self._tries.begin_request()
-        try:
-            response = await self._answer(await self._connected(), request)
-        except RequestFailedError as exc:
-            response = exc.failed
+        with self._tries.request():
+            try:
+                response = await self._answer(await self._connected(), request)
+            except RequestFailedError as exc:
+                response = exc.failed
         return self._redacted(response)
 
     def _redacted(self, response: Response) -> Response:
