@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from kshot.backends.making import MODELS, is_search_engine, with_read_options
@@ -13,6 +15,7 @@ from kshot.backends.search.specs import make_search_engine
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, LanguageModel, Model
 from kshot.core.specs import options_of, parse_spec
+from kshot.core.text_files import regular_file
 
 _CHECKED_BYTES = 64 << 20
 """Recorded prompts up to this size are read before the run."""
@@ -37,11 +40,9 @@ def check_recording(path: str) -> None:
     """Refuse a recording that cannot be opened; of a large one, only that it can be read is checked."""
     file = Path(path).expanduser()
     file = file / "journal.jsonl" if file.is_dir() else file
-    if file.is_char_device():
-        raise BackendError("it is a device, and may never end", where=f"replay:{path}", hint="Name a file.")
     if not is_recorded_run(path):
         try:
-            file.open("rb").close()
+            os.close(regular_file(file, os.O_RDONLY))
         except OSError as exc:
             raise BackendError(f"the recording cannot be read: {exc.strerror or exc}", where=f"replay:{path}") from exc
         if file.stat().st_size > _CHECKED_BYTES:
@@ -74,7 +75,7 @@ def check_answers(given: str | Model, asked: Iterable[type]) -> None:
     if isinstance(given, str):
         if is_search_engine(given):
             return
-        able = getattr(MODELS.load(parse_spec(given))[0], "answers", None)  # a plug-in may be any object
+        able = _declared(MODELS.load(parse_spec(given))[0], "answers")
     else:
         able = given.answers if isinstance(given, LanguageModel) else None
     if not isinstance(able, (tuple, list)) or not all(isinstance(each, type) for each in able):
@@ -86,3 +87,19 @@ def check_answers(given: str | Model, asked: Iterable[type]) -> None:
                 where=given if isinstance(given, str) else given.name,
                 hint=_HINTS.get(kind.__name__, ""),
             )
+
+
+def _declared(found: Any, name: str) -> Any:
+    """Return what a class says of its instances; None if an instance may say something else, or if it is no class."""
+    if not isinstance(found, type):  # a plug-in may be any object
+        return None
+    members = [member for each in found.__mro__ for member in vars(each).values()]
+    codes = [code for member in members if (code := getattr(member, "__code__", None)) is not None]
+    return None if any(_mentions(code, name) for code in codes) else getattr(found, name, None)
+
+
+def _mentions(code: CodeType, name: str) -> bool:
+    """Whether code names an attribute, as it must to set it."""
+    keywords = [word for each in code.co_consts if isinstance(each, tuple) for word in each]
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return name in (*code.co_names, *code.co_consts, *keywords) or any(_mentions(each, name) for each in inner)

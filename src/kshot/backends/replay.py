@@ -18,7 +18,7 @@ from kshot.core.protocols import Abilities, Model, RequestQueue
 from kshot.core.reasoning import opens_thoughts, without_thoughts
 from kshot.core.records import Failed, Generate, Generated, Loglik, Prompt, Request, Response, Search
 from kshot.core.serialization import digest
-from kshot.core.text_files import check_regular
+from kshot.core.text_files import lines_of, regular_file
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 
@@ -48,8 +48,7 @@ class Replay:
         self._damaged: list[tuple[int, int]] = []
         self._first_checksum: int | None = None
         try:
-            check_regular(self._path)
-            self._file = self._path.open("rb")
+            self._file = open(self._path, "rb", opener=regular_file)  # noqa: SIM115 - see close
         except OSError as exc:
             raise BackendError(f"the recording cannot be read: {exc.strerror or exc}", where=self.name) from exc
         try:
@@ -86,7 +85,7 @@ class Replay:
 
     def _holds_journal(self) -> bool:
         """Whether the first line that can be read is a record of a journal; a damaged line before it does not count."""
-        for line in self._file:
+        for line in lines_of(self._file, self._path):
             with suppress(ValueError):
                 row = parse_json(line)
                 return isinstance(row, dict) and isinstance(row.get("response"), dict) and "asked" in row
@@ -97,7 +96,7 @@ class Replay:
         state = hashlib.blake2b(digest_size=16)
 
         def hashed() -> Iterator[bytes]:
-            for line in self._file:
+            for line in lines_of(self._file, self._path):
                 state.update(line)
                 yield line
 

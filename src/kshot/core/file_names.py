@@ -67,14 +67,14 @@ def leaves_folder(name: str) -> bool:
 
 
 def path_inside(folder: Path, name: str) -> Path:
-    """Return the path of a file in a folder to write to; one that lies elsewhere, also through links, is refused."""
+    """Return the path of a file in a folder; one that lies elsewhere, also through links, is refused."""
     try:
         inside = not leaves_folder(name) and (folder / name).resolve().is_relative_to(folder.resolve())
     except RuntimeError:  # links in a circle
         inside = False
     if not inside:
         what = f"{name!r} lies outside the folder, or is a link to elsewhere"
-        raise RunError(what, where=str(folder), hint="kshot writes nothing there.")
+        raise RunError(what, where=str(folder), hint="kshot neither reads nor writes there.")
     return folder / name
 
 

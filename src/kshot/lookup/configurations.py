@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kshot.core.errors import UsageError
 from kshot.core.records import Answers, Prompt, Row, Sample
-from kshot.core.text_files import lines_of
+from kshot.core.text_files import lines_of, regular_file
 from kshot.lookup.data import completions, parts, read
 from kshot.lookup.generate import TASKS, file_name, generate, group_of
 from kshot.lookup.prompt_writer import as_prompt, prompter
@@ -160,7 +160,7 @@ def recorded_completions(path: str | None) -> list[Row]:
     """Read recorded completions in the published format; a file of another kind has none."""
     if path is None or not Path(path).is_file():
         return []
-    with Path(path).open(encoding="utf-8-sig", errors="replace") as lines:
+    with open(path, encoding="utf-8-sig", errors="replace", opener=regular_file) as lines:
         try:
             first = json.loads(next((line for line in lines_of(lines, path) if line.strip()), "null"))
         except (ValueError, RecursionError):

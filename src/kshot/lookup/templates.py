@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError, UsageError
 from kshot.core.json_text import parse_json
+from kshot.core.text_files import read_text
 from kshot.lookup.generate import LOOKUP_TASKS
 from kshot.prompts.strings import FieldFormatter
 
@@ -72,7 +73,7 @@ def load_texts(source: str | Path | Texts | None) -> Texts:
     if isinstance(source, Mapping):
         return _checked(source, "templates")
     try:
-        content = parse_json(Path(source).read_text(encoding="utf-8"))
+        content = parse_json(read_text(Path(source)))
     except (OSError, ValueError) as error:
         raise DataError(f"the lookup templates cannot be read: {error}", where=str(source)) from error
     return _checked(content, str(source))

@@ -11,6 +11,7 @@ from typing import Any
 from kshot.core.errors import UsageError
 from kshot.core.options import flag
 from kshot.core.protocols import Scorer
+from kshot.core.text_files import read_text
 from kshot.metrics.judge import GPTEval
 from kshot.metrics.settings import JUDGE_OPTIONS, ScoringSettings
 
@@ -71,6 +72,6 @@ def _text_or_file(given: str) -> str:
 
 def _file(name: str, path: str) -> str:
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
+        return read_text(Path(path).expanduser())
     except (OSError, UnicodeDecodeError) as exc:
         raise UsageError(f"{flag(name)} cannot be read: {exc}", where=path) from exc

@@ -15,6 +15,7 @@ from jinja2.ext import Extension
 
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Message
+from kshot.core.text_files import read_text
 from kshot.prompts.limited import LimitedEnvironment, rendered
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _tojson(
 def read_template(path: str) -> str:
     """Return the jinja source of a chat template that is in a file."""
     try:
-        source = Path(path).expanduser().read_text(encoding="utf-8")
+        source = read_text(Path(path).expanduser())
     except (OSError, UnicodeDecodeError) as exc:
         raise UsageError(f"the chat template cannot be read: {exc}", where=path) from exc
     try:

@@ -17,6 +17,7 @@ from kshot.core.json_text import parse_json
 from kshot.core.kill_points import reach
 from kshot.core.records import Response, ResultRow
 from kshot.core.settings import FsyncMode
+from kshot.core.text_files import read_at_most
 from kshot.runs.identity import differences
 from kshot.runs.journal import Journal
 from kshot.runs.samples_file import SAMPLES
@@ -146,7 +147,7 @@ class RunFolder:
     def earlier_results(self) -> list[ResultRow]:
         """Return the figures of the last ``summary.json``; none if there is no such file, or a damaged one."""
         try:
-            rows = parse_json((self.path / SUMMARY).read_bytes())["results"]
+            rows = parse_json(read_at_most(path_inside(self.path, SUMMARY)))["results"]
         except (OSError, ValueError, KeyError, TypeError):
             return []
         return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []

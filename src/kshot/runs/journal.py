@@ -23,6 +23,7 @@ from kshot.core.kill_points import reach
 from kshot.core.offsets import Offsets, address
 from kshot.core.records import Failed, Response
 from kshot.core.settings import FsyncMode
+from kshot.core.text_files import MAX_LINE_CHARACTERS, lines_of, regular_file
 
 try:
     import fcntl
@@ -205,7 +206,7 @@ class Journal:
     def _lines(self) -> Iterator[JournalLine]:
         with os.fdopen(os.dup(self._fd), "rb") as file:
             file.seek(0)
-            yield from journal_lines(file, str(self._path), end=self._end)
+            yield from journal_lines(lines_of(file, self._path), str(self._path), end=self._end)
 
     def _line_at(self, offset: int) -> bytes:
         chunk = os.pread(self._fd, 4096, offset)
@@ -221,6 +222,8 @@ class Journal:
         size = os.fstat(self._fd).st_size
         whole = size
         while whole > 0:
+            if size - whole > MAX_LINE_CHARACTERS:
+                return size  # reading the lines refuses this one
             start = max(0, whole - (1 << 16))
             newline = os.pread(self._fd, whole - start, start).rfind(b"\n")
             if newline >= 0:
@@ -272,15 +275,15 @@ class Journal:
 
 def _through_no_link(path: str, flags: int) -> int:
     """Open a file; a link in its place is an error: a run folder may come from anybody."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    return regular_file(path, flags | getattr(os, "O_NOFOLLOW", 0))
 
 
 def _opened(path: Path, *, read_only: bool) -> int:
     """Open a journal; lock it, unless it is only read."""
     if read_only:
-        return os.open(path, os.O_RDONLY)
+        return regular_file(path, os.O_RDONLY)
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        descriptor = regular_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             _lock(descriptor, path)
             if os.path.samestat(os.fstat(descriptor), path.stat()):

@@ -5,18 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from kshot.core.errors import RunError
+from kshot.core.file_names import path_inside
 from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
+from kshot.core.text_files import lines_of, regular_file
 
 SAMPLES = "samples.jsonl"
 
 
 def read_samples(folder: Path) -> list[ResultRow]:
     """Return the rows of a run folder."""
-    path = folder / SAMPLES
+    path = path_inside(folder, SAMPLES)
     try:
-        with path.open("rb") as lines:
-            return [_row(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
+        with open(path, "rb", opener=regular_file) as lines:
+            return [_row(line, f"{path}:{number}") for number, line in enumerate(lines_of(lines, path), start=1)]
     except OSError as exc:
         raise RunError(f"it cannot be read: {exc.strerror or exc}", where=str(path)) from exc
 

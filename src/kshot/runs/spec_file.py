@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import RunError
+from kshot.core.file_names import path_inside
 from kshot.core.journal_lines import FORMAT, newer_version
 from kshot.core.json_text import parse_json
+from kshot.core.text_files import read_at_most
 
 SPEC = "spec.json"
 
@@ -16,7 +18,7 @@ SPEC = "spec.json"
 def read_spec(path: str | Path) -> dict[str, Any]:
     """Read the ``spec.json`` of a run folder."""
     try:
-        spec = parse_json((Path(path).expanduser() / SPEC).read_bytes())
+        spec = parse_json(read_at_most(path_inside(Path(path).expanduser(), SPEC)))
     except OSError as exc:
         raise RunError(f"this is not a run folder: spec.json cannot be read ({exc.strerror})", where=str(path)) from exc
     except ValueError as exc:

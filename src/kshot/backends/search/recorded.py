@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from kshot.core.errors import BackendError, DataError, UsageError
 from kshot.core.json_text import parse_json
 from kshot.core.protocols import Backend, IndexStore, RequestQueue
 from kshot.core.records import Failed, Hit, Ranking, Request, Response, Search
-from kshot.core.text_files import check_regular, read_whole
+from kshot.core.text_files import MAX_WHOLE_BYTES, lines_of, read_whole, regular_file
 from kshot.core.trec import trec_word
 
 _TREC_LINE = re.compile(rb"\s*\S+\s+Q0\s+\S+\s+\S+\s+\S+(\s+\S+)?\s*", re.IGNORECASE)
@@ -65,14 +66,15 @@ def is_recorded_run(spec: str | Path) -> bool:
     """Whether ``replay:SPEC`` names such a file rather than a journal or recorded prompts."""
     path, _ = _split(str(spec))
     try:
-        check_regular(path)
-        with path.open("rb") as file:
-            first = next((line for line in file if line.strip()), b"")
+        with open(path, "rb", opener=regular_file) as file:
+            first = next((line for line in lines_of(file, path) if line.strip()), b"")
             if _TREC_LINE.fullmatch(first):
                 return True
             if not first.lstrip().startswith(b"{"):
                 return False
             body = _json_object(first)
+            if not body and os.fstat(file.fileno()).st_size > MAX_WHOLE_BYTES:
+                return False
             more = file.readline() if body else file.read()  # a journal has one JSON object on each line
             body = _json_object(first + more)
     except OSError:
