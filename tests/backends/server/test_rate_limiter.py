@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from kshot.backends.server.http_errors import RequestFailedError, RetryableError
+from kshot.backends.server.http_errors import RequestFailedError, RetryableError, UnsentError
 from kshot.backends.server.rate_limiter import MAX_TRIES, RateLimiter, RequestLimits
 from kshot.core.errors import BackendError
 from tests.backends.server.virtual_time import run
@@ -135,3 +135,27 @@ def test_a_retry_after_beyond_the_patience_stops_the_run_at_once():
     found, seconds = ask(server, 3, patience=100.0)
     assert "asks to wait for 86400 s" in str(found[0])
     assert seconds < 1
+
+
+def test_a_request_that_is_not_sent_is_no_answer():
+    """The limit of a run may forbid a try; a server that never answered is still told to have given none."""
+
+    async def work():
+        limiter = RateLimiter(RequestLimits(patience=100.0), "server")
+
+        async def unsent():
+            raise UnsentError
+
+        with pytest.raises(UnsentError):
+            await limiter.run(unsent, 1, lambda _: 1)
+        await asyncio.sleep(90)
+        with pytest.raises(RequestFailedError) as found:
+            await limiter.run(unsent, 1, lambda _: 1)
+        server = VirtualServer(lambda now, number: RetryableError("no", overloaded=True))
+        with pytest.raises(BackendError, match="no answer for") as stopped:
+            await limiter.run(server.call, 1, lambda _: 1)
+        return limiter.answered, found.value.failed.kind, str(stopped.value)
+
+    (answered, kind, message), seconds = run(work())
+    assert (answered, kind) == (0, "limit")
+    assert float(message.partition("no answer for ")[2].partition(" s")[0]) == pytest.approx(seconds, abs=1)

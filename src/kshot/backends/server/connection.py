@@ -12,7 +12,14 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from kshot import __version__
 from kshot.backends.server.address import Address, proxy_for
-from kshot.backends.server.http_errors import HttpReply, RequestFailedError, RetryableError, error_from, shortened
+from kshot.backends.server.http_errors import (
+    HttpReply,
+    RequestFailedError,
+    RetryableError,
+    UnsentError,
+    error_from,
+    shortened,
+)
 from kshot.backends.server.keys import Account, redacted_json
 from kshot.backends.server.rate_limiter import RateLimiter, RequestLimits
 from kshot.backends.server.reading import (
@@ -135,7 +142,7 @@ class Connection:
 
     async def _try_once(self, path: str, body: Body, read: Callable[[Any], T]) -> T:
         if not self._tries.may_send():
-            raise RequestFailedError(Failed("limit", "the limit of the run allows no further try", retryable=True))
+            raise UnsentError
         reply = await self._exchange(path, body)
         if reply.status != _OK:
             raise self._error(reply, body)

@@ -81,6 +81,13 @@ class RequestFailedError(Exception):
         self.failed = failed
 
 
+class UnsentError(RequestFailedError):
+    """This request was not sent: the limit of the run allows no further try."""
+
+    def __init__(self) -> None:
+        super().__init__(Failed("limit", "the limit of the run allows no further try", retryable=True))
+
+
 class HttpStatusError(BackendError):
     """A status that every other request would get too, so it stops the run."""
 

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kshot.backends.server.http_errors import HttpStatusError, RequestFailedError, RetryableError
+from kshot.backends.server.http_errors import HttpStatusError, RequestFailedError, RetryableError, UnsentError
 from kshot.backends.server.limits import ConcurrencyLimit, MinuteBudget
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Failed
@@ -117,8 +117,8 @@ class RateLimiter:
                 first_began, tries = first_began or began, tries + 1
                 self._check_refusal(exc, tries, probing=probing)
                 pause = _pause_seconds(tries)
-            except RequestFailedError:
-                self._record_answer(began)  # the server works; only this request is bad
+            except RequestFailedError as exc:
+                self._record_bad_request(exc, began)
                 raise
             else:
                 self._record_answer(began)
@@ -187,6 +187,11 @@ class RateLimiter:
         self._given_up = self._refused = self._unreadable = 0
         self._last_answer_at = now
         self.concurrency.succeeded(now, began, self._running)
+
+    def _record_bad_request(self, exc: RequestFailedError, began: float) -> None:
+        """Count the reply to a bad request as an answer: the server works. One that was not sent says nothing of it."""
+        if not isinstance(exc, UnsentError):
+            self._record_answer(began)
 
     def _settle(self, entry: list[float], used: float) -> None:
         """Correct the estimated tokens of a call; a server that reports none leaves the estimate."""
