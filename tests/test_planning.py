@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import kshot
+from kshot.backends.checking import check_answers
 from kshot.core.errors import KshotError
+from kshot.core.records import Search
 from tests.commands import CAPITALS
 from tests.commands import kshot as command
 from tests.datasets.fakes import says
@@ -165,6 +167,34 @@ def test_prices_are_checked_before_a_server_is_asked(here, capsys):
     assert "--price-in" in done.err
     assert not Path("opened").exists()
     assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "self.answers = (Generate, Loglik)",
+        "setattr(self, 'answers', (Generate, Loglik))",
+        "(lambda: self.__dict__.update(answers=(Generate, Loglik)))()",
+    ],
+)
+def test_a_model_may_say_what_it_answers_when_it_is_opened(here, capsys, body):
+    Path("able.py").write_text(
+        "from costly import Costly\n"
+        "from kshot.core.records import Generate, Likelihood, Loglik, Scored\n"
+        "class Able(Costly):\n"
+        f"    def __init__(self):\n        super().__init__()\n        {body}\n"
+        "    def serve(self, queue):\n"
+        "        for request in queue:\n"
+        "            yield request, Scored(tuple(Likelihood(-1.0, 1) for _ in request.continuations))\n"
+    )
+    done = command(capsys, "run", "-m", "able.py:Able", "-d", "capitals.py:Capitals", "--out", "run")
+    assert done.code == 0, done
+
+
+@pytest.mark.parametrize("spec", ["openai:m", "anthropic:m", "embedded"])
+def test_kshot_knows_what_its_own_models_answer(spec):
+    with pytest.raises(KshotError, match="cannot answer Search requests"):
+        check_answers(spec, {Search})
 
 
 @pytest.mark.parametrize("limit", [None, 3])
