@@ -153,6 +153,7 @@ def test_an_empty_stop_text_cuts_nothing():
     [
         ("name", 5, "its name is 5; it must be a text"),
         ("name", "", "its name is ''"),
+        ("name", "m\x1b[31m", "it must be a text without control characters"),
         ("fingerprint", ["x"], r"its fingerprint is \['x'\]"),
         ("answers", (), r"its answers are \(\)"),
         ("answers", ("Generate",), "a tuple of request types"),

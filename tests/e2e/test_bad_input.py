@@ -162,7 +162,11 @@ def test_names(here, capsys):
 
 def test_models(here, capsys, tiny_llama):
     ok = "good.py:Mine"
-    run(capsys, ok, model="gpt2", match=r"there is no model 'gpt2'. Write one of: embedded, hf:PATH_OR_ID")
+    run(
+        capsys, ok, model="gpt2", match=r"there is no model 'gpt2'. See kshot list models and kshot list search-engines"
+    )
+    run(capsys, ok, model="opena:m", match=r"there is no model 'opena:m'. Did you mean openai:MODEL\?")
+    run(capsys, ok, model="bm52", match=r"there is no model 'bm52'. Did you mean bm25\?")
     run(capsys, ok, model="hf:./nowhere", match=r"\./nowhere: there is no such folder")
     run(capsys, ok, model=f"hf:{here}", match=re.escape(str(here)))
     run(

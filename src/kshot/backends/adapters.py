@@ -54,7 +54,8 @@ def _checked(model: Model, where: str) -> Model:
     """Refuse a model whose name or fingerprint could not be written down, or whose answers are no types of request."""
     for member, value in {"name": model.name, "fingerprint": model.fingerprint}.items():
         if not isinstance(value, str) or not value or not value.isprintable():
-            raise BackendError(f"its {member} is {value!r:.60}; it must be a text", where=where or type(model).__name__)
+            what = f"its {member} is {value!r:.60}; it must be a text without control characters"
+            raise BackendError(what, where=where or type(model).__name__)
     if isinstance(model, LanguageModel):
         answers = model.answers
         if not isinstance(answers, tuple) or not answers or not all(isinstance(each, type) for each in answers):

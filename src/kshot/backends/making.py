@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -183,9 +184,11 @@ def _without_other_account(spec: Spec, options: Mapping[str, Any]) -> dict[str, 
 
 
 def _unknown(text: str) -> UsageError:
-    written = [entry.written for entry in (*MODELS.entries(), *SEARCH_ENGINES.entries())]
-    known = ", ".join(dict.fromkeys(written))
-    return UsageError(f"there is no model {text!r}", hint=f"Write one of: {known}, or path/to/file.py:Class.")
+    known = {entry.name: entry.written for entry in (*MODELS.entries(), *SEARCH_ENGINES.entries())}
+    close = difflib.get_close_matches(parse_spec(text).name.lower(), known, 1)
+    meant = f"Did you mean {known[close[0]].partition('[')[0]}? " if close else ""
+    see = "See kshot list models and kshot list search-engines, or write path/to/file.py:Class."
+    return UsageError(f"there is no model {text!r}", hint=meant + see)
 
 
 def names_search_engine(text: str) -> bool | None:

@@ -189,7 +189,7 @@ def _ranking_type(settings: DatasetSettings, model: Model | None, recorded: Iter
 _RANKING_TEXTS = {
     "ppl_no_option": "the perplexity of each option",
     "first_token": "the server's list of likely first tokens; an option not on it is less likely than all that are",
-    "generation": "the last option letter of a reply",
+    "generation": "the option letter that the reply names, found by ordered rules",
 }
 
 
