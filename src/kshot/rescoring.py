@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from kshot.runs.folder import JOURNAL, RunFolder
 from kshot.runs.runner import Result, Run
 from kshot.runs.samples_file import SAMPLES
 from kshot.runs.spec_file import read_spec
-from kshot.sandbox.program import UNSAFE_NOTE, programs_wanted
+from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
 from kshot.sources import HELPER_ROLES, helpers_of, source_of, without_effect
+
+_MOVED = "moved"
+"""Where ``spec.json`` has the datasets that were named again, by what the run calls them."""
 
 
 def score(
@@ -30,6 +34,7 @@ def score(
     dataset: Any = None,
     *,
     trust: str | Path | Sequence[str | Path] = (),
+    dataset_path: str | Path | None = None,
     unsafe_programs: bool = False,
     watcher: Watcher | None = None,
 ) -> Result:
@@ -37,6 +42,7 @@ def score(
 
     Files of code that ``spec.json`` names are imported only if they are as the run recorded them. ``dataset`` names a
     dataset of the run again (or a list of them), as a spec, a class or a Task; ``trust`` names other files of yours.
+    ``dataset_path``: where the rows are now, if not where they were (the run may be another person's).
     ``unsafe_programs``: run programs also where the system cannot confine them, whatever the run was told.
     """
     path = Path(run).expanduser()
@@ -44,13 +50,16 @@ def score(
     given = [] if dataset is None else dataset if isinstance(dataset, (list, tuple)) else [dataset]
     if all(noted["role"] in HELPER_ROLES for noted in spec.get("models", ())):
         raise RunError("spec.json lists no model of this run", where=str(path), hint="Run the command again.")
-    datasets = named_again(_labels(spec, path), given)
-    code = RecordedCode(path, spec, [*files_of(given), *_paths(trust)])
+    labels = _labels(spec, path)
+    datasets = named_again(labels, given, _moved_before(spec))
+    if not (path / JOURNAL).exists():
+        raise RunError("the run folder has no journal", where=str(path))
+    code = RecordedCode(spec, [*files_of(given), *_paths(trust)])
     with code.guarding(), programs_wanted(unsafe=unsafe_programs):
         settings = _settings(spec, path)
-        sources = list(_sources(datasets, settings, code))
-        if not (path / JOURNAL).exists():
-            raise RunError("the run folder has no journal", where=str(path))
+        if dataset_path is not None:
+            settings = replace(settings, dataset_path=str(dataset_path))
+        sources = list(_sources(datasets, settings))
         models, helpers = _absent_models(spec, helpers_of(settings, sources))
         with (
             RunFolder(path, spec["identity"], repair=False, fsync=settings.fsync) as folder,
@@ -58,10 +67,15 @@ def score(
         ):
             facts = spec.get("tasks", {})
             again = Run(settings, stored, store=Store(), folder=folder, watcher=watcher, helpers=helpers, facts=facts)
-            for text in (*without_effect(settings, sources), *((UNSAFE_NOTE,) if unsafe_programs else ())):
+            for text in (*without_effect(settings, sources), *unsafe_notes()):
                 again.note(text)
+            if watcher is not None:
+                for text in (text for source in sources for text in source.announcements()):
+                    watcher.note(text)
             result = again.all(models, sources)
             code.record_named_in(folder.spec)
+            pairs = zip(labels, datasets, strict=True)
+            folder.spec[_MOVED] = {label: now for label, now in pairs if isinstance(now, str) and now != label}
             folder.write_spec()
             return result
 
@@ -99,49 +113,60 @@ def _labels(spec: Mapping[str, Any], path: Path) -> list[str]:
     return labels
 
 
-def named_again(labels: Sequence[str], given: Sequence[Any]) -> list[Any]:
+def named_again(labels: Sequence[str], given: Sequence[Any], moved: Mapping[str, str] | None = None) -> list[Any]:
     """Return the datasets of a run, with those that the user names again in the place of the recorded ones.
 
     A file may have moved: its class or its name says which dataset it has, and the subsets and options of the run stay.
+    ``moved`` are those that the user has named before.
     """
-    chosen: dict[int, Any] = {}
+    chosen: dict[int, Any] = {at: (moved or {}).get(label, label) for at, label in enumerate(labels)}
+    found: set[int] = set()
     for each in given:
-        places = [at for at, label in enumerate(labels) if _stands_for(each, label)]
-        if not places and len(labels) == 1:
-            places = [0]
+        places = [at for at, label in enumerate(labels) if _stands_for(each, label, alone=len(labels) == 1)]
         if len(places) != 1:
             what = "several datasets of this run fit it" if places else "it is no dataset of this run"
             raise UsageError(what, where=_shown(each), hint=f"The run has: {', '.join(labels)}.")
-        if places[0] in chosen:
+        if places[0] in found:
             raise UsageError("the same dataset is named twice", where=_shown(each))
+        found.add(places[0])
         chosen[places[0]] = _moved(each, labels[places[0]])
-    return [chosen.get(at, label) for at, label in enumerate(labels)]
+    return [chosen[at] for at in range(len(labels))]
 
 
-def _stands_for(given: Any, label: str) -> bool:
+def _stands_for(given: Any, label: str, *, alone: bool) -> bool:
+    """Whether the user names the dataset that a label stands for; ``alone``: the run has no other."""
     recorded = parse_spec(label)
+    recorded_class = recorded.argument.partition(":")[0]
     if isinstance(given, Task):
         return given.name == label
     if isinstance(given, type):
-        return given.__name__ == recorded.argument.partition(":")[0].rpartition(".")[2]
+        return given.__name__ == recorded_class.rpartition(".")[2]
     if not isinstance(given, (str, Path)):
         return False
     named = parse_spec(str(given))
     if named.file is None or recorded.file is None:
         return str(given) == label
-    if not named.argument:
-        return named.file.name == recorded.file.name
-    return named.argument.partition(":")[0] == recorded.argument.partition(":")[0]
+    named_class = named.argument.partition(":")[0]
+    if named_class and recorded_class:
+        return named_class == recorded_class
+    return alone or named.file.name == recorded.file.name
 
 
 def _moved(given: Any, label: str) -> Any:
-    """Return a dataset that the user names again: its file, and the rest as the run recorded it."""
-    if not isinstance(given, (str, Path)) or not _stands_for(given, label):
+    """Return a dataset that the user names again: its file and class, and the rest as the run recorded it."""
+    if not isinstance(given, (str, Path)):
         return given
     named, recorded = parse_spec(str(given)), parse_spec(label)
     if named.file is None:
         return label
-    return f"{named.file}{':' if recorded.argument else ''}{recorded.argument}{recorded.option_text}"
+    argument = recorded.argument or named.argument
+    return f"{named.file}{':' if argument else ''}{argument}{recorded.option_text}"
+
+
+def _moved_before(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the datasets that a user has named again in an earlier call; their code has digests like any other."""
+    moved = spec.get(_MOVED)
+    return {name: now for name, now in moved.items() if isinstance(now, str)} if isinstance(moved, dict) else {}
 
 
 def files_of(given: Iterable[Any]) -> list[Path]:
@@ -159,14 +184,12 @@ def _paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
     return paths
 
 
-def _sources(datasets: Iterable[Any], settings: Settings, code: RecordedCode) -> Iterator[Source[Settings]]:
+def _sources(datasets: Iterable[Any], settings: Settings) -> Iterator[Source[Settings]]:
     for dataset in datasets:
         file = parse_spec(dataset).file if isinstance(dataset, str) else None
-        if file is not None:
-            code.check_place(file)
-            if not file.is_file():
-                hint = f"Name it again: -d path/to/{file.name}{':CLASS' if parse_spec(dataset).argument else ''}."
-                raise RunError("the file of this dataset is not there", where=dataset, hint=hint)
+        if file is not None and not file.is_file():
+            hint = f"Name it again: -d path/to/{file.name}{':CLASS' if parse_spec(dataset).argument else ''}."
+            raise RunError("the file of this dataset is not there", where=dataset, hint=hint)
         yield source_of(dataset, settings)
 
 
@@ -186,12 +209,12 @@ def export_passages(
     """
     path = Path(run).expanduser()
     spec = read_spec(path)
-    code = RecordedCode(path, spec, _paths(trust))
+    code = RecordedCode(spec, _paths(trust))
     with code.guarding():
         settings = _settings(spec, path)
         labels = [label for label in _labels(spec, path) if is_passages(label)]
         facts = next(iter(spec.get("tasks", {}).values()), None)
-        tasks = [task for source in _sources(labels, settings, code) for task in source.tasks(settings, None, facts)]
+        tasks = [task for source in _sources(labels, settings) for task in source.tasks(settings, None, facts)]
         if not tasks or settings.method == "rag":
             raise RunError("this run searched no passages", where=str(run), hint="Export a run of search engines.")
         found = Result([], [], path).samples

@@ -12,6 +12,7 @@ from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
 from kshot.core.errors import UsageError
 from kshot.core.options import flag, settings_names
+from kshot.core.plugin_files import check_config_file
 from kshot.core.protocols import Model, Source
 from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings
 from kshot.core.specs import parse_spec
@@ -80,6 +81,7 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
         from kshot.configs import ConfigSource
         from kshot.retrievers.making import as_config
 
+        check_config_file(Path(spec).expanduser())
         retriever = as_config(settings.retriever, settings.num_shots, settings.seed) if settings.retriever else None
         source = ConfigSource(spec, config_root=settings.config_root, retriever=retriever)
     else:

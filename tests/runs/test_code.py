@@ -1,5 +1,6 @@
 """A run folder is data: reading it again imports nothing from it, and nothing that it alone chooses."""
 
+import hashlib
 import json
 import py_compile
 import shutil
@@ -131,7 +132,7 @@ def test_nothing_in_the_run_folder_is_imported(way, finished, marker, capsys, tm
     named = ("-d", f"{file}:Quiz", "--trust", file) if way == "named" else ()
     refused = command(capsys, "score", "run", *named)
     assert (refused.code, marker.exists()) == (2, False)
-    assert "lies in the run folder, and kshot runs no code from there" in refused.err
+    assert "lies in a run folder, and kshot runs no code from there" in refused.err
 
 
 @pytest.mark.parametrize("at", ["run", "run/../run", "link"])
@@ -148,7 +149,7 @@ def test_a_config_in_the_run_folder_is_not_read(finished, capsys):
     change_spec(finished, lambda spec: spec["identity"].update(datasets=["run/config.py"]))
     refused = command(capsys, "score", "run")
     assert refused.code == 2
-    assert "lies in the run folder" in refused.err
+    assert "lies in a run folder" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -208,6 +209,7 @@ def test_a_file_that_has_moved_is_named_by_its_class(finished, marker, capsys):
     assert "the file of this dataset is not there" in absent.err
     assert "-d path/to/quiz.py:CLASS" in absent.err
     assert command(capsys, "score", "run", "-d", "new/quizzes.py:Quiz").code == 0
+    assert command(capsys, "score", "run").code == 0, "once is enough"
     other = command(capsys, "score", "run", "-d", "new/quizzes.py:Other")
     assert (other.code, marker.exists()) == (2, True)
 
@@ -226,6 +228,104 @@ def test_the_subsets_and_options_of_the_run_stay(capsys, marker):
     assert f"it is no dataset of this run. The run has: {label}, lookup:UR" in unknown.err
     twice = command(capsys, "score", "run", "-d", "moved.py:Quiz", "-d", "moved.py")
     assert twice.code == 2
+
+
+def test_a_folder_cannot_choose_code_that_everybody_has(capsys, finished):
+    """It can know the digest of a file of Python's own; what it calls there was never used by this user."""
+    import subprocess
+
+    file = Path(subprocess.__file__)
+    digest = hashlib.blake2b(file.read_bytes(), digest_size=16).hexdigest()
+    command_line = "touch evil-has-run"
+    for option, value in {"metric": [f"{file}:Popen:{command_line},shell=yes"], "cleanup": f"{file}:getoutput"}.items():
+
+        def use(spec, option=option, value=value):
+            spec["options"][option] = value
+            spec["code"][str(file)] = digest
+
+        change_spec(finished, use)
+        refused = command(capsys, "score", "run")
+        assert refused.code == 2
+        assert "you have not used" in refused.err
+        assert not Path("evil-has-run").exists()
+        change_spec(finished, lambda spec, option=option: spec["options"].pop(option))
+
+
+def test_another_name_of_a_file_is_another_use(capsys, finished):
+    change_spec(finished, lambda spec: spec["options"].update(cleanup="quiz.py:Path"))
+    refused = command(capsys, "score", "run")
+    assert refused.code == 2
+    assert "you have not used Path on this machine before in this file" in refused.err
+
+
+def test_a_folder_from_another_machine_needs_the_name_once(capsys, finished, marker, monkeypatch, tmp_path):
+    monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "another machine"))
+    refused = command(capsys, "score", "run")
+    assert (refused.code, marker.exists()) == (2, False)
+    assert "you have not used Quiz on this machine before" in refused.err
+    assert command(capsys, "score", "run", "-d", "quiz.py:Quiz").code == 0
+    assert command(capsys, "score", "run").code == 0
+
+
+def test_another_run_folder_is_data_too(capsys, finished, marker):
+    shutil.copytree("run", "other")
+    shutil.copy("quiz.py", "other/quiz.py")
+    digest = read_spec(finished)["code"]["quiz.py"]
+
+    def use(spec):
+        spec["identity"]["datasets"] = ["other/quiz.py:Quiz"]
+        spec["code"] = {"other/quiz.py": digest}
+
+    change_spec(finished, use)
+    refused = command(capsys, "score", "run")
+    assert (refused.code, marker.exists()) == (2, False)
+    assert "lies in a run folder" in refused.err
+
+
+CONFIG = """
+d = dict(abbr='a', reader_cfg=dict(input_columns=['q'], output_column='a'),
+    infer_cfg=dict(prompt_template=dict(type='PromptTemplate', template='{q}='), retriever=dict(type='ZeroRetriever'),
+                   inferencer=dict(type='GenInferencer', max_out_len=4)),
+    eval_cfg=dict(evaluator=dict(type='AccEvaluator')), path='rows.jsonl')
+datasets = [d]
+"""
+
+
+def test_a_config_is_read_again_only_as_it_was(capsys):
+    Path("rows.jsonl").write_text('{"q": "1", "a": "1"}\n')
+    Path("c.py").write_text(CONFIG)
+    done = command(capsys, "run", "c.py", "-m", "embedded", "--out", "run")
+    assert done.code == 0, done.err
+    again = command(capsys, "score", "run")
+    assert again.code == 0, again.err
+    assert "config root" in again.err
+    with Path("c.py").open("a") as file:
+        file.write("# changed\n")
+    refused = command(capsys, "score", "run")
+    assert refused.code == 2
+    assert "c.py: kshot does not run this file: it has changed since the run" in refused.err
+    assert command(capsys, "score", "run", "-d", "c.py").code == 0
+
+
+def test_another_class_is_no_dataset_of_the_run(capsys, finished):
+    before = (finished / "summary.json").read_bytes()
+    with Path("quiz.py").open("a") as file:
+        file.write("class Other(Quiz):\n    pass\n")
+    refused = command(capsys, "score", "run", "-d", "quiz.py:Other")
+    assert refused.code == 2
+    assert "it is no dataset of this run. The run has: quiz.py:Quiz" in refused.err
+    assert (finished / "summary.json").read_bytes() == before
+
+
+def test_rows_that_lie_elsewhere_now(capsys):
+    text = QUIZ.format(marker="unused").replace("for n in range(3)]", "for n in open(dataset_path).read().split()]")
+    Path("quiz.py").write_text(text.replace('"q": str(n), "a": str(n)', '"q": n, "a": n'))
+    Path("rows.txt").write_text("1 2 3")
+    run = ("run", "-m", "embedded", "-d", "quiz.py:Quiz", "--dataset-path", "rows.txt", "--out", "run")
+    assert command(capsys, *run).code == 0
+    Path("rows.txt").rename("elsewhere.txt")
+    assert command(capsys, "score", "run").code == 2
+    assert command(capsys, "score", "run", "--dataset-path", "elsewhere.txt").code == 0
 
 
 def test_python_users_name_a_class(tmp_path):

@@ -150,8 +150,14 @@ def _score(parsed: argparse.Namespace) -> int:
     from kshot.rescoring import score
 
     with Progress() as progress:
-        unsafe = parsed.unsafe_programs
-        result = score(parsed.run, parsed.dataset, trust=parsed.trust or (), unsafe_programs=unsafe, watcher=progress)
+        result = score(
+            parsed.run,
+            parsed.dataset,
+            trust=parsed.trust or (),
+            dataset_path=parsed.dataset_path,
+            unsafe_programs=parsed.unsafe_programs,
+            watcher=progress,
+        )
     return _show(result, as_json=parsed.json)
 
 

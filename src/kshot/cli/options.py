@@ -118,6 +118,9 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_trust(again)
     again.add_argument(
+        "--dataset-path", metavar="PATH", help="file or folder of the rows, if it is not where the run had it"
+    )
+    again.add_argument(
         "--unsafe-programs",
         action="store_true",
         help="run the programs that a model wrote (pass@k) even where the system cannot confine them",

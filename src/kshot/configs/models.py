@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from kshot.configs.names import ImportedName, short
 from kshot.core.errors import DataError
-from kshot.core.specs import split_options
+from kshot.core.specs import parse_spec, split_options
 
 _BASE = ("HuggingFace", "HuggingFaceCausalLM", "HuggingFaceBaseModel", "HuggingFaceCausalLLM")
 _CHAT = ("HuggingFacewithChatTemplate", "HuggingFaceChatGLM3", "HuggingFaceChatModel")
@@ -49,7 +49,10 @@ class ModelEntry:
         if split_options(path)[1]:  # a config must not say how a model is opened: trust_remote_code=yes runs its code
             hint = "Name the model yourself: -m hf:PATH,option=value."
             raise DataError(f"the path of the model {self.abbr!r} holds options of kshot", where=self.where, hint=hint)
-        return f"hf:{path}"
+        spec = f"hf:{path}"
+        if parse_spec(spec).file is not None:  # hf:evil.py:Class would be a plug-in of the user in a file "hf:evil.py"
+            raise DataError(f"the path of the model {self.abbr!r} is a Python file", where=self.where)
+        return spec
 
     @property
     def model_type(self) -> Literal["base", "chat"]:

@@ -12,21 +12,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
 
 _LOCK = threading.RLock()
 _LOADED: dict[str, str] = {}
 """The digest of each file that was imported, by module name."""
-_HOOKS: list[Callable[[Path, str], None]] = []
+ImportHook: TypeAlias = Callable[[Path, str, str], None]
+_HOOKS: list[ImportHook] = []
 
 
 @contextmanager
-def before_import(hook: Callable[[Path, str], None]) -> Iterator[None]:
-    """Call ``hook(path, digest)`` for each file before it is imported or used again; an error of the hook refuses it.
+def before_import(hook: ImportHook) -> Iterator[None]:
+    """Call ``hook(path, digest, name)`` before each use of a file of code; an error of the hook refuses it.
 
-    The hook holds for all threads: what one of them must not import, no other may import for it.
+    ``name`` is what is taken from the file; "" is the only plug-in in it, or a config file. The hook holds for all
+    threads: what one of them must not import, no other may import for it.
     """
     _HOOKS.append(hook)
     try:
@@ -42,23 +44,37 @@ def module_name(path: Path) -> str:
     return f"kshot_plugin_{stem}_{hashlib.blake2b(place, digest_size=6).hexdigest()}"
 
 
-def load_plugin_file(path: Path) -> ModuleType:
+def load_plugin_file(path: Path, name: str = "") -> ModuleType:
     """Import a file as a module of its own, once in a process; a file that was edited since is imported again.
 
+    ``name`` is what the caller takes from it.
     The folder of the file goes to the end of ``sys.path``: the file can import its neighbours, and they never hide
     other modules.
     """
+    with _LOCK:
+        content, digest = _checked_content(path, name)
+        return _loaded(path, content, digest)
+
+
+def check_config_file(path: Path) -> None:
+    """Do before a config file is read what is done before an import: it decides what is read and asked."""
+    if path.is_file():
+        _checked_content(path, "")
+
+
+def _checked_content(path: Path, name: str) -> tuple[bytes, str]:
+    """Return the bytes of a file and their digest; whoever waits for an import may refuse them."""
     if not path.is_file():
-        raise DataError("there is no such file", where=str(path))
+        hint = "Name the file where it is now; a run that is scored again needs its files where they were."
+        raise DataError("there is no such file", where=str(path), hint=hint)
     try:
         content = path.read_bytes()
     except OSError as exc:
         raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(path)) from exc
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
-    with _LOCK:
-        for hook in tuple(_HOOKS):
-            hook(path, digest)
-        return _loaded(path, content, digest)
+    for hook in tuple(_HOOKS):
+        hook(path, digest, name)
+    return content, digest
 
 
 def _loaded(path: Path, content: bytes, digest: str) -> ModuleType:

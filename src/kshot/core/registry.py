@@ -157,10 +157,10 @@ class Registry:
             require(spec.name, *self.packages(spec))
             return self.get(spec.name).load(), spec.argument
         name, _, rest = spec.argument.partition(":")
-        everything = objects_of(load_plugin_file(spec.file))
+        everything = objects_of(load_plugin_file(spec.file, name))
         own = {key: value for key, value in everything.items() if self._accepts(value)}
         if name and name not in everything:
-            everything = vars(load_plugin_file(spec.file))  # an instance, or what a decorator made of a function
+            everything = vars(load_plugin_file(spec.file, name))  # an instance, or what a decorator made of a function
         if name and name not in everything:
             hint = f"It has: {', '.join(own) or 'none'}."
             raise DataError(f"there is no {self.noun} {name!r} in this file", where=str(spec.file), hint=hint)

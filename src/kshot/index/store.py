@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kshot.core.cache_folder import cache_folder
 from kshot.core.durable import disk_hint, sync_folder
 from kshot.core.errors import BackendError, RunError
 from kshot.core.kill_points import reach
@@ -32,9 +33,7 @@ def no_progress(label: str, done: int, total: int) -> None:
 
 def default_root() -> Path:
     """Return the folder ``indexes`` in ``$KSHOT_CACHE``, or in ``kshot`` in the user's cache folder."""
-    own = os.environ.get("KSHOT_CACHE")
-    base = Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kshot"
-    return base.expanduser() / "indexes"
+    return cache_folder() / "indexes"
 
 
 class Store:

@@ -98,7 +98,6 @@ def check_nothing_lost(results: Sequence[TaskResult], folder: RunFolder) -> None
                 f"the journal holds no answer to {result.failed - failed} samples of {result.task.name} on "
                 f"{result.model} that have been scored before; nothing was changed",
                 where=str(folder.path),
-                hint="The command of the run asks them again."
-                if folder.notes
-                else "If the dataset or its template has changed, run the command again in another folder.",
+                hint="The command of the run asks for them again. If the dataset or its template has changed, give it "
+                "another folder with --out.",
             )
