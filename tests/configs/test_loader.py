@@ -172,6 +172,13 @@ def test_a_config_says_nothing_of_how_a_model_is_opened(path):
         ModelEntry({"type": "HuggingFaceCausalLM", "path": path}).spec  # noqa: B018
 
 
+@pytest.mark.parametrize("path", ["evil.py:Evil", "/evil.py:Evil", "evil.py", "a/b.py:C:d"])
+def test_the_path_of_a_model_is_no_plug_in(path):
+    """A file may be called ``hf:evil.py``, and ``-m hf:evil.py:Evil`` would import it."""
+    with pytest.raises(DataError, match="is a Python file"):
+        ModelEntry({"type": "HuggingFaceCausalLM", "path": path}).spec  # noqa: B018
+
+
 def test_a_file_with_one_reader_and_no_list(tmp_path):
     text = "reader_cfg = dict(input_columns=['q'], output_column='a')\ninfer_cfg = dict(prompt_template=dict(type='PromptTemplate', template='{q}?'), retriever=dict(type='ZeroRetriever'), inferencer=dict(type='GenInferencer'))\n"
     (one,) = load(write(tmp_path, text)).chosen
