@@ -17,6 +17,7 @@ from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Message
 from kshot.core.text_files import read_text
 from kshot.prompts.limited import LimitedEnvironment, rendered
+from kshot.prompts.render_budget import LimitReached
 
 if TYPE_CHECKING:
     from jinja2.parser import Parser
@@ -84,7 +85,7 @@ def renderer(source: str, bos_token: str = "", eos_token: str = "") -> Renderer:
         lstrip_blocks=True,
         extensions=[_GenerationBlock, "jinja2.ext.loopcontrols"],
     )
-    environment.filters["tojson"] = _tojson
+    environment.add_filter("tojson", _tojson)
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
     try:
@@ -117,9 +118,10 @@ def as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
 def template_fault(error: Exception) -> BackendError:
     """Return the error of a template as a BackendError that says what to do."""
     line = getattr(error, "lineno", None)  # jinja's syntax errors have one
+    first = "Shorten the messages" if isinstance(error, LimitReached) else "Check the messages' roles and order"
     return BackendError(
         f"the chat template failed{f' at its line {line}' if line else ''}: {error or type(error).__name__}",
-        hint="Check the messages' roles and order, or give another template with --chat-template FILE.",
+        hint=f"{first}, or give another template with --chat-template FILE.",
     )
 
 

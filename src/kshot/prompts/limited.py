@@ -8,32 +8,31 @@ renders always.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
-from itertools import chain
 from typing import Any
 
 import jinja2
 from jinja2 import nodes, pass_context
-from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
-BUDGET_CHARACTERS = 20_000_000
-"""What a template may write, and the values that it may make on the way, in one rendering."""
-
-STEP_CHARACTERS = 100
-"""A step of a loop, a call or a filter counts as so many characters: a rendering has 200,000 of them."""
-
-MAX_NUMBER = 1_000_000
-"""No width, no count and no indent is larger."""
+from kshot.prompts.limited_formats import formatted, spend_percent
+from kshot.prompts.render_budget import (
+    CURRENT,
+    LimitReached,
+    RenderBudget,
+    check_numbers,
+    current_budget,
+    depth,
+    size_of,
+    writable,
+    written_size,
+)
 
 _MAX_BITS = 10_000
-_ITEM_CHARACTERS = 8
 _MAX_EXPONENT = 1_000
-_LONG_NUMBER = re.compile(r"\d{6}")
 _STEPS, _JOINED = "kshot_steps", "kshot_joined"
 _LIST_FILTERS = {
     *(
@@ -68,22 +67,10 @@ _LIST_FILTERS = {
 }
 """Those that do not write out what they get."""
 
-_SIZED_FILTERS = {"batch", "center", "format", "indent", "slice", "tojson", "truncate", "wordwrap"}
+_SIZED_FILTERS = {"batch", "center", "indent", "slice", "tojson"}
+"""Those whose numbers are a width or a count; a number elsewhere is a value, or shortens what is written."""
 
-
-class RenderBudget:
-    """What is left to one rendering."""
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = BUDGET_CHARACTERS
-
-    def spend(self, characters: int) -> None:
-        """Take a step that makes so many characters."""
-        self.left -= STEP_CHARACTERS + characters
-        if self.left < 0:
-            raise SecurityError("it does not come to an end: it takes too many steps, or makes too much text")
+_SIZED_METHODS = {"center", "expandtabs", "ljust", "rjust", "to_bytes", "zfill"}
 
 
 class LimitedContext(Context):
@@ -91,7 +78,7 @@ class LimitedContext(Context):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.budget = RenderBudget()
+        self.budget = RenderBudget(self.parent.values)
 
     def derived(self, locals: dict[str, Any] | None = None) -> Context:  # noqa: A002 - jinja's name
         """Return a context within this one; both spend the same."""
@@ -109,10 +96,14 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
 
     def __init__(self, **options: Any) -> None:
         finalize = options.pop("finalize", None)
-        super().__init__(**options, finalize=lambda value: _writable(value if finalize is None else finalize(value)))
+        super().__init__(**options, finalize=lambda value: writable(value if finalize is None else finalize(value)))
         self.globals.pop("lipsum", None)  # it writes as many words as it is told to
         self.filters = {name: _counted(name, function) for name, function in self.filters.items()}
         self.filters |= {_STEPS: _steps, _JOINED: _joined}
+
+    def add_filter(self, name: str, function: Callable[..., Any]) -> None:
+        """Give templates a filter, which is counted as all are."""
+        self.filters[name] = _counted(name, function)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         template: nodes.Template = _Counting().visit(super()._parse(source, name, filename))
@@ -122,7 +113,7 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
     def concat(pieces: Iterable[str]) -> str:
         """Join the pieces that a macro or a block wrote."""
         found = list(pieces)
-        _check_size(sum(map(len, found)))
+        current_budget().spend(sum(map(len, found)))
         return "".join(found)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -136,29 +127,32 @@ class LimitedEnvironment(ImmutableSandboxedEnvironment):
             case "*":
                 budget.spend(max(_product(left, right), _product(right, left)))
             case "+":
-                budget.spend(_size(left) + _size(right))
+                budget.spend(size_of(left) + size_of(right))
             case "**":
                 _check_power(left, right)
-            case "%" if isinstance(left, str):
-                _check_format(left, _writable(right) if isinstance(right, tuple) else (_writable(right),))
-                budget.spend(len(left) + _size(right))
+            case "%" if isinstance(left, (str, bytes)):
+                spend_percent(left if isinstance(left, str) else left.decode("latin-1"), right, budget)
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call, if the arguments of a method of texts, numbers and lists leave its result of a possible size."""
         # jinja wraps str.format
         budget, owner = _budget(context), getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
-        args = _listed(getattr(obj, "__name__", ""), args)
+        name = getattr(obj, "__name__", "")
+        args = _listed(name, args)
         given = (*args, *kwargs.values())
+        if isinstance(owner, str) and (name == "format" or (name == "format_map" and len(args) == 1 and not kwargs)):
+            args, kwargs = (args, kwargs) if name == "format" else ((), args[0])
+            return formatted(self, owner, args, kwargs, budget)
         if isinstance(owner, (str, bytes, int, float, list, tuple)):
-            name = getattr(obj, "__name__", "")
-            if name in {"format", "format_map"}:
-                _check_format(owner, [_writable(each) for each in given])
-            _check_numbers(given)
+            if name in _SIZED_METHODS:
+                check_numbers(given)
+            if name == "join":
+                given = tuple(writable(each) for each in given)
             budget.spend(_made(name, owner, given))
-        budget.spend(sum(map(_size, given)))
+        budget.spend(sum(map(size_of, given)))
         found = super().call(context, obj, *args, **kwargs)
-        budget.spend(_size(found))
+        budget.spend(size_of(found))
         return found
 
 
@@ -167,9 +161,13 @@ def rendered(template: jinja2.Template, context: Context) -> str:
     if not isinstance(context, LimitedContext):
         return "".join(template.root_render_func(context))
     written: list[str] = []
-    for piece in template.root_render_func(context):
-        context.budget.spend(len(piece))
-        written.append(piece)
+    before = CURRENT.set(context.budget)
+    try:
+        for piece in template.root_render_func(context):
+            context.budget.spend(len(piece))
+            written.append(piece)
+    finally:
+        CURRENT.reset(before)
     return "".join(written)
 
 
@@ -198,7 +196,7 @@ def _steps(context: Context, values: Iterable[Any]) -> Iterator[Any]:
 
 @pass_context
 def _joined(context: Context, values: Iterable[Any]) -> str:
-    texts = [str(_writable(value)) for value in values]
+    texts = [str(writable(value)) for value in values]
     _budget(context).spend(sum(map(len, texts)))
     return "".join(texts)
 
@@ -216,15 +214,15 @@ def _counted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         args = _listed(name, args)
         budget, given = _budget(context), (*args, *kwargs.values())
         if name not in _LIST_FILTERS:
-            given = tuple(_writable(each) for each in given)
+            given = tuple(writable(each) for each in given)
         if name in _SIZED_FILTERS:
-            _check_numbers(given[1:])
+            check_numbers(given[1:])
         if name == "format" and args:
-            _check_format(str(args[0]), given[1:])
-        budget.spend(_made(name, args[0] if args else "", given[1:]) + sum(map(_size, given)))
+            spend_percent(str(args[0]), kwargs or args[1:], budget)
+        budget.spend(_made(name, args[0] if args else "", given[1:]) + sum(map(size_of, given)))
         lead = {"context": (context,), "eval_context": (context.eval_ctx,), "environment": (context.environment,)}
         found = function(*lead.get(str(first), ()), *args, **kwargs)
-        budget.spend(_size(found))
+        budget.spend(size_of(found))
         return found
 
     return counted
@@ -238,37 +236,15 @@ def _budget(context: Context) -> RenderBudget:
     return context.budget
 
 
-def _size(value: Any) -> int:
-    """Return about how much a value takes, without what its items take."""
-    if isinstance(value, (str, bytes, range)):
-        return len(value)
-    if isinstance(value, int):
-        return value.bit_length() // 3
-    return _ITEM_CHARACTERS * len(value) if isinstance(value, (list, tuple, dict, set, frozenset)) else 0
-
-
-def _written_size(value: Any, known: dict[int, int]) -> int:
-    """Return about how many characters a value has when it is written out.
-
-    A list that holds another list twice, which does the same, is small in memory and endless on paper.
-    """
-    if not isinstance(value, (list, tuple, dict, set, frozenset)):
-        return _size(value)
-    if id(value) not in known:
-        inner = chain(value.keys(), value.values()) if isinstance(value, dict) else value
-        known[id(value)] = _size(value) + sum(_written_size(each, known) for each in inner)
-    return known[id(value)]
-
-
 def _product(value: Any, times: Any) -> int:
     """Return the size of a text, list or number multiplied by a number."""
     if not isinstance(times, int):
         return 0
     if isinstance(value, int):
         if value.bit_length() + times.bit_length() > _MAX_BITS:
-            raise SecurityError("a number that is too large")
+            raise LimitReached("a number that is too large")
         return 0
-    return _size(value) * max(times, 0)
+    return size_of(value) * max(times, 0)
 
 
 def _made(name: str, value: Any, given: tuple[Any, ...]) -> int:
@@ -277,17 +253,25 @@ def _made(name: str, value: Any, given: tuple[Any, ...]) -> int:
         text, old, new = (str(each) for each in (value, *given[:2]))
         return text.count(old) * len(new)
     if name == "join":
-        return _size(value) * _size(given[0] if given else "")  # the parts and what stands between them, or the reverse
-    if name == "indent":
-        return str(value).count("\n") * max((each for each in given if isinstance(each, int)), default=4)
+        return size_of(value) * size_of(
+            given[0] if given else ""
+        )  # the parts and what stands between them, or the reverse
+    return _spread(name, value, given)
+
+
+def _spread(name: str, value: Any, given: tuple[Any, ...]) -> int:
+    """Return the size of what lines, words or tabs are filled up with."""
+    longest = max((each if isinstance(each, int) else size_of(each) for each in given), default=4)
+    match name:
+        case "indent":
+            return str(value).count("\n") * longest
+        case "tojson" if given:  # each item stands in a line of its own, as far to the right as it is deep
+            return written_size(value, {}) * depth(value, {}) * longest
+        case "expandtabs":
+            return int(value.count(b"\t" if isinstance(value, bytes) else "\t")) * max(longest, 8)
+        case "wordwrap":
+            return len(str(value)) * max((len(each) for each in given if isinstance(each, str)), default=1)
     return 0
-
-
-def _writable(value: Any) -> Any:
-    """Return a value that can be written out; one that would have no end is refused."""
-    if isinstance(value, (list, tuple, dict, set, frozenset)):
-        _check_size(_written_size(value, {}))
-    return value
 
 
 def _listed(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -297,26 +281,8 @@ def _listed(name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(list(each) if isinstance(each, Iterator) else each for each in values)
 
 
-def _check_size(characters: int) -> None:
-    if characters > BUDGET_CHARACTERS:
-        raise SecurityError("it makes too much text")
-
-
-def _check_numbers(given: Iterable[Any]) -> None:
-    for each in given:
-        if isinstance(each, int) and abs(each) > MAX_NUMBER:
-            raise SecurityError(f"a number above {MAX_NUMBER:,} where a width or a count belongs")
-
-
-def _check_format(form: Any, given: Iterable[Any]) -> None:
-    if _LONG_NUMBER.search(str(form)):
-        raise SecurityError(f"a width of six digits or more in {str(form)[:40]!r}")
-    if "*" in str(form) or "{" in str(form):  # widths may be among the values
-        _check_numbers(given)
-
-
 def _check_power(base: Any, exponent: Any) -> None:
     if not isinstance(base, int) or not isinstance(exponent, int):
         return
     if abs(exponent) > _MAX_EXPONENT or base.bit_length() * abs(exponent) > _MAX_BITS:
-        raise SecurityError("a power that is too large")
+        raise LimitReached("a power that is too large")
