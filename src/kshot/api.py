@@ -22,7 +22,7 @@ from kshot.runs.code import ImportedCode
 from kshot.runs.folder import RunFolder
 from kshot.runs.previews import Preview, previewed
 from kshot.runs.runner import Result, Run
-from kshot.sandbox.program import UNSAFE_NOTE, programs_wanted
+from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
 from kshot.sources import source_of, without_effect
 
@@ -79,10 +79,8 @@ def _evaluated(
         run = Run(settings, folder or MemoryMemo(), store=store, folder=folder, watcher=watcher, helpers=helpers)
         for text in (text for source in sources for text in source.announcements()):
             tell(text)
-        for text in without_effect(settings, sources):
+        for text in (*without_effect(settings, sources), *unsafe_notes()):
             run.note(text)
-        if settings.unsafe_programs:
-            run.note(UNSAFE_NOTE)
         for text in not_taken(settings.changed(ModelSettings, ServerSettings), [*models, *plan.helpers.values()]):
             tell(text)
         return run.all(stack.enter_context(closing(_in_turn(models, settings, tell))), sources)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from functools import partial
+from functools import cache, partial
 
 import pytest
 
@@ -79,6 +79,15 @@ def test_a_run_that_is_unsafe_says_so(without_layers):
     result = kshot.evaluate(Fake(lambda r: Generated(RIGHT)), coding(), unsafe_programs=True)
     assert result.results[0]["value"] == 100.0
     assert sandbox.UNSAFE_NOTE in result.notes
+
+
+def test_nothing_is_noted_where_the_system_confines_programs(monkeypatch, tmp_path):
+    monkeypatch.setattr(sandbox, "_try_out", cache(lambda: None))
+    dataset = coding()
+    monkeypatch.setattr(sandbox, "run", partial(sandbox.run, layers=("guard",)))
+    run = {"out": tmp_path / "run", "unsafe_programs": True}
+    assert sandbox.UNSAFE_NOTE not in kshot.evaluate(Fake(lambda r: Generated(RIGHT)), dataset, **run).notes
+    assert sandbox.UNSAFE_NOTE not in score(tmp_path / "run", dataset, unsafe_programs=True).notes
 
 
 def test_a_preview_runs_nothing(without_layers):

@@ -110,6 +110,17 @@ def check() -> None:
         _try_out()
 
 
+def unsafe_notes() -> list[str]:
+    """Return the note on programs that may run without protection: the user wants them to, and it is lacking here."""
+    if not unsafe_allowed():
+        return []
+    try:
+        _try_out()
+    except UsageError:
+        return [UNSAFE_NOTE]
+    return []
+
+
 @cache
 def _try_out() -> None:
     run("", timeout=60.0)
