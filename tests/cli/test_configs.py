@@ -163,3 +163,23 @@ def test_an_unknown_retriever_says_where_the_known_are_listed(capsys):
     assert (done.code, "there is no retriever 'best'. See kshot list retrievers" in done.err) == (2, True)
     done = kshot(capsys, "run", "--retriever", "bm25")
     assert "--retriever needs a dataset, and none is named" in done.err
+
+
+def test_a_path_is_seen_from_the_current_folder_and_then_from_the_project(capsys):
+    Path("project").mkdir()
+    text = Path("news.py").read_text()
+    Path("project/news.py").write_text(text.replace('path="nowhere"', 'path="articles"'))
+    done = kshot(capsys, "preview", "project/news.py")
+    assert (done.code, "kshot has no loader NewsDataset, and its path 'articles' is not here" in done.err) == (2, True)
+    Path("rows").rename("project/articles")
+    assert "an article about football" in kshot(capsys, "preview", "project/news.py").out
+    Path("project/articles").rename("outside")
+    Path("project/news.py").write_text(text.replace('path="nowhere"', 'path="../outside"'))
+    assert kshot(capsys, "preview", "project/news.py").code == 2  # it is no part of the project
+
+
+def test_a_config_without_a_loader_says_so(capsys):
+    text = Path("news.py").read_text()
+    for written, said in (('path="nowhere",', "and its path 'nowhere' is not here"), ("", "and it has no path")):
+        Path("news.py").write_text(text.replace('type=NewsDataset, path="nowhere",', written))
+        assert f"it names no loader (type), {said}" in kshot(capsys, "preview", "news.py").err

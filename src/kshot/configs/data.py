@@ -50,10 +50,19 @@ def splits_of(entry: DatasetEntry, data: Mapping[str, str] | None = None, defaul
     if listed is not None:
         return _adapted(entry, listed)
     path = entry.get("path")
-    place = Path(str(path)).expanduser() if isinstance(path, str) else None
+    place = _place(entry, path) if isinstance(path, str) else None
     if place is not None and (place.is_file() or place.is_dir()):
         return _adapted(entry, _local(entry, place, check=partial(_check, entry)))
     return _adapted(entry, _hub(entry))
+
+
+def _place(entry: DatasetEntry, path: str) -> Path:
+    """Return the place that a config names: seen from the current folder, or else from the root of its project."""
+    here = Path(path).expanduser()
+    if entry.project is None or here.is_file() or here.is_dir():
+        return here
+    inside = entry.project.root / here
+    return inside if inside.is_file() or inside.is_dir() else here
 
 
 class RowsNotAllowed(DataError):  # noqa: N818 - it names what is wrong
@@ -129,7 +138,7 @@ def _listed_files(entry: DatasetEntry) -> dict[str, list[Row]] | None:
     found: dict[str, list[Row]] = {}
     for split, given in named.items():
         for file in [given] if isinstance(given, str) else given:
-            place = Path(str(file)).expanduser()
+            place = _place(entry, str(file))
             if not place.is_file():
                 hint = f"Give its rows: --data {entry.abbr}=FILE_OR_FOLDER."
                 raise DataError("there is no such file", where=f"{entry.place}: {place}", hint=hint)
@@ -144,8 +153,9 @@ def _hub(entry: DatasetEntry) -> Mapping[str, Sequence[Row]]:
     path, name = entry.get("path"), entry.get("name")
     known = HUB.get(kind)
     if known is None and kind != "HFDataset":
+        lacking = f"kshot has no loader {kind}" if kind != "?" else "it names no loader (type)"
         raise DataError(
-            f"kshot has no loader {kind}, and its path {path!r} is not here",
+            f"{lacking}, and " + ("it has no path" if path is None else f"its path {path!r} is not here"),
             where=entry.place,
             hint=f"Give its rows: --data {entry.abbr}=FILE_OR_FOLDER (train and test as jsonl, json, csv or parquet).",
         )
