@@ -9,7 +9,7 @@ import pytest
 
 import kshot
 from kshot.core.errors import DataError
-from kshot.passages.fetching import local_path
+from kshot.passages.fetching import fetch_notes, local_path
 from tests.passages.books import small_book
 
 
@@ -47,6 +47,18 @@ def test_a_benchmark_can_be_fetched(site, form):
         before = Quiet.requests
     kshot.evaluate("fts5", "fastbook", data=f"{url}/{form}", chunker="headings:50,tokenizer=words")
     assert Quiet.requests == before
+
+
+def test_what_an_archive_lacks_is_noted_in_every_run(site):
+    folder, url = site
+    (folder / "book" / "latest").symlink_to("chapters")
+    shutil.make_archive(str(folder / "book"), "gztar", folder, "book")
+    for _ in range(2):
+        result = kshot.evaluate("fts5", "fastbook", data=f"{url}/book.tar.gz", chunker="headings:50,tokenizer=words")
+        assert result.results[-1]["n"] == 4
+        notes = fetch_notes([f"documents={url}/book.tar.gz"])
+        assert notes == [f"{url}/book.tar.gz: 1 links are left out, which name no file of the archive: 'book/latest'"]
+        assert any("book/latest" in note for note in result.notes)
 
 
 def test_questions_and_documents_apart(site):

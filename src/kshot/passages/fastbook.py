@@ -12,7 +12,7 @@ from kshot.core.json_text import parse_json
 from kshot.core.text_files import read_whole
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.documents import Document, document_packages, read_documents
-from kshot.passages.fetching import is_url, local_path
+from kshot.passages.fetching import fetch_notes, is_url, local_path
 from kshot.passages.questions import QuestionSet, read_questions
 
 FASTBOOK_CHUNKER = "sentence:500/64,parts=2"
@@ -45,8 +45,8 @@ def fastbook(
     ``within`` says where a question searches, unless the file of questions does. fastbook's published results search
     the question's chapter.
     """
-    notes: list[str] = []
     question_file, document_folder = _paths(data, name)
+    notes = fetch_notes(data)
     if document_folder is None:
         raise UsageError(
             f"{question_file} comes without its documents", hint="Add --data documents=FOLDER (or URL of an archive)."

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
+from kshot.core.cache_folder import cache_folder
 from kshot.core.errors import DataError
 from kshot.core.kill_points import reach
 from kshot.core.work_folders import locked_folder, remove_leftovers, sync_all
@@ -32,14 +33,28 @@ def local_path(location: str | Path) -> Path:
     """Return a path as it is; of a URL, the folder or file where its file, archive or folder listing is saved."""
     if not isinstance(location, str) or not is_url(location):
         return Path(location).expanduser()
-    base = os.environ.get("KSHOT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "kshot"
-    root = Path(base).expanduser() / "downloads"
-    final = root / hashlib.blake2b(location.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-    remove_leftovers(root, ".fetching.*")
+    final = _kept_at(location)
+    remove_leftovers(final.parent, ".fetching.*")
     if not final.is_dir():
-        _save(location, root, final)
+        _save(location, final.parent, final)
     saved = list(final.iterdir())
     return saved[0] if len(saved) == 1 else final
+
+
+def fetch_notes(data: Sequence[str] | None) -> list[str]:
+    """Return what the user should know of what was fetched for ``--data``: for ``URL`` or ``KEY=URL``."""
+    locations = [entry if is_url(entry) else entry.partition("=")[2] for entry in data or ()]
+    files = [_notes_file(_kept_at(location)) for location in dict.fromkeys(locations) if is_url(location)]
+    return [line for file in files if file.is_file() for line in file.read_text("utf-8").splitlines()]
+
+
+def _kept_at(url: str) -> Path:
+    name = hashlib.blake2b(url.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return cache_folder() / "downloads" / name
+
+
+def _notes_file(final: Path) -> Path:
+    return final.with_name(f"{final.name}.notes")
 
 
 def _save(url: str, root: Path, final: Path) -> None:
@@ -53,15 +68,26 @@ def _save(url: str, root: Path, final: Path) -> None:
         reach("download.opened")
         fresh = work / "files"  # beside it stands what is downloaded and not kept
         fresh.mkdir()
-        _fetch(url, fresh, work)
+        notes: list[str] = []
+        _fetch(url, fresh, work, notes.append)
         sync_all(fresh)
         reach("download.complete")
         if not final.is_dir():
+            _write_notes(url, notes, work, final)
             fresh.rename(final)
         reach("download.published")
 
 
-def _fetch(url: str, folder: Path, work: Path) -> None:
+def _write_notes(url: str, notes: Sequence[str], work: Path, final: Path) -> None:
+    """Keep the notes beside the files, so that every run tells them; those of an earlier download go."""
+    _notes_file(final).unlink(missing_ok=True)
+    if notes:
+        file = work / "notes"
+        file.write_text("".join(f"{url}: {note}\n" for note in notes), "utf-8", "backslashreplace")
+        file.rename(_notes_file(final))
+
+
+def _fetch(url: str, folder: Path, work: Path, note: Callable[[str], None]) -> None:
     downloads = Downloads()
     body = work / "body"
     kind = downloads.fetch(url, body)
@@ -69,7 +95,7 @@ def _fetch(url: str, folder: Path, work: Path) -> None:
     if kind == "text/html" and not name.endswith((".html", ".htm")):
         _fetch_listing(url, body, folder, _MAX_DEPTH, downloads)
         return
-    if unpack(body, folder, url):
+    if unpack(body, folder, url, note):
         if not any(folder.iterdir()):
             raise DataError("the archive is empty", where=url, hint="Check the file behind this URL.")
         return

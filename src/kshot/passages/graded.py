@@ -15,7 +15,7 @@ from kshot.core.records import Graded, Sample
 from kshot.core.text_files import lines_of
 from kshot.core.trec import trec_word
 from kshot.passages.benchmark import Benchmark
-from kshot.passages.fetching import local_path
+from kshot.passages.fetching import fetch_notes, local_path
 
 Judgements: TypeAlias = dict[str, dict[str, int]]
 """Topic → document → grade."""
@@ -49,9 +49,8 @@ def beir(data: Sequence[str] | None, split: str | None = None) -> Benchmark:
     if split not in splits:
         raise DataError(f"it has no split {split!r}", where=str(qrels), hint=f"It has: {', '.join(splits) or 'none'}.")
     grades = read_qrels(qrels / f"{split}.tsv")
-    return _graded(
-        f"beir/{folder.name}", _texts(folder / "queries.jsonl"), grades, _collection(folder / "corpus.jsonl")
-    )
+    queries, passages = _texts(folder / "queries.jsonl"), _collection(folder / "corpus.jsonl")
+    return _graded(f"beir/{folder.name}", queries, grades, passages, fetch_notes(data))
 
 
 def trec(data: Sequence[str] | None) -> Benchmark:
@@ -60,7 +59,8 @@ def trec(data: Sequence[str] | None) -> Benchmark:
     if set(given) != {"topics", "qrels", "corpus"} or len(set(data or ())) > len(given):
         raise UsageError("trec needs three files", hint="--data topics=FILE --data qrels=FILE --data corpus=FILE.")
     paths = {key: local_path(value) for key, value in given.items()}
-    return _graded("trec", _topics(paths["topics"]), read_qrels(paths["qrels"]), _collection(paths["corpus"]))
+    topics, grades = _topics(paths["topics"]), read_qrels(paths["qrels"])
+    return _graded("trec", topics, grades, _collection(paths["corpus"]), fetch_notes(data))
 
 
 def read_qrels(path: str | Path) -> Judgements:
@@ -104,7 +104,9 @@ def check_qrels(grades: Mapping[str, Mapping[str, int]]) -> None:
             trec_word(document, "passage")
 
 
-def _graded(name: str, queries: Mapping[str, str], grades: Judgements, passages: list[Passage]) -> Benchmark:
+def _graded(
+    name: str, queries: Mapping[str, str], grades: Judgements, passages: list[Passage], notes: list[str]
+) -> Benchmark:
     """Join queries and judgements: judged queries are evaluated; a judged query without a text is an error."""
     if (unknown := next((topic for topic in grades if topic not in queries), None)) is not None:
         raise DataError(
@@ -116,11 +118,9 @@ def _graded(name: str, queries: Mapping[str, str], grades: Judgements, passages:
     absent = sum(
         grade > 0 and document not in known for judged in grades.values() for document, grade in judged.items()
     )
-    notes = (
-        [f"{absent} relevant documents of the judgements are not in the corpus: they cannot be found, and count"]
-        if absent
-        else []
-    )
+    if absent:
+        what = "relevant documents of the judgements are not in the corpus: they cannot be found, and count"
+        notes.append(f"{absent} {what}")
     without = sum(not any(grade > 0 for grade in judged.values()) for judged in grades.values())
     if without:
         notes.append(f"{without} queries have no relevant document: they count as 0")
