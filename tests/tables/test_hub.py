@@ -1,5 +1,10 @@
 """Rows and subsets from the hub, and the error where nothing says where rows come from."""
 
+import json
+import os
+import pickle
+import shutil
+
 import pytest
 
 from kshot.core.errors import DataError
@@ -38,6 +43,18 @@ def test_subsets_of_the_hub(monkeypatch, names, subsets):
     assert discover_subsets(None, "mine", ("some/name",), "test") == subsets
 
 
+@pytest.mark.needs("datasets")
+@pytest.mark.parametrize("name", ["pandas", "text", "json", "arrow"])
+def test_a_reader_of_the_library_is_no_dataset(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test.txt").write_text("secret")
+    (tmp_path / "test.pkl").write_bytes(pickle.dumps([1]))
+    with pytest.raises(DataError, match=f"'{name}' is a kind of file, not a dataset on the hub"):
+        load(None, load_args=(name,))
+    with pytest.raises(DataError, match=f"'{name}' is a kind of file, not a dataset on the hub"):
+        discover_subsets(None, "mine", (name,), "test")
+
+
 def test_nothing_says_where_the_rows_are():
     for load_args in (None, ()):
         with pytest.raises(DataError, match="nothing says where its rows come from"):
@@ -51,3 +68,66 @@ def test_a_damaged_saved_copy_is_one_message(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match="this saved dataset cannot be loaded"):
         load_saved_copy(tmp_path)
+
+
+@pytest.mark.needs("datasets")
+@pytest.mark.parametrize("key", ["_data_files", "_indices_data_files"])
+@pytest.mark.parametrize("name", ["../secret/data-00000-of-00001.arrow", "{secret}", "sub/rows.arrow", "..", "pipe", 5])
+def test_a_saved_copy_names_only_its_own_files(tmp_path, key, name):
+    saved(tmp_path / "secret")
+    saved(tmp_path / "rows")
+    (tmp_path / "rows" / "sub").mkdir()
+    shutil.copy(tmp_path / "secret" / ARROW, tmp_path / "rows" / "sub" / "rows.arrow")
+    os.mkfifo(tmp_path / "rows" / "pipe")
+    state = json.loads((tmp_path / "rows" / "state.json").read_text())
+    state[key] = [
+        {"filename": name if isinstance(name, int) else name.format(secret=tmp_path / "secret" / ARROW)},
+    ]
+    (tmp_path / "rows" / "state.json").write_text(json.dumps(state))
+    with pytest.raises(DataError, match=r"no name of a file in its folder|it is a device or a pipe"):
+        load_saved_copy(tmp_path / "rows")
+
+
+@pytest.mark.needs("datasets")
+@pytest.mark.parametrize("split", ["../secret", "a/../../secret", "..", "", "file::{secret}"])
+def test_a_saved_copy_names_only_its_own_splits(tmp_path, split):
+    saved(tmp_path / "secret")
+    (tmp_path / "rows").mkdir()
+    splits = {"splits": [split.format(secret=tmp_path / "secret")]}
+    (tmp_path / "rows" / "dataset_dict.json").write_text(json.dumps(splits))
+    with pytest.raises(DataError, match="which is no name of a file in its folder"):
+        load_saved_copy(tmp_path / "rows")
+
+
+@pytest.mark.needs("datasets")
+def test_the_path_of_a_saved_copy_joins_no_file_systems(tmp_path):
+    saved(tmp_path / "file::")
+    with pytest.raises(DataError, match="'::' in its path joins file systems"):
+        load_saved_copy(tmp_path / "file::")
+
+
+@pytest.mark.needs("datasets")
+@pytest.mark.parametrize("from_hub", [False, True])
+def test_files_that_rows_name_are_not_opened(tmp_path, monkeypatch, from_hub):
+    import datasets
+    import pyarrow as pa
+
+    os.mkfifo(tmp_path / "pipe")  # opening it would wait for ever
+    media = {"bytes": None, "path": str(tmp_path / "pipe")}
+    row = {"image": media, "inner": {"sounds": [media]}, "parts": [{"image": media}]}
+    image, audio = datasets.Image(), datasets.Audio()
+    features = datasets.Features({"image": image, "inner": {"sounds": [audio]}, "parts": [{"image": image}]})
+    rows = datasets.Dataset(pa.Table.from_pylist([row], schema=features.arrow_schema))
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: rows)
+    monkeypatch.setattr(datasets, "load_from_disk", lambda _: rows)
+    saved(tmp_path / "rows")
+    assert [*(load(None, load_args=("some/name",)) if from_hub else load_saved_copy(tmp_path / "rows"))] == [row]
+
+
+ARROW = "data-00000-of-00001.arrow"
+
+
+def saved(folder):
+    import datasets
+
+    datasets.Dataset.from_list(ROWS).save_to_disk(folder)

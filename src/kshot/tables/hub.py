@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.core.extras import import_package
+from kshot.core.file_names import leaves_folder
+from kshot.core.json_text import parse_json
+from kshot.core.text_files import check_regular, read_at_most
 from kshot.tables.splits import Rows
+
+_SPLITS, _STATE, _INFO = "dataset_dict.json", "state.json", "dataset_info.json"
 
 
 def load_from_hub(name: str, subset: str | None, split: str, where: str) -> Rows:
     """Load one split of a dataset on the hub."""
     library = _datasets_library()
+    _check_on_hub(name, where)
     try:
         rows: Rows = library.load_dataset(name, subset, split=split)
     except (OSError, ValueError, RuntimeError, LookupError) as exc:
         raise _not_loaded(name, where, exc) from exc
-    return rows
+    return _without_decoding(rows)
 
 
 def hub_subsets(name: str, where: str) -> list[str] | None:
     """Return the subsets of a dataset on the hub: none where it has a single one, None where the hub does not say."""
+    library = _datasets_library()
+    _check_on_hub(name, where)
     try:
-        names: list[str] = _datasets_library().get_dataset_config_names(name)
+        names: list[str] = library.get_dataset_config_names(name)
     except ConnectionError as exc:  # loading would wait as long, and fail too
         raise _not_loaded(name, where, exc) from exc
     except (OSError, ValueError, RuntimeError, LookupError):
@@ -32,22 +41,90 @@ def hub_subsets(name: str, where: str) -> list[str] | None:
     return sorted(names) if len(names) > 1 else []
 
 
+def _check_on_hub(name: str, where: str) -> None:
+    """Refuse the name of a reader of the library, such as ``text``: it would read the files of this folder."""
+    if name.isidentifier() and find_spec(f"datasets.packaged_modules.{name}") is not None:
+        hint = "Use a local copy with --dataset-path FILE_OR_FOLDER."
+        raise DataError(f"{name!r} is a kind of file, not a dataset on the hub", where=where, hint=hint)
+
+
 def is_saved_copy(folder: Path) -> bool:
     """Whether ``save_to_disk`` wrote this folder."""
-    return (folder / "dataset_dict.json").exists() or (folder / "state.json").exists()
+    return (folder / _SPLITS).exists() or (folder / _STATE).exists()
 
 
 def load_saved_copy(folder: Path) -> Rows | Mapping[str, Rows]:
     """Load a folder that ``save_to_disk`` wrote: its rows, or the rows of each split."""
     library = _datasets_library()
     try:
-        found: Rows | Mapping[str, Rows] = library.load_from_disk(str(folder))
+        for name, part in _parts(folder):
+            _check_part(part, name)
+        found: Rows | Mapping[str, Rows] = library.load_from_disk(str(folder.resolve()))
     except Exception as exc:  # a damaged copy can raise anything in the library
         hint = "Save it again with save_to_disk."
         raise DataError(
             f"this saved dataset cannot be loaded: {_first_line(exc)}", where=str(folder), hint=hint
         ) from exc
-    return found
+    if isinstance(found, Mapping):
+        return {split: _without_decoding(rows) for split, rows in found.items()}
+    return _without_decoding(found)
+
+
+def _parts(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the folders of a saved copy, each with its name: one for each split, or the folder itself."""
+    if "::" in str(folder.resolve()):
+        raise ValueError("'::' in its path joins file systems for the library that reads it")
+    if (folder / _STATE).exists():
+        yield "it", folder
+    if (folder / _SPLITS).exists():
+        for split in _read(folder / _SPLITS)["splits"]:
+            _check_plain(split, _SPLITS)
+            yield split, folder / split
+
+
+def _check_part(folder: Path, name: str) -> None:
+    """Refuse rows that lie elsewhere: the library reads whatever files the state names."""
+    check_regular(folder / _INFO)
+    state = _read(folder / _STATE)
+    for key in ("_data_files", "_indices_data_files"):
+        for file in state.get(key) or ():
+            _check_plain(file["filename"], f"{name}/{_STATE}")
+            check_regular(folder / file["filename"])
+
+
+def _check_plain(name: Any, where: str) -> None:
+    if not isinstance(name, str) or leaves_folder(name) or Path(name).name != name or not name or "::" in name:
+        raise ValueError(f"{where} names {name!r}, which is no name of a file in its folder")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    content = parse_json(read_at_most(file))
+    if not isinstance(content, dict):
+        raise ValueError(f"{file.name} is no object")  # noqa: TRY004 - the file is damaged, not the call
+    return content
+
+
+def _without_decoding(rows: Any) -> Rows:
+    """Leave images, audio and the like as they are stored: decoding opens any file that a row names."""
+    info = getattr(rows, "info", None)
+    if info is not None:
+        _keep_stored(info.features)  # what ``rows.features`` returns is a copy
+        rows = rows.with_format(None)
+    kept: Rows = rows
+    return kept
+
+
+def _keep_stored(feature: Any) -> None:
+    if isinstance(feature, dict):
+        for each in feature.values():
+            _keep_stored(each)
+    elif isinstance(feature, (list, tuple)):
+        for each in feature:
+            _keep_stored(each)
+    elif hasattr(feature, "feature"):  # a list of the library
+        _keep_stored(feature.feature)
+    elif hasattr(feature, "decode"):
+        feature.decode = False
 
 
 def _datasets_library() -> Any:
