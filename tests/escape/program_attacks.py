@@ -328,3 +328,39 @@ ATTACKS = {
     )
     for name, program in table.items()
 }
+
+PASSED = r"""import os
+for fd in range(3, 20):
+    try: os.write(fd, b'["passed", ""]\n')
+    except OSError: pass
+os._exit(0)
+"""
+FOOLED_TESTS = {
+    "eval as a function": ("f = eval\ndef g(): return 'K'", "K = 12345\nassert f(g()) == K"),
+    "eval that writes a verdict": (f"SOURCE = {PASSED!r}\nenc = lambda s: f'exec({{SOURCE!r}})'\ndec = eval", "assert dec(enc('abc')) == 'abc'\nassert False"),
+    "eval as a method": (
+        "class Codec:\n    decode = eval\n    def encode(self, s): return 's'",
+        "def t():\n    s = 'hello'\n    c = Codec()\n    assert c.decode(c.encode(s)) == s\nt()",
+    ),
+    "exec as a result": ("def f(): return exec\ndef g(): return 'global K; K = 0'", "K = 3\nf()(g())\nassert K == 0"),
+    "getattr": ("f = getattr\ndef name(): return 'secret'", "class A: secret = 3\nassert f(A, name()) == 3"),
+    "setattr": ("f = setattr\ndef name(): return 'expected'", "import unittest\nclass A:\n    def expected(self): return 3\na = A()\nf(a, 'expected', lambda: 0)\nassert a.expected() == 0"),
+    "vars": ("f = vars", "class A:\n    def __init__(self): self.secret = 3\nassert f(A()) == {'secret': 3}"),
+    "globals": ("f = globals", "K = 3\nassert f()['K'] == 3"),
+    "__import__": ("f = __import__\ndef name(): return 'tests'", "K = 3\nassert vars(f(name())).get('K', 3) == 3"),
+    "type with three arguments": ("Node = type\ndef f(): return 'N', (), {'__eq__': lambda o: True}", "assert Node(*f())() == 3"),
+    "a method of the tests' object": (
+        "def f(t):\n    t.check = lambda x: None\n    return 0",
+        "class T:\n    def check(self, x): assert x == 3\nt = T()\nr = f(t)\nt.check(r)",
+    ),
+    "a getter that the tests passed": (
+        "def f(getter, g):\n    return getter('__defaults__')(g)[0]",
+        "import operator\nassert f(operator.attrgetter, lambda K=12345: 0) == 12345",
+    ),
+    "an exception's method": (
+        "def f():\n    e = ValueError()\n    e.with_traceback = lambda tb: 3\n    raise e",
+        "try:\n    f()\nexcept ValueError as error:\n    assert error.with_traceback(None) == 3",
+    ),
+    "a verdict without its proof": ("f = None", "import os\n" + PASSED),
+}  # fmt: skip
+"""Programs that are wrong, and tests that they would pass if the judge believed them."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kshot.sandbox import program as sandbox
-from tests.escape.program_attacks import ATTACKS
+from tests.escape.program_attacks import ATTACKS, FOOLED_TESTS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="programs are confined on Linux alone")
 
@@ -164,6 +164,11 @@ def test_there_are_enough():
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_achieves_nothing(name, around, sandboxes):
     attacked(around, sandboxes, ATTACKS[name])
+
+
+@pytest.mark.parametrize("name", FOOLED_TESTS)
+def test_tests_are_not_fooled(name, sandboxes):
+    assert not sandbox.run(*FOOLED_TESTS[name], 60.0).passed
 
 
 def test_a_right_program_passes_the_same_tests(around, sandboxes):

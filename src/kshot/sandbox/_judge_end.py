@@ -59,6 +59,8 @@ class JudgeEnd(Peer):
             return ["o", value._remote_number]  # noqa: SLF001 - it is ours
         if isinstance(value, type) and issubclass(value, BaseException) and "number_there" in vars(value):
             return ["o", vars(value)["number_there"]]
+        if (path := _library_path(value)) is not None:
+            return ["library", *path]
         if hasattr(value, "__next__"):
             kind = "iterator"
         elif callable(value):
@@ -69,6 +71,10 @@ class JudgeEnd(Peer):
             raise TypeError(f"tests cannot give a program a {type(value).__name__}: it is not plain data")
         self._given.append((kind, value))
         return ["h", len(self._given) - 1, kind]
+
+    def shows_class(self, kind: type[BaseException], /) -> bool:
+        """Show the program its own classes alone."""
+        return "number_there" in vars(kind)
 
     def resolve(self, entry: list[Any]) -> Any:
         """Return what stands for an object of the program."""
@@ -112,12 +118,27 @@ class JudgeEnd(Peer):
         return getattr(self._of_kind("object", number), _public(name))
 
     def do_setattr(self, number: int, name: str, value: Any) -> None:
-        """Set an attribute of an object of the tests."""
-        setattr(self._of_kind("object", number), _public(name), value)
+        """Set an attribute of an object of the tests, but for its methods."""
+        found = self._of_kind("object", number)
+        if callable(getattr(type(found), _public(name), None)):
+            raise AttributeError(name)  # noqa: TRY004 - as for a class that has no such attribute to set
+        setattr(found, name, value)
 
     def do_input(self) -> str:
         """Return the next line of the input."""
         return str(sys.stdin.readline())
+
+
+def _library_path(value: Any) -> tuple[str, str] | None:
+    """Return the module and name of a function or class of Python's library: the program uses its own copy.
+
+    Else the program could call this process's with arguments of its choice.
+    """
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or not callable(value):
+        return None
+    in_library = module.partition(".")[0] in sys.stdlib_module_names
+    return (module, name) if in_library and getattr(sys.modules.get(module), name, None) is value else None
 
 
 def _public(name: str) -> str:

@@ -144,23 +144,29 @@ class Peer:
             text = str(error)[:_MAX_TEXT_LETTERS]
         except BaseException:  # noqa: BLE001 - its own __str__ may raise anything
             text = ""
-        own = None if kind is _EXCEPTIONS[base] else encoder.value(kind)
+        own = None if kind is _EXCEPTIONS[base] or not self.shows_class(kind) else encoder.value(kind)
         return [base, own, encoder.value(error.args), encoder.value(dict(vars(error))), text]
 
     def _exception(self, decoder: Decoder, form: list[Any]) -> BaseException:
         base, own, args, attributes, text = form
         kind = _EXCEPTIONS[base] if own is None else decoder.value(own)
-        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+        values, found = decoder.value(args), decoder.value(attributes)
+        if not (kind is _EXCEPTIONS[base] or any(kind is each for each in self._classes.values())):
             raise Garbled("an exception that cannot be read")
-        values = decoder.value(args)
+        if type(values) is not tuple or type(found) is not dict:
+            raise Garbled("an exception that cannot be read")
         try:
-            error = kind(*values)
+            error: BaseException = kind(*values)
         except Exception:  # noqa: BLE001 - its class wants other arguments
             error = kind.__new__(kind, *values)
-        vars(error).update(decoder.value(attributes))
+        vars(error).update({name: each for name, each in found.items() if _is_data_name(name, kind)})
         if own is not None:
             vars(error)["its_text"] = str(text)
         return error
+
+    def shows_class(self, _: type[BaseException], /) -> bool:
+        """Return whether the other process is told of this class, and not just of the built-in one above it."""
+        return True
 
     def exception_class(self, number: int, name: Any, base: Any) -> type[BaseException]:
         """Return the class that stands here for an exception class of the other process."""
@@ -172,6 +178,11 @@ class Peer:
 
             self._classes[number] = type(str(name), (kind,), {"__str__": said, "number_there": number})
         return self._classes[number]
+
+
+def _is_data_name(name: Any, kind: type[BaseException]) -> bool:
+    """Return whether an attribute of this name takes nothing from what the class has, such as ``with_traceback``."""
+    return isinstance(name, str) and not name.startswith("__") and not hasattr(kind, name)
 
 
 def exception_base(kind: type[BaseException]) -> str:

@@ -76,6 +76,9 @@ class ProgramEnd(Peer):
         tag, number, *rest = entry
         if tag == "o":
             return self._objects[number]
+        if tag == "library":
+            __import__(number)
+            return getattr(sys.modules[number], rest[0])
         return {"function": _TheirFunction, "iterator": _TheirIterator}.get(rest[0], _TheirObject)(self.ask, number)
 
     # ---- what the judge asks ----

@@ -40,9 +40,10 @@ def main() -> NoReturn:
     del job["program"]
     _keep_open(source, channel, from_program, to_program)
     apart = enter_child(job, seconds=job["seconds"], report=lambda reason: _report(channel, "failed", reason))
-    tests = json.loads(_read(source))
+    proof, tests = json.loads(json.loads(_read(source)))
     _keep_open(channel, from_program, to_program)
-    _judge(_confined_in(job, "tests"), tests, JudgeEnd(from_program, to_program), channel, apart=apart)
+    judge = JudgeEnd(from_program, to_program)
+    _judge(_confined_in(job, "tests"), tests, judge, (channel, proof), apart=apart)
 
 
 def _serve_program(job: dict[str, Any], reader: int, writer: int) -> NoReturn:
@@ -64,8 +65,12 @@ def _serve_program(job: dict[str, Any], reader: int, writer: int) -> NoReturn:
         os._exit(1)
 
 
-def _judge(job: dict[str, Any], tests: str, judge: JudgeEnd, channel: int, *, apart: bool) -> NoReturn:
-    """Run the tests in this process, confined, and report whether they passed."""
+def _judge(job: dict[str, Any], tests: str, judge: JudgeEnd, verdict: tuple[int, str], *, apart: bool) -> NoReturn:
+    """Run the tests in this process, confined, and report whether they passed.
+
+    ``verdict`` is where to write it, and the proof that a pass is the judge's: a secret that kshot makes for each run.
+    """
+    channel, proof = verdict
     try:
         lacking = confine(job, lambda text: _report(channel, "failed", text), apart=apart)
         if lacking and not job["unsafe"]:
@@ -74,7 +79,7 @@ def _judge(job: dict[str, Any], tests: str, judge: JudgeEnd, channel: int, *, ap
         sys.argv[:] = ["tests.py"]
         sys.path[:] = [folder for folder in sys.path if folder]
         judge.run(tests)
-        _report(channel, "passed", "")
+        _report(channel, "passed", proof)
         os._exit(0)
     except BrokenTests as error:
         _report(channel, "broken", str(error))

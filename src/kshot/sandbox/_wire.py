@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 MAX_FRAME_BYTES = 64 << 20
 _SIZE = struct.Struct(">Q")
 _SMALL = 1 << 53
-_BUILTIN_NAMES = {id(value): name for name, value in vars(builtins).items() if name.isidentifier() and callable(value)}
-_BUILTIN_NAMES |= {id(Ellipsis): "Ellipsis", id(NotImplemented): "NotImplemented"}
+_PLAIN = (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice)
+_BUILTIN_NAMES = {id(value): value.__name__ for value in _PLAIN} | {
+    id(value): name
+    for name, value in vars(builtins).items()
+    if value in (..., NotImplemented) or (isinstance(value, type) and issubclass(value, BaseException))
+}
+"""What goes as itself, by name: types of plain data and exceptions. No function does: ``eval`` stays where it is."""
 _NUMPY_KINDS = "biufc"
 
 
@@ -270,7 +275,7 @@ _EMPTY: dict[str, Any] = {tag: kind for kind, tag in _CHANGEABLE}
 def _named_builtin(_: Decoder, name: str) -> Any:
     value = vars(builtins)[name]
     if id(value) not in _BUILTIN_NAMES:
-        raise Garbled("a name that is not built in")
+        raise Garbled("a name that stands for no plain type")
     return value
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -67,11 +68,12 @@ def run(
         layers = [layer for layer in layers if layer != "namespaces"]  # it has made them
     job = {"program": program, "seconds": timeout, "unsafe": unsafe, "in_bubblewrap": wrapper is not None}
     limits = replace(PROGRAM.limits, memory_mb=memory_mb, cpu_seconds=math.ceil(timeout) + 1)
+    proof = secrets.token_hex(16)
     process = ConfinedProcess(
         *(PROGRAM, _WORKER, job),
         layers=layers,
         limits=limits,
-        held_back=tests,
+        held_back=json.dumps([proof, tests]),
         command_before=wrapper,
     )
     try:
@@ -83,7 +85,10 @@ def run(
         raise _refusal(reason)
     if verdict == "broken":
         raise DataError(f"the tests of a program are not Python code: {reason}", hint="Correct the dataset's tests.")
-    return ProgramOutcome(passed=verdict == "passed", reason=reason)
+    if verdict == "passed":
+        passed = secrets.compare_digest(reason.encode(), proof.encode())  # else something wrote it in the judge's place
+        return ProgramOutcome(passed=passed, reason="" if passed else _ENDED)
+    return ProgramOutcome(passed=False, reason=reason)
 
 
 @contextmanager
@@ -138,9 +143,9 @@ def _verdict_in(report: bytes) -> tuple[str, str]:
     """Return the first verdict: the judge's, or that of the process which waits for it."""
     try:
         verdict, reason = json.loads(report.split(b"\n")[0])
-    except ValueError:
+        return str(verdict), reason.encode("utf-8", "replace").decode().strip()
+    except (ValueError, TypeError, AttributeError):  # two texts are expected
         return "failed", _ENDED
-    return verdict, reason.encode("utf-8", "replace").decode().strip()
 
 
 def _report_of(process: ConfinedProcess, seconds: float) -> bytes:
