@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -44,7 +43,7 @@ _encoded = json.JSONEncoder(separators=(",", ":")).encode
 _OK = 200
 _CONNECT_SECONDS = 30.0
 _REST_SECONDS = 0.025
-"""How long a connection rests before it is used again."""
+"""How long a connection rests before it goes back to the pool."""
 
 _USED_HEADERS = ("Location", "Retry-After", "retry-after-ms")
 
@@ -254,30 +253,37 @@ def _connection_pool(http: Any) -> Any:
     """Return a pool that never uses a connection again on which the server has sent something that nobody asked for.
 
     A reply that is sent twice would otherwise be taken for the answer to the next request. The second one may come a
-    little later, so a connection rests before it is used again.
+    little later, so a connection rests before it goes back to the pool. Until then it counts as in use: the pool closes
+    it when it is itself closed.
     """
-    released: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-
-    def rest(protocol: Any) -> None:
-        released[protocol] = time.monotonic()
 
     class CleanConnections(http.TCPConnector):  # type: ignore[misc]  # the package is imported when it is used
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self._resting: deque[tuple[float, Any, Any]] = deque()
+
         async def connect(self, *args: Any, **options: Any) -> Any:
-            resting: list[Any] = []
-            try:
-                while True:
-                    connection = await super().connect(*args, **options)
-                    protocol = connection.protocol
-                    if protocol.should_close:
-                        connection.close()
-                    elif time.monotonic() - released.get(protocol, 0.0) < _REST_SECONDS:
-                        resting.append(connection)
-                    else:
-                        connection.add_callback(partial(rest, protocol))
-                        return connection
-            finally:
-                for each in resting:
-                    each.release()
+            connection = await super().connect(*args, **options)
+            while connection.protocol.should_close:
+                connection.close()
+                connection = await super().connect(*args, **options)
+            return connection
+
+        def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
+            if should_close or protocol.should_close:
+                super()._release(key, protocol, should_close=True)
+                return
+            self._resting.append((self._loop.time() + _REST_SECONDS, key, protocol))
+            if len(self._resting) == 1:
+                self._loop.call_later(_REST_SECONDS, self._end_rests)
+
+        def _end_rests(self) -> None:
+            """Give back what has rested. One timer serves all of them."""
+            while self._resting and self._resting[0][0] <= self._loop.time():
+                _, key, protocol = self._resting.popleft()
+                super()._release(key, protocol)
+            if self._resting:
+                self._loop.call_at(self._resting[0][0], self._end_rests)
 
     return CleanConnections(limit=0, keepalive_timeout=30)
 

@@ -20,6 +20,7 @@ class ReplyNotes:
     def __init__(self, model: str, usage_fields: tuple[str, str], account: Account) -> None:
         self.texts: list[str] = []
         self._model, self._usage_fields, self._account = model, usage_fields, account
+        self._said: Any = model
         self._other_model = False
 
     def add(self, text: str) -> None:
@@ -32,7 +33,8 @@ class ReplyNotes:
         if not isinstance(body, Mapping):
             return
         said = body.get("model")
-        if isinstance(said, str) and not self._other_model and names_other_model(self._model, said):
+        is_new, self._said = said != self._said, said  # most replies name the same model
+        if is_new and isinstance(said, str) and not self._other_model and names_other_model(self._model, said):
             self._other_model = True
             shown = f"{shortened(said)[:80]!r} instead of {self._model!r}"
             self.add(f"the replies name another model than was asked for: {self._account.redacted(shown)}")
