@@ -2,13 +2,16 @@
 
 import json
 import platform
+import shutil
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 import kshot
 from kshot.core.errors import RunError
+from kshot.core.records import Generated
 from kshot.runs.folder import RunFolder
 from kshot.runs.samples_file import read_samples
 from kshot.runs.spec_file import read_spec
@@ -95,25 +98,77 @@ def test_only_the_first_and_the_latest_of_many_sessions_are_kept(tmp_path):
     assert kept == [0, *range(202, 300), None]
 
 
+class Notes:
+    """A watcher that keeps the notes."""
+
+    def __init__(self):
+        self.notes = []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    begin = answered = step = lambda self, *rest: None
+
+
+CHANGED = "mine: its data have changed since this run began"
+OTHER_TARGET = {"q": "question 2", "target": "2"}  # the prompts are the same
+MANY = [{"q": f"question {number}", "target": "1"} for number in range(40)]
+
+
 def test_the_data_have_a_digest_that_says_when_they_change(tmp_path):
-    notes = []
-
-    class Notes:
-        def note(self, text):
-            notes.append(text)
-
-        begin = answered = step = lambda self, *rest: None
-
     def run(rows):
-        kshot.evaluate(says("1"), generation(rows), out=tmp_path / "run", watcher=Notes())
-        (digest,) = spec_of(tmp_path / "run")["data"].values()
-        return digest
+        notes = Notes()
+        kshot.evaluate(says("1"), generation(rows), out=tmp_path / "run", watcher=notes)
+        return spec_of(tmp_path / "run")["data"]["mine"], notes.notes
 
-    first = run(ROWS)
-    assert (run(ROWS), notes) == (first, [])
-    assert run([*ROWS[:2], {"q": "question 2", "target": "2"}]) != first  # the prompts are the same, the target is not
-    assert len(notes) == 1
-    assert notes[0].endswith(": its data have changed since this run began")
+    first, _ = run(ROWS)
+    assert (first["samples"], first["all"]) == (len(ROWS), True)
+    assert run(ROWS) == (first, [])
+    for other in ([*ROWS[:2], OTHER_TARGET], [*ROWS, OTHER_TARGET], ROWS[:1]):
+        for _ in range(2):  # it is told each time, and the first data stay on record
+            assert run(other) == (first, [CHANGED])
+    assert run(ROWS) == (first, [])
+
+
+@pytest.mark.parametrize("end", [kshot.LimitReached, KeyboardInterrupt, None])
+def test_a_run_that_did_not_end_knows_its_data(tmp_path, end, monkeypatch):
+    """After a limit, a signal, or a kill, which leaves ``spec.json`` as it is while the run asks."""
+    monkeypatch.setattr("kshot.core.budget.monotonic", count().__next__)  # each second it is recorded
+    run, kept = tmp_path / "run", tmp_path / "kept"
+
+    def answer(request):
+        model.count += 1
+        if model.count == 20:
+            if end is KeyboardInterrupt:
+                raise end
+            shutil.copytree(run, kept)
+        return Generated("1")
+
+    def again(rows, **more):
+        notes = Notes()
+        kshot.evaluate(says("1"), generation(rows), out=run, watcher=notes, **more)
+        return notes.notes
+
+    model = Fake(answer)
+    model.count = 0
+    if end is None:
+        kshot.evaluate(model, generation(MANY), out=run)
+        shutil.rmtree(run)
+        kept.rename(run)
+    else:
+        with pytest.raises(end):
+            kshot.evaluate(model, generation(MANY), out=run, max_requests=20 if end is kshot.LimitReached else None)
+    assert spec_of(run)["spent"]["model"]["requests"] in {19, 20}
+    record = spec_of(run)["data"]["mine"]
+    assert record["samples"] >= 19  # the engine may read more than it asks
+    for _ in range(2):
+        with pytest.raises(kshot.LimitReached):
+            again([{"q": "question 0", "target": "2"}, *MANY[1:]], max_requests=1)
+        assert spec_of(run)["data"]["mine"] == record
+    assert again([{"q": "question 0", "target": "2"}, *MANY[1:]]) == [CHANGED]
+    assert again(MANY) == []
+    assert spec_of(run)["data"]["mine"]["samples"] == len(MANY)
+    assert again([*MANY[:-1], OTHER_TARGET]) == [CHANGED]
 
 
 @pytest.mark.parametrize("value", [object(), b"x", {"a", "b"}, float("nan"), Path("x")])
@@ -194,11 +249,14 @@ def test_a_score_of_a_damaged_journal_is_refused_and_says_why(here, capsys):
     before = Path("run/summary.json").read_bytes()
     done = command(capsys, "score", "run")
     assert done.code == 2
-    assert "run/journal.jsonl: 1 line is damaged (1 at byte 0); they are not used" in done.err
-    assert "that have been scored before; nothing was changed. The command of the run asks them again." in done.err
+    assert "run/journal.jsonl: 1 line is damaged (1 at byte 0); it is not used" in done.err
+    assert (
+        "that has been scored before; nothing was changed. The command of the run asks again for what is missing."
+        in done.err
+    )
     assert (journal.read_bytes(), Path("run/summary.json").read_bytes()) == (damaged, before)
     done = command(capsys, *RUN)
     assert done.code == 0
-    assert "1 line is damaged (1 at byte 0); what they answered is asked again" in done.err
+    assert "1 line is damaged (1 at byte 0); what it answered is asked again" in done.err
     assert Path("run/summary.json").read_bytes() == before
     assert (command(capsys, "score", "run").code, command(capsys, *RUN).err.count("damaged")) == (0, 0)

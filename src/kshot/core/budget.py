@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
+from time import monotonic
 from typing import Any, TypeAlias
 
 from kshot.core.errors import KshotError, RunError
@@ -21,6 +22,9 @@ Prices: TypeAlias = Mapping[str, tuple[float, float]]
 
 _RECORD_REQUESTS = 100
 """A run with a limit records what it has spent each time after so many requests: a kill loses at most their count."""
+
+_RECORD_SECONDS = 1.0
+"""Any run records it with the first answer after so many seconds: a later call may set a limit."""
 
 
 class LimitReached(KshotError):  # noqa: N818 - it is no fault: the run stops where the user wants it to
@@ -65,7 +69,7 @@ class Budget:
         self._max_requests, self._max_cost, self._prices = max_requests, max_cost, dict(prices or {})
         self._roles = _read(earlier or {})
         self._record, self._kept = record, kept
-        self._recorded = self._requests
+        self._recorded, self._recorded_at = self._requests, -math.inf
         self._under_way: dict[str, int] = {}  # started and not answered, by role
         self._unsent: dict[str, int] = {}  # those of them that no server was sent yet
         self._refused = False
@@ -130,14 +134,20 @@ class Budget:
                 spent.answered += 1
                 spent.prompt_tokens += usage.prompt_tokens
                 spent.completion_tokens += usage.completion_tokens
-            due = self.limited and self._requests - self._recorded >= _RECORD_REQUESTS
+            many = self.limited and self._requests - self._recorded >= _RECORD_REQUESTS
+            due = many or monotonic() - self._recorded_at >= _RECORD_SECONDS
         if due:
             self.record()
+
+    def record_soon(self) -> None:
+        """Record what was spent with the next answer."""
+        with self._lock:
+            self._recorded_at = -math.inf
 
     def record(self) -> None:
         """Record what was spent. What was sent and not answered stays unanswered if the run stops here."""
         with self._lock:
-            self._recorded = self._requests
+            self._recorded, self._recorded_at = self._requests, monotonic()
             spent = {role: asdict(each) for role, each in self._roles.items()}
             for role, each in spent.items():
                 each["unanswered"] += self._under_way.get(role, 0) - self._unsent.get(role, 0)

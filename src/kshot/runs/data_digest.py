@@ -4,28 +4,83 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from kshot.core.records import Sample
 
 
-class DigestedSamples:
-    """Samples that are digested as they pass. ``digest`` is None until all have passed."""
+class DataDigests:
+    """What ``spec.json`` records of the data of each task: the first samples, as many as have passed, and their digest.
 
-    def __init__(self, samples: Iterable[Sample]) -> None:
-        """Take the samples of a task."""
-        self._samples = samples
-        self.digest: str | None = None
+    ``{"samples": 40, "digest": "…", "all": true}``. A run that is continued compares its data with those that it began
+    with, also if it was stopped or killed on its way; the record of the first data stays.
+    """
+
+    def __init__(self, recorded: Mapping[str, Any], changed: Callable[[str], None]) -> None:
+        """Take what was recorded; ``changed`` is called once with the name of each task whose data differ from it."""
+        self._records = {name: each for name, each in recorded.items() if _is_record(each)}
+        self._changed = changed
+        self._passing: dict[str, _DigestedSamples] = {}
+
+    def of(self, name: str, samples: Iterable[Sample]) -> Iterable[Sample]:
+        """Return the samples of a task, which are digested as they pass."""
+        earlier = self.records().get(name)
+        self._passing[name] = _DigestedSamples(samples, earlier, lambda: self._changed(name))
+        return self._passing[name]
+
+    def records(self) -> dict[str, Any]:
+        """Return what is to be recorded now."""
+        for name, samples in self._passing.items():
+            if (record := samples.record()) is not None:
+                self._records[name] = record
+        return dict(self._records)
+
+
+def _is_record(found: Any) -> bool:
+    """Whether this is a record as kshot writes it; the first versions had only the digest of all samples."""
+    types = {"samples": int, "digest": str, "all": bool}
+    return isinstance(found, dict) and all(type(found.get(name)) is kind for name, kind in types.items())
+
+
+class _DigestedSamples:
+    """Samples that are digested as they pass, and compared with an earlier record."""
+
+    def __init__(
+        self, samples: Iterable[Sample], earlier: Mapping[str, Any] | None, changed: Callable[[], None]
+    ) -> None:
+        self._samples, self._earlier, self._changed = samples, earlier, changed
+        self._state = hashlib.blake2b(digest_size=16)
+        self._count, self._all, self._differ = 0, False, False
 
     def __iter__(self) -> Iterator[Sample]:
-        """Yield the samples."""
-        state = hashlib.blake2b(digest_size=16)
+        self._state, self._count, self._all = hashlib.blake2b(digest_size=16), 0, False
+        known = -1 if self._earlier is None else self._earlier["samples"]
         for sample in self._samples:
-            state.update(_content(sample))
+            self._state.update(_content(sample))
+            self._count += 1
+            if self._count in {known, known + 1}:
+                self._compare()
             yield sample
-        self.digest = state.hexdigest()
+        self._all = True
+        self._compare()
+
+    def _compare(self) -> None:
+        """Tell it if the samples so far, or their number, are not those of the record."""
+        earlier, count = self._earlier, self._count
+        if earlier is None or self._differ:
+            return
+        other = count == earlier["samples"] and self._state.hexdigest() != earlier["digest"]
+        if other or (self._all and count < earlier["samples"]) or (earlier["all"] and count > earlier["samples"]):
+            self._differ = True
+            self._changed()
+
+    def record(self) -> dict[str, Any] | None:
+        """Return the record of what has passed; None if it says no more than the earlier one."""
+        if self._differ or not self._count or self._count < (self._earlier or {}).get("samples", 0):
+            return None
+        return {"samples": self._count, "digest": self._state.hexdigest(), "all": self._all}
 
 
 def _content(sample: Sample) -> bytes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kshot.core.budget import Budget
@@ -20,8 +19,8 @@ _PRICES = {
 """The options that say what the tokens of a role cost."""
 
 
-def budget_of(settings: Settings, folder: RunFolder | None) -> Budget:
-    """Return the budget of a run; what earlier calls have spent in the folder counts."""
+def budget_of(settings: Settings, folder: RunFolder | None, record: Callable[[dict[str, Any]], None]) -> Budget:
+    """Return the budget of a run; what earlier calls have spent in the folder counts. ``record`` adds to it."""
     given = {role: settings.prices(role) for role in _PRICES}
     prices = {
         role: (read or 0.0, written or 0.0) for role, (read, written) in given.items() if (read, written) != _NONE
@@ -30,17 +29,13 @@ def budget_of(settings: Settings, folder: RunFolder | None) -> Budget:
     if folder is None:
         return Budget(*limits, prices, kept=False)
     try:
-        return Budget(*limits, prices, earlier=folder.spec.get("spent"), record=partial(_record, folder))
+        return Budget(*limits, prices, earlier=folder.spec.get("spent"), record=record)
     except RunError as exc:
         exc.where = str(folder.path)
         raise
 
 
 _NONE = (None, None)
-
-
-def _record(folder: RunFolder, spent: dict[str, Any]) -> None:
-    folder.write_spec(spent=spent)
 
 
 def check_prices(settings: Settings, roles_of_servers: Iterable[str]) -> None:

@@ -28,7 +28,7 @@ from kshot.core.protocols import (
 from kshot.core.records import Generate, Loglik, ResultRow, Sample, Search
 from kshot.core.task import Task, TaskResult
 from kshot.runs.absent import check_nothing_lost
-from kshot.runs.data_digest import DigestedSamples
+from kshot.runs.data_digest import DataDigests
 from kshot.runs.folder import SUMMARY, RunFolder
 from kshot.runs.limits import budget_of, check_prices
 from kshot.runs.results import compared, corrected_gaps, result_rows
@@ -93,7 +93,9 @@ class Run:
         self._results: list[TaskResult] = []
         self._usage: dict[tuple[str, str], list[int]] = {}
         self._servers: set[str] = set()
-        self._budget = Budget() if self._scores_again else budget_of(settings, folder)  # scoring asks nothing
+        self._data = DataDigests({} if folder is None else folder.spec.get("data", {}), self._tell_changed)
+        # Scoring asks nothing, so nothing limits it.
+        self._budget = Budget() if self._scores_again else budget_of(settings, folder, self._record_spent)
 
     def all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> Result:
         """Evaluate every model on every source; the next model is opened when the one before is done.
@@ -269,24 +271,22 @@ class Run:
         facts = self._folder.spec.get("tasks", {})
         merged = {**facts, model.name: {**facts.get(model.name, {}), task.name: task.facts}}
         self._folder.write_spec(tasks=merged)
-        samples = DigestedSamples(task.samples)
+        self._budget.record_soon()
         try:
-            yield replace(task, samples=samples)
+            yield replace(task, samples=self._data.of(task.name, task.samples))
         except BaseException:
             with suppress(RunError):  # the error that ends the run is the one to show
                 self._budget.record()
             raise
-        self._note_data(task.name, samples.digest)
         self._budget.record()
 
-    def _note_data(self, name: str, digest: str | None) -> None:
-        """Record the digest of a task's data, and say if the data are not those that the run began with."""
-        if self._folder is None or digest is None:
-            return
-        data = self._folder.spec.setdefault("data", {})
-        if data.get(name, digest) != digest:
-            self._watcher.note(f"{name}: its data have changed since this run began")
-        data[name] = digest
+    def _tell_changed(self, task: str) -> None:
+        self._watcher.note(f"{task}: its data have changed since this run began")
+
+    def _record_spent(self, spent: Mapping[str, Any]) -> None:
+        """Record what was spent, and the data that it was spent on."""
+        if self._folder is not None:
+            self._folder.write_spec(spent=spent, data=self._data.records())
 
     def _record(self, models: Mapping[str, Model]) -> None:
         self._servers |= {model.name for model in models.values() if _is_server(model)}
