@@ -409,6 +409,26 @@ def test_rows_of_listed_files(tmp_path):
         splits_of(entry(body))
 
 
+@pytest.mark.parametrize(
+    "files", [5, 1.5, True, object, [5], ["a", None], {"test": 5}, {"test": [["a"]]}, {"test": None}]
+)
+def test_listed_files_that_are_no_names_are_one_message(files):
+    with pytest.raises(DataError, match=r"data_files must name a file, several, or some for each split"):
+        splits_of(entry(gen_entry(type="HFDataset", path="json", data_files=files)))
+
+
+@pytest.mark.parametrize("path", ["~nobody-here/rows", ["json"], {}])
+def test_paths_that_are_none_are_one_message(path):
+    for body in (
+        gen_entry(type="DreamDataset", path=path),
+        gen_entry(type="X", path=path, data_files="~nobody-here/x"),
+    ):
+        with pytest.raises(DataError, match=r"no loader"):
+            splits_of(entry(body))
+    with pytest.raises(DataError, match="no such file"):
+        splits_of(entry(gen_entry(type="HFDataset", path="json", data_files="~nobody-here/x")))
+
+
 def test_rows_by_path(tmp_path):
     (tmp_path / "train.jsonl").write_text(json.dumps(ROWS[0]))
     (tmp_path / "test.jsonl").write_text("\n".join(map(json.dumps, ROWS)))

@@ -58,7 +58,10 @@ def splits_of(entry: DatasetEntry, data: Mapping[str, str] | None = None, defaul
 
 def _place(entry: DatasetEntry, path: str) -> Path:
     """Return the place that a config names: seen from the current folder, or else from the root of its project."""
-    here = Path(path).expanduser()
+    try:
+        here = Path(path).expanduser()
+    except RuntimeError:  # a ~ of somebody who is not known here
+        here = Path(path)
     if entry.project is None or here.is_file() or here.is_dir():
         return here
     inside = entry.project.root / here
@@ -132,13 +135,17 @@ def _split(
 def _listed_files(entry: DatasetEntry) -> dict[str, list[Row]] | None:
     """Read ``dict(type=HFDataset, path='json', data_files=…)``: a file, several, or some for each split."""
     files = entry.get("data_files")
-    if not files or entry.get("path") not in {"json", "csv", "parquet"}:
+    if not files or entry.get("path") not in ("json", "csv", "parquet"):
         return None
     named = files if isinstance(files, Mapping) else {str(entry.get("split") or "train"): files}
     found: dict[str, list[Row]] = {}
     for split, given in named.items():
-        for file in [given] if isinstance(given, str) else given:
-            place = _place(entry, str(file))
+        listed = [given] if isinstance(given, str) else given
+        if not isinstance(listed, Sequence) or not all(isinstance(file, str) for file in listed):
+            what = f"data_files must name a file, several, or some for each split, not {given!r:.80}"
+            raise DataError(what, where=entry.place)
+        for file in listed:
+            place = _place(entry, file)
             if not place.is_file():
                 hint = f"Give its rows: --data {entry.abbr}=FILE_OR_FOLDER."
                 raise DataError("there is no such file", where=f"{entry.place}: {place}", hint=hint)
