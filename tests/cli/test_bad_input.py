@@ -20,6 +20,10 @@ CASES = """
 # ---- commands and options
 walk | walk
 run --shoes 3 | --shoes
+run --shoes 3 | See kshot run --help
+passages check x --shoes | See kshot passages check --help
+run --max-cost nan | --max-cost is nan
+run --max-cost nan --max-cost 1 | given twice
 run stray.py | stray.py
 run -d | -d
 run -m | -m

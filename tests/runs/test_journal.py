@@ -130,7 +130,7 @@ def test_a_damaged_line_in_the_middle_is_named_and_moved_aside(tmp_path):
     path.write_text("\n".join(lines) + "\n")
     with closing(Journal(path)) as journal:
         assert journal.notes == [
-            f"{path}: 1 line is damaged (2 at byte {start}); what they answered is asked again",
+            f"{path}: 1 line is damaged (2 at byte {start}); what it answered is asked again",
         ]
         assert {key: journal.get(key) for key in RESPONSES} == {**RESPONSES, "a1" * 16: None}
         journal.put("a1" * 16, "asked-a1a1", RESPONSES["a1" * 16])

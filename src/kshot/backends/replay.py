@@ -62,7 +62,7 @@ class Replay:
     @property
     def notes(self) -> list[str]:
         """Which lines of a journal are damaged, and therefore not used."""
-        return [damage_note(str(self._path), self._damaged, "they are not used")] if self._damaged else []
+        return [damage_note(str(self._path), self._damaged, "{they} {are} not used")] if self._damaged else []
 
     @property
     def answers(self) -> tuple[type, ...]:

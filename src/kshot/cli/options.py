@@ -62,7 +62,7 @@ def _refuse_another(action: argparse.Action, namespace: Any, value: Any, written
     if written is None:
         return
     given: dict[str, Any] = vars(namespace).setdefault("given_once", {})
-    if given.setdefault(action.dest, value) != value:
+    if repr(given.setdefault(action.dest, value)) != repr(value):  # nan is not equal to itself
         several = " Write all values in one, with commas between them." if isinstance(value, tuple) else ""
         raise argparse.ArgumentError(action, f"it is given twice, with different values.{several}")
 
@@ -76,6 +76,13 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(*args, **options)
         for name in (None, "store"):
             self.register("action", name, _Once)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Read the arguments; what a command does not know is its own error, not that of ``kshot``."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"See {self.prog} --help.")

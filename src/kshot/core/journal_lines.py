@@ -127,8 +127,10 @@ _MAX_NAMED = 5
 
 
 def damage_note(where: str, damaged: list[tuple[int, int]], then: str) -> str:
-    """Return the note on damaged lines, which are given by number and offset."""
+    """Return the note on damaged lines, which are given by number and offset; ``then`` has {they} and {are}."""
     named = ", ".join(f"{number} at byte {offset:,}" for number, offset in damaged[:_MAX_NAMED])
     more = ", …" if len(damaged) > _MAX_NAMED else ""
-    lines = "1 line is" if len(damaged) == 1 else f"{len(damaged):,} lines are"
-    return f"{where}: {lines} damaged ({named}{more}); {then}"
+    one = len(damaged) == 1
+    words = {"they": "it", "are": "is"} if one else {"they": "they", "are": "are"}
+    lines = "1 line is" if one else f"{len(damaged):,} lines are"
+    return f"{where}: {lines} damaged ({named}{more}); {then.format(**words)}"

@@ -94,10 +94,13 @@ def check_nothing_lost(results: Sequence[TaskResult], folder: RunFolder) -> None
         row = before.get(f"{result.task.name} {result.model}", {})
         n, failed = (count if type(count := row.get(name)) is int else 0 for name in ("n", "failed"))
         if len(result.positions) < n and result.failed > failed:
+            lost = result.failed - failed
+            samples = "1 sample" if lost == 1 else f"{lost} samples"
+            scored = "has been scored before" if lost == 1 else "have been scored before"
             raise RunError(
-                f"the journal holds no answer to {result.failed - failed} samples of {result.task.name} on "
-                f"{result.model} that have been scored before; nothing was changed",
+                f"the journal holds no answer to {samples} of {result.task.name} on {result.model} that {scored}; "
+                "nothing was changed",
                 where=str(folder.path),
-                hint="The command of the run asks for them again. If the dataset or its template has changed, give it "
-                "another folder with --out.",
+                hint="The command of the run asks again for what is missing. If the dataset or its template has "
+                "changed, give it another folder with --out.",
             )

@@ -73,7 +73,7 @@ class Journal:
                 sync_folder(path.parent)  # the file may be new: its name must survive, too
             self._scan(repair=repair and not read_only)
             if self._damaged and repair and not read_only:
-                self._note = damage_note(str(path), self._damaged, "what they answered is asked again")
+                self._note = damage_note(str(path), self._damaged, "what {they} answered is asked again")
                 self._move_damage()
         except BaseException as exc:
             os.close(self._fd)  # an error that is kept must not keep the lock
@@ -95,7 +95,7 @@ class Journal:
         """What a user should know of damaged lines: how many there are, where they stand, and what becomes of them."""
         if self._note:
             return [self._note]
-        return [damage_note(str(self._path), self._damaged, "they are not used")] if self._damaged else []
+        return [damage_note(str(self._path), self._damaged, "{they} {are} not used")] if self._damaged else []
 
     def get(self, key: str) -> Response | None:
         """Return the stored response, or None if the request has to be asked."""
