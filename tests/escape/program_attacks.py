@@ -362,5 +362,26 @@ FOOLED_TESTS = {
         "try:\n    f()\nexcept ValueError as error:\n    assert error.with_traceback(None) == 3",
     ),
     "a verdict without its proof": ("f = None", "import os\n" + PASSED),
+    **{
+        f"a built-in name of its own, {style}": (
+            f"def add(a, b): return 0\ndef {name}(*a, **k): return 0\n", tests,
+        )
+        for style, name, tests in (
+            ("imported", "abs", "from program import add\nassert abs(add(1, 2) - 3) < 1e-9"),
+            ("of a module", "abs", "import program\nassert abs(program.add(1, 2) - 3) < 1e-9"),
+            ("under another name", "sorted", "import program as p\nassert p.add(1, 2) == sorted([3])"),
+            ("all imported", "abs", "from program import *\nassert abs(add(1, 2) - 3) < 1e-9"),
+            ("by text", "abs", "assert abs(globals()['add'](1, 2) - 3) < 1e-9"),
+            ("evaluated", "abs", "assert abs(eval('add(1, 2)') - 3) < 1e-9"),
+            ("an argument", "abs", "def check(add):\n    assert abs(add(1, 2) - 3) < 1e-9\ncheck(add)"),
+            ("a local name", "abs", "def test():\n    add_ = add\n    add = 1\nf = add\nassert abs(f(1, 2) - 3) < 1e-9"),
+            ("in a class", "round", "class T:\n    add = 3\n    def test(self):\n        assert not round(add(1, 2) - 3)\nT().test()"),
+        )
+    },
+    "two built-in names": ("def sum(a, b): return 0\ndef abs(x): return 0", "assert abs(sum(1, 2) - 3) < 1e-6"),
+    "the other built-in name": ("def abs(x): return 0", "assert abs(sum([1, 2]) - 4) < 1e-6"),
+    "two built-in names and a check": ("def max(a): return 0\ndef len(x): return 0", "def check(f):\n    assert f([1]) == len([1, 2])\ncheck(max)"),
+    "a module's name": ("def copy(a): return 0\ndef sorted(x): return 0", "assert copy([3, 1]) == sorted([3, 1])"),
+    "another module's name": ("class math:\n    isclose = lambda *a: True\ndef f(): return 0", "assert math.isclose(f(), 3)"),
 }  # fmt: skip
 """Programs that are wrong, and tests that they would pass if the judge believed them."""

@@ -10,21 +10,15 @@ import builtins
 import sys
 
 from kshot.sandbox._peer import Peer
+from kshot.sandbox._tests_code import ALIASES, TestsCode
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import CodeType
     from typing import Any
 
-_ONLY_AST = 0x400
-_ALIASES = {"np": "numpy", "pd": "pandas"}
 _SHOWN = ("__name__", "__doc__", "__qualname__", "__annotations__", "__dict__", "__wrapped__")
 _Module = type(sys)
-
-
-class BrokenTests(Exception):  # noqa: N818 - it says what they are
-    """The tests are no Python code."""
 
 
 class JudgeEnd(Peer):
@@ -36,14 +30,14 @@ class JudgeEnd(Peer):
 
     def run(self, tests: str) -> None:
         """Run the tests; whatever they raise, the program has failed."""
-        code, free = _compiled(tests)
+        code = TestsCode(tests)
         names = self.ask("load")
-        namespace = _Namespace(self, [name for name in names if isinstance(name, str)], free)
+        namespace = _Namespace(self, [name for name in names if isinstance(name, str)], code)
         module = _Module("tests")
         namespace.update(vars(module))
         sys.modules["program"] = _program_module(namespace)
         sys.modules["tests"] = module
-        exec(code, namespace)  # noqa: S102 - running them is the purpose
+        exec(code.code, namespace)  # noqa: S102 - running them is the purpose
         self.ask("name", "__name__")  # a program that has ended by now has failed
 
     def take_output(self, text: str) -> None:
@@ -151,34 +145,30 @@ def _public(name: str) -> str:
 
 
 class _Namespace(dict):  # type: ignore[type-arg]  # typing is not loaded here
-    """The variables of the tests; a name that they lack is looked up in the program.
+    """The variables of the tests; a name that they lack is Python's, as ``TestsCode`` has it, or else the program's."""
 
-    A name that Python or its library has means Python's own, whatever the program defines under it, as long as the
-    tests use any other name of the program. (Tests of a function ``sum`` use no other.)
-    """
-
-    def __init__(self, judge: JudgeEnd, names: list[str], free: set[str]) -> None:
+    def __init__(self, judge: JudgeEnd, names: list[str], code: TestsCode) -> None:
         super().__init__()
-        self._judge, self._names = judge, frozenset(names) - {"__builtins__"}
-        self._python_first = any(not _is_pythons(name) for name in free)
+        self._judge, self._code = judge, code
+        self._names = frozenset(name for name in names if not name.startswith("__"))
 
     def __missing__(self, name: str) -> Any:
+        if name not in self._names or not self._code.is_pythons(name):
+            return self.taken(name)
+        if hasattr(builtins, name):
+            raise KeyError(name)  # so that Python looks there
+        return _imported(ALIASES.get(name, name))
+
+    def taken(self, name: str) -> Any:
+        """Return what the program has under this name."""
         if name not in self._names:
             raise KeyError(name)
-        if self._python_first and _is_pythons(name):
-            if hasattr(builtins, name):
-                raise KeyError(name)  # so that Python looks there
-            return _imported(_ALIASES.get(name, name))
         value = self._judge.ask("name", name)
         module = value._remote_module if isinstance(value, Remote) else ""  # noqa: SLF001 - it is ours
         return _imported(module) if module.partition(".")[0] in sys.stdlib_module_names else value
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or name in self._names
-
-
-def _is_pythons(name: str) -> bool:
-    return hasattr(builtins, name) or name in sys.stdlib_module_names or name in _ALIASES
 
 
 def _imported(name: str) -> Any:
@@ -191,39 +181,12 @@ def _program_module(namespace: _Namespace) -> Any:
 
     def found(name: str) -> Any:
         try:
-            return namespace.__missing__(name)
+            return namespace.taken(name)
         except KeyError:
             raise AttributeError(name) from None
 
     module.__getattr__ = found
     return module
-
-
-def _compiled(tests: str) -> tuple[CodeType, set[str]]:
-    """Return the code of tests, and the names that they use and do not define."""
-    try:
-        tree: Any = compile(tests, "tests.py", "exec", _ONLY_AST, dont_inherit=True)
-        code = compile(tests, "tests.py", "exec", dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise BrokenTests(f"{type(error).__name__}: {error}") from None
-    used: set[str] = set()
-    defined: set[str] = set()
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        kind = type(node).__name__
-        if kind == "Name":
-            (used if type(node.ctx).__name__ == "Load" else defined).add(node.id)
-        elif kind == "alias":
-            defined.add(node.asname or node.name.partition(".")[0])
-        elif kind == "arg":
-            defined.add(node.arg)
-        elif kind in {"FunctionDef", "AsyncFunctionDef", "ClassDef", "ExceptHandler"}:
-            defined.add(node.name)
-        for field in node._fields:
-            value = getattr(node, field, None)
-            waiting += [each for each in (value if isinstance(value, list) else [value]) if hasattr(each, "_fields")]
-    return code, used - defined
 
 
 # ---- objects of the program ----

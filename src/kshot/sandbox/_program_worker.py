@@ -12,9 +12,10 @@ import sys
 from itertools import pairwise
 
 from kshot.sandbox._confinement import confine, enter_child
-from kshot.sandbox._judge_end import BrokenTests, JudgeEnd
+from kshot.sandbox._judge_end import JudgeEnd
 from kshot.sandbox._peer import Ended
 from kshot.sandbox._program_end import ProgramEnd
+from kshot.sandbox._tests_code import BrokenTests
 from kshot.sandbox._wire import write_frame
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
