@@ -2,6 +2,7 @@
 
 import ast
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -235,3 +236,57 @@ def test_the_listening_thread_ends_with_its_process(tmp_path):
     process.end()
     listener.join(60)
     assert not listener.is_alive()
+
+
+# ---- what a killed process leaves behind ----
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from kshot.sandbox.process import ConfinedProcess
+from kshot.sandbox.profiles import CONFIG, PROGRAM
+before = set(os.listdir(os.environ["TMPDIR"]))
+made = [ConfinedProcess(each, "kshot.configs._worker", {}, takes_requests=True) for each in (CONFIG, PROGRAM)]
+folders = [Path(os.environ["TMPDIR"], name) for name in set(os.listdir(os.environ["TMPDIR"])) - before]
+for folder in folders:
+    (folder / "closed").mkdir()
+    (folder / "closed" / "file").write_text("x")
+    (folder / "closed").chmod(0)
+print(*folders, flush=True)
+if sys.argv[1:] == ["lives"]:
+    sys.stdin.read()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def _run_and_kill(*words):
+    environment = {**os.environ, "TMPDIR": tempfile.gettempdir()}
+    command = [sys.executable, "-c", _KILLED, *words]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+@LINUX
+@pytest.mark.parametrize("profile", [CONFIG, PROGRAM])
+def test_the_next_process_removes_the_folders_of_killed_ones(tmp_path, profile):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "file").write_text("x")
+    Path(tempfile.gettempdir(), f"{profile.folder_prefix}link").symlink_to(mine)
+    with _run_and_kill("lives") as living:
+        kept = living.stdout.readline().split()
+        with _run_and_kill() as killed:
+            left = killed.stdout.readline().split()
+        assert {Path(folder).name.rpartition("-")[0] for folder in left} == {"kshot-config", "kshot-run"}
+        ConfinedProcess(profile, WORKER, {}, takes_requests=True).end()
+        gone = [folder for folder in left if not Path(folder).exists()]
+        assert [Path(folder).name.startswith(profile.folder_prefix) for folder in gone] == [True]
+        assert all(Path(folder, "closed").exists() for folder in kept)
+        living.stdin.close()
+    assert (mine / "file").read_text() == "x"
+
+
+def test_a_pipe_among_the_leftovers_is_not_waited_for():
+    pipe = Path(tempfile.gettempdir(), f"{CONFIG.folder_prefix}pipe")
+    os.mkfifo(pipe)
+    ConfinedProcess(CONFIG, WORKER, {}, takes_requests=True).end()
+    assert pipe.exists()

@@ -1,13 +1,14 @@
-"""Folders that are filled elsewhere and get their names when they are complete: indexes and downloads.
+"""Folders of a process that is at work: indexes and downloads until they are complete, and those of sandboxes.
 
-A process that fills a folder holds a lock on it. The system releases the lock when the process ends, however it ends,
-so a folder that can be locked is a leftover, and the next process that fills one removes it.
+A process that uses such a folder holds a lock on it. The system releases the lock when the process ends, however it
+ends, so a folder that can be locked is a leftover, and the next process that makes one removes it.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,30 +20,59 @@ except ImportError:  # a system without these locks: there no folder is ever tak
     fcntl = None  # type: ignore[assignment]  # a module's name cannot be declared optional
 
 
+class WorkFolder:
+    """A new folder, locked until it is removed."""
+
+    def __init__(self, root: Path, prefix: str) -> None:
+        """Make it in ``root``, with a name that begins so."""
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=root)).resolve()
+            self._handle = _lock(self.path)
+            if fcntl is None or (self._handle is not None and self.path.is_dir()):
+                break  # otherwise another process removed the folder before it was locked
+            self._release()
+
+    def remove(self) -> None:
+        """Remove it, and all that is in it."""
+        _remove(self.path)
+        self._release()
+
+    def _release(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+
+
 @contextmanager
 def locked_folder(root: Path, name: str) -> Iterator[Path]:
     """Make a locked folder to fill, hidden in ``root``, and remove it afterwards, also after an error."""
-    while True:
-        fresh = Path(tempfile.mkdtemp(prefix=f".{name}.{os.getpid()}.", dir=root))
-        handle = _lock(fresh)
-        if handle is not None and fresh.is_dir():
-            break  # otherwise another process removed the folder before it was locked
-        if handle is not None:
-            os.close(handle)
+    folder = WorkFolder(root, f".{name}.{os.getpid()}.")
     try:
-        yield fresh
+        yield folder.path
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-        os.close(handle)
+        folder.remove()
 
 
 def remove_leftovers(root: Path, pattern: str) -> None:
-    """Remove the folders of processes that were killed while they filled them."""
+    """Remove the folders of this user's processes that were killed while they used them."""
     for folder in root.glob(pattern):
         handle = _lock(folder, own=False)
         if handle is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            if not hasattr(os, "getuid") or os.fstat(handle).st_uid == os.getuid():
+                _remove(folder)
             os.close(handle)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, whatever permissions were left in it."""
+    queue = [folder]
+    while queue:
+        inner = queue.pop()
+        try:
+            inner.chmod(stat.S_IRWXU)
+            queue += [Path(entry) for entry in os.scandir(inner) if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def sync_all(folder: Path) -> None:
@@ -61,7 +91,8 @@ def _lock(folder: Path, *, own: bool = True) -> int | None:
     Where the system has no locks, a folder of one's own counts as locked, and another's does not.
     """
     try:
-        handle = os.open(folder, os.O_RDONLY)
+        # Neither a link nor a pipe: in a folder for all users, anybody may have made it.
+        handle = os.open(folder, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0))
     except OSError:
         return None
     locked = own

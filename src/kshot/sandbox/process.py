@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -19,6 +17,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
+from kshot.core.work_folders import WorkFolder, remove_leftovers
 from kshot.sandbox.profiles import LAYERS, ProcessLimits, Profile
 
 _ROOT = Path(__file__).parents[1]
@@ -61,7 +60,8 @@ class ConfinedProcess:
         ``held_back`` is a text that the worker reads when it has read its job and forked; the size of the job then
         comes before it. ``command_before`` returns the command that starts the interpreter in this folder.
         """
-        folder = Path(tempfile.mkdtemp(prefix=profile.folder_prefix)).resolve()
+        own = _new_folder(profile.folder_prefix)
+        folder = own.path
         confinement = {
             "name": profile.name,
             "folder": str(folder),
@@ -80,9 +80,9 @@ class ConfinedProcess:
             before = command_before(folder) if command_before is not None else ()
             self._process = _start(profile, worker, folder, None if takes_requests else line, before)
         except BaseException:
-            _remove(folder)
+            own.remove()
             raise
-        self._finalizer = weakref.finalize(self, _end, self._process, folder)
+        self._finalizer = weakref.finalize(self, _end, self._process, own)
         self.stdin = self._process.stdin
         assert isinstance(self._process.stdout, BufferedReader)  # noqa: S101 - for the type checker: it is a pipe
         self.stdout = self._process.stdout
@@ -159,7 +159,19 @@ def _environment(profile: Profile, folder: Path) -> dict[str, str]:
     return {**clean, **profile.variables, **{name: os.environ[name] for name in names if name in os.environ}}
 
 
-def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
+def _new_folder(prefix: str) -> WorkFolder:
+    root = Path(tempfile.gettempdir())
+    _remove_leftovers(root, prefix)
+    return WorkFolder(root, prefix)
+
+
+@cache
+def _remove_leftovers(root: Path, prefix: str) -> None:
+    """Remove the folders of processes of kshot that were killed; once is enough, since it looks at a whole folder."""
+    remove_leftovers(root, f"{prefix}*")
+
+
+def _end(process: subprocess.Popen[bytes], folder: WorkFolder) -> None:
     if process.returncode is None:  # else its number may belong to another process by now
         try:
             if hasattr(os, "killpg"):  # not on Windows
@@ -172,17 +184,4 @@ def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()
-    _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    """Remove the folder, whatever permissions were left in it."""
-    queue = [folder]
-    while queue:
-        inner = queue.pop()
-        try:
-            inner.chmod(stat.S_IRWXU)
-            queue += [Path(entry) for entry in os.scandir(inner) if entry.is_dir(follow_symlinks=False)]
-        except OSError:
-            continue
-    shutil.rmtree(folder, ignore_errors=True)
+    folder.remove()
