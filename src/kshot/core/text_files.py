@@ -21,7 +21,7 @@ _BLOCK = 1 << 20
 _DEVICE = "it is a device or a pipe, not a file"
 
 
-class TooLargeError(OSError):
+class FileTooLargeError(OSError):
     """A file above the limit of what is read at once."""
 
 
@@ -63,7 +63,7 @@ def read_at_most(path: Path, limit: int = MAX_SETTINGS_BYTES) -> bytes:
             content.write(block)
     if size > limit:
         what = f"it has {size / 1e9:.1f} GB, above the limit of {limit / (1 << 30):g} GB for a file that is read whole"
-        raise TooLargeError(errno.EFBIG, what, str(path))
+        raise FileTooLargeError(errno.EFBIG, what, str(path))
     return content.getvalue()
 
 
@@ -76,7 +76,7 @@ def read_whole(path: Path) -> bytes:
     """Return the bytes of a file of data; raise ``OSError`` if it cannot be read."""
     try:
         return read_at_most(path, MAX_WHOLE_BYTES)
-    except TooLargeError as exc:
+    except FileTooLargeError as exc:
         hint = "Cut it into several files, or write rows as JSON lines."
         raise DataError(exc.strerror or "", where=str(path), hint=hint) from exc
 
