@@ -15,12 +15,31 @@ HIDDEN = "***"
 _WORDS = "key|apikey|token|secret|password|passwd|pass|authorization|auth|bearer|credential|credentials|cookie"
 _HEADER = "|".join("header"[:length] for length in range(6, 0, -1))  # an option may be shortened: --judge-head
 _SECRET_OPTION = re.compile(rf"--(?:[\w-]*-)?(?:{_WORDS}|{_HEADER})", re.IGNORECASE)
-_SECRET_VARIABLE = re.compile(rf"(?:.*_)?(?:{_WORDS})(?:_.*)?", re.IGNORECASE)
-_NAMED_SECRET = re.compile(
-    rf"((?:[\w-]*[-_])?(?:{_WORDS})[\"']?\s*[=:]\s*[\"']?)(?:bearer\s+)?[^\s,;&\"'}}]+", re.IGNORECASE
+_TEXT_OPTIONS = (
+    *("--instruction", "--system-prompt", "--description", "--stop", "--judge-rubric", "--judge-prompt"),
+    *("--answer-pattern", "--target-delimiter", "--fewshot-delimiter", "--letters"),
 )
+"""Their values are shown to a model or searched for: text, in which the word password means nothing."""
+
+_SECRET_VARIABLE = re.compile(rf"(?:.*_)?(?:{_WORDS})(?:_.*)?", re.IGNORECASE)
+_NAMED_VARIABLE = re.compile(r"(?:api[-_][\w-]*(?:=|\n)|env:)(\w+)")
+_NAMED_SECRET = re.compile(
+    rf"((?:^|[,;&?={{\"'])\s*(?P<name>(?:[\w.-]*[-_.])?(?:{_WORDS}))[\"']?\s*[=:]\s*[\"']?)"
+    r"(?P<value>(?:bearer\s+)?(?:\\.|[^\s,;&\"'}])+)",
+    re.IGNORECASE,
+)
+"""Within a spec, an address or JSON: ``api_key=…`` or ``"api_key": "…"``, where an option can stand."""
+
+_NO_SECRET = re.compile(
+    r"[\w.-]*[=:]env:\w+|(?:(?:-*|.*[-_])(?:max|min|num)[-_])?(?:token|pass|key)[=:](?:\d{1,5}|true|false|yes|no|none)",
+    re.IGNORECASE,
+)
+"""A variable instead of a secret, or a count or a choice under a name that has other meanings too."""
+
 _PASSWORD_IN_URL = re.compile(r"(\w://)[^/\s@]*@")
-_KEY = re.compile(r"\b(?:(?:sk|pk|rk|hf|ghp|gho|xox[a-z])[-_]|AKIA|AIza)[A-Za-z0-9_-]{16,}")
+_KEY = re.compile(
+    r"\b(?:(?:sk|pk|rk|hf|ghp|gho|xox[a-z])[-_]|AKIA|AIza)[A-Za-z0-9_-]{16,}|(?i:\bbearer\s+)(?=\S*\d)[\w.~+/-]{16,}"
+)
 _FEWEST_CHARACTERS = 6
 """A shorter value of a variable may stand in a command by chance."""
 
@@ -37,25 +56,36 @@ def without_secrets(arguments: Sequence[str], environment: Mapping[str, str] = o
     """Replace what may be a key or a password: by the name of its option, by its form, or by the environment."""
     secrets = sorted(_secrets(arguments, environment), key=len, reverse=True)
     shown: list[str] = []
-    hide_next = False
+    option = ""
     for argument in arguments:
-        name, equals, _ = argument.partition("=")
-        if hide_next:
+        name, equals, value = argument.partition("=")
+        if _is_secret(option, argument):
             argument = HIDDEN  # noqa: PLW2901 - the value of a secret option
-        elif equals and _SECRET_OPTION.fullmatch(name):
+        elif equals and _is_secret(name, value):
             argument = f"{name}={HIDDEN}"  # noqa: PLW2901 - the same
-        hide_next = not hide_next and not equals and _SECRET_OPTION.fullmatch(argument) is not None
         for secret in secrets:
             argument = argument.replace(secret, HIDDEN)  # noqa: PLW2901 - the same
-        argument = _PASSWORD_IN_URL.sub(rf"\1{HIDDEN}@", argument)  # noqa: PLW2901 - the same
-        shown.append(_KEY.sub(HIDDEN, _NAMED_SECRET.sub(rf"\1{HIDDEN}", argument)))
+        if option not in _TEXT_OPTIONS and not (equals and name in _TEXT_OPTIONS):
+            argument = _NAMED_SECRET.sub(_hidden, argument)  # noqa: PLW2901 - the same
+        shown.append(_KEY.sub(HIDDEN, _PASSWORD_IN_URL.sub(rf"\1{HIDDEN}@", argument)))
+        is_option = argument.startswith("-") and not equals and not _SECRET_OPTION.fullmatch(option)
+        option = argument if is_option else ""
     return shown
 
 
+def _is_secret(option: str, value: str) -> bool:
+    """Whether the value of an option is hidden whole."""
+    return _SECRET_OPTION.fullmatch(option) is not None and not _NO_SECRET.fullmatch(f"{option.lstrip('-')}={value}")
+
+
+def _hidden(found: re.Match[str]) -> str:
+    harmless = _NO_SECRET.fullmatch(f"{found['name']}={found['value']}")
+    return found[0] if harmless else f"{found[1]}{HIDDEN}"
+
+
 def _secrets(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of variables that hold secrets: by their names, or because the command names them."""
-    named = {word for argument in arguments for word in re.findall(r"\w+", argument)}
+    """Yield the values of variables that hold secrets: by their names, or because the command says so."""
+    named = set(_NAMED_VARIABLE.findall("\n".join(arguments)))
     for name, value in environment.items():
-        secret = _SECRET_VARIABLE.fullmatch(name) or (name in named and name.isupper())
-        if secret and len(value) >= _FEWEST_CHARACTERS:
+        if (name in named or _SECRET_VARIABLE.fullmatch(name)) and len(value) >= _FEWEST_CHARACTERS:
             yield value
