@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kshot.core.durable import new_version
 from kshot.core.errors import RunError, UsageError
-from kshot.core.file_names import FileNames, new_version, path_inside
+from kshot.core.file_names import FileNames, path_inside
 from kshot.core.protocols import Model, Source, Watcher
 from kshot.core.records import Hit, Ranking
 from kshot.core.specs import parse_spec

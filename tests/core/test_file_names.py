@@ -4,8 +4,9 @@ import os
 
 import pytest
 
+from kshot.core.durable import open_new
 from kshot.core.errors import RunError
-from kshot.core.file_names import FileNames, leaves_folder, open_new, path_inside, portable
+from kshot.core.file_names import FileNames, leaves_folder, path_inside, portable
 
 HOSTILE = [
     "../evil", "..", ".", "...", "/etc/passwd", "a/../../b", "nul\0byte", "C:\\evil", "..\\evil", "\\\\host\\share",

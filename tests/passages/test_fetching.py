@@ -1,9 +1,12 @@
 """Data by URL: files, archives and folder listings, fetched once."""
 
+import errno
 import functools
 import http.server
+import os
 import shutil
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -109,3 +112,36 @@ def test_the_leftovers_of_a_killed_process_are_removed(site, tmp_path):
     (left / "half").write_text("half a")
     local_path(f"{url}/book/questions.json")
     assert [path.name for path in (tmp_path / "cache" / "downloads").glob(".*")] == []
+
+
+def test_a_download_is_on_the_disk_before_it_has_its_name_and_its_name_after(site, tmp_path, monkeypatch):
+    if not Path("/proc/self/fd").is_dir():
+        pytest.skip("open files are listed on Linux alone")
+    steps = []
+    fsync, rename = os.fsync, Path.rename
+
+    def flushed(descriptor):
+        steps.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    def renamed(path, target):
+        steps.append(f"rename {path.name}")
+        return rename(path, target)
+
+    (site[0] / "a.txt").write_text("a")
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(Path, "rename", renamed)
+    local_path(f"{site[1]}/a.txt")
+    assert steps[-4:] == ["a.txt", "files", "rename files", "downloads"]
+
+
+def test_a_disk_that_fails_at_the_end_of_a_download(site, monkeypatch):
+    def broken(_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (site[0] / "a.txt").write_text("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", broken)
+        with pytest.raises(DataError, match=r"the cache cannot be written.*KSHOT_CACHE"):
+            local_path(f"{site[1]}/a.txt")
+    assert local_path(f"{site[1]}/a.txt").read_text() == "a"

@@ -5,8 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO, cast
+
+from kshot.core.errors import RunError
+from kshot.core.kill_points import reach
 
 _GROUP_SECONDS = 0.5
 """A group is flushed this long after its first write, so that a power cut costs less than a second."""
@@ -46,6 +51,93 @@ def sync_folder(path: Path) -> None:
         sync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# ---- files that are replaced ----
+
+
+def open_new(path: Path, errors: str = "backslashreplace") -> IO[str]:
+    """Create a text file for writing. What is there is removed first: nothing is written through a link."""
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # a link that appears meanwhile is an error
+    return os.fdopen(handle, "w", encoding="utf-8", errors=errors, newline="\n")
+
+
+@contextmanager
+def writing(path: Path, advice: str = "") -> Iterator[None]:
+    """Turn errors of the disk, and only those, into one clear message; ``advice`` is what to do besides."""
+    try:
+        yield
+    except OSError as exc:
+        what = f"it cannot be written: {exc.strerror or exc}"
+        raise RunError(what, where=str(path), hint=f"{disk_hint(exc)} {advice}".rstrip()) from exc
+
+
+@contextmanager
+def new_version(
+    path: Path,
+    point: str = "export",
+    *,
+    errors: str = "backslashreplace",
+    fsync: bool = True,
+    before: Callable[[], None] = lambda: None,
+    advice: str = "",
+) -> Iterator[IO[str]]:
+    """Write a text file as a draft beside it, which takes its place when it is complete.
+
+    ``before`` flushes what must be on the disk before this file is, ``point`` is how kill points name the file, and in
+    JSON text ``errors`` makes a lone surrogate its escape, so that every reader accepts the file.
+    """
+    draft = path.with_name(f".{path.name}.draft")
+    with writing(path, advice):
+        missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open_new(draft, errors)
+    try:
+        reach(f"{point}.opened")
+        yield cast("IO[str]", _Draft(file, path, point, advice))
+        with writing(path, advice):
+            file.flush()
+            reach(f"{point}.written")
+            if fsync:
+                before()
+                sync(file.fileno())
+                reach(f"{point}.synced")
+            file.close()
+            draft.replace(path)
+            if fsync:
+                for folder in (path.parent, *(new.parent for new in missing)):
+                    sync_folder(folder)
+            reach(f"{point}.replaced")
+    except BaseException:
+        with suppress(OSError):  # it flushes what the disk may have refused
+            file.close()
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+class _Draft:
+    """A file that is being written; only its own errors are reported as errors of the disk."""
+
+    def __init__(self, file: IO[str], path: Path, point: str, advice: str) -> None:
+        self._file, self._path, self._point, self._advice = file, path, f"{point}.writing", advice
+
+    def write(self, text: str) -> int:
+        reach(self._point, lambda: self._write_half(text))
+        with writing(self._path, self._advice):
+            return self._file.write(text)
+
+    def writelines(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.write(text)
+
+    def _write_half(self, text: str) -> None:
+        self._file.write(text[: len(text) // 2])
+        self._file.flush()
+
+
+# ---- a file that grows ----
 
 
 class GroupSync:

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO
 
-from kshot.core.durable import sync
 from kshot.core.errors import RunError
-from kshot.core.kill_points import reach
 
 _MAX_CHARACTERS = 120
 """File systems allow 255 bytes; a suffix and a prefix must fit too."""
@@ -76,29 +71,3 @@ def path_inside(folder: Path, name: str) -> Path:
         what = f"{name!r} lies outside the folder, or is a link to elsewhere"
         raise RunError(what, where=str(folder), hint="kshot neither reads nor writes there.")
     return folder / name
-
-
-def open_new(path: Path, errors: str = "backslashreplace") -> IO[str]:
-    """Create a text file for writing. What is there is removed first: nothing is written through a link."""
-    path.unlink(missing_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # a link that appears meanwhile is an error
-    return os.fdopen(handle, "w", encoding="utf-8", errors=errors, newline="\n")
-
-
-@contextmanager
-def new_version(path: Path, errors: str = "backslashreplace") -> Iterator[IO[str]]:
-    """Write a text file as a draft, which gets its name when it is complete."""
-    draft = path.with_name(f".{path.name}.draft")
-    try:
-        with open_new(draft, errors) as file:
-            reach("export.opened")
-            yield file
-            file.flush()
-            sync(file.fileno())
-        reach("export.written")
-        draft.replace(path)
-        reach("export.replaced")
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise

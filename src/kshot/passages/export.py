@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from kshot.core.durable import new_version
 from kshot.core.errors import RunError
-from kshot.core.file_names import new_version, path_inside
+from kshot.core.file_names import path_inside
 from kshot.core.records import Evidence, Graded, Sample
 from kshot.core.task import Task
 from kshot.metrics.evidence import EvidenceFinder
@@ -33,14 +34,13 @@ def export_benchmark(task: Task[Any], folder: Path) -> Iterator[Path]:
         grades[sample.id] = _grades(sample, finder, [passage.id for passage in searched])
     check_qrels(grades)
     paths = {name: path_inside(folder, name) for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")}
-    (folder / "qrels").mkdir(parents=True, exist_ok=True)
     passages = ({"_id": passage.id, "title": "", "text": passage.text, **passage.fields} for passage in corpus)
     yield _write_lines(paths["corpus.jsonl"], passages)
     queries = ({"_id": each.id, "text": each.fields.get("query", each.fields["question"])} for each in samples)
     yield _write_lines(paths["queries.jsonl"], queries)
     table = paths["qrels/test.tsv"]
     rows = [f"{topic}\t{passage}\t{grade}\n" for topic, judged in grades.items() for passage, grade in judged.items()]
-    with new_version(table, "surrogatepass") as file:
+    with new_version(table, errors="surrogatepass") as file:
         file.writelines(["query-id\tcorpus-id\tscore\n", *rows])
     yield table
     write_qrels(folder / "qrels.trec", grades)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
 from kshot.core.cache_folder import cache_folder
+from kshot.core.durable import open_new, sync, sync_folder
 from kshot.core.errors import DataError
 from kshot.core.kill_points import reach
 from kshot.core.work_folders import locked_folder, remove_leftovers, sync_all
@@ -60,22 +61,31 @@ def _notes_file(final: Path) -> Path:
 def _save(url: str, root: Path, final: Path) -> None:
     """Fetch into a hidden folder, which gets its name when it is complete."""
     with ExitStack() as stack:
-        try:
+        with _writing(root):
             root.mkdir(parents=True, exist_ok=True)
             work = stack.enter_context(locked_folder(root, "fetching"))
-        except OSError as exc:
-            raise DataError(f"the cache cannot be written: {exc}", where=str(root), hint="Set KSHOT_CACHE.") from exc
-        reach("download.opened")
-        fresh = work / "files"  # beside it stands what is downloaded and not kept
-        fresh.mkdir()
+            reach("download.opened")
+            fresh = work / "files"  # beside it stands what is downloaded and not kept
+            fresh.mkdir()
         notes: list[str] = []
         _fetch(url, fresh, work, notes.append)
-        sync_all(fresh)
-        reach("download.complete")
-        if not final.is_dir():
-            _write_notes(url, notes, work, final)
-            fresh.rename(final)
-        reach("download.published")
+        with _writing(root):
+            sync_all(fresh)
+            reach("download.complete")
+            if not final.is_dir():
+                _write_notes(url, notes, work, final)
+                fresh.rename(final)
+                sync_folder(root)
+            reach("download.published")
+
+
+@contextmanager
+def _writing(root: Path) -> Iterator[None]:
+    """Turn errors of the disk into one clear message."""
+    try:
+        yield
+    except OSError as exc:
+        raise DataError(f"the cache cannot be written: {exc}", where=str(root), hint="Set KSHOT_CACHE.") from exc
 
 
 def _write_notes(url: str, notes: Sequence[str], work: Path, final: Path) -> None:
@@ -83,7 +93,10 @@ def _write_notes(url: str, notes: Sequence[str], work: Path, final: Path) -> Non
     _notes_file(final).unlink(missing_ok=True)
     if notes:
         file = work / "notes"
-        file.write_text("".join(f"{url}: {note}\n" for note in notes), "utf-8", "backslashreplace")
+        with open_new(file) as opened:
+            opened.writelines(f"{url}: {note}\n" for note in notes)
+            opened.flush()
+            sync(opened.fileno())
         file.rename(_notes_file(final))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kshot.core.corpus import Passage
+from kshot.core.durable import new_version
 from kshot.core.errors import DataError, UsageError
-from kshot.core.file_names import new_version
 from kshot.core.json_text import parse_json
 from kshot.core.records import Graded, Sample
 from kshot.core.text_files import lines_of
@@ -92,7 +92,7 @@ def write_qrels(path: str | Path, grades: Mapping[str, Mapping[str, int]]) -> No
     lines = (
         f"{topic} 0 {document} {grade}\n" for topic, judged in grades.items() for document, grade in judged.items()
     )
-    with new_version(Path(path), "surrogatepass") as file:
+    with new_version(Path(path), errors="surrogatepass") as file:
         file.writelines(lines)
 
 
