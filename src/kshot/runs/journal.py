@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,15 +24,13 @@ from kshot.core.offsets import Offsets, address
 from kshot.core.records import Failed, Response
 from kshot.core.settings import FsyncMode
 from kshot.core.text_files import MAX_LINE_CHARACTERS, lines_of, regular_file
+from kshot.runs.lock import lock
+from kshot.runs.rescue import lost
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - no advisory locks on this platform
-    fcntl = None  # type: ignore[assignment]  # a module's name cannot be declared optional
-
-_LOCKED = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
 _NO_CHECKSUM = 1 << 62
 """Beyond every offset. Lines before the first one that has a checksum are those of earlier versions."""
+_CHECK_SECONDS = 0.5
+"""While answers come in, the name and size of the file are checked this often."""
 
 
 class Journal:
@@ -59,6 +57,9 @@ class Journal:
         self._path = path
         self._use_failures = use_failures
         self._fsync = fsync
+        self._read_only = read_only
+        self._lost: RunError | None = None
+        self._checked = time.monotonic()
         self._group = GroupSync(self._sync_data)
         self._note = ""
         self._damaged: list[tuple[int, int]] = []
@@ -120,6 +121,8 @@ class Journal:
 
     def put(self, key: str, asked: str, response: Response) -> None:
         """Append a response in one write, so that a killed process leaves it complete or absent."""
+        if self._lost is not None or time.monotonic() - self._checked > _CHECK_SECONDS:
+            self.check()
         line = encoded_line(key, asked, response)
         reach("journal.before_write")
         reach("journal.torn_line", lambda: os.write(self._fd, line[: len(line) // 2]))
@@ -135,6 +138,18 @@ class Journal:
         self._first_checksum = min(self._first_checksum, self._end)
         self._end += len(line)
         reach("journal.written")
+
+    def check(self) -> None:
+        """Raise an error if the file was replaced, removed or cut while it is open; what can be saved is saved."""
+        if self._read_only:
+            return
+        try:
+            self._lost = self._lost or lost(self._fd, self._path, self._end)
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+        self._checked = time.monotonic()
+        if self._lost is not None:
+            raise self._lost
 
     def sync(self) -> None:
         """Have the disk store all that was written, whatever the group."""
@@ -155,6 +170,8 @@ class Journal:
                 raise self._unusable(self._group.error)
             if self._group.dirty:
                 self.sync()
+            if self._lost is None:  # or else the error is on its way
+                self.check()
         finally:
             os.close(self._fd)
 
@@ -218,7 +235,10 @@ class Journal:
         return chunk[:end]
 
     def _whole(self, *, repair: bool) -> int:
-        """Return the length of the complete lines; ``repair`` cuts off a partial last line."""
+        """Return the length of the complete lines; ``repair`` cuts off a partial last line.
+
+        A last line that lacks nothing but its end is complete: ``repair`` adds the end.
+        """
         size = os.fstat(self._fd).st_size
         whole = size
         while whole > 0:
@@ -230,10 +250,19 @@ class Journal:
                 whole = start + newline + 1
                 break
             whole = start
+        if whole != size and self._is_record(whole):
+            return size + (os.write(self._fd, b"\n") if repair else 0)
         if repair and whole != size:
             os.ftruncate(self._fd, whole)
             reach("journal.cut")
         return whole
+
+    def _is_record(self, offset: int) -> bool:
+        """Whether the line at this offset has its checksum, or comes from a newer version, which scanning refuses."""
+        try:
+            return decoded_line(self._line_at(offset), early=False) is not None
+        except NewerLine:
+            return True
 
     def _move_damage(self) -> None:
         """Move the damaged lines to a file of their own; a new file with the others takes the place of the journal."""
@@ -285,7 +314,7 @@ def _opened(path: Path, *, read_only: bool) -> int:
     while True:
         descriptor = regular_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
-            _lock(descriptor, path)
+            lock(descriptor, path)
             if os.path.samestat(os.fstat(descriptor), path.stat()):
                 return descriptor
         except FileNotFoundError:
@@ -294,18 +323,3 @@ def _opened(path: Path, *, read_only: bool) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)  # another process has repaired the file since it was opened: the name has a new one
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    if fcntl is None:  # pragma: no cover - no advisory locks on this platform
-        return  # type: ignore[unreachable]  # not for the platform that mypy runs on
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as exc:
-        if exc.errno not in _LOCKED:
-            return  # a file system without locks
-        raise RunError(
-            "another process is working in this run folder",
-            where=str(path.parent),
-            hint="Wait for it, or choose another folder with --out.",
-        ) from exc
