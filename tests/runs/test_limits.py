@@ -198,3 +198,15 @@ def test_a_run_that_stopped_at_a_limit_can_be_scored(here, capsys, limit, judged
     assert (row["n"] < SIZE, row["n"] + row["failed"]) == (True, SIZE)
     assert judged or row["n"] > 0
     assert json.loads(Path("run/spec.json").read_text())["spent"] == spent
+
+
+def test_a_server_that_refuses_everything_is_not_asked_again_under_the_same_limit(here, capsys):
+    with FakeServer(lambda call: error(401, "no")) as server:
+        codes, calls = [], []
+        for _ in range(4):
+            codes.append(run(capsys, server, "--max-requests", "3", "--max-concurrency", "1").code)
+            calls.append(len(server.calls))
+    assert not Path("run/journal.jsonl").read_bytes()  # nothing was answered
+    assert max(calls) == 3
+    assert codes[-1] == 4
+    assert json.loads(Path("run/spec.json").read_text())["spent"]["model"]["requests"] == 3

@@ -27,6 +27,8 @@ from kshot.runs.spec_file import SPEC, read_spec
 JOURNAL, SUMMARY = "journal.jsonl", "summary.json"
 _POINTS = {SPEC: "spec", SAMPLES: "samples", SUMMARY: "summary"}
 """How kill points name these files; all others are exports."""
+_KEPT = ("sessions", "spent")
+"""What a folder records whatever the settings."""
 
 
 class RunFolder:
@@ -229,9 +231,11 @@ class RunFolder:
         journal = self.path / JOURNAL
         if not journal.exists() or not journal.stat().st_size:
             # Nothing was answered yet, so other settings do no harm, and neither does a damaged file.
+            # What was spent stays so: a server counts requests that it refuses, too.
+            earlier: dict[str, Any] = {}
             with suppress(RunError):
-                return {"identity": self._identity, "sessions": read_spec(self.path).get("sessions", [])}
-            return {"identity": self._identity}
+                earlier = read_spec(self.path)
+            return {"identity": self._identity, **{name: earlier[name] for name in _KEPT if name in earlier}}
         spec = read_spec(self.path)
         changes = differences(spec["identity"], self._identity)
         if changes:
