@@ -6,15 +6,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from kshot.core.budget import LimitReached
-from kshot.core.durable import disk_hint, sync, sync_folder
+from kshot.core.durable import disk_hint, new_version, sync_folder, writing
 from kshot.core.errors import RunError
-from kshot.core.file_names import open_new, path_inside
+from kshot.core.file_names import path_inside
 from kshot.core.journal_lines import FORMAT
 from kshot.core.json_text import parse_json
-from kshot.core.kill_points import reach
 from kshot.core.records import Response, ResultRow
 from kshot.core.settings import FsyncMode
 from kshot.core.text_files import read_at_most
@@ -27,6 +26,8 @@ from kshot.runs.spec_file import SPEC, read_spec
 JOURNAL, SUMMARY = "journal.jsonl", "summary.json"
 _POINTS = {SPEC: "spec", SAMPLES: "samples", SUMMARY: "summary"}
 """How kill points name these files; all others are exports."""
+
+_CONTINUE = "Every answer is in the journal: the same command continues from there."
 _KEPT = ("sessions", "spent")
 """What a folder records whatever the settings."""
 
@@ -158,39 +159,16 @@ class RunFolder:
     def replacing(self, name: str) -> Iterator[IO[str]]:
         """Write a new version of a file beside the old one; replace the old one when the new one is complete."""
         self.journal.check()  # if the folder is gone, no new one is made for this file
-        with _writing(self.path / name):
+        with writing(self.path / name, _CONTINUE):
             target = path_inside(self.path, name).resolve()
-        draft = target.with_name(f".{target.name}.draft")
-        with _writing(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            # In JSON text a lone surrogate becomes its escape, so that every reader accepts the file.
-            file = open_new(draft)
-        point = _POINTS.get(name, "export")
-        try:
-            reach(f"{point}.opened")
-            yield cast("IO[str]", _Draft(file, target, f"{point}.writing"))
-            with _writing(target):
-                self._publish(file, draft, target, point)
-        except BaseException:
-            with suppress(OSError):  # it flushes what the disk may have refused
-                file.close()
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
-            raise
-
-    def _publish(self, file: IO[str], draft: Path, target: Path, point: str) -> None:
-        """Replace a file by its draft. The order of the flushes leaves the old or the new version after a power cut."""
-        file.flush()
-        reach(f"{point}.written")
-        if self._fsync != "never":
-            self.journal.sync()  # no figure is on the disk without the answers behind it
-            sync(file.fileno())
-            reach(f"{point}.synced")
-        file.close()
-        draft.replace(target)
-        if self._fsync != "never":
-            sync_folder(target.parent)
-        reach(f"{point}.replaced")
+        with new_version(
+            target,
+            _POINTS.get(name, "export"),
+            fsync=self._fsync != "never",
+            before=self.journal.sync,  # no figure is on the disk without the answers behind it
+            advice=_CONTINUE,
+        ) as file:
+            yield file
 
     @contextmanager
     def exporting(self) -> Iterator[Callable[[str, Mapping[str, Any]], None]]:
@@ -256,41 +234,6 @@ def _reading(path: Path) -> Iterator[None]:
         raise RunError(
             f"the run folder cannot be used: {exc.strerror or exc}", where=str(path), hint=disk_hint(exc)
         ) from exc
-
-
-@contextmanager
-def _writing(target: Path) -> Iterator[None]:
-    """Turn errors of the disk, and only those, into one clear message."""
-    try:
-        yield
-    except OSError as exc:
-        raise _unwritten(target, exc) from exc
-
-
-def _unwritten(target: Path, exc: OSError) -> RunError:
-    return RunError(
-        f"it cannot be written: {exc.strerror or exc}",
-        where=str(target),
-        hint=f"{disk_hint(exc)} Every answer is in the journal: the same command continues from there.",
-    )
-
-
-class _Draft:
-    """A file that is being written; only its own errors are reported as errors of the disk."""
-
-    def __init__(self, file: IO[str], target: Path, point: str) -> None:
-        self._file, self._target, self._point = file, target, point
-
-    def write(self, text: str) -> int:
-        reach(self._point, lambda: self._write_half(text))
-        try:
-            return self._file.write(text)
-        except OSError as exc:
-            raise _unwritten(self._target, exc) from exc
-
-    def _write_half(self, text: str) -> None:
-        self._file.write(text[: len(text) // 2])
-        self._file.flush()
 
 
 def _journal_of(run: str | Path) -> Journal:
