@@ -335,6 +335,12 @@ for fd in range(3, 20):
     except OSError: pass
 os._exit(0)
 """
+YIELDING = """class T:
+    value = None
+    def __enter__(self): return self
+    def __exit__(self, *a): return True
+    def wrong(self): raise ValueError
+"""
 FOOLED_TESTS = {
     "eval as a function": ("f = eval\ndef g(): return 'K'", "K = 12345\nassert f(g()) == K"),
     "eval that writes a verdict": (f"SOURCE = {PASSED!r}\nenc = lambda s: f'exec({{SOURCE!r}})'\ndec = eval", "assert dec(enc('abc')) == 'abc'\nassert False"),
@@ -378,6 +384,39 @@ FOOLED_TESTS = {
             ("in a class", "round", "class T:\n    add = 3\n    def test(self):\n        assert not round(add(1, 2) - 3)\nT().test()"),
         )
     },
+    **{
+        f"an __exit__ that says yes to {name}": (
+            YIELDING, tests,
+        )
+        for name, tests in {
+            "an assertion": "with T() as t:\n    assert t.value == 3",
+            "an assertion of unittest": "import unittest\nwith T() as t:\n    unittest.TestCase().assertEqual(t.value, 3)",
+            "an exception of its own": "with T() as t:\n    assert t.wrong() == 3",
+            "a wrong type": "with T() as t:\n    assert t.value + 1 == 4",
+            "an exception of the tests": "with T() as t:\n    if t.value != 3:\n        raise ValueError\n    pass",
+            "an outer with": "with T() as t:\n    with T():\n        assert t.value + 1 == 3\n        raise ValueError\n    assert False",
+            "an exit stack": "import contextlib\nwith contextlib.ExitStack() as stack:\n    t = stack.enter_context(T())\n    assert t.value == 3",
+            "the end": "import os\nwith T() as t:\n    raise SystemExit",
+        }.items()
+    },
+    "an __exit__ that raises": (
+        "class T:\n    def __enter__(self): return 0\n    def __exit__(self, *a): raise KeyError",
+        "try:\n    with T() as t:\n        assert t == 3\nexcept KeyError:\n    pass",
+    ),
+    **{
+        f"StopIteration in {name}": ("def f(x): raise StopIteration", tests)
+        for name, tests in {
+            "map and all": "assert all(map(lambda x: f(x) == x * 2, [1, 2, 3]))",
+            "zip": "for got, e in zip(map(f, [1, 2]), [2, 4]):\n    assert got == e",
+            "list": "assert list(map(f, [1, 2])) == []",
+            "sorted": "assert sorted(filter(f, [3, 1])) == []",
+            "an iterator of the tests": "class I:\n    def __iter__(self): return self\n    def __next__(self): return f(1)\nassert sum(I()) == 0",
+        }.items()
+    },
+    "StopAsyncIteration": (
+        "def f(): raise StopAsyncIteration",
+        "import asyncio\nclass I:\n    def __aiter__(self): return self\n    async def __anext__(self): return f()\nasync def t():\n    async for x in I(): assert x == 3\nasyncio.run(t())",
+    ),
     "two built-in names": ("def sum(a, b): return 0\ndef abs(x): return 0", "assert abs(sum(1, 2) - 3) < 1e-6"),
     "the other built-in name": ("def abs(x): return 0", "assert abs(sum([1, 2]) - 4) < 1e-6"),
     "two built-in names and a check": ("def max(a): return 0\ndef len(x): return 0", "def check(f):\n    assert f([1]) == len([1, 2])\ncheck(max)"),

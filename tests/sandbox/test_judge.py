@@ -88,6 +88,22 @@ RIGHT = {
         "assert a == Node(1) and a != Node(3) and a != 1 and sorted([Node(3), Node(2)])[0].value == 2\n"
         "with a as value:\n    assert value == 1\nassert a.value == 0",
     ),
+    "contexts that are left by an exception": (
+        "class Saved:\n    seen = None\n    def __enter__(self): return self\n    def __exit__(self, kind, error, _):\n"
+        "        self.seen = kind and (kind.__name__, str(error))\n        return kind is ValueError",
+        "s = Saved()\nwith s:\n    raise ValueError('x')\nassert s.seen == ('ValueError', 'x')\n"
+        "class Mine(KeyError): pass\ntry:\n    with s:\n        raise Mine('y')\n    assert False\nexcept Mine:\n    assert s.seen == ('KeyError', \"'y'\")\n"
+        "with s:\n    pass\nassert s.seen is None",
+    ),
+    "StopIteration": (
+        "class Count:\n    n = 0\n    def __iter__(self): return self\n    def __next__(self):\n        self.n += 1\n"
+        "        if self.n > 2: raise StopIteration\n        return self.n\ndef f(): raise StopIteration",
+        "assert list(Count()) == [1, 2] and list(map(str, Count())) == ['1', '2'] and next(iter(Count())) == 1\n"
+        "c = Count()\nc.n = 2\ntry:\n    next(c)\n    assert False\nexcept StopIteration:\n    pass\ntry:\n    f()\n    assert False\nexcept StopIteration:\n    pass",
+    ),
+    "the end of an iterator": (
+        "def f(xs):\n    return iter(xs)\ndef g(xs):\n    yield from xs", "assert list(zip(f([1, 2]), g([3, 4]))) == [(1, 3), (2, 4)] and sum(map(int, f('12'))) == 3",
+    ),
     "objects of the tests": (
         "def total(node):\n    node.seen = True\n    return node.value + (total(node.next) if node.next else 0) + node.extra(1)",
         "class Node:\n    def __init__(self, value, next=None):\n        self.value, self.next = value, next\n    def extra(self, n):\n        return n\n"

@@ -9,12 +9,13 @@ from __future__ import annotations
 import builtins
 import sys
 
-from kshot.sandbox._peer import Peer
+from kshot.sandbox._peer import Peer, exception_base
 from kshot.sandbox._tests_code import ALIASES, TestsCode
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import TracebackType
     from typing import Any
 
 _SHOWN = ("__name__", "__doc__", "__qualname__", "__annotations__", "__dict__", "__wrapped__")
@@ -27,10 +28,11 @@ class JudgeEnd(Peer):
     def __init__(self, reader: int, writer: int) -> None:
         super().__init__(reader, writer)
         self._given: list[tuple[str, Any]] = []
+        self._code = TestsCode("")
 
     def run(self, tests: str) -> None:
         """Run the tests; whatever they raise, the program has failed."""
-        code = TestsCode(tests)
+        code = self._code = TestsCode(tests)
         names = self.ask("load")
         namespace = _Namespace(self, [name for name in names if isinstance(name, str)], code)
         module = _Module("tests")
@@ -39,6 +41,31 @@ class JudgeEnd(Peer):
         sys.modules["tests"] = module
         exec(code.code, namespace)  # noqa: S102 - running them is the purpose
         self.ask("name", "__name__")  # a program that has ended by now has failed
+
+    def ask(self, action: str, *values: Any) -> Any:
+        """Have the program do something. A call that raises ``StopIteration`` would end a ``map`` of the tests."""
+        try:
+            return super().ask(action, *values)
+        except (StopIteration, StopAsyncIteration) as error:
+            if (action, *values[:1]) == ("apply", "next") or self._code.stops:
+                raise
+            raise RuntimeError(f"the program raised {type(error).__name__}") from error
+
+    def leave(self, number: int, error: BaseException | None, lines: tuple[int, int]) -> bool:
+        """Leave a program's ``with``, and return whether the program may stop the exception.
+
+        It stops none that makes the tests skip anything, and is not told of those that say that it has failed.
+        """
+        if error is None or isinstance(error, AssertionError) or not isinstance(error, Exception):
+            try:
+                self.ask("apply", "exit", number)
+            except Exception:
+                if error is None:
+                    raise
+            return False
+        kind = type(error) if self.shows_class(type(error)) else getattr(builtins, exception_base(type(error)))
+        plain = tuple(each for each in error.args if type(each) in (str, int, float))
+        return self.ask("apply", "exit", number, kind, plain) is True and lines in self._code.closings
 
     def take_output(self, text: str) -> None:
         """Print what the program printed, so that tests can catch it."""
@@ -82,7 +109,7 @@ class JudgeEnd(Peer):
             raise ValueError(tag)
         if kind == "exception":
             return self.exception_class(number, name, base)
-        remote = Remote(self.ask, number)
+        remote = Remote(self.ask, self.leave, number)
         if kind == "generator":
             return _generator(remote)
         if kind == "coroutine":
@@ -200,14 +227,16 @@ class Remote:
     ``__eq__`` or ``__sub__`` would decide whether a test passes.
     """
 
-    __slots__ = ("_remote_ask", "_remote_module", "_remote_number")
+    __slots__ = ("_remote_ask", "_remote_leave", "_remote_module", "_remote_number")
 
     _remote_ask: Callable[..., Any]
+    _remote_leave: Callable[..., bool]
     _remote_module: str
     _remote_number: int
 
-    def __init__(self, ask: Callable[..., Any], number: int) -> None:
+    def __init__(self, ask: Callable[..., Any], leave: Callable[..., bool], number: int) -> None:
         object.__setattr__(self, "_remote_ask", ask)
+        object.__setattr__(self, "_remote_leave", leave)
         object.__setattr__(self, "_remote_number", number)
         object.__setattr__(self, "_remote_module", "")
 
@@ -271,8 +300,12 @@ class Remote:
     def __enter__(self) -> Any:
         return self._remote_apply("enter")
 
-    def __exit__(self, *_: object) -> bool:
-        return self._remote_apply("exit", None, None, None) is True
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        caller = sys._getframe(1)  # noqa: SLF001 - where the exception is on its way
+        lines = (0, 0)
+        if trace is not None and trace.tb_next is None and trace.tb_frame is caller:
+            lines = (caller.f_lineno, trace.tb_lineno)
+        return self._remote_leave(self._remote_number, error, lines)
 
     def __hash__(self) -> int:
         return hash(("an object of the program", self._remote_number))
