@@ -30,3 +30,16 @@ def test_what_is_too_deep_is_refused(parse, depth):
 def test_every_other_fault_is_a_value_error_too(text):
     with pytest.raises(ValueError):  # noqa: PT011 - the messages are those of Python
         parse_json(text)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+def test_deep_bytes_of_any_encoding_are_refused(encoding):
+    assert parse_json(nested(MAX_DEPTH).encode(encoding)) == json.loads(nested(MAX_DEPTH))
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_json(nested(MAX_DEPTH + 1).encode(encoding))
+
+
+@pytest.mark.parametrize("parse", [parse_json, parse_first_json])
+def test_a_number_that_is_too_long_is_named(parse):
+    with pytest.raises(ValueError, match="it holds a number of too many digits"):
+        parse("9" * 5000)

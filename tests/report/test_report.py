@@ -16,7 +16,7 @@ from kshot.report import (
     systems_tables,
     verdicts,
 )
-from kshot.report.table import short_name, short_names
+from kshot.report.table import short_names
 
 
 def drawn(*shown, width=80):
@@ -210,7 +210,7 @@ def test_a_fall_is_a_finding_only_beyond_the_chance_of_all_pairs_of_lengths():
     ],
 )
 def test_names_of_models_are_shortened(model, short):
-    assert short_name(model) == short
+    assert short_names([model]) == {model: short}
 
 
 def test_models_whose_short_names_are_the_same_keep_what_tells_them_apart():

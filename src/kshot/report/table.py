@@ -130,17 +130,12 @@ def number(value: float, digits: int, sign: str = "") -> str:
     return f"{value:{sign}.{digits}f}" if abs(value) < _LARGE else f"{value:{sign}.2e}"
 
 
-def short_name(model: str) -> str:
-    """Shorten the spec of a model for a column: what tells models apart is mostly at its end.
+def short_names(models: Iterable[str]) -> dict[str, str]:
+    """Return a name for each model that no other has: as little of the end of its spec as that takes.
 
     ``hf:models/a/b`` becomes ``hf:b``, ``replay:runs.json#bm25`` becomes ``bm25``, and
     ``openai:org/m@http://host/v1,top_k=1`` becomes ``openai:m@host,top_k=1``.
     """
-    return _forms(model)[0]
-
-
-def short_names(models: Iterable[str]) -> dict[str, str]:
-    """Return a name for each model that no other has: its short name, or as much more of its spec as that takes."""
     forms = {model: _forms(model) for model in models}
     chosen = dict.fromkeys(forms, 0)
     while True:

@@ -6,10 +6,10 @@ import json
 import re
 import zlib
 from collections.abc import AsyncIterator
-from itertools import chain
 from typing import Any
 
 from kshot.core.errors import UsageError
+from kshot.core.json_text import parse_json
 
 ACCEPT_ENCODING = "gzip, deflate"
 """What kshot asks for; other encodings would need packages that not everybody has."""
@@ -17,7 +17,6 @@ MAX_ERROR_BYTES = 10**6
 """The most that is read of an HTTP error."""
 MAX_VALUES = 4 * 10**6
 """The most values of a reply: each takes about ten times its text in memory."""
-MAX_DEPTH = 100
 
 _GZIP, _ZLIB, _RAW_DEFLATE = 31, 15, -15
 _WINDOWS = {"gzip": (_GZIP,), "x-gzip": (_GZIP,), "deflate": (_ZLIB, _RAW_DEFLATE)}
@@ -74,23 +73,8 @@ def parsed(raw: bytes) -> tuple[Any, str]:
         raise TooLargeError(f"it holds more than {MAX_VALUES:,} values")
     written = raw.decode(json.detect_encoding(raw), "surrogatepass")
     try:
-        body = json.loads(written)
+        return parse_json(written), written
     except json.JSONDecodeError:
         raise
-    except RecursionError:
-        raise UnreadableError("its JSON is nested too deeply") from None
-    except ValueError:  # Python reads no whole number of more than some thousand digits
-        raise UnreadableError("its JSON holds a number that is too long") from None
-    if written.count("[") + written.count("{") > MAX_DEPTH and _is_deep(body):
-        raise UnreadableError("its JSON is nested too deeply")
-    return body, written
-
-
-def _is_deep(body: Any) -> bool:
-    level = [body]
-    for _ in range(MAX_DEPTH):
-        inner = (each.values() if isinstance(each, dict) else each for each in level if isinstance(each, (dict, list)))
-        level = [value for value in chain.from_iterable(inner) if isinstance(value, (dict, list))]
-        if not level:
-            return False
-    return True
+    except ValueError as exc:
+        raise UnreadableError(str(exc)) from None
