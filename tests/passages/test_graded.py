@@ -1,6 +1,7 @@
 """BEIR folders and TREC files."""
 
 import json
+import os
 from contextlib import suppress
 
 import pytest
@@ -81,6 +82,12 @@ def test_bad_qrels(tmp_path, text, message):
     (tmp_path / "q").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         read_qrels(tmp_path / "q")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "test.tsv")
+    with pytest.raises(DataError, match="it is a device or a pipe, not a file"):
+        read_qrels(tmp_path / "test.tsv")
 
 
 def test_bad_collections(tmp_path):

@@ -12,7 +12,7 @@ from kshot.core.durable import new_version
 from kshot.core.errors import DataError, UsageError
 from kshot.core.json_text import parse_json
 from kshot.core.records import Graded, Sample
-from kshot.core.text_files import lines_of
+from kshot.core.text_files import lines_of, regular_file
 from kshot.core.trec import trec_word
 from kshot.passages.benchmark import Benchmark
 from kshot.passages.fetching import fetch_notes, local_path
@@ -139,7 +139,7 @@ def _graded(
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with path.open(encoding="utf-8-sig", newline=None) as lines:
+        with open(path, encoding="utf-8-sig", newline=None, opener=regular_file) as lines:
             for line in lines_of(lines, path):
                 yield line.rstrip("\n")
     except OSError as exc:

@@ -57,8 +57,8 @@ def load_saved_copy(folder: Path) -> Rows | Mapping[str, Rows]:
     """Load a folder that ``save_to_disk`` wrote: its rows, or the rows of each split."""
     library = _datasets_library()
     try:
-        for name, part in _parts(folder):
-            _check_part(part, name)
+        for state_name, part in _parts(folder):
+            _check_part(part, state_name)
         found: Rows | Mapping[str, Rows] = library.load_from_disk(str(folder.resolve()))
     except Exception as exc:  # a damaged copy can raise anything in the library
         hint = "Save it again with save_to_disk."
@@ -71,24 +71,24 @@ def load_saved_copy(folder: Path) -> Rows | Mapping[str, Rows]:
 
 
 def _parts(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the folders of a saved copy, each with its name: one for each split, or the folder itself."""
+    """Yield the folders of a saved copy, each with the name of its state: one for each split, or the folder itself."""
     if "::" in str(folder.resolve()):
         raise ValueError("'::' in its path joins file systems for the library that reads it")
     if (folder / _STATE).exists():
-        yield "it", folder
+        yield _STATE, folder
     if (folder / _SPLITS).exists():
         for split in _read(folder / _SPLITS)["splits"]:
             _check_plain(split, _SPLITS)
-            yield split, folder / split
+            yield f"{split}/{_STATE}", folder / split
 
 
-def _check_part(folder: Path, name: str) -> None:
+def _check_part(folder: Path, state_name: str) -> None:
     """Refuse rows that lie elsewhere: the library reads whatever files the state names."""
     check_regular(folder / _INFO)
     state = _read(folder / _STATE)
     for key in ("_data_files", "_indices_data_files"):
         for file in state.get(key) or ():
-            _check_plain(file["filename"], f"{name}/{_STATE}")
+            _check_plain(file["filename"], state_name)
             check_regular(folder / file["filename"])
 
 
