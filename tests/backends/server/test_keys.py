@@ -376,7 +376,7 @@ def test_whatever_way_a_server_quotes_a_key_it_is_removed(variable, monkeypatch)
 
 
 def test_a_key_in_parts_is_removed():
-    parts = [{"type": "text", "text": KEY[:7]}, {"type": "text", "text": KEY[7:]}]
+    parts = [{"type": "text", "text": text} for text in (KEY[:7], KEY[7:14], KEY[14:])]
     with FakeServer(lambda _: chat(parts)) as server, closing(connect(server, api_key_env="FIRST_KEY")) as backend:
         (found,) = ask_all(backend, chat_requests(1))
     assert found.text == "…"

@@ -19,7 +19,7 @@ from kshot.backends.server.http_errors import (
     error_from,
     shortened,
 )
-from kshot.backends.server.keys import Account, redacted_json
+from kshot.backends.server.keys import Account
 from kshot.backends.server.rate_limiter import RateLimiter, RequestLimits
 from kshot.backends.server.reading import (
     ACCEPT_ENCODING,
@@ -30,6 +30,7 @@ from kshot.backends.server.reading import (
     read_limited,
     unpacked,
 )
+from kshot.backends.server.redaction import redacted_json
 from kshot.core.budget import Tries
 from kshot.core.errors import BackendError
 from kshot.core.extras import import_package
@@ -45,7 +46,7 @@ _CONNECT_SECONDS = 30.0
 _REST_SECONDS = 0.025
 """How long a connection rests before it goes back to the pool."""
 
-_USED_HEADERS = ("Location", "Retry-After", "retry-after-ms")
+_USED_HEADERS = ("Content-Encoding", "Location", "Retry-After", "retry-after-ms")
 
 
 class MalformedReplyError(Exception):
@@ -149,7 +150,7 @@ class Connection:
             self._inspect(reply.body)
             return read(reply.body)
         except (MalformedReplyError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as exc:
-            reason = self._address.account.redacted(f"{exc!r:.200}")[:80]
+            reason = self._address.account.redacted(repr(exc))[:80]
             message = f"the server's reply cannot be read: {shortened(reply.text)} ({reason})"
             raise RetryableError(message, complete=True) from None
 
@@ -200,7 +201,7 @@ class Connection:
         used = {name: address.account.redacted(reply.headers[name]) for name in _USED_HEADERS if name in reply.headers}
         try:
             # These two do not wait, so that only one reply at a time is held decompressed.
-            whole, too_long = unpacked(raw, reply.headers.get("Content-Encoding", ""), limit)
+            whole, too_long = unpacked(raw, used.get("Content-Encoding", ""), limit)
             if (more or too_long) and status == _OK:
                 raise TooLargeError(f"it is larger than {limit:,} bytes (--max-reply)")  # noqa: TRY301 - as below
             return _parsed_reply(status, whole, used, address.account)

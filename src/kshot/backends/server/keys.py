@@ -6,17 +6,13 @@ Any other server gets a key or a header only if the user names it for that serve
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
+from kshot.backends.server.redaction import redacted
 from kshot.core.errors import BackendError, UsageError
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -30,8 +26,6 @@ _OWN_HEADERS = frozenset(
     {"host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect", "content-length"}
     | {"content-type", "content-encoding", "accept-encoding", "proxy-authorization", "proxy-connection"}
 )
-_MIN_KEY_CHARACTERS, _MIN_ALPHABETIC_KEY_CHARACTERS = 8, 16
-"""A shorter key, or a shorter one of letters alone, may be any word (EMPTY, ollama) and is not removed from texts."""
 _ENVIRONMENT = "env:"
 
 
@@ -103,15 +97,13 @@ class Account:
     hint: str = ""
 
     def redacted(self, text: str) -> str:
-        """Return the text without any key, which a server may quote."""
-        for spelling in _spellings(self.secrets):
-            text = text.replace(spelling, "…")
-        return text
+        """Return the text without any key, or any long piece of one, which a server may quote."""
+        return redacted(text, tuple(secret.reveal() for secret in self.secrets)) if self.secrets else text
 
     @property
     def has_secret(self) -> bool:
         """Whether there is a key to hide."""
-        return bool(_spellings(self.secrets))
+        return bool(self.secrets)
 
 
 def account_for(provider: Provider, url: str, variable: str | None, headers: Sequence[str], where: str) -> Account:
@@ -241,47 +233,3 @@ def check_spec_headers(text: str, where: str) -> None:
                 where=where,
                 hint=f"Write …,header={shown}=env:VARIABLE, or use --header.",
             )
-
-
-# ---- keys in texts ----
-
-
-@lru_cache
-def _spellings(secrets: tuple[Secret, ...]) -> tuple[str, ...]:
-    """Return every spelling of the secrets that a text may hold, the longest first."""
-    found = {spelling for secret in secrets for part in _parts(secret.reveal()) for spelling in _spelled(part)}
-    return tuple(sorted(found, key=len, reverse=True))
-
-
-def _parts(value: str) -> Iterator[str]:
-    """Yield what is secret of a value: all of it, what follows ``Bearer``, and what ``Basic`` encodes."""
-    parts = [value, *value.split()[1:]]
-    for text in value.split()[1:]:
-        try:
-            plain = base64.b64decode(text, validate=True).decode()
-        except (binascii.Error, ValueError):
-            continue
-        parts += [plain, plain.partition(":")[2]]
-    for part in parts:
-        if len(part) >= _MIN_KEY_CHARACTERS and not (part.isalpha() and len(part) < _MIN_ALPHABETIC_KEY_CHARACTERS):
-            yield part
-
-
-def _spelled(key: str) -> Iterator[str]:
-    yield from (key, quote(key), quote(key, safe=""), json.dumps(key)[1:-1], key.encode().hex())
-    for lead in range(3):  # where the key begins within a group of three bytes
-        encoded = base64.b64encode(b"\0" * lead + key.encode()).decode().rstrip("=")
-        end = len(encoded) - 1 if (lead + len(key)) % 3 else len(encoded)  # the last sign depends on what follows
-        for text in (encoded, encoded.replace("+", "-").replace("/", "_")):
-            yield text[(0, 2, 3)[lead] : end]
-
-
-def redacted_json(body: Any, redacted: Callable[[str], str]) -> Any:
-    """Return the same JSON with every text in it redacted."""
-    if isinstance(body, str):
-        return redacted(body)
-    if isinstance(body, list):
-        return [redacted_json(item, redacted) for item in body]
-    if isinstance(body, Mapping):
-        return {redacted(name): redacted_json(value, redacted) for name, value in body.items()}
-    return body
