@@ -125,6 +125,32 @@ def test_all_faults_stand_in_one_message(here, capsys):
         kshot.evaluate("costly.py:Costly", ["capitals.py:Columns", "capitals.py:Template"])
 
 
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ("--metric ff1 --judge foo:bar --cleanup zzz", "'ff1' 'foo:bar' 'zzz'"),
+        ("--metric ff1,em,gg --cleanup zzz", "'ff1' 'gg' 'zzz'"),
+        ("-m bm52 --metric ff1", "'bm52' 'ff1'"),
+        ("-d capitals.py:None --metric ff1", "'None' 'ff1'"),
+        ("-d capitals.py:Columns -d boolqq -m gpt9 --rewrite foo:bar", "'nation' 'boolqq' 'gpt9' 'foo:bar'"),
+        ("-m openai:m@http://127.0.0.1:9 --max-cost 1 --metric ff1 --search bm25", "--price-in 'ff1' --search"),
+        ("--answer-pattern ( -m gpt9 --rewrite-price-in 1", "--answer-pattern 'gpt9' --rewrite-price-in"),
+    ],
+)
+def test_a_fault_in_one_part_hides_none_in_another(here, capsys, more, named):
+    (line,) = command(capsys, "run", *GOOD, *more.split(), "--out", "run").err.splitlines()
+    assert all(name in line for name in named.split()), line
+    assert f"{len(named.split())} faults" in line
+    assert not Path("opened").exists()
+
+
+def test_a_judge_that_nothing_asks_is_noted(here, capsys):
+    said = "--judge has no effect: no metric of this run asks a judge"
+    judge = ("--judge", "costly.py:Costly", "--out", "run")
+    assert said in command(capsys, "run", *GOOD, *judge).err
+    assert said not in command(capsys, "run", *GOOD, "-d", "capitals.py:Rated", *judge[:2], "--out", "rated").err
+
+
 def test_a_check_leaves_nothing_behind(here, capsys):
     before = {path.name for path in here.iterdir()} | {"__pycache__"}
     command(capsys, "run", *GOOD, "-d", "capitals.py:Columns", "--out", "run")

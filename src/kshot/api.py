@@ -79,7 +79,7 @@ def _evaluated(
         run = Run(settings, folder or MemoryMemo(), store=store, folder=folder, watcher=watcher, helpers=helpers)
         for text in (text for source in sources for text in source.announcements()):
             tell(text)
-        for text in (*without_effect(settings, sources), *unsafe_notes()):
+        for text in (*without_effect(settings, sources), *plan.notes, *unsafe_notes()):
             run.note(text)
         for text in not_taken(settings.changed(ModelSettings, ServerSettings), [*models, *plan.helpers.values()]):
             tell(text)

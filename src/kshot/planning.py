@@ -16,7 +16,9 @@ from kshot.cleanups.answer_pattern import AnswerPattern
 from kshot.core.errors import UsageError
 from kshot.core.extras import is_installed, require_all
 from kshot.core.options import flag
-from kshot.core.protocols import Model, Source
+from kshot.core.protocols import JudgedScorer, Model, Source
+from kshot.core.specs import parse_spec, split_names
+from kshot.methods.search import REWRITER
 from kshot.metrics.settings import JUDGE_OPTIONS
 from kshot.retrievers.base import rehearsal
 from kshot.runs.limits import check_prices
@@ -33,6 +35,7 @@ class Plan:
     sources: Sequence[Source[Settings]]
     models: Sequence[str | Model]
     helpers: Mapping[str, str]
+    notes: Sequence[str] = ()
 
     def identity(self) -> dict[str, Any]:
         """Return what the results depend on."""
@@ -44,27 +47,35 @@ class Plan:
 
 
 def planned(model: Any, dataset: Any, settings: Settings) -> Plan:
-    """Return the run that the user asks for. Whatever is wrong with it, as far as it shows now, is one error."""
-    faults = Faults()
+    """Return the run that the user asks for. Whatever is wrong with it, as far as it shows now, is one error.
+
+    A part with a fault is left out of the later checks, so that each fault is told once.
+    """
+    faults, datasets = Faults(), listed(dataset)
     sources: list[Source[Settings]] = []
-    for spec in listed(dataset):
+    for spec in datasets:
         with faults.collected():
             source = source_of(spec, settings)
             source.check(settings)
             sources.append(source)
-    models: list[str | Model] = []
-    if model is not None:
-        models = _distinct(listed(model))
-        _check_specs("model", models, settings, faults)
-    faults.tell()
-    plan = _with_helpers(models or models_in(sources, settings), sources, settings)
-    for role, spec in plan.helpers.items():
-        _check_specs(role, [spec], settings, faults)
-    if not models:
-        _check_specs("model", plan.models, settings, faults)
-    faults.tell()
-    _check_together(plan)
-    _rehearse(plan, faults)
+    _check_named(settings, faults)
+    plan = Plan(settings, sources, [], _named_helpers(settings))
+    if len(sources) == len(datasets):  # else one that is missing may name a judge, or have passages to search
+        with faults.collected():
+            plan = _with_judge(plan)
+        _check_scoring(plan.settings, faults)
+        with faults.collected():
+            plan = replace(plan, helpers=helpers_of(plan.settings, sources))
+    with faults.collected():
+        models = _distinct(listed(model)) if model is not None else models_in(sources, settings)
+        plan = replace(plan, models=models)
+    plan = replace(
+        plan,
+        models=_sound("model", plan.models, settings, faults),
+        helpers={role: spec for role, spec in plan.helpers.items() if _sound(role, [spec], settings, faults)},
+    )
+    if _check_together(plan, faults):
+        plan = _rehearsed(plan, faults)
     faults.tell()
     return plan
 
@@ -102,72 +113,109 @@ def _distinct(given: Sequence[Any]) -> list[str | Model]:
     return models
 
 
-def _check_specs(role: str, specs: Sequence[str | Model], settings: Settings, faults: Faults) -> None:
-    """Check each spec, unless a package is missing: all of those are named together."""
+def _sound(role: str, specs: Sequence[str | Model], settings: Settings, faults: Faults) -> list[str | Model]:
+    """Return the specs without a fault. One that lacks a package is not checked: all of those are named together."""
+    sound: list[str | Model] = []
     for spec in specs:
         with faults.collected():
             if isinstance(spec, str) and all(map(is_installed, model_packages(spec))):
                 check_model(spec, options_for(role, settings, spec))
                 if settings.truncate and role == "model":
                     check_truncates(spec)
+            sound.append(spec)
+    return sound
 
 
-def _with_helpers(models: Sequence[str | Model], sources: Sequence[Source[Settings]], settings: Settings) -> Plan:
-    """Add the judge, which a config may name, the rewriter and the search engine."""
-    judges = [spec for source in sources for spec in source.judges[:1]]
-    if judges and settings.judge is None:
-        settings = replace(settings, judge=judges[0])
-    _check_scoring(settings)
-    return Plan(settings, sources, models, helpers_of(settings, sources))
+def _named_helpers(settings: Settings) -> dict[str, str]:
+    """Return the judge and the rewriter that the user names."""
+    return {role: spec for role, spec in {"judge": settings.judge, REWRITER: settings.rewrite}.items() if spec}
 
 
-def _check_scoring(settings: Settings) -> None:
+def _with_judge(plan: Plan) -> Plan:
+    """Add the judge that a config names, unless the user names one."""
+    judge = plan.settings.judge or next((spec for source in plan.sources for spec in source.judges[:1]), None)
+    return replace(plan, settings=replace(plan.settings, judge=judge))
+
+
+def _check_named(settings: Settings, faults: Faults) -> None:
+    """Check the metrics and the clean-up that the user names for all datasets: each has a fault of its own."""
+    from kshot.cleanups import CLEANUPS, make_cleanup
+    from kshot.metrics.making import METRICS, make_metric
+
+    metrics = [name for names in settings.metric or () for name in split_names(names)]
+    cleanups = [settings.cleanup] if settings.cleanup is not None else []
+    for make, registry, specs in ((make_metric, METRICS, metrics), (make_cleanup, CLEANUPS, cleanups)):
+        for spec in specs:
+            with faults.collected():
+                if all(map(is_installed, registry.packages(parse_spec(spec)))):
+                    make(spec)
+
+
+def _check_scoring(settings: Settings, faults: Faults) -> None:
     """Refuse options of the judge where nothing is judged, or that cannot be read."""
     given = [*(name for name in JUDGE_OPTIONS if name in settings.changed()), *settings.changed_of("judge")]
-    if given and settings.judge is None:
-        raise UsageError(f"{flag(given[0])} needs a judge, and none is named", hint="Add --judge MODEL.")
-    of_rewriter = [*settings.changed_of("rewriter")]
-    if of_rewriter and settings.rewrite is None:
-        raise UsageError(f"{flag(of_rewriter[0])} needs a rewriter, and none is named", hint="Add --rewrite MODEL.")
-    if given:
-        from kshot.metrics.judge_options import check_judge_options
+    with faults.collected():
+        if given and settings.judge is None:
+            raise UsageError(f"{flag(given[0])} needs a judge, and none is named", hint="Add --judge MODEL.")
+        if given:
+            from kshot.metrics.judge_options import check_judge_options
 
-        check_judge_options(settings)
-    if settings.answer_pattern is not None:
-        AnswerPattern(settings.answer_pattern)
+            check_judge_options(settings)
+    of_rewriter = [*settings.changed_of("rewriter")]
+    with faults.collected():
+        if of_rewriter and settings.rewrite is None:
+            raise UsageError(f"{flag(of_rewriter[0])} needs a rewriter, and none is named", hint="Add --rewrite MODEL.")
+    with faults.collected():
+        if settings.answer_pattern is not None:
+            AnswerPattern(settings.answer_pattern)
 
 
 # ---- models and datasets together ----
 
 
-def _check_together(plan: Plan) -> None:
-    """Refuse missing packages, all named in one error, and models that do not fit the datasets or the settings."""
+def _check_together(plan: Plan, faults: Faults) -> bool:
+    """Refuse missing packages, all named in one error, and models that do not fit the datasets or the settings.
+
+    Return whether the packages are there.
+    """
     settings, specs = plan.settings, [*plan.models, *plan.helpers.values()]
     of_models = {spec: model_packages(spec) for spec in specs if isinstance(spec, str)}
-    of_sources = {purpose: names for each in plan.sources for purpose, names in each.packages(settings).items()}
-    require_all({**of_models, **of_sources})
-    if settings.deterministic:
-        for spec in specs:
+    installed = False
+    with faults.collected():
+        of_sources = {purpose: names for each in plan.sources for purpose, names in each.packages(settings).items()}
+        require_all({**of_models, **of_sources})
+        installed = True
+    for spec in specs if settings.deterministic and installed else ():
+        with faults.collected():
             check_deterministic(spec)
-    check_pairs(plan.models, plan.sources, settings)
+    with faults.collected():
+        if plan.models:
+            check_pairs(plan.models, plan.sources, settings)
     for source in plan.sources:
         if isinstance(source, TaskSource) and source.once_only and settings.limit is None and len(plan.models) > 1:
-            what = f"its samples can be read once only, and the run has {len(plan.models)} models"
-            raise UsageError(what, where=source.label, hint="Give the samples as a list.")
-    check_accounts(plan.models, plan.helpers, settings)
+            with faults.collected():
+                what = f"its samples can be read once only, and the run has {len(plan.models)} models"
+                raise UsageError(what, where=source.label, hint="Give the samples as a list.")
+    with faults.collected():
+        check_accounts(plan.models, plan.helpers, settings)
     servers = [role for role, spec in plan.helpers.items() if is_server(spec)]
-    check_prices(settings, [*(["model"] if any(is_server(spec) for spec in plan.models) else []), *servers])
+    with faults.collected():
+        check_prices(settings, [*(["model"] if any(is_server(spec) for spec in plan.models) else []), *servers])
+    return installed
 
 
-def _rehearse(plan: Plan, faults: Faults) -> None:
-    """Try every dataset out; a model that cannot answer what it asks is a fault too."""
-    settings = plan.settings
+def _rehearsed(plan: Plan, faults: Faults) -> Plan:
+    """Try every dataset out; a model that cannot answer what it asks is a fault too. Add the notes."""
+    settings, judges = plan.settings, 0
     for source in plan.sources:
         asked: set[type] = set()
         with faults.collected(), rehearsal():
             for task in source.rehearsals(settings):
+                judges += any(isinstance(metric, JudgedScorer) for metric in task.metrics)
                 found = rehearse(task, judged=settings.judge is not None)
                 asked |= set() if "ranking_type" in task.labels else found  # auto: the model decides what is asked
         for spec in () if source.searches(settings) else plan.models:
             with faults.collected():
                 check_answers(spec, asked)
+    idle = settings.judge is not None and not judges
+    return replace(plan, notes=["--judge has no effect: no metric of this run asks a judge"] if idle else [])

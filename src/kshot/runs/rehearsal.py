@@ -45,7 +45,7 @@ class Faults:
         try:
             yield
         except KshotError as exc:
-            if str(exc) not in map(str, self._found):
+            if not any(each.what == exc.what and each.where in ("", exc.where) for each in self._found):
                 self._found.append(exc)
 
     def tell(self) -> None:
