@@ -59,3 +59,12 @@ def test_other_settings_are_named(begun, before, now, change):
     with pytest.raises(RunError) as caught:
         RunFolder(path, BASIS | now)
     assert f"this folder holds a run with other settings ({change})" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [None, "no journal\n"])
+def test_a_run_that_cannot_be_reused_leaves_no_new_folder(tmp_path, text):
+    if text is not None:
+        (tmp_path / "other").write_text(text)
+    with pytest.raises(RunError, match="Name a run folder"):
+        RunFolder(tmp_path / "run", {}, reuse=tmp_path / "other")
+    assert not (tmp_path / "run").exists()

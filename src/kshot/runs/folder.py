@@ -51,19 +51,18 @@ class RunFolder:
         self.path = Path(path).expanduser()
         self._identity = json.loads(json.dumps(identity))
         self._fsync = fsync
-        with _reading(self.path):
-            self._make()
-            self.spec: dict[str, Any] = self._checked_spec()
-        self.journal = Journal(self.path / JOURNAL, fsync=fsync, repair=repair)
-        self._others: list[Journal] = []
         self._session = new_session()
         self._is_recorded = False
-        try:
-            for run in (reuse,) if isinstance(reuse, (str, Path)) else reuse:
+        with ExitStack() as stack:  # an error that is kept must not keep a file open
+            self._others: list[Journal] = []
+            for run in (reuse,) if isinstance(reuse, (str, Path)) else reuse:  # before a new folder is made
                 self._others.append(_journal_of(run))
-        except BaseException:
-            self._close()  # an error that is kept must not keep the lock
-            raise
+                stack.callback(self._others[-1].close)
+            with _reading(self.path):
+                self._make()
+                self.spec: dict[str, Any] = self._checked_spec()
+            self.journal = Journal(self.path / JOURNAL, fsync=fsync, repair=repair)
+            stack.pop_all()
 
     def __enter__(self) -> RunFolder:  # noqa: PYI034 - Self needs Python 3.11
         """Use the folder until the block ends."""
