@@ -138,3 +138,21 @@ def without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> I
     for name in settings.changed():
         if name not in read:
             yield f"{flag(name)} has no effect on {', '.join(source.label for source in sources)}"
+    yield from _data_without_effect(settings, sources)
+
+
+def _data_without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> Iterator[str]:
+    """Name what ``--data NAME=PLACE`` gives to no dataset, if all find their data by names."""
+    readers = [source for source in sources if settings.data and "data" in source.reads(settings)]
+    names = [source.data_names() for source in readers]
+    known = {name for each in names for name in each or ()}
+    if not readers or None in names:
+        return  # nothing reads them, which was said, or a dataset takes a place whole
+    for text in settings.data or ():
+        name, equals, _ = text.partition("=")
+        if not equals or name not in known:
+            labels = ", ".join(source.label for source in readers)
+            hint = (
+                f"no entry is called {name}; there are: {', '.join(sorted(known))}" if equals else "it names no entry"
+            )
+            yield f"--data {text} has no effect on {labels}: {why}"

@@ -118,6 +118,15 @@ def test_configs_too(config, capsys):
     assert (twice.code, "--data mine=… is given twice, with different places" in twice.err) == (2, True)
 
 
+def test_data_for_no_entry_of_a_config_are_noted(config, capsys):
+    run = ("run", "-m", "embedded", *config)
+    assert "--data" not in kshot(capsys, *run, "--out", "plain").err
+    done = kshot(capsys, *run, "--data", "mnie=rows", "--data", "rows", "--out", "more")
+    assert done.code == 0
+    assert "--data mnie=rows has no effect on mine.py: no entry is called mnie; there are: mine" in done.err
+    assert "--data rows has no effect on mine.py: it names no entry" in done.err
+
+
 # ---- seeds of a choice that does not depend on them ----
 
 SEEDS = ("run", "-m", "embedded", "-d", "capitals.py:Capitals", "--retriever-seeds", "0..2", "--json")

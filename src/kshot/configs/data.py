@@ -43,7 +43,7 @@ def splits_of(entry: DatasetEntry, data: Mapping[str, str] | None = None, defaul
     The user may name any place. A config may name places in its project, and where the frameworks keep data.
     """
     named = data or {}
-    given = next((named[key] for key in _keys(entry) if key in named), default)
+    given = next((named[key] for key in names_of(entry) if key in named), default)
     if given is not None:
         return _adapted(entry, _local(entry, Path(given).expanduser(), check=Path))
     listed = _listed_files(entry)
@@ -87,7 +87,8 @@ def _check(entry: DatasetEntry, place: Path) -> None:
         ) from exc
 
 
-def _keys(entry: DatasetEntry) -> list[str]:
+def names_of(entry: DatasetEntry) -> list[str]:
+    """Return the names by which ``--data`` may mean an entry."""
     found = [entry.abbr, entry.get("name"), short(entry.get("type", "")), entry.get("path")]
     return [str(key) for key in found if isinstance(key, str) and key]
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kshot.configs.data import read_data, splits_of
+from kshot.configs.data import names_of, read_data, splits_of
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loader import Config, load
 from kshot.configs.models import ModelEntry
@@ -102,6 +102,10 @@ class ConfigSource(Source[ConfigSettings]):
         del settings  # they are the same for every config
         chosen = {"retriever", "num_shots"} if self._retriever is not None else set()
         return settings_names(ConfigSettings) - {"instruction", "evaluation_set", "example_set"} | chosen
+
+    def data_names(self) -> Collection[str]:
+        """Return the names under which ``--data`` finds its entries."""
+        return {name for entry in self.entries for name in names_of(entry)}
 
     def announcements(self) -> Sequence[str]:
         """Return the folder in which the config reads files, and whether it was only read."""

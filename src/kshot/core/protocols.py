@@ -206,6 +206,10 @@ class Source(Protocol[SettingsT]):
         """Compile the tasks that a run tries out before it opens a model: all of them, unless that takes long."""
         return self.tasks(settings)
 
+    def data_names(self) -> Collection[str] | None:
+        """Return the names that ``--data NAME=PLACE`` may have; None if it takes places without names."""
+        return None
+
     def totals(self, results: Sequence[TaskResult], /) -> Iterator[ResultRow]:  # noqa: ARG002 - for classes that override it
         """Return figures over several tasks."""
         return iter(())
