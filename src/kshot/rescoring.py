@@ -49,6 +49,9 @@ def score(
     path = Path(run).expanduser()
     spec = read_spec(path)
     given = [] if dataset is None else dataset if isinstance(dataset, (list, tuple)) else [dataset]
+    settings = _settings(spec, path)
+    if dataset_path is not None:
+        settings = replace(settings, dataset_path=str(dataset_path))
     if all(noted["role"] in HELPER_ROLES for noted in spec.get("models", ())):
         raise RunError("spec.json lists no model of this run", where=str(path), hint="Run the command again.")
     labels = _labels(spec, path)
@@ -57,9 +60,6 @@ def score(
         raise RunError("the run folder has no journal", where=str(path))
     code = RecordedCode(spec, [*files_of(given), *_paths(trust)])
     with code.guarding(), programs_wanted(unsafe=unsafe_programs):
-        settings = _settings(spec, path)
-        if dataset_path is not None:
-            settings = replace(settings, dataset_path=str(dataset_path))
         sources = list(_sources(datasets, settings))
         models, helpers = _absent_models(spec, helpers_of(settings, sources))
         with (

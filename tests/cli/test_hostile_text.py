@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from kshot.core.registry import _entry_points
 from kshot.core.visible import visible
+from kshot.metrics.making import METRICS
 from tests.commands import kshot
 from tests.fake_server import FakeServer, Reply, chat
 from tests.passages.books import CHAPTERS, question
@@ -250,6 +252,20 @@ SILENT = {"help", "help of a command", "run lookup", "run passages", "lookup wit
 """Commands that show none of the text, or none of it in one piece."""
 
 
+@pytest.fixture
+def new_packages():
+    """Look for installed packages anew, and forget afterwards what was found."""
+
+    def forget():
+        _entry_points.cache_clear()
+        vars(METRICS).pop("_installed", None)
+
+    forget()
+    yield
+    forget()
+
+
+@pytest.mark.usefixtures("new_packages")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_on_a_pipe(here, capsys, monkeypatch, name):
     monkeypatch.syspath_prepend(str(here / "site"))
