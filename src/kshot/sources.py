@@ -152,7 +152,5 @@ def _data_without_effect(settings: Settings, sources: Sequence[Source[Settings]]
         name, equals, _ = text.partition("=")
         if not equals or name not in known:
             labels = ", ".join(source.label for source in readers)
-            hint = (
-                f"no entry is called {name}; there are: {', '.join(sorted(known))}" if equals else "it names no entry"
-            )
+            why = f"no entry is called {name}; there are: {', '.join(sorted(known))}" if equals else "it names no entry"
             yield f"--data {text} has no effect on {labels}: {why}"
