@@ -24,6 +24,7 @@ from kshot.backends.server.rate_limiter import RateLimiter, RequestLimits
 from kshot.backends.server.reading import (
     ACCEPT_ENCODING,
     MAX_ERROR_BYTES,
+    BrokenError,
     TooLargeError,
     UnreadableError,
     parsed,
@@ -201,10 +202,16 @@ class Connection:
         used = {name: address.account.redacted(reply.headers[name]) for name in _USED_HEADERS if name in reply.headers}
         try:
             # These two do not wait, so that only one reply at a time is held decompressed.
-            whole, too_long = unpacked(raw, used.get("Content-Encoding", ""), limit)
-            if (more or too_long) and status == _OK:
+            whole, too_long = (
+                (b"", True) if more and status == _OK else unpacked(raw, used.get("Content-Encoding", ""), limit)
+            )
+            if too_long and status == _OK:
                 raise TooLargeError(f"it is larger than {limit:,} bytes (--max-reply)")  # noqa: TRY301 - as below
             return _parsed_reply(status, whole, used, address.account)
+        except BrokenError as exc:
+            if status != _OK:
+                return HttpReply(status, None, used)
+            return RetryableError(f"the server's reply is broken: {exc}")
         except TooLargeError as exc:
             return RequestFailedError(Failed("reply_too_large", f"the server's reply is too large: {exc}"))
         except UnreadableError as exc:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import re
 import zlib
@@ -18,8 +20,13 @@ MAX_ERROR_BYTES = 10**6
 MAX_VALUES = 4 * 10**6
 """The most values of a reply: each takes about ten times its text in memory."""
 
-_GZIP, _ZLIB, _RAW_DEFLATE = 31, 15, -15
-_WINDOWS = {"gzip": (_GZIP,), "x-gzip": (_GZIP,), "deflate": (_ZLIB, _RAW_DEFLATE)}
+MAX_MEMBERS = 10_000
+"""The most parts of a gzip: each takes some time, however little it holds."""
+
+_GZIP, _DEFLATE = ("gzip", "x-gzip"), ("deflate",)
+_GZIP_START = b"\x1f\x8b\x08"
+_DEFLATE_WINDOWS = (15, -15)
+"""With the head and the checksum of zlib, as the standard says, and without, as some servers send it."""
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _SIZE = re.compile(r"(\d{1,12})\s*([kmg]?b?)", re.IGNORECASE | re.ASCII)
 
@@ -30,6 +37,10 @@ class TooLargeError(Exception):
 
 class UnreadableError(Exception):
     """A reply that another try would not make readable."""
+
+
+class BrokenError(Exception):
+    """A reply that was damaged or cut on its way: another try may bring it whole."""
 
 
 def bytes_of(size: str) -> int:
@@ -52,19 +63,39 @@ async def read_limited(parts: AsyncIterator[bytes], limit: int) -> tuple[bytes, 
 
 
 def unpacked(raw: bytes, encoding: str, limit: int) -> tuple[bytes, bool]:
-    """Decompress a body up to a limit; the second value says whether there is more. A broken body is empty."""
+    """Decompress a body up to a limit; the second value says whether there is more."""
     name = encoding.strip().lower()
     if name in {"", "identity"}:
         return raw, False
-    if name not in _WINDOWS:
+    if name not in {*_GZIP, *_DEFLATE}:
         raise UnreadableError(f"it is encoded as {name!r:.40}, and kshot asks for {ACCEPT_ENCODING}")
-    for window in _WINDOWS[name]:
+    found = _gunzipped(raw, limit + 1) if name in _GZIP else _inflated(raw, limit + 1)
+    return found[:limit], len(found) > limit
+
+
+def _gunzipped(raw: bytes, size: int) -> bytes:
+    """Decompress up to so many bytes: all members, each with its checksum."""
+    if raw.count(_GZIP_START) > MAX_MEMBERS:
+        raise TooLargeError(f"its gzip has more than {MAX_MEMBERS:,} members")
+    try:
+        return gzip.GzipFile(fileobj=io.BytesIO(raw)).read(size)
+    except EOFError:
+        raise BrokenError("its gzip is not complete") from None
+    except (OSError, zlib.error):
+        raise BrokenError("its gzip is damaged") from None
+
+
+def _inflated(raw: bytes, size: int) -> bytes:
+    for window in _DEFLATE_WINDOWS:
+        decoder = zlib.decompressobj(window)
         try:
-            found = zlib.decompressobj(window).decompress(raw, limit + 1)
+            found = decoder.decompress(raw, size)
         except zlib.error:
             continue
-        return found[:limit], len(found) > limit
-    return b"", False
+        if decoder.eof or len(found) == size:
+            return found
+        raise BrokenError("its deflate is not complete")
+    raise BrokenError("its deflate is damaged")
 
 
 def parsed(raw: bytes) -> tuple[Any, str]:
