@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import kshot
-from tests.fake_server import FakeServer, echo
+from tests.fake_server import FakeServer, chat, echo
 from tests.passages.books import small_book
 
 ROOT = Path(__file__).parents[1]
@@ -45,7 +45,7 @@ def user(tmp_path, monkeypatch, tiny_llama):
 @pytest.fixture
 def local():
     """The server that the docs call localhost:8000, wherever it is."""
-    with FakeServer(echo) as server:
+    with FakeServer(lambda call: chat("[[7]]") if call.body["model"] == "judge" else echo(call)) as server:
         yield lambda text: text.replace("http://localhost:8000", server.url)
 
 
