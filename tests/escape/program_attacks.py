@@ -413,6 +413,14 @@ FOOLED_TESTS = {
             "an iterator of the tests": "class I:\n    def __iter__(self): return self\n    def __next__(self): return f(1)\nassert sum(I()) == 0",
         }.items()
     },
+    **{
+        f"a class that catches assertions, {name} = {kind}": (
+            f"MyErr = {kind}\nclass C:\n    Err = {kind}\ndef f(x): return 1", f"try:\n    f(-1)\n    assert False\nexcept {name}:\n    pass",
+        )
+        for name in ("MyErr", "C.Err")
+        for kind in ("Exception", "BaseException", "AssertionError", "(ValueError, Exception)")
+    },
+    "an __exit__ on one line": (YIELDING, "with T() as t: assert t.value + 1 == 4; raise ValueError"),
     "StopAsyncIteration": (
         "def f(): raise StopAsyncIteration",
         "import asyncio\nclass I:\n    def __aiter__(self): return self\n    async def __anext__(self): return f()\nasync def t():\n    async for x in I(): assert x == 3\nasyncio.run(t())",

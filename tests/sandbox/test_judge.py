@@ -67,6 +67,24 @@ RIGHT = {
         "try:\n    f('x')\n    assert False\nexcept KeyError as error:\n    assert error.args == ('x',)\n"
         "import unittest\nunittest.TestCase().assertRaises(ValueError, f, 'mine')",
     ),
+    "exceptions that descend from each other": (
+        "class A(ValueError): pass\nclass B(A): pass\nclass C(B, KeyError): pass\ndef f(kind): raise globals()[kind](kind)",
+        "for kind in 'ABC':\n    try:\n        f(kind)\n        assert False\n    except A as error:\n        assert str(error).strip(\"'\") == kind\n"
+        "try:\n    f('C')\nexcept B:\n    pass\ntry:\n    f('A')\nexcept B:\n    assert False\nexcept A:\n    pass\nassert issubclass(C, A) and not issubclass(A, B)",
+    ),
+    "another name of an exception": (
+        "Mine = Exception\nOthers = (KeyError, Exception)\ndef f(): raise Mine('x')\ndef g(e): raise e",
+        "try:\n    f()\n    assert False\nexcept Mine as error:\n    assert str(error) == 'x' and error.args == ('x',)\ntry:\n    f()\nexcept Others:\n    pass\n"
+        "try:\n    g(Exception)\nexcept Exception:\n    pass",
+    ),
+    "exceptions of the library in the tests' functions": (
+        "def f(g):\n    try:\n        g()\n    except ArithmeticError as error:\n        return type(error).__name__\n    except LookupError:\n        return 'mine'",
+        "import decimal\nclass Mine(KeyError): pass\ndef g(): raise Mine\nassert f(lambda: decimal.Decimal(1) / 0) == 'ZeroDivisionError' and f(g) == 'mine'",
+    ),
+    "an exception that comes back": (
+        "class Mine(Exception): pass\ndef f(): raise Mine('x')\ndef g(h):\n    try:\n        h()\n    except Mine as error:\n        return str(error)",
+        "assert g(f) == 'x' == g(lambda: f())",
+    ),
     "encoding errors": (
         "def f(x):\n    return x.decode('ascii')",
         "try:\n    f(b'\\xff')\n    assert False\nexcept UnicodeDecodeError as error:\n    assert error.start == 0",

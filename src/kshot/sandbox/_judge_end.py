@@ -104,11 +104,11 @@ class JudgeEnd(Peer):
             raise ValueError(number)
         if tag == "o":
             return self._given[number][1]
-        _, _, kind, name, base = entry
+        _, _, kind, name, base, *above = entry
         if tag != "h":
             raise ValueError(tag)
         if kind == "exception":
-            return self.exception_class(number, name, base)
+            return self.exception_class(number, name, base, *above)
         remote = Remote(self.ask, self.leave, number)
         if kind == "generator":
             return _generator(remote)

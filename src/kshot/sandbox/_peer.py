@@ -144,14 +144,14 @@ class Peer:
             text = str(error)[:_MAX_TEXT_LETTERS]
         except BaseException:  # noqa: BLE001 - its own __str__ may raise anything
             text = ""
-        own = None if kind is _EXCEPTIONS[base] or not self.shows_class(kind) else encoder.value(kind)
+        own = encoder.value(kind) if self.shows_class(kind) else None
         return [base, own, encoder.value(error.args), encoder.value(dict(vars(error))), text]
 
     def _exception(self, decoder: Decoder, form: list[Any]) -> BaseException:
         base, own, args, attributes, text = form
         kind = _EXCEPTIONS[base] if own is None else decoder.value(own)
         values, found = decoder.value(args), decoder.value(attributes)
-        if not (kind is _EXCEPTIONS[base] or any(kind is each for each in self._classes.values())):
+        if kind is not _EXCEPTIONS[base] and not (_is_exception(kind) and self.shows_class(kind)):
             raise Garbled("an exception that cannot be read")
         if type(values) is not tuple or type(found) is not dict:
             raise Garbled("an exception that cannot be read")
@@ -160,24 +160,34 @@ class Peer:
         except Exception:  # noqa: BLE001 - its class wants other arguments
             error = kind.__new__(kind, *values)
         vars(error).update({name: each for name, each in found.items() if _is_data_name(name, kind)})
-        if own is not None:
+        if "number_there" in vars(kind):
             vars(error)["its_text"] = str(text)
         return error
 
     def shows_class(self, _: type[BaseException], /) -> bool:
-        """Return whether the other process is told of this class, and not just of the built-in one above it."""
+        """Return whether an exception of this class goes between the processes as such, not as its built-in class."""
         return True
 
-    def exception_class(self, number: int, name: Any, base: Any) -> type[BaseException]:
-        """Return the class that stands here for an exception class of the other process."""
+    def exception_class(self, number: int, name: Any, base: Any, above: Any) -> type[BaseException]:
+        """Return the class that stands here for an exception class of the other process.
+
+        ``above`` is the entry of the class from which it descends, where that is not the built-in ``base``.
+        """
         if number not in self._classes:
-            kind = _EXCEPTIONS[base]
+            kind = _EXCEPTIONS[base] if above is None else self.resolve(above)
+            if kind is not _EXCEPTIONS[base] and kind not in self._classes.values():
+                raise Garbled("an exception that cannot be read")
 
             def said(error: BaseException) -> str:
                 return str(vars(error).get("its_text", ""))
 
             self._classes[number] = type(str(name), (kind,), {"__str__": said, "number_there": number})
         return self._classes[number]
+
+
+def _is_exception(value: Any) -> bool:
+    """Return whether something is a class of exceptions."""
+    return isinstance(value, type) and issubclass(value, BaseException)
 
 
 def _is_data_name(name: Any, kind: type[BaseException]) -> bool:

@@ -65,7 +65,10 @@ class ProgramEnd(Peer):
             number = self._numbers[id(value)] = len(self._objects)
             self._objects.append(value)
         if isinstance(value, type) and issubclass(value, BaseException):
-            return ["h", number, "exception", value.__name__, exception_base(value)]
+            base = exception_base(value)
+            above = next(each for each in (*value.__mro__[1:], value) if issubclass(each, BaseException))
+            is_built_in = above.__module__ == "builtins"
+            return ["h", number, "exception", value.__name__, base, None if is_built_in else self.export(above)]
         if isinstance(value, _Module):
             return ["h", number, "module", value.__name__, ""]
         kind = "generator" if isinstance(value, _Generator) else "object"

@@ -141,4 +141,6 @@ def _closings(nodes: list[Any]) -> Iterator[tuple[int, int]]:
     """Return the lines of each ``with`` and of the ``raise`` that ends it: who stops that one skips no line."""
     for node in nodes:
         if _kind(node) == "With" and _kind(node.body[-1]) == "Raise":
-            yield node.lineno, node.body[-1].lineno
+            before = node.body[-2].end_lineno if len(node.body) > 1 else node.lineno
+            if node.body[-1].lineno > before:
+                yield node.lineno, node.body[-1].lineno

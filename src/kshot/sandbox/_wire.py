@@ -27,8 +27,13 @@ _BUILTIN_NAMES = {id(value): value.__name__ for value in _PLAIN} | {
     id(value): name
     for name, value in vars(builtins).items()
     if value in (..., NotImplemented) or (isinstance(value, type) and issubclass(value, BaseException))
+    if not (isinstance(value, type) and issubclass(AssertionError, value))
 }
-"""What goes as itself, by name: types of plain data and exceptions. No function does: ``eval`` stays where it is."""
+"""What goes as itself, by name: types of plain data and exceptions. No function does: ``eval`` stays where it is.
+
+Neither does a class that catches failed assertions: else ``except MyError`` would, where a program has
+``MyError = Exception``.
+"""
 _NUMPY_KINDS = "biufc"
 
 
