@@ -1,3 +1,5 @@
+import errno
+import os
 import random
 from itertools import pairwise
 
@@ -5,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshot.core.errors import UsageError
+from kshot.core.errors import RunError, UsageError
 from kshot.lookup.generate import LOOKUP_TASKS, TASKS, VOCAB, answers, dumps, file_name, generate, group_of, write
 
 
@@ -123,6 +125,20 @@ def test_files_carry_the_published_names(tmp_path):
     assert path == tmp_path / "nonunique" / "hard_sample_4_len_20_seed_20.jsonl"
     assert path.read_text() == dumps(generate("nonunique", 20, 4, 20, hard=True))
     assert file_name(100, 6, 2025) == "sample_100_len_6_seed_2025.jsonl"
+
+
+def test_a_disk_that_is_full_leaves_no_part_of_a_file(tmp_path, monkeypatch):
+    write(tmp_path, "unique", 10, 3, 2025)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for length in (10, 20):
+        with pytest.raises(RunError, match=f"len_{length}_.*it cannot be written: No space left on device"):
+            write(tmp_path, "unique", length, 3, 2025)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_tasks_know_their_group():

@@ -17,6 +17,7 @@ from math import comb
 from pathlib import Path
 from typing import Literal
 
+from kshot.core.durable import new_version
 from kshot.core.errors import UsageError
 from kshot.lookup.settings import MAX_LENGTH, MAX_SAMPLES
 
@@ -198,9 +199,6 @@ def write(
     """Generate records and write them to ``OUT/<group>/<published name>``; return the path."""
     records = generate(group, length, samples, seed, hard=hard, divisor=divisor, vocab=vocab)
     path = Path(out).expanduser() / group / file_name(samples, length, seed, hard=hard)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(dumps(records), encoding="utf-8")
-    except OSError as exc:
-        raise UsageError(f"the file cannot be written: {exc.strerror or exc}", where=str(path)) from exc
+    with new_version(path) as file:
+        file.write(dumps(records))
     return path
