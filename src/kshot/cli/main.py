@@ -10,7 +10,7 @@ import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kshot.cli.streams import protect, protected, say, show, show_json
+from kshot.cli.streams import OutputError, drop_output, flushed, protect, protected, say, show, show_json
 from kshot.core import interrupts
 from kshot.core.budget import LimitReached
 from kshot.core.command_line import COMMAND
@@ -57,11 +57,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
+    try:
+        with flushed():
+            return _parsed(arguments)
+    except BrokenPipeError:
+        drop_output()
+        return OK
+    except OutputError as exc:
+        drop_output()
+        say(exc)
+        return WRONG
+
+
+def _parsed(arguments: Sequence[str] | None) -> int:
     from kshot.cli.options import parser
 
     try:
         parsed = parser().parse_args(arguments)
-    except KshotError as exc:
+    except UsageError as exc:
         say(exc)
         return WRONG
     if parsed.command is None:
@@ -75,9 +88,8 @@ def _guarded(parsed: argparse.Namespace) -> int:
     try:
         _check_homes(vars(parsed).values())
         return _COMMANDS[parsed.command](parsed)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+    except (BrokenPipeError, OutputError):
+        raise
     except BaseException as exc:  # noqa: BLE001 - a signal may come out of a library as any error
         if interrupts.received() is not None or isinstance(exc, KeyboardInterrupt):
             return _stopped(interrupts.received() or signal.SIGINT, parsed.command)
@@ -142,7 +154,7 @@ def _run(parsed: argparse.Namespace) -> int:
     out = parsed.out or default_folder(models or [usual], datasets, settings_from(options))
     with Progress() as progress:
         result = evaluate(models, datasets, out=out, reuse=parsed.reuse, watcher=progress, **options)
-    return _show(result, as_json=parsed.json)
+    return _shown(result, parsed)
 
 
 def _score(parsed: argparse.Namespace) -> int:
@@ -158,49 +170,14 @@ def _score(parsed: argparse.Namespace) -> int:
             unsafe_programs=parsed.unsafe_programs,
             watcher=progress,
         )
-    return _show(result, as_json=parsed.json)
+    return _shown(result, parsed)
 
 
-def _show(result: Result, *, as_json: bool) -> int:
-    for failure in result.first_failures:
-        say(failure)
-    if as_json:
-        shown = {
-            "results": result.results,
-            "comparisons": result.comparisons,
-            "notes": result.notes,
-            "usage": result.usage,
-            "run": str(result.path),
-        }
-        show_json(shown, indent=2)
-    else:
-        _print(result)
+def _shown(result: Result, parsed: argparse.Namespace) -> int:
+    from kshot.cli.results import show_result
+
+    show_result(result, as_json=parsed.json)
     return OK if any(row["n"] for row in result.results) else NOTHING_ANSWERED
-
-
-def _print(result: Result) -> None:
-    from kshot import report
-    from kshot.cli.screen import Screen
-
-    console = Screen()
-    looked_up = [row for row in result.results if row.get("kind") == "lookup"]
-    searched = [row for row in result.results if row.get("kind") == "passages"]
-    others = [row for row in result.results if "kind" not in row]
-    tables = [*report.grids(looked_up), *report.systems_tables(searched)]
-    if others:
-        tables += [report.results_table(others), *report.details_tables(others)]
-    for table in tables:
-        console.print(table)
-    names = {row["benchmark"] for row in searched}
-    of_systems = [row for row in result.comparisons if row["task"] in names]
-    of_models = [row for row in result.comparisons if row["task"] not in names]
-    for line in report.findings(looked_up):
-        console.print(one_line(line), soft_wrap=True)
-    compared = (*report.verdicts(of_systems, searched), *report.model_verdicts(of_models))
-    for line in (*compared, *report.spreads(result.results)):
-        console.print(one_line(line))  # as wide as the table above
-    for line in (*report.spending(result.usage), f"run folder: {result.path}"):
-        console.print(one_line(line), soft_wrap=True)
 
 
 def _preview(parsed: argparse.Namespace) -> int:

@@ -3,14 +3,52 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, TextIO
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
 
+from kshot.core.errors import KshotError
 from kshot.core.visible import one_line, visible, visible_json
 
 _NAMES = ("stdout", "stderr")
+
+
+class OutputError(KshotError):
+    """The output cannot be written, as to a file on a full disk."""
+
+
+class _Checked:
+    """A stream whose own errors cannot be taken for others: on stdout one message, on stderr none, for it has no place.
+
+    A reader who closes the pipe is not an error.
+    """
+
+    def __init__(self, stream: TextIO, *, needed: bool) -> None:
+        self._stream, self._needed = stream, needed
+
+    def write(self, text: str) -> int:
+        with self._checked():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._checked():
+            self._stream.flush()
+
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as exc:
+            if self._needed:
+                raise OutputError(f"the output cannot be written: {exc.strerror or exc}") from exc
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class SafeStream:
@@ -42,7 +80,7 @@ def protect() -> None:
             continue
         if isinstance(stream, io.TextIOWrapper):  # neither a lone surrogate nor an ASCII terminal may end a run
             stream.reconfigure(errors="backslashreplace")
-        setattr(sys, name, SafeStream(stream))
+        setattr(sys, name, SafeStream(cast("TextIO", _Checked(stream, needed=name == "stdout"))))
 
 
 @contextmanager
@@ -60,6 +98,28 @@ def protected() -> Iterator[None]:
 def unprotected(stream: TextIO) -> TextIO:
     """Return the stream behind a safe one, for ``Screen``, which makes texts safe before it adds its own colours."""
     return stream.behind if isinstance(stream, SafeStream) else stream
+
+
+@contextmanager
+def flushed() -> Iterator[None]:
+    """Write what stdout has kept back when the block ends, while an error can still be told."""
+    try:
+        yield
+    except SystemExit:  # after --help
+        _flush()
+        raise
+    _flush()
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def drop_output() -> None:
+    """Throw away what stdout has kept back and cannot write: the interpreter would try again."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def show(text: object = "") -> None:

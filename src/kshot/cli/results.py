@@ -1,0 +1,61 @@
+"""The figures of a run on the screen, or as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kshot import report
+from kshot.cli.screen import Screen
+from kshot.cli.streams import OutputError, flushed, say, show_json
+from kshot.core.visible import one_line
+
+if TYPE_CHECKING:
+    from kshot.runs.runner import Result
+
+
+def show_result(result: Result, *, as_json: bool) -> None:
+    """Print the figures, and on stderr the first failures. If they cannot be printed, say where they are."""
+    try:
+        with flushed():
+            _show(result, as_json=as_json)
+    except OutputError as exc:
+        exc.hint = f"The results are stored in the run folder {result.path}."
+        raise
+
+
+def _show(result: Result, *, as_json: bool) -> None:
+    for failure in result.first_failures:
+        say(failure)
+    if as_json:
+        shown = {
+            "results": result.results,
+            "comparisons": result.comparisons,
+            "notes": result.notes,
+            "usage": result.usage,
+            "run": str(result.path),
+        }
+        show_json(shown, indent=2)
+    else:
+        _print(result)
+
+
+def _print(result: Result) -> None:
+    console = Screen()
+    looked_up = [row for row in result.results if row.get("kind") == "lookup"]
+    searched = [row for row in result.results if row.get("kind") == "passages"]
+    others = [row for row in result.results if "kind" not in row]
+    tables = [*report.grids(looked_up), *report.systems_tables(searched)]
+    if others:
+        tables += [report.results_table(others), *report.details_tables(others)]
+    for table in tables:
+        console.print(table)
+    names = {row["benchmark"] for row in searched}
+    of_systems = [row for row in result.comparisons if row["task"] in names]
+    of_models = [row for row in result.comparisons if row["task"] not in names]
+    for line in report.findings(looked_up):
+        console.print(one_line(line), soft_wrap=True)
+    compared = (*report.verdicts(of_systems, searched), *report.model_verdicts(of_models))
+    for line in (*compared, *report.spreads(result.results)):
+        console.print(one_line(line))  # as wide as the table above
+    for line in (*report.spending(result.usage), f"run folder: {result.path}"):
+        console.print(one_line(line), soft_wrap=True)
