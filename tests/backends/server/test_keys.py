@@ -215,9 +215,60 @@ def test_only_https_goes_through_a_proxy(monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("HTTP_PROXY", "http://proxy:3128")
     monkeypatch.setenv("NO_PROXY", "inside.example")
-    assert proxy_for("https://api.openai.com/v1") == "http://proxy:3128"
+    assert proxy_for("https://api.openai.com/v1").url == "http://proxy:3128"
     assert proxy_for("https://inside.example/v1") is None
     assert proxy_for("http://api.openai.com/v1") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "url", "login"),
+    [
+        ("127.0.0.1:9", "http://127.0.0.1:9", None),
+        ("proxy", "http://proxy", None),
+        (" https://proxy:1/ ", "https://proxy:1", None),
+        ("user:pw12345678@127.0.0.1:9", "http://127.0.0.1:9", ("user", "pw12345678")),
+        ("http://user:p%40s%2F%C3%A4@[::1]:9", "http://[::1]:9", ("user", "p@s/ä")),
+        ("HTTP://token-123456@proxy:9", "http://proxy:9", ("token-123456", "")),
+        ("http://a:b@c@proxy:9", "http://proxy:9", ("a", "b@c")),
+    ],
+)
+def test_a_proxy_is_normalised_and_shows_no_password(given, url, login, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", given)
+    found = proxy_for("https://api.openai.com/v1")
+    encoded = login and base64.b64encode(":".join(login).encode()).decode()
+    assert found.url == url
+    assert found.headers == ({"Proxy-Authorization": f"Basic {encoded}"} if login else {})
+    assert login is None or not any(text and text in repr(found) for text in (login[1], encoded))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "http://user:hunter22/x@proxy:9",
+        "user:hunter22#x@proxy:9",
+        "http://user#hunter22@proxy:9",
+        "http://user?hunter22@proxy:9",
+        "http://user/hunter22@proxy:9",
+        "socks5://user:hunter22@proxy:9",
+        "http:/user:hunter22@proxy",
+        "//user:hunter22@proxy:9",
+        "http://user:hunter22@proxy:port",
+        "http://user:hunter22@proxy:99999",
+        "http://user:hunter22@[::1",
+        "http://user:hunter22@",
+        "http://us%3Aer:hunter22@proxy:9",
+        "http://user:hunter22@pro xy:9",
+        "http://user:hunter22\udcff@proxy:9",
+    ],
+)
+def test_a_malformed_proxy_is_refused_before_anything_is_sent_and_not_shown(given, monkeypatch):
+    monkeypatch.setattr("kshot.backends.server.address.getproxies", lambda: {"https": given})
+    with pytest.raises(UsageError, match="HTTPS_PROXY is not the address of an HTTP proxy") as caught:
+        proxy_for("https://nowhere.invalid")
+    shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
+    assert "hunter22" not in shown.split("in proxy_for")[1]
+    with pytest.raises(UsageError, match="HTTPS_PROXY is not"):
+        open_model("openai:m@https://nowhere.invalid", {"api_key_env": "FIRST_KEY"})
 
 
 def test_plain_http_goes_past_the_proxy_and_no_netrc_is_read(monkeypatch, tmp_path):
@@ -235,8 +286,23 @@ def test_plain_http_goes_past_the_proxy_and_no_netrc_is_read(monkeypatch, tmp_pa
     assert [call.headers.get("authorization") for call in server.calls] == [f"Bearer {KEY}", None]
 
 
-@pytest.mark.parametrize("reply", [b"HTTP/1.1 407 No\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\nno TLS", b"", b"SSH-2.0\r\n"])
-def test_a_proxy_sees_no_key_and_its_password_is_not_shown(reply, monkeypatch):
+LOGIN = base64.b64encode(b"somebody:hunter22").decode()
+
+
+@pytest.mark.parametrize("scheme", ["http://", ""])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"HTTP/1.1 407 No\r\n\r\n",
+        b"HTTP/1.1 407 hunter22 somebody:hunter22\r\n\r\n",
+        f"HTTP/1.1 407 {LOGIN}\r\n\r\n".encode(),
+        f"HTTP/1.1 407{LOGIN}\r\n\r\n".encode(),
+        b"HTTP/1.1 200 OK\r\n\r\nno TLS",
+        b"",
+        b"SSH-2.0\r\n",
+    ],
+)
+def test_a_proxy_sees_no_key_and_its_password_is_not_shown(reply, scheme, monkeypatch):
     received = []
 
     def serve():
@@ -253,7 +319,7 @@ def test_a_proxy_sees_no_key_and_its_password_is_not_shown(reply, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        monkeypatch.setenv("HTTPS_PROXY", f"http://me:hunter22@127.0.0.1:{listener.getsockname()[1]}")
+        monkeypatch.setenv("HTTPS_PROXY", f"{scheme}somebody:hunter22@127.0.0.1:{listener.getsockname()[1]}")
         model = open_model(
             "openai:m@https://nowhere.invalid", {"api_key_env": "FIRST_KEY", "patience": 0.1, "timeout": 0.5}
         )
@@ -263,7 +329,9 @@ def test_a_proxy_sees_no_key_and_its_password_is_not_shown(reply, monkeypatch):
     thread.join(60)
     assert received[0].startswith(b"CONNECT nowhere.invalid:443")
     assert KEY.encode() not in b"".join(received)
-    assert "hunter22" not in "".join(traceback.format_exception(caught.value))
+    assert f"Proxy-Authorization: Basic {LOGIN}".encode() in received[0]
+    shown = "".join(traceback.format_exception(caught.value))
+    assert not any(text in shown for text in ("hunter22", "somebody", LOGIN))
 
 
 # ---- headers ----

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from kshot import __version__
-from kshot.backends.server.address import Address, proxy_for
+from kshot.backends.server.address import Address
 from kshot.backends.server.http_errors import (
     HttpReply,
     RequestFailedError,
@@ -47,6 +47,11 @@ _CONNECT_SECONDS = 30.0
 _REST_SECONDS = 0.025
 """How long a connection rests before it goes back to the pool."""
 
+_HEADERS = {
+    "User-Agent": f"kshot/{__version__}",
+    "Content-Type": "application/json",
+    "Accept-Encoding": ACCEPT_ENCODING,
+}
 _USED_HEADERS = ("Content-Encoding", "Location", "Retry-After", "retry-after-ms")
 
 
@@ -81,7 +86,6 @@ class Connection:
         """Take the address and the limits; ``inspect`` is called with every reply that is JSON."""
         self._http = load_aiohttp()
         self._address, self._tries, self._inspect = address, tries, inspect
-        self._proxy = proxy_for(address.url)
         self.probe_lock = asyncio.Lock()
         """Held by the code that finds out what the server offers, so that it asks once."""
         self._rate_limiter = _shared_rate_limiter(address, limits)
@@ -90,12 +94,6 @@ class Connection:
             timeout=self._http.ClientTimeout(
                 total=address.timeout, sock_connect=min(_CONNECT_SECONDS, address.timeout)
             ),
-            headers={
-                "User-Agent": f"kshot/{__version__}",
-                "Content-Type": "application/json",
-                "Accept-Encoding": ACCEPT_ENCODING,
-                **{name: value.reveal() for name, value in address.account.headers},
-            },
             cookie_jar=self._http.DummyCookieJar(),
             auto_decompress=False,  # it has no limit; see ``reading.py``
             trust_env=False,  # it would send passwords of a netrc file
@@ -172,9 +170,8 @@ class Connection:
     async def _sent(self, path: str, data: bytes) -> HttpReply | Exception:
         """Send a body, and return the reply, or the error that came instead of it."""
         http, address = self._http, self._address
-        options = {"allow_redirects": False, "proxy": self._proxy}  # a redirect would take the key along
         try:
-            async with self._session.post(address.url + path, data=data, **options) as reply:
+            async with self._session.post(address.url + path, data=data, **_options(address)) as reply:
                 return await self._received(reply)
         except (
             http.ClientConnectorCertificateError,
@@ -218,7 +215,7 @@ class Connection:
             return RequestFailedError(Failed("bad_reply", f"the server's reply cannot be read: {exc}"))
 
     def _message(self, exc: Exception) -> str:
-        return shortened(self._address.account.redacted(str(exc) or type(exc).__name__))
+        return shortened(self._address.redacted(str(exc) or type(exc).__name__))
 
     def _unreachable(self, exc: Exception) -> BackendError:
         return BackendError(
@@ -234,6 +231,17 @@ class _RefusedBodyError(RequestFailedError):
     def __init__(self, body: Body, reply: HttpReply, error: RequestFailedError) -> None:
         super().__init__(error.failed)
         self.body, self.reply = body, reply
+
+
+def _options(address: Address) -> dict[str, Any]:
+    """Return what a request is sent with. Headers of the session would go to the proxy too, a redirect take them along.
+
+    No variable of a frame that an error can pass holds it.
+    """
+    headers = _HEADERS | {name: value.reveal() for name, value in address.account.headers}
+    options = {"headers": headers, "allow_redirects": False}
+    proxy = address.proxy
+    return options | {"proxy": proxy.url, "proxy_headers": proxy.headers} if proxy else options
 
 
 def _parsed_reply(status: int, raw: bytes, headers: Mapping[str, str], account: Account) -> HttpReply | Exception:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from kshot.backends.server.address import Address, model_and_url
+from kshot.backends.server.address import Address, model_and_url, proxy_for
 from kshot.backends.server.connection import Body, Connection, load_aiohttp
 from kshot.backends.server.event_loop import EventLoopHandle, inherited
 from kshot.backends.server.http_errors import HttpReply, RequestFailedError
@@ -77,7 +77,7 @@ class Server(ABC):
         self._extra = read_request_options(request_option or (), where)
         account = account_for(self.provider, url, api_key_env, header or (), where)
         self._notes = ReplyNotes(self._model, self.usage_fields, account)
-        self._address = Address(url, where, account, timeout, bytes_of(max_reply))
+        self._address = Address(url, where, account, timeout, bytes_of(max_reply), proxy_for(url))
         self._limits = RequestLimits(max_concurrency, rpm, tpm, patience)
         parts = [kind, url, self._model, *self._identity(), *([self._extra] if self._extra else [])]
         body = json.dumps(parts, ensure_ascii=False, sort_keys=True)
