@@ -114,7 +114,6 @@ class JudgeEnd(Peer):
             return _generator(remote)
         if kind == "coroutine":
             return _awaited(self.ask, number)
-        object.__setattr__(remote, "_remote_module", str(name) if kind == "module" else "")
         return remote
 
     # ---- what the program may ask ----
@@ -190,9 +189,7 @@ class _Namespace(dict):  # type: ignore[type-arg]  # typing is not loaded here
         """Return what the program has under this name."""
         if name not in self._names:
             raise KeyError(name)
-        value = self._judge.ask("name", name)
-        module = value._remote_module if isinstance(value, Remote) else ""  # noqa: SLF001 - it is ours
-        return _imported(module) if module.partition(".")[0] in sys.stdlib_module_names else value
+        return self._judge.ask("name", name)
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or name in self._names
@@ -227,18 +224,16 @@ class Remote:
     ``__eq__`` or ``__sub__`` would decide whether a test passes.
     """
 
-    __slots__ = ("_remote_ask", "_remote_leave", "_remote_module", "_remote_number")
+    __slots__ = ("_remote_ask", "_remote_leave", "_remote_number")
 
     _remote_ask: Callable[..., Any]
     _remote_leave: Callable[..., bool]
-    _remote_module: str
     _remote_number: int
 
     def __init__(self, ask: Callable[..., Any], leave: Callable[..., bool], number: int) -> None:
         object.__setattr__(self, "_remote_ask", ask)
         object.__setattr__(self, "_remote_leave", leave)
         object.__setattr__(self, "_remote_number", number)
-        object.__setattr__(self, "_remote_module", "")
 
     def _remote_apply(self, operation: str, *values: Any) -> Any:
         return self._remote_ask("apply", operation, self._remote_number, *values)

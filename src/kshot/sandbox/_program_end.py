@@ -69,8 +69,6 @@ class ProgramEnd(Peer):
             above = next(each for each in (*value.__mro__[1:], value) if issubclass(each, BaseException))
             is_built_in = above.__module__ == "builtins"
             return ["h", number, "exception", value.__name__, base, None if is_built_in else self.export(above)]
-        if isinstance(value, _Module):
-            return ["h", number, "module", value.__name__, ""]
         kind = "generator" if isinstance(value, _Generator) else "object"
         return ["h", number, "coroutine" if isinstance(value, _Coroutine) else kind, type(value).__name__, ""]
 
