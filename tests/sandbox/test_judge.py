@@ -122,6 +122,41 @@ RIGHT = {
     "the end of an iterator": (
         "def f(xs):\n    return iter(xs)\ndef g(xs):\n    yield from xs", "assert list(zip(f([1, 2]), g([3, 4]))) == [(1, 3), (2, 4)] and sum(map(int, f('12'))) == 3",
     ),
+    "operators": (
+        "class V:\n    def __init__(self, x): self.x = x\n    def __mul__(self, o): return V(self.x * (o.x if isinstance(o, V) else o))\n"
+        "    __rmul__ = __mul__\n    def __add__(self, o): return V(self.x + (o.x if isinstance(o, V) else o))\n    __radd__ = __add__\n"
+        "    def __iadd__(self, o):\n        self.x += o\n        return self\n    def __sub__(self, o): return V(self.x - o.x)\n"
+        "    def __neg__(self): return V(-self.x)\n    def __abs__(self): return abs(self.x)\n    def __invert__(self): return V(~self.x)\n"
+        "    def __truediv__(self, o): return V(self.x / o)\n    def __pow__(self, o): return V(self.x ** o)\n    def __matmul__(self, o): return self.x * o.x\n"
+        "    def __eq__(self, o): return isinstance(o, V) and self.x == o.x\n    def __lt__(self, o): return self.x < o.x\n"
+        "    def __float__(self): return float(self.x)\n    def __int__(self): return int(self.x)\n    def __round__(self, n=0): return round(self.x, n)\n    def __repr__(self): return f'V({self.x})'",
+        "assert V(2) * 3 == V(6) == 3 * V(2) and V(2) * V(3) == V(6) and -V(2) == V(-2) and ~V(1) == V(-2) and abs(V(-2)) == 2\n"
+        "assert sum([V(1), V(2)]) == V(3) and V(4) / 2 == V(2.0) and V(2) ** 3 == V(8) and V(2) @ V(3) == 6 and (V(2) * 3).x == 6\n"
+        "assert str(V(2) * 3) == 'V(6)' and V(3) - V(1) == V(2) and -(V(2) * 3) == V(-6) and V(2) * 3 < V(7) and isinstance(V(2) * 3, V)\n"
+        "v = V(1)\nv += 4\nassert v.x == 5 and float(V(5)) == 5.0 and int(V(5)) == 5 and round(V(2.345), 1) == 2.3 and V(2) * 3 != 6 and V(2) != 2",
+    ),
+    "membership": (
+        "class Bag:\n    def __init__(self, *xs): self.xs = xs\n    def __iter__(self): return iter(self.xs)\n    def __contains__(self, x): return x in self.xs\n"
+        "class Item: pass\nitem = Item()\nbag = Bag(item, 1)",
+        "assert 1 in Bag(1, 2) and 3 not in Bag(1, 2) and item in bag and Item() not in bag",
+    ),
+    "named tuples": (
+        "from collections import namedtuple\nfrom typing import NamedTuple\nP = namedtuple('P', 'x y')\nclass Q(NamedTuple):\n    a: int\n    b: list = []\n"
+        "    def total(self): return self.a\ndef f(): return P(1, 2)\ndef g(p): return p.x + p.y, isinstance(p, P)\ndef h(): return {'q': Q(1, [P(3, 4)])}",
+        "p = f()\nassert p.x == 1 and p == (1, 2) and p == P(1, 2) and p._replace(x=3).x == 3 and str(p) == 'P(x=1, y=2)' and isinstance(p, tuple) and isinstance(p, P)\n"
+        "assert g(p) == (3, True) and h()['q'].b[0].y == 4 and p._asdict() == {'x': 1, 'y': 2} and P(x=1, y=5).y == 5 and not isinstance((1, 2), P)\n"
+        "from collections import namedtuple\nT = namedtuple('T', 'x y')\nassert g(T(5, 6)) == (11, False)",
+    ),
+    "identity": (
+        "class A: pass\none = A()\ndef f(): return one\ndef g(): return A()\ndef gen():\n    yield 1\nrunning = gen()\ndef h(): return running",
+        "assert f() is f() is one and g() is not g() and f is f and A is A and h() is h() and type(f()) is type(g())",
+    ),
+    "variables of the program": (
+        "LIMIT = 3\nSEEN = []\ndef f(x): return x < LIMIT\ndef g(): return helper()\ndef helper(): return 1",
+        "import program\nassert not f(4)\nprogram.LIMIT = 9\nassert f(4) and program.LIMIT == 9\nprogram.helper = lambda: 7\nassert g() == 7\n"
+        "program.NEW = 2\nassert program.NEW == 2\ndel program.NEW\nassert not hasattr(program, 'NEW')\n"
+        "from unittest import mock\nwith mock.patch('program.LIMIT', 1):\n    assert not f(2)\nassert f(2)",
+    ),
     "objects of the tests": (
         "def total(node):\n    node.seen = True\n    return node.value + (total(node.next) if node.next else 0) + node.extra(1)",
         "class Node:\n    def __init__(self, value, next=None):\n        self.value, self.next = value, next\n    def extra(self, n):\n        return n\n"
@@ -168,6 +203,16 @@ WRONG = {
     "too many arguments": ("def f():\n    return 1", "f(1)", "TypeError: f() takes 0 positional"),
     "a number of another type": ("def f():\n    return '1'", "assert f() == 1", "AssertionError"),
     "its own equality": ("class A:\n    def __eq__(s, o): return True\ndef f():\n    return A()", "assert f() == 1", "AssertionError"),
+    "its own difference": ("class A:\n    def __sub__(s, o): return 0\n    __rsub__ = __sub__\ndef f():\n    return A()", "assert abs(f() - 1) < 1e-6", "TypeError"),
+    "its own sum": ("class A:\n    def __add__(s, o): return 0\n    __radd__ = __add__\ndef f():\n    return A()", "assert abs(f() + -1) < 1e-6", "TypeError"),
+    "its own sum of sums": (
+        "class A:\n    def __add__(s, o): return s\n    __radd__ = __add__\n    def __abs__(s): return 0\n    def __bool__(s): return False\n    def __len__(s): return 0\none = A()\ndef f():\n    return one",
+        "hits = []\nfor check in (lambda: abs(f() + -1) < 1e-6, lambda: not f() + -1, lambda: len(f() + [1]) == 0, lambda: abs((f() + -1) + f()) < 1, lambda: abs(-(f() + -1)) < 1,\n"
+        "    lambda: list(f() + [1]) == [], lambda: abs(sum([f(), -1])) < 1):\n    try:\n        hits.append(check())\n    except Exception:\n        pass\nassert any(hits)", "AssertionError",
+    ),
+    "its own product": ("class A:\n    def __mul__(s, o): return o\n    __rmul__ = __truediv__ = __mul__\ndef f():\n    return A()", "assert f() * 6 == 6", "TypeError"),
+    "its own membership": ("class A:\n    def __contains__(s, o): return True\ndef f():\n    return A()", "assert 1 in f()", "TypeError"),
+    "names of a tuple that hide its methods": ("from collections import namedtuple\nT = namedtuple('T', 'count x')\ndef f():\n    return T(lambda n: 2, 1)", "assert f().count(5) == 2", "AssertionError"),
     "a caught end": ("import os\ndef f():\n    os._exit(0)", "try:\n    f()\nexcept:\n    pass", "the program ended"),
     "an end after the last call": (
         "import os, threading, time\ndef f():\n    threading.Timer(0.2, os._exit, (0,)).start()\n    return 1",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import sys
 
+from kshot.sandbox._operators import add_operators
 from kshot.sandbox._peer import Peer, exception_base
 from kshot.sandbox._tests_code import ALIASES, TestsCode
 
@@ -28,6 +29,8 @@ class JudgeEnd(Peer):
     def __init__(self, reader: int, writer: int) -> None:
         super().__init__(reader, writer)
         self._given: list[tuple[str, Any]] = []
+        self._stand_ins: dict[int, Any] = {}
+        """By number, so that the same object of the program has the same stand-in: ``f() is f()``."""
         self._code = TestsCode("")
 
     def run(self, tests: str) -> None:
@@ -78,7 +81,7 @@ class JudgeEnd(Peer):
         """Return the entry of something that tests give the program; it can be called, iterated or read, no more."""
         if isinstance(value, Remote):
             return ["o", value._remote_number]  # noqa: SLF001 - it is ours
-        if isinstance(value, type) and issubclass(value, BaseException) and "number_there" in vars(value):
+        if isinstance(value, type) and issubclass(value, BaseException | tuple) and "number_there" in vars(value):
             return ["o", vars(value)["number_there"]]
         if (path := _library_path(value)) is not None:
             return ["library", *path]
@@ -109,12 +112,12 @@ class JudgeEnd(Peer):
             raise ValueError(tag)
         if kind == "exception":
             return self.exception_class(number, name, base, *above)
-        remote = Remote(self.ask, self.leave, number)
-        if kind == "generator":
-            return _generator(remote)
         if kind == "coroutine":
             return _awaited(self.ask, number)
-        return remote
+        if number not in self._stand_ins:
+            remote = Remote(self.ask, self.leave, number)
+            self._stand_ins[number] = _generator(remote) if kind == "generator" else remote
+        return self._stand_ins[number]
 
     # ---- what the program may ask ----
 
@@ -194,6 +197,16 @@ class _Namespace(dict):  # type: ignore[type-arg]  # typing is not loaded here
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or name in self._names
 
+    def give(self, name: str, value: Any) -> None:
+        """Set a variable of the program."""
+        self._judge.ask("setname", name, value)
+        self._names |= {name}
+
+    def take_away(self, name: str) -> None:
+        """Remove a variable of the program."""
+        self._judge.ask("delname", name)
+        self._names -= {name}
+
 
 def _imported(name: str) -> Any:
     __import__(name)
@@ -201,16 +214,22 @@ def _imported(name: str) -> Any:
 
 
 def _program_module(namespace: _Namespace) -> Any:
-    module: Any = _Module("program")
+    """Return what tests get by ``import program``: what they set there is set in the program."""
 
-    def found(name: str) -> Any:
-        try:
-            return namespace.taken(name)
-        except KeyError:
-            raise AttributeError(name) from None
+    class Program(_Module):  # type: ignore[misc,valid-type]  # it is what ``types`` has, which takes long to load
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return namespace.taken(name)
+            except KeyError:
+                raise AttributeError(name) from None
 
-    module.__getattr__ = found
-    return module
+        def __setattr__(self, name: str, value: Any) -> None:
+            namespace.give(name, value)
+
+        def __delattr__(self, name: str) -> None:
+            namespace.take_away(name)
+
+    return Program("program")
 
 
 # ---- objects of the program ----
@@ -220,8 +239,8 @@ class Remote:
     """An object of the program: a function, a class, an iterator, an instance.
 
     It can be called, read, changed and iterated, and what comes of that is plain data again. It is equal to no plain
-    value. The program compares and combines its objects with each other, but never with plain values: else its
-    ``__eq__`` or ``__sub__`` would decide whether a test passes.
+    value. The program compares its objects with each other, but never with plain values: else its ``__eq__`` would
+    decide whether a test passes. What else it may combine is in ``_operators``.
     """
 
     __slots__ = ("_remote_ask", "_remote_leave", "_remote_number")
@@ -252,7 +271,16 @@ class Remote:
     def __delattr__(self, name: str) -> None:
         self._remote_apply("delattr", name)
 
+    def _remote_as(self, kind: Any) -> Any:
+        """Return a stand-in of another class for the same object."""
+        made = kind.__new__(kind)
+        for name in Remote.__slots__:
+            object.__setattr__(made, name, getattr(self, name))
+        return made
+
     def __instancecheck__(self, value: Any) -> bool:
+        if vars(type(value)).get("number_there") == self._remote_number:  # a named tuple, or an exception
+            return True
         return isinstance(value, Remote) and self._remote_ask("isinstance", value, self._remote_number) is True
 
     def __subclasscheck__(self, kind: Any) -> bool:
@@ -283,6 +311,20 @@ class Remote:
     def __delitem__(self, key: Any) -> None:
         self._remote_apply("delitem", key)
 
+    def __contains__(self, value: Any) -> bool:
+        if isinstance(value, Remote):
+            return self._remote_apply("contains", value) is True
+        return any(value is each or value == each for each in self)  # compared here, not by its ``__contains__``
+
+    def __int__(self) -> int:
+        return int(self._remote_apply("int"))
+
+    def __float__(self) -> float:
+        return float(self._remote_apply("float"))
+
+    def __round__(self, *digits: int) -> Any:
+        return self._remote_apply("round", *digits)
+
     def __str__(self) -> str:
         return str(self._remote_apply("str"))
 
@@ -309,13 +351,6 @@ class Remote:
         raise TypeError("an object of the program cannot be copied outside it")
 
 
-def _operator(name: str) -> Callable[[Remote, Any], Any]:
-    def operate(left: Remote, right: Any) -> Any:
-        return left._remote_apply(name, right) if isinstance(right, Remote) else NotImplemented  # noqa: SLF001 - it is ours
-
-    return operate
-
-
 def _equal(left: Remote, right: Any) -> Any:
     if not isinstance(right, Remote):
         return NotImplemented
@@ -323,24 +358,7 @@ def _equal(left: Remote, right: Any) -> Any:
     return same or left._remote_apply("eq", right) is True  # noqa: SLF001 - as above
 
 
-for _name in (
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "xor",
-    "and_",
-    "or_",
-):
-    setattr(Remote, f"__{_name.rstrip('_')}__", _operator(_name))
+add_operators(Remote)
 Remote.__eq__ = _equal  # type: ignore[method-assign,assignment]  # defined with the class it would take __hash__ away
 
 

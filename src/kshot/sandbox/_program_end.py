@@ -94,6 +94,14 @@ class ProgramEnd(Peer):
         """Return what a name of the program stands for now."""
         return vars(self._module)[name]
 
+    def do_setname(self, name: str, value: Any) -> None:
+        """Set a variable of the program."""
+        setattr(self._module, name, value)
+
+    def do_delname(self, name: str) -> None:
+        """Remove a variable of the program."""
+        delattr(self._module, name)
+
     def do_call(self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function or a class."""
         return self._objects[number](*args, **kwargs)
@@ -129,11 +137,19 @@ def _exit(value: Any, kind: type[BaseException] | None = None, args: tuple[Any, 
     return type(value).__exit__(value, kind, error, None)
 
 
+def _reflected(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda right, left: operate(left, right)
+
+
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and", "or", "xor")
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     **{function.__name__: function for function in (getattr, setattr, delattr, iter, next, len, bool, str, repr, dir)},
-    **{name: getattr(operator, name) for name in ("getitem", "setitem", "delitem")},
-    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv")},
-    **{name: getattr(operator, name) for name in ("floordiv", "mod", "pow", "matmul", "and_", "or_", "xor")},
+    **{function.__name__: function for function in (int, float, round)},
+    **{name: getattr(operator, name) for name in ("getitem", "setitem", "delitem", "contains")},
+    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "invert", "abs")},
+    **{name: getattr(operator, f"__{name}__") for name in _BINARY},
+    **{f"i{name}": getattr(operator, f"__i{name}__") for name in _BINARY},
+    **{f"r{name}": _reflected(getattr(operator, f"__{name}__")) for name in _BINARY},
     "enter": lambda value: type(value).__enter__(value),
     "exit": _exit,
     "reversed": reversed,

@@ -12,7 +12,9 @@ import json
 import os
 import struct
 import sys
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict, deque, namedtuple
+from functools import lru_cache
+from keyword import iskeyword
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ Neither does a class that catches failed assertions: else ``except MyError`` wou
 ``MyError = Exception``.
 """
 _NUMPY_KINDS = "biufc"
+_MAX_KINDS = 1000
 
 
 class Garbled(Exception):  # noqa: N818 - it says what was received
@@ -156,6 +159,15 @@ class Encoder:
             return ["y", _BUILTIN_NAMES[id(value)]]
         return self._numeric(value) or self._export(value)
 
+    def tuple_entry(self, value: Any) -> list[Any]:
+        """Return the entry of a tuple; that of a named one has its names, and the entry of its class."""
+        kind = type(value)
+        items = [self.value(each) for each in tuple.__iter__(value)]
+        names = None if kind is tuple else getattr(kind, "_fields", None)
+        if names is None or not _are_names(names) or len(names) != len(items):
+            return ["t", items]
+        return ["nt", str(kind.__name__), list(names), items, self._export(kind)]
+
     def _numeric(self, value: Any) -> list[Any] | None:
         """Return the entry of a number or an array of other modules; None: it is neither."""
         module, name = type(value).__module__, type(value).__name__
@@ -177,7 +189,7 @@ _CHANGEABLE_TYPES = tuple(kind for kind, _ in _CHANGEABLE)
 _MAPPINGS = ("d", "od", "co")
 
 _FIXED: dict[type, Callable[[Encoder, Any], list[Any]]] = {
-    tuple: lambda encoder, value: ["t", [encoder.value(each) for each in tuple.__iter__(value)]],
+    tuple: lambda encoder, value: encoder.tuple_entry(value),
     str: lambda _, value: ["x", str.__getitem__(value, slice(None))],
     int: lambda _, value: ["i", hex(int.__index__(value))],
     float: lambda _, value: ["f", float.hex(value)],
@@ -220,7 +232,7 @@ class Decoder:
     """
 
     def __init__(self, table: Any, resolve: Callable[[list[Any]], Any], mine: dict[int, Any] | None = None) -> None:
-        self._resolve, self._mine = resolve, mine or {}
+        self.resolve, self._mine = resolve, mine or {}
         self._values: list[Any] = []
         self.changeable: dict[int, Any] = {}
         """The changeable values by their numbers."""
@@ -271,7 +283,38 @@ class Decoder:
             return _MADE[tag](self, *entry[1:])
         if tag == "a":
             return self._mine[entry[1]]
-        return self._resolve(entry)
+        return self.resolve(entry)
+
+
+def _are_names(names: Any) -> bool:
+    """Whether these can be the names of a named tuple, and hide nothing that a tuple has."""
+    return isinstance(names, tuple | list) and all(
+        type(name) is str
+        and name.isidentifier()
+        and not iskeyword(name)
+        and name[0] != "_"
+        and not hasattr(tuple, name)
+        for name in names
+    )
+
+
+def _named_tuple(decoder: Decoder, name: str, names: list[str], forms: list[Any], exported: list[Any]) -> Any:
+    """Return a named tuple: of this process's class where it came from here, else of one made from its names alone."""
+    if not _are_names(names) or len(names) != len(forms) or len(set(names)) != len(names):
+        raise Garbled("names of a tuple that cannot be read")
+    kind: Any = decoder.resolve(exported) if exported[0] == "o" else None
+    if not (isinstance(kind, type) and issubclass(kind, tuple)):
+        shown = name if isinstance(name, str) and name.isidentifier() and not iskeyword(name) else "Named"
+        kind = _named_kind(shown, tuple(names), exported[1])
+    return tuple.__new__(kind, _items(decoder, forms))
+
+
+@lru_cache(_MAX_KINDS)
+def _named_kind(name: str, names: tuple[str, ...], number: int) -> Any:
+    made: Callable[..., Any] = namedtuple  # noqa: PYI024 - the names are only known now
+    kind = made(name, names)
+    kind.number_there = number
+    return kind
 
 
 _EMPTY: dict[str, Any] = {tag: kind for kind, tag in _CHANGEABLE}
@@ -311,6 +354,7 @@ def _items(decoder: Decoder, forms: list[Any]) -> list[Any]:
 
 _MADE: dict[str, Callable[..., Any]] = {
     "t": lambda decoder, forms: tuple(_items(decoder, forms)),
+    "nt": _named_tuple,
     "z": lambda decoder, forms: frozenset(_items(decoder, forms)),
     "x": lambda _, text: str(text),
     "i": lambda _, text: int(text, 16),
