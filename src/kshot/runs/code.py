@@ -67,7 +67,8 @@ class ImportedCode:
     def __init__(self) -> None:
         """Begin with no file."""
         self.digests: dict[str, str] = {}
-        self._used = UsedCode()
+        self._uses: list[tuple[str, str]] = []
+        self._used: UsedCode | None = None
 
     def watching(self) -> AbstractContextManager[None]:
         """Record the files that the block uses."""
@@ -75,10 +76,18 @@ class ImportedCode:
 
     def _note(self, path: Path, digest: str, name: str) -> None:
         self.digests[str(path)] = digest
-        self._used.add(digest, name)
+        self._uses.append((digest, name))
+        if self._used is not None:
+            self._used.add(digest, name)
 
     def record_in(self, spec: dict[str, Any]) -> None:
-        """Make the digests a part of a ``spec.json``; files that are imported later join it."""
+        """Make the digests a part of a ``spec.json``; files that are imported later join it.
+
+        What was used is remembered from here on: a run that has no folder, or does not begin, leaves nothing behind.
+        """
+        self._used = UsedCode()
+        for use in self._uses:
+            self._used.add(*use)
         earlier = spec.get(KEY)
         self.digests = spec[KEY] = {**(earlier if isinstance(earlier, dict) else {}), **self.digests}
 
