@@ -97,8 +97,9 @@ def test_through_the_command_line(folder):
     assert len(asked(folder)) - len(set(asked(folder))) <= lost
 
 
-@pytest.mark.parametrize("cut", [1, 7, 40])
-def test_a_torn_journal_line_costs_one_answer(folder, cut):
+@pytest.mark.parametrize(("cut", "asked_again"), [(1, 0), (7, 1), (40, 1)])
+def test_a_torn_journal_line_costs_one_answer(folder, cut, asked_again):
+    """A line that lacks nothing but its end is whole: its checksum holds."""
     command = [
         sys.executable,
         "-m",
@@ -113,9 +114,9 @@ def test_a_torn_journal_line_costs_one_answer(folder, cut):
     ]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     before = [(folder / "run" / name).read_bytes() for name in ("samples.jsonl", "summary.json")]
-    (folder / "asked.log").unlink()
+    (folder / "asked.log").write_text("")
     journal: Path = folder / "run" / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[:-cut])
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    assert len(asked(folder)) == 1
+    assert len(asked(folder)) == asked_again
     assert [(folder / "run" / name).read_bytes() for name in ("samples.jsonl", "summary.json")] == before

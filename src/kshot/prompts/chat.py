@@ -17,7 +17,7 @@ from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Message
 from kshot.core.text_files import read_text
 from kshot.prompts.limited import LimitedEnvironment, rendered
-from kshot.prompts.render_budget import LimitReached
+from kshot.prompts.render_budget import RenderingLimitError
 
 if TYPE_CHECKING:
     from jinja2.parser import Parser
@@ -118,7 +118,7 @@ def as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
 def template_fault(error: Exception) -> BackendError:
     """Return the error of a template as a BackendError that says what to do."""
     line = getattr(error, "lineno", None)  # jinja's syntax errors have one
-    first = "Shorten the messages" if isinstance(error, LimitReached) else "Check the messages' roles and order"
+    first = "Shorten the messages" if isinstance(error, RenderingLimitError) else "Check the messages' roles and order"
     return BackendError(
         f"the chat template failed{f' at its line {line}' if line else ''}: {error or type(error).__name__}",
         hint=f"{first}, or give another template with --chat-template FILE.",

@@ -21,8 +21,8 @@ from jinja2.visitor import NodeTransformer
 from kshot.prompts.limited_formats import formatted, spend_percent
 from kshot.prompts.render_budget import (
     CURRENT,
-    LimitReached,
     RenderBudget,
+    RenderingLimitError,
     check_numbers,
     current_budget,
     depth,
@@ -242,7 +242,7 @@ def _product(value: Any, times: Any) -> int:
         return 0
     if isinstance(value, int):
         if value.bit_length() + times.bit_length() > _MAX_BITS:
-            raise LimitReached("a number that is too large")
+            raise RenderingLimitError("a number that is too large")
         return 0
     return size_of(value) * max(times, 0)
 
@@ -285,4 +285,4 @@ def _check_power(base: Any, exponent: Any) -> None:
     if not isinstance(base, int) or not isinstance(exponent, int):
         return
     if abs(exponent) > _MAX_EXPONENT or base.bit_length() * abs(exponent) > _MAX_BITS:
-        raise LimitReached("a power that is too large")
+        raise RenderingLimitError("a power that is too large")

@@ -28,7 +28,7 @@ _ITEM_CHARACTERS = 8
 _COLLECTIONS = (list, tuple, dict, set, frozenset)
 
 
-class LimitReached(SecurityError):  # noqa: N818 - it names what happened
+class RenderingLimitError(SecurityError):
     """A template wants more than a rendering may take."""
 
 
@@ -62,8 +62,8 @@ class RenderBudget:
         self._given, self.total, self.left = None, self.total + more, self.left + more
         return short + more >= 0
 
-    def _reached(self) -> LimitReached:
-        return LimitReached(
+    def _reached(self) -> RenderingLimitError:
+        return RenderingLimitError(
             f"it takes too many steps, or makes too much text: the limit is {self.total:,} characters "
             f"({BUDGET_CHARACTERS:,} and {INPUT_TIMES} times the values that it is given, "
             f"at most {MAX_BUDGET_CHARACTERS:,}), and a step counts as {STEP_CHARACTERS}"
@@ -124,4 +124,4 @@ def check_numbers(given: Iterable[Any]) -> None:
     """Refuse a width or a count that no text needs."""
     for each in given:
         if isinstance(each, int) and abs(each) > MAX_NUMBER:
-            raise LimitReached(f"a width or a count above {MAX_NUMBER:,}")
+            raise RenderingLimitError(f"a width or a count above {MAX_NUMBER:,}")

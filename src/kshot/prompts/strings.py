@@ -13,7 +13,7 @@ from jinja2.meta import find_undeclared_variables
 
 from kshot.core.errors import DataError
 from kshot.prompts.limited import LimitedEnvironment, rendered
-from kshot.prompts.render_budget import LimitReached
+from kshot.prompts.render_budget import RenderingLimitError
 
 Render: TypeAlias = Callable[[Mapping[str, Any]], str]
 
@@ -53,7 +53,7 @@ def _compile_jinja(text: str, environment: jinja2.Environment, where: str) -> Re
             # The same as render(), without a copy of all globals for every text.
             context = template.new_context({**shared, **fields}, shared=True)
             return rendered(template, context)
-        except LimitReached as exc:
+        except RenderingLimitError as exc:
             raise DataError(f"the template fails: {exc}", where=where) from exc
         except SecurityError as exc:
             raise DataError(f"the template tries something that is not allowed: {exc}", where=where) from exc
