@@ -10,7 +10,7 @@ from kshot.backends import check_deterministic, model_packages
 from kshot.backends.adapters import as_model
 from kshot.backends.checking import check_answers, check_model, check_truncates, is_server
 from kshot.backends.choosing import check_pairs, models_in
-from kshot.backends.server.accounts import check_accounts, options_of_spec
+from kshot.backends.server.accounts import check_accounts, check_values, options_of_spec
 from kshot.backends.settings import ModelSettings
 from kshot.cleanups.answer_pattern import AnswerPattern
 from kshot.core.errors import UsageError
@@ -196,11 +196,13 @@ def _check_together(plan: Plan, faults: Faults) -> bool:
             with faults.collected():
                 what = f"its samples can be read once only, and the run has {len(plan.models)} models"
                 raise UsageError(what, where=source.label, hint="Give the samples as a list.")
+    helpers = [role for role, spec in plan.helpers.items() if is_server(spec)]
+    served = [*(["model"] if any(is_server(spec) for spec in plan.models) else []), *helpers]
     with faults.collected():
+        check_values(settings, served if plan.models else ["model", *served])  # without models, one of them is a fault
         check_accounts(plan.models, plan.helpers, settings)
-    servers = [role for role, spec in plan.helpers.items() if is_server(spec)]
     with faults.collected():
-        check_prices(settings, [*(["model"] if any(is_server(spec) for spec in plan.models) else []), *servers])
+        check_prices(settings, served)
     return installed
 
 

@@ -87,4 +87,6 @@ class GenerationSettings(Options):
     )
     top_k: int | None = _option(None, "sample only from the N most likely tokens", kind=int, least=1)
     stop: tuple[str, ...] | None = _option(None, "end the reply before this text (repeatable)", repeat=True)
-    sample_num: int = _option(1, "number of replies for each sample; the majority answer counts", kind=int, least=1)
+    sample_num: int = _option(
+        1, "number of replies for each sample; the majority answer counts", kind=int, least=1, most=100_000
+    )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kshot.backends.making import is_search_engine
 from kshot.backends.server.address import normalised_url, own_url
+from kshot.backends.server.reading import bytes_of
+from kshot.backends.server.request_options import read_request_options
 from kshot.backends.server.settings import ServersSettings
 from kshot.core.errors import UsageError
 from kshot.core.options import flag
@@ -20,6 +22,18 @@ _WRITTEN = {"api_key_env": "api_key_env=VARIABLE", "header": "header=NAME=env:VA
 def options_of_spec(settings: ServersSettings, role: str, text: str) -> dict[str, Any]:
     """Return the server options that the model of a spec is opened with in this role."""
     return settings.server_options(role, own_address=_own_url(text) is not None)
+
+
+def check_values(settings: ServersSettings, served: Collection[str]) -> None:
+    """Refuse values that no server could be asked with; the models of the ``served`` roles check more of them."""
+    given = settings.changed()
+    bytes_of(settings.max_reply)
+    for role in ("model", "judge", "rewriter"):
+        prefix = settings.prefix(role)
+        if f"{prefix}base_url" in given:
+            normalised_url(given[f"{prefix}base_url"])
+        if role not in served:
+            read_request_options(given.get(f"{prefix}request_option", ()), "")
 
 
 def check_accounts(models: Sequence[str | Model], helpers: Mapping[str, str], settings: ServersSettings) -> None:
