@@ -122,7 +122,7 @@ def test_all_processes_of_a_program_are_counted(noted):
     assert program.run("def f():\n    return 1", "assert f() == 1", 60).passed
     for file, function in (
         *(("_confinement", "_end_orphans"), ("_program_end", "do_load"), ("_program_end", "do_call")),
-        *(("_judge_end", "__missing__"), ("_kernel", "drop_privileges"), ("_program_worker", "_report")),
+        *(("_judge_end", "run"), ("_kernel", "drop_privileges"), ("_program_worker", "_report")),
     ):
         assert lines_of(noted, f"sandbox/{file}.py", function), function
 
