@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -111,6 +112,10 @@ def _labels(spec: Mapping[str, Any], path: Path) -> list[str]:
     labels: list[str] = spec["identity"].get("datasets", [])
     if not labels:
         raise RunError("spec.json lists no dataset of this run", where=str(path), hint="Run the command again.")
+    twice = next((label for label, times in Counter(labels).items() if times > 1), None)
+    if twice is not None:
+        hint = "Run the command again, with each dataset once and another --out."
+        raise RunError(f"spec.json lists the dataset {twice} more than once", where=str(path), hint=hint)
     return labels
 
 

@@ -1,5 +1,6 @@
 """Values that cannot be used are refused whatever the model, before anything runs."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -26,3 +27,14 @@ def test_a_value_is_checked_though_the_model_does_not_read_it(capsys, tmp_path, 
     assert words in done.err
     assert done.err.count("\n") == 1
     assert not Path("run").exists()
+
+
+def test_a_spec_that_lists_a_dataset_many_times_is_not_scored(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert kshot(capsys, *RUN).code == 0
+    spec = json.loads(Path("run/spec.json").read_text())
+    spec["identity"]["datasets"] *= 2000
+    Path("run/spec.json").write_text(json.dumps(spec))
+    done = kshot(capsys, "score", "run")
+    assert done.code == 2
+    assert "spec.json lists the dataset lookup:UR more than once" in done.err
