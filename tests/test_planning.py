@@ -111,6 +111,16 @@ def test_no_model_is_opened_before_everything_is_checked(kind, here, capsys):
     assert not Path("asked").exists()
 
 
+@pytest.mark.parametrize("option", ["--api-key-env A_KEY", "--header X-Team=a", "--price-in 1 --price-out 1"])
+def test_a_server_with_a_fault_makes_no_second_fault_of_an_option_that_is_for_it(here, capsys, option, monkeypatch):
+    monkeypatch.setenv("A_KEY", "sk-1234567890")
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://user:hunter22@127.0.0.1:9")
+    given = ("-m", "openai:m", "--base-url", "https://nowhere.invalid", "-d", "capitals.py:Cities", *option.split())
+    (line,) = command(capsys, "run", *given, "--model-type", "chat", "--out", "run").err.splitlines()
+    assert line.startswith("kshot: HTTPS_PROXY is not the address of an HTTP proxy")
+    assert "hunter22" not in line
+
+
 def test_the_same_without_a_fault_runs(here, capsys):
     assert command(capsys, "run", *GOOD, "--out", "run").code == 0
     assert Path("asked").exists()

@@ -69,12 +69,13 @@ def planned(model: Any, dataset: Any, settings: Settings) -> Plan:
     with faults.collected():
         models = _distinct(listed(model)) if model is not None else models_in(sources, settings)
         plan = replace(plan, models=models)
+    named = [*plan.models, *plan.helpers.values()]
     plan = replace(
         plan,
         models=_sound("model", plan.models, settings, faults),
         helpers={role: spec for role, spec in plan.helpers.items() if _sound(role, [spec], settings, faults)},
     )
-    if _check_together(plan, faults):
+    if _check_together(plan, faults, complete=len(named) == len(plan.models) + len(plan.helpers)):
         plan = _rehearsed(plan, faults)
     faults.tell()
     return plan
@@ -173,10 +174,10 @@ def _check_scoring(settings: Settings, faults: Faults) -> None:
 # ---- models and datasets together ----
 
 
-def _check_together(plan: Plan, faults: Faults) -> bool:
+def _check_together(plan: Plan, faults: Faults, *, complete: bool) -> bool:
     """Refuse missing packages, all named in one error, and models that do not fit the datasets or the settings.
 
-    Return whether the packages are there.
+    ``complete``: no model was left out for a fault. Return whether the packages are there.
     """
     settings, specs = plan.settings, [*plan.models, *plan.helpers.values()]
     of_models = {spec: model_packages(spec) for spec in specs if isinstance(spec, str)}
@@ -200,9 +201,11 @@ def _check_together(plan: Plan, faults: Faults) -> bool:
     served = [*(["model"] if any(is_server(spec) for spec in plan.models) else []), *helpers]
     with faults.collected():
         check_values(settings, served if plan.models else ["model", *served])  # without models, one of them is a fault
-        check_accounts(plan.models, plan.helpers, settings)
+        if complete:  # else one that is left out may be the server that the key is for
+            check_accounts(plan.models, plan.helpers, settings)
     with faults.collected():
-        check_prices(settings, served)
+        if complete:
+            check_prices(settings, served)
     return installed
 
 
