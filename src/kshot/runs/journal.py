@@ -121,8 +121,8 @@ class Journal:
 
     def put(self, key: str, asked: str, response: Response) -> None:
         """Append a response in one write, so that a killed process leaves it complete or absent."""
-        if self._lost is not None or time.monotonic() - self._checked > _CHECK_SECONDS:
-            self.check()
+        if self._lost is not None:
+            raise self._lost
         line = encoded_line(key, asked, response)
         reach("journal.before_write")
         reach("journal.torn_line", lambda: os.write(self._fd, line[: len(line) // 2]))
@@ -138,6 +138,8 @@ class Journal:
         self._first_checksum = min(self._first_checksum, self._end)
         self._end += len(line)
         reach("journal.written")
+        if time.monotonic() - self._checked > _CHECK_SECONDS:
+            self.check()  # after the write, so that this response is saved too
 
     def check(self) -> None:
         """Raise an error if the file was replaced, removed or cut while it is open; what can be saved is saved."""
