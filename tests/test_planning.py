@@ -252,3 +252,10 @@ def test_samples_that_can_be_read_once_are_all_asked(limit):
         return
     rows = kshot.evaluate([one, two], task, limit=limit).samples
     assert [row["id"] for row in rows] == [*"012"] * 2
+
+
+def test_what_is_given_twice_runs_once(tmp_path):
+    options = {"length": (10,), "limit": 2, "out": tmp_path / "run"}
+    twice = kshot.evaluate(["embedded", "embedded"], ["lookup:UR", "lookup:UR"], **options)
+    assert len(twice.samples) == 2 * len({row["task"] for row in twice.samples})
+    assert kshot.score(tmp_path / "run").results == twice.results

@@ -51,7 +51,7 @@ def planned(model: Any, dataset: Any, settings: Settings) -> Plan:
 
     A part with a fault is left out of the later checks, so that each fault is told once.
     """
-    faults, datasets = Faults(), listed(dataset)
+    faults, datasets = Faults(), _once(listed(dataset))
     sources: list[Source[Settings]] = []
     for spec in datasets:
         with faults.collected():
@@ -97,16 +97,21 @@ def options_for(role: str, settings: Settings, spec: str) -> dict[str, Any]:
     return {**settings.changed(ModelSettings), **options_of_spec(settings, role, spec)}
 
 
+def _once(given: Sequence[Any]) -> list[Any]:
+    """Return what was given, without what was given before."""
+    seen: list[Any] = []
+    for spec in given:
+        if not any(spec is each or (isinstance(spec, str) and spec == each) for each in seen):
+            seen.append(spec)
+    return seen
+
+
 # ---- models ----
 
 
 def _distinct(given: Sequence[Any]) -> list[str | Model]:
     """Return the models, each once; objects and functions become models."""
-    seen: list[Any] = []
-    for spec in given:
-        if not any(spec is each or (isinstance(spec, str) and spec == each) for each in seen):
-            seen.append(spec)
-    models = [spec if isinstance(spec, str) else as_model(spec) for spec in seen]
+    models = [spec if isinstance(spec, str) else as_model(spec) for spec in _once(given)]
     names = [model if isinstance(model, str) else model.name for model in models]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
