@@ -51,7 +51,7 @@ def test_nothing_that_leaves_results_alone_is_in_the_identity():
         ({"temperature": float("inf")}, "--temperature is inf; it must be a finite number"),
         ({"top_p": 0}, "--top-p is 0.0; it must be above 0 and at most 1"),
         ({"top_k": 0}, "--top-k is 0; it must be 1 or more"),
-        ({"sample_num": 0}, "--sample-num is 0; it must be 1 or more"),
+        ({"sample_num": 0}, "--sample-num is 0; it must be from 1 to 100000"),
         ({"pass_at_k": (1, 0)}, "--pass-at-k is 0; it must be 1 or more"),
         ({"shots": -1}, "--shots is -1; it must be 0 or more"),
         ({"samples": 0}, "--samples is 0; it must be from 1 to 10000000"),

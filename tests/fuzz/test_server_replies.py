@@ -20,7 +20,7 @@ from kshot.backends.server.http_errors import (
     shortened,
 )
 from kshot.backends.server.openai import OpenAI
-from kshot.backends.server.reading import TooLargeError, UnreadableError, parsed, unpacked
+from kshot.backends.server.reading import BrokenError, TooLargeError, UnreadableError, parsed, unpacked
 from kshot.backends.server.replies import cut_at_stop, usage_from
 from kshot.backends.server.token_logprobs import (
     continuation_start,
@@ -124,6 +124,9 @@ def test_a_packed_body_is_unpacked_up_to_the_limit(raw, encoding, limit, damage)
         found, more = unpacked(packed[: len(packed) - damage], encoding, limit)
     except UnreadableError:
         assert encoding == "br"
+        return
+    except BrokenError:
+        assert damage
         return
     assert len(found) <= limit or encoding in {"identity", ""}
     if not damage and encoding not in {"identity", ""}:

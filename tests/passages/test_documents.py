@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kshot.core import text_files
 from kshot.core.errors import DataError, MissingExtra
 from kshot.passages.documents import Document, read_document, read_documents
 from kshot.passages.readers import _joined_lines
@@ -229,10 +230,10 @@ def test_paths_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="no document is in this folder"):
         read_documents(tmp_path)
 
-    def refuse(self):
+    def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(text_files, "regular_file", refuse)
     with pytest.raises(DataError, match="the file cannot be read: Permission denied"):
         read_document(write(tmp_path / "a.txt", "x"))
 
