@@ -139,3 +139,18 @@ def test_a_run_with_a_retriever_that_breaks_off_is_scored_with_what_it_has(capsy
     done = kshot(capsys, "score", "run")
     assert done.code == 0, done.err
     assert "failed (not_asked" in done.err
+
+
+def test_data_that_have_changed_since_the_run_are_noted(capsys):
+    Path("rows.py").write_text(
+        "from kshot import Em, GenerationDataset\n\n\nclass Rows(GenerationDataset):\n    instruction = '{q}='\n"
+        "    metrics = [Em()]\n    load_args = ('rows.jsonl',)\n    evaluation_set = 'test'\n\n"
+        "    def format_instance(self, row):\n        return {'q': row['q'], 'target': row['a']}\n"
+    )
+    Path("rows.jsonl").write_text('{"q": "1", "a": "1"}\n{"q": "2", "a": "2"}\n')
+    assert kshot(capsys, "run", "-m", "embedded", "-d", "rows.py:Rows", "--out", "run").code == 0
+    assert "its data have changed" not in kshot(capsys, "score", "run").err
+    Path("rows.jsonl").write_text('{"q": "1", "a": "1"}\n{"q": "2", "a": "3"}\n')
+    for _ in range(2):
+        done = kshot(capsys, "score", "run")
+        assert (done.code, "rows: its data have changed since this run began" in done.err) == (0, True)

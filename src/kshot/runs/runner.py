@@ -263,10 +263,14 @@ class Run:
     def _recorded(self, model: Model, task: Task[Any]) -> Iterator[Task[Any]]:
         """Write the facts of a task before it runs, because the run may be killed, and as it has filled them after.
 
-        The digest of its data joins them. A run that is scored again keeps what it recorded when it asked its models.
+        The digest of its data joins them. A run that is scored again keeps what it recorded when it asked its models,
+        and tells whether its data are still those.
         """
-        if self._folder is None or self._scores_again:
+        if self._folder is None:
             yield task
+            return
+        if self._scores_again:
+            yield replace(task, samples=self._data.of(task.name, task.samples))
             return
         facts = self._folder.spec.get("tasks", {})
         merged = {**facts, model.name: {**facts.get(model.name, {}), task.name: task.facts}}
