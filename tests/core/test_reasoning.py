@@ -123,3 +123,10 @@ def test_a_journal_of_before_is_taken_apart_when_it_is_read(tmp_path):
     silent = Fake(lambda request: pytest.fail(f"asked {request}"))
     row = kshot.evaluate(silent, cls, out=tmp_path / "run").samples[0]
     assert (row["response"], row["reasoning"], row["scores"]["EM"]) == ("1", "2?", 100.0)
+
+
+def test_halves_of_a_tag_do_not_become_one():
+    """Done twice, it changes nothing more: servers and the engine both do it."""
+    reply = without_thoughts(Generated("4 <thi<think>a</think>nk> and 5"))
+    assert reply.text == "4 <thi nk> and 5"
+    assert without_thoughts(reply) == reply

@@ -238,6 +238,13 @@ def test_paths_that_cannot_be_read(tmp_path, monkeypatch):
         read_document(write(tmp_path / "a.txt", "x"))
 
 
+def test_a_character_that_ends_a_text_elsewhere_is_replaced(tmp_path):
+    notes = []
+    book = write(tmp_path / "a.ipynb", json.dumps({"cells": [{"cell_type": "markdown", "source": "one\0two"}]}))
+    assert read_document(book, note=notes.append).text.strip() == "one\ufffdtwo"
+    assert notes == [f"{book}: its characters NUL are replaced by U+FFFD"]
+
+
 # ---- folders ----
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kshot.core.records import Generated
@@ -50,7 +51,13 @@ def split_thoughts(text: str, *, opened: bool = False) -> tuple[str, str]:
     if not place and not opened:
         return text, ""
     (thoughts if thinking else answer).append(text[place:])
-    return "".join(answer).lstrip(), "\n".join(part.strip() for part in thoughts if part.strip())
+    return _joined(answer).lstrip(), "\n".join(part.strip() for part in thoughts if part.strip())
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Join what stood around thoughts; what were halves of another tag stay apart."""
+    whole = "".join(parts)
+    return " ".join(parts) if _TAG.search(whole) else whole
 
 
 def without_thoughts(reply: Generated, *, opened: bool = False) -> Generated:

@@ -58,6 +58,9 @@ def read_text(file: Path, kind: str, until: str | None, note: NoteCallback) -> s
             text = _notebook_text(text, file, until, note)
         elif kind == "html":
             text = visible_text(text)
+    if "\0" in text:  # a cell of a notebook may spell it, and a PDF may have it: search indexes end a text there
+        note("its characters NUL are replaced by U+FFFD")
+        text = text.replace("\0", "\ufffd")
     if not text.strip():
         note("it has no text")
     return text
