@@ -170,3 +170,9 @@ def test_as_prompt_and_variants():
     assert variant("nosepsamemath_rule") == Variant("nosep", "same", "math_rule")
     assert variant("sep|small|bare").folder == "sepsmallbare"
     assert len(VARIANTS) == 20
+
+
+@pytest.mark.parametrize("separators", [[None], {"nosep": [None]}, {"sep": "text"}, 5])
+def test_wordings_of_separators_are_objects(separators):
+    with pytest.raises(DataError, match="the part 'separators' of lookup templates must hold an object"):
+        load_texts({**default_texts(), "separators": separators})

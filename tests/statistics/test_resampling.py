@@ -60,3 +60,7 @@ def test_the_middle_is_a_little_more_than_95_percent_for_few_samples():
     assert middle_95(figures, 10**6) == pytest.approx((25.0, 975.0), abs=0.01)
     low, high = middle_95(figures, 10)
     assert (8 < low < 9, 991 < high < 992) == (True, True)
+
+
+def test_the_mean_of_values_whose_sum_is_no_float():
+    assert mean([1.5e308, 1.5e308]) == 1.5e308

@@ -168,3 +168,9 @@ def test_a_small_parquet_file_cannot_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("kshot.tables.files.MAX_PARQUET_BYTES", 2_000_000)
     with pytest.raises(DataError, match=r"its rows are above the limit .* Cut it into several files"):
         load_raw_dataset_from_file(tmp_path / "a.parquet")
+
+
+def test_a_header_that_is_no_csv_is_named(tmp_path):
+    (tmp_path / "rows.csv").write_bytes(b'"\x00\x00')
+    with pytest.raises(DataError, match=r"rows\.csv:\d: this line is not CSV: unexpected end of data"):
+        load_raw_dataset_from_file(tmp_path / "rows.csv")

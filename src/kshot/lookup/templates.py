@@ -96,6 +96,11 @@ def _checked(texts: Any, where: str) -> Texts:
             value = value.get(name) if isinstance(value, Mapping) else None
         if not isinstance(value, str):
             raise DataError(f"lookup templates lack the text {'.'.join(path)!r}", where=where, hint=hint)
+    separators = texts.get("separators", {})
+    wordings = list(separators.values()) if isinstance(separators, Mapping) else [None]
+    if not all(isinstance(each, Mapping) for each in wordings):
+        what = "the part 'separators' of lookup templates must hold an object for each separator"
+        raise DataError(what, where=where)
     return texts
 
 

@@ -32,7 +32,10 @@ def mean(values: Sequence[Value]) -> float:
     plain = [value for value in values if not isinstance(value, tuple)]
     if len(plain) != len(values):
         raise DataError("values that are tuples have no mean", hint="Define reduce(name, values) for this metric.")
-    return math.fsum(plain) / len(plain)
+    try:
+        return math.fsum(plain) / len(plain)
+    except OverflowError:  # their sum is beyond all floats, their mean is not
+        return math.fsum(value / len(plain) for value in plain)
 
 
 def resamples(n: int) -> int:

@@ -116,11 +116,11 @@ def _csv(file: Path) -> FileRows:
         reader = csv.DictReader(
             lines_of(lines, file), delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True
         )
-        names = list(reader.fieldnames or ())
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise DataError(f"the header names the column {twice!r} twice", where=f"{file}:1")
         try:
+            names = list(reader.fieldnames or ())
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise DataError(f"the header names the column {twice!r} twice", where=f"{file}:1")
             for row in reader:
                 if None in row or None in row.values():
                     where = f"{file}:{reader.line_num}"
