@@ -30,7 +30,7 @@ class Screen(Console):
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Draw; no part of a text leaves unsafe, whoever made it. Control segments are rich's own."""
+        """Draw; every part of a text is made safe. Control segments are rich's own."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 

@@ -63,7 +63,7 @@ def check_config_file(path: Path) -> None:
 
 
 def _checked_content(path: Path, name: str) -> tuple[bytes, str]:
-    """Return the bytes of a file and their digest; whoever waits for an import may refuse them."""
+    """Return the bytes of a file and their digest; a hook may refuse them."""
     if not path.is_file():
         hint = "Name the file where it is now; a run that is scored again needs its files where they were."
         raise DataError("there is no such file", where=str(path), hint=hint)
