@@ -72,9 +72,9 @@ if TYPE_CHECKING:
         Ter,
     )
     from kshot.rescoring import score
+    from kshot.result import Result, load
     from kshot.retrievers import Retriever
     from kshot.runs.previews import Preview
-    from kshot.runs.runner import Result
 
 _HOMES = {
     "kshot.api": ("evaluate", "preview"),
@@ -135,9 +135,9 @@ _HOMES = {
         "Ter",
     ),
     "kshot.rescoring": ("score",),
+    "kshot.result": ("Result", "load"),
     "kshot.retrievers": ("Retriever",),
     "kshot.runs.previews": ("Preview",),
-    "kshot.runs.runner": ("Result",),
 }
 _PARTS = (
     "configs",
@@ -215,6 +215,7 @@ __all__ = [
     "datasets",
     "evaluate",
     "get_raw_dataset_loader",
+    "load",
     "load_raw_dataset_from_file",
     "lookup",
     "methods",

@@ -18,10 +18,11 @@ from kshot.core.protocols import LanguageModel, Model, Watcher
 from kshot.index.store import Store
 from kshot.metrics.settings import JUDGE_OPTIONS
 from kshot.planning import listed, options_for, planned
+from kshot.result import Result
 from kshot.runs.code import ImportedCode
 from kshot.runs.folder import RunFolder
 from kshot.runs.previews import Preview, previewed
-from kshot.runs.runner import Result, Run
+from kshot.runs.runner import Run
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
 from kshot.sources import source_of, without_effect
@@ -76,14 +77,22 @@ def _evaluated(
             helpers[role] = open_model(spec, options_for(role, settings, spec))
             stack.callback(_close, helpers[role], tell)
         store = Store(progress=watcher.step) if watcher is not None else Store()
-        run = Run(settings, folder or MemoryMemo(), store=store, folder=folder, watcher=watcher, helpers=helpers)
+        run = Run(
+            settings,
+            folder or MemoryMemo(),
+            store=store,
+            folder=folder,
+            watcher=watcher,
+            helpers=helpers,
+            identity=plan.identity(),
+        )
         for text in (text for source in sources for text in source.announcements()):
             tell(text)
         for text in (*without_effect(settings, sources), *plan.notes, *unsafe_notes()):
             run.note(text)
         for text in not_taken(settings.changed(ModelSettings, ServerSettings), [*models, *plan.helpers.values()]):
             tell(text)
-        return run.all(stack.enter_context(closing(_in_turn(models, settings, tell))), sources)
+        return Result.of(run.all(stack.enter_context(closing(_in_turn(models, settings, tell))), sources))
 
 
 def _runs_to_reuse(reuse: Any) -> list[str | Path]:

@@ -17,11 +17,12 @@ from kshot.core.specs import parse_spec
 from kshot.core.task import Task
 from kshot.index.store import Store
 from kshot.passages import is_passages
+from kshot.result import Result
 from kshot.runs.absent import StoredResponses, absent_model
 from kshot.runs.code import RecordedCode
 from kshot.runs.folder import JOURNAL, RunFolder
-from kshot.runs.runner import Result, Run
-from kshot.runs.samples_file import SAMPLES
+from kshot.runs.runner import Run
+from kshot.runs.samples_file import SAMPLES, read_samples
 from kshot.runs.spec_file import read_spec
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
@@ -68,13 +69,22 @@ def score(
             StoredResponses(path) as stored,
         ):
             facts = spec.get("tasks", {})
-            again = Run(settings, stored, store=Store(), folder=folder, watcher=watcher, helpers=helpers, facts=facts)
+            again = Run(
+                settings,
+                stored,
+                store=Store(),
+                folder=folder,
+                watcher=watcher,
+                helpers=helpers,
+                facts=facts,
+                identity=spec["identity"],
+            )
             for text in (*without_effect(settings, sources), *unsafe_notes()):
                 again.note(text)
             if watcher is not None:
                 for text in (text for source in sources for text in source.announcements()):
                     watcher.note(text)
-            result = again.all(models, sources)
+            result = Result.of(again.all(models, sources))
             code.record_named_in(folder.spec)
             pairs = zip(labels, datasets, strict=True)
             folder.spec[_MOVED] = {label: now for label, now in pairs if isinstance(now, str) and now != label}
@@ -223,7 +233,7 @@ def export_passages(
         tasks = [task for source in _sources(labels, settings) for task in source.tasks(settings, None, facts)]
         if not tasks or settings.method == "rag":
             raise RunError("this run searched no passages", where=str(run), hint="Export a run of search engines.")
-        found = Result([], [], path).samples
+        found = read_samples(path)
         folders = FileNames()
         for task in tasks:
             folder = path_inside(Path(out).expanduser(), folders.of(task.name))

@@ -48,6 +48,7 @@ def test_a_run_leaves_a_folder_with_everything_in_it(here, capsys):
     assert spec["versions"]["kshot"] == package.__version__
     assert [(each["role"], each["name"]) for each in spec["models"]] == [("model", "replay:recorded.jsonl")]
     first, *_, last = rows("first")
+    assert len(first.pop("question")) == 16
     assert first == {
         "task": "cities", "model": "replay:recorded.jsonl", "id": "0", "prompt": "The capital of France0 is",
         "response": " Paris.", "answer": " Paris.", "target": ["Paris"], "scores": {"EM": 100.0},

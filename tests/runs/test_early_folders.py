@@ -49,7 +49,18 @@ def early(request, tmp_path, monkeypatch):
 
 def figures(path):
     """The rows of a summary, without the rows and fields that were added since; scores have other intervals now."""
-    added = {"kind", "category", "detail", "average", "higher_is_better", "rule", "within"}
+    added = {
+        "kind",
+        "category",
+        "detail",
+        "average",
+        "higher_is_better",
+        "rule",
+        "within",
+        "bounds",
+        "binary",
+        "aggregate",
+    }
     return [
         {name: value for name, value in row.items() if name not in (added | {"ci95"} if "benchmark" in row else added)}
         for row in json.loads((Path(path) / "summary.json").read_text())["results"]
@@ -63,7 +74,8 @@ def samples(path):
     for row in rows:
         row["scores"] = {name: value for name, value in row["scores"].items() if not name.startswith("acc")}
     return [
-        {name: value for name, value in row.items() if name not in {"answers", "rule", "stop_reason"}} for row in rows
+        {name: value for name, value in row.items() if name not in {"answers", "rule", "stop_reason", "question"}}
+        for row in rows
     ]
 
 

@@ -79,7 +79,7 @@ def test_a_disk_that_is_full_at_any_byte(tmp_path, long, largest):
         if message:
             assert "File too large. Free some space, or choose another folder with --out." in message
             hit.add(Path(message.partition(": ")[0]).name)
-    assert hit == {"spec.json", largest}
+    assert hit >= {"spec.json", largest}
     assert found[max(found, key=int)][0] == ""
 
 

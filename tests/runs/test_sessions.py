@@ -15,6 +15,7 @@ from kshot.core.records import Generated
 from kshot.runs.folder import RunFolder
 from kshot.runs.samples_file import read_samples
 from kshot.runs.spec_file import read_spec
+from kshot.runs.watchers import SilentWatcher
 from tests.commands import CAPITALS
 from tests.commands import kshot as command
 from tests.datasets.fakes import Fake, generation, says
@@ -98,7 +99,7 @@ def test_only_the_first_and_the_latest_of_many_sessions_are_kept(tmp_path):
     assert kept == [0, *range(202, 300), None]
 
 
-class Notes:
+class Notes(SilentWatcher):
     """A watcher that keeps the notes."""
 
     def __init__(self):
@@ -106,8 +107,6 @@ class Notes:
 
     def note(self, text):
         self.notes.append(text)
-
-    begin = answered = step = lambda self, *rest: None
 
 
 CHANGED = "mine: its data have changed since this run began"

@@ -10,6 +10,7 @@ import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kshot.cli.commands import COMMANDS
 from kshot.cli.streams import OutputError, drop_output, flushed, protect, protected, say, show, show_json
 from kshot.core import interrupts
 from kshot.core.budget import LimitReached
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
-    from kshot.runs.runner import Result
+    from kshot.result import Result
 
 STARTER = {
     "length": (10, 20, 40, 80, 120),
@@ -87,7 +88,8 @@ def _guarded(parsed: argparse.Namespace) -> int:
     """Run a command; any error becomes one line on stderr."""
     try:
         _check_homes(vars(parsed).values())
-        return _COMMANDS[parsed.command](parsed)
+        own = COMMANDS.get(parsed.command)
+        return _COMMANDS[parsed.command](parsed) if own is None else own.execute(parsed)
     except (BrokenPipeError, OutputError):
         raise
     except BaseException as exc:  # noqa: BLE001 - a signal may come out of a library as any error

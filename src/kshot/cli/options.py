@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import Any, NoReturn
 
 from kshot import __version__
+from kshot.cli.commands import COMMANDS
 from kshot.core.errors import UsageError
 from kshot.core.options import flag
 from kshot.settings import Settings, settings_from
@@ -133,6 +134,8 @@ def parser() -> argparse.ArgumentParser:
         help="run the programs that a model wrote (pass@k) even where the system cannot confine them",
     )
     again.add_argument("--json", action="store_true", help="print the results as JSON")
+    for command in COMMANDS.values():
+        command.add(commands)
     return top
 
 

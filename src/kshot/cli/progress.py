@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kshot.cli.streams import protected, say
+from kshot.core.protocols import Watcher
 from kshot.core.visible import one_line
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _BAR_COLUMNS = 50
 """The terminal columns that the bar, the counts and the time take."""
 
 
-class Progress:
+class Progress(Watcher):
     """Shows a bar for each task on a terminal, and only the notes elsewhere."""
 
     def __init__(self) -> None:

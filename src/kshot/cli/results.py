@@ -10,7 +10,7 @@ from kshot.cli.streams import OutputError, flushed, say, show_json
 from kshot.core.visible import one_line
 
 if TYPE_CHECKING:
-    from kshot.runs.runner import Result
+    from kshot.result import Result
 
 
 def show_result(result: Result, *, as_json: bool) -> None:

@@ -79,14 +79,16 @@ class ConfigTask:
         size = size if self.settings.limit is None else min(size, self.settings.limit)
         if not size:
             raise DataError("there are no rows to evaluate", where=self.entry.place)
+        rows = [dict(rendered.rows.test[position * self._copies]) for position in range(size)]
         return [
             Sample(
                 str(position),
-                dict(rendered.rows.test[position * self._copies]),
+                row,
                 None if gold is None else Gold(clean(gold[position * self._copies])),
                 position=position,
+                row=row,
             )
-            for position in range(size)
+            for position, row in enumerate(rows)
         ]
 
     def _reference_cleaner(self) -> Callable[[Any], Any]:

@@ -40,6 +40,12 @@ PACKAGES: Mapping[str, Package] = {
     "pytrec-eval-terrier": Package("pytrec_eval", "passages"),
     "tiktoken": Package("tiktoken", "passages"),
     "jieba": Package("jieba", "chinese"),
+    "pandas": Package("pandas", "pandas"),
+    "polars": Package("polars", "polars"),
+    "inspect-ai": Package("inspect_ai", "inspect"),
+    "wandb": Package("wandb", "wandb"),
+    "mlflow-skinny": Package("mlflow", "mlflow"),
+    "trackio": Package("trackio", "trackio"),
 }
 """By the name that pip knows."""
 

@@ -353,7 +353,11 @@ class TextChunker(Protocol):
 
 
 class Watcher(Protocol):
-    """Shows the progress of a run. The run calls it before every task and after every sample."""
+    """Follows a run, and shows or logs it. The run calls it at its start, around every task and after every sample."""
+
+    def started(self, settings: Mapping[str, Any], path: Path | None, /) -> None:  # noqa: ARG002 - for classes that override it
+        """Note that the run starts: its models, datasets and options that are not at their defaults, and its folder."""
+        return
 
     def begin(self, task: str, model: str, total: int | None, /) -> None:  # noqa: ARG002 - for classes that override it
         """Note that a task starts."""
@@ -361,6 +365,18 @@ class Watcher(Protocol):
 
     def answered(self, outcome: Outcome[Sample], /) -> None:  # noqa: ARG002 - for classes that override it
         """Note that a sample is answered, or has failed."""
+        return
+
+    def scored(self, row: ResultRow, /) -> None:  # noqa: ARG002 - for classes that override it
+        """Note that a sample is scored; ``row`` is its row of ``samples.jsonl``. Samples are scored in their order."""
+        return
+
+    def finished(self, rows: Sequence[ResultRow], /) -> None:  # noqa: ARG002 - for classes that override it
+        """Note that a task is done on one model; ``rows`` are its figures."""
+        return
+
+    def ended(self, results: Sequence[ResultRow], usage: Sequence[ResultRow], /) -> None:  # noqa: ARG002 - for classes that override it
+        """Note that the whole run is done, with all its figures and what its models used; its files are written."""
         return
 
     def note(self, text: str, /) -> None:  # noqa: ARG002 - for classes that override it

@@ -153,7 +153,11 @@ def reference(target: Target) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One item of a dataset, before it becomes a prompt; ``position`` is the number of its row."""
+    """One item of a dataset, before it becomes a prompt; ``position`` is the number of its row.
+
+    ``row`` is what the sample was made from, before anyone formatted it: runs are compared on the same rows, however
+    they are put into words. Without it, fields, target and choices are the question.
+    """
 
     id: str
     fields: Mapping[str, Any]
@@ -161,6 +165,7 @@ class Sample:
     choices: tuple[str, ...] = ()
     category: str | None = None
     position: int = 0
+    row: Mapping[str, Any] | None = None
 
 
 # ---- Requests ----

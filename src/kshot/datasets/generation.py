@@ -45,7 +45,7 @@ class GenerationCompiler(DatasetCompiler):
             raise DataError("multi_turn needs source to be a list of turns", where=where)
         own = self.own_reference(index)
         target = _target(own[0]) if own else self._default_target(fields)
-        return Sample(self.identify(index, row), fields, target, (), self.category(row, where), index)
+        return Sample(self.identify(index, row), fields, target, (), self.category(row, where), index, row)
 
     def example(self, index: int, row: Row) -> Sample:
         """Make the sample of one example row."""

@@ -152,7 +152,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
         right = referenced_choices(own[0], choices, where) if own else right_choices(fields, choices, where)
         if right is None:
             raise DataError("there is no target_idx, label or matching target", where=where)
-        return Sample(self.identify(index, row), fields, right, choices, self.category(row, where), index)
+        return Sample(self.identify(index, row), fields, right, choices, self.category(row, where), index, row)
 
     def example(self, index: int, row: Row) -> Sample:
         """Make the sample of one example row."""

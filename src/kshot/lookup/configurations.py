@@ -63,7 +63,8 @@ class LookupSamples:
             text = str(record.get("input") or record[field])
             target = str(record["target"] if "target" in record else record[task])
             fields = {"input": text, "target": target, "replica": record.get("replica", 0)}
-            yield Sample(str(position), fields, Answers((target,)), position=position)
+            row = {"task": task, **fields, "input": text.replace("|", "")}  # the same under every variant
+            yield Sample(str(position), fields, Answers((target,)), position=position, row=row)
 
 
 # ---- generated or given records ----

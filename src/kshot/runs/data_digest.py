@@ -83,6 +83,19 @@ class _DigestedSamples:
         return {"samples": self._count, "digest": self._state.hexdigest(), "all": self._all}
 
 
+def question_digest(sample: Sample) -> str:
+    """Return the digest of what is asked and what is right, whatever the prompt, the examples and the clean-up.
+
+    The id and the category are no part of it. Two runs are compared on samples with the same id and the same digest.
+    """
+    asked = [sample.fields, sample.target, sample.choices] if sample.row is None else sample.row
+    try:
+        text = _encode_sorted(asked)
+    except (TypeError, ValueError, RecursionError):  # keys of several types, or a value that holds itself
+        text = _content(sample).decode()
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
 def _content(sample: Sample) -> bytes:
     try:
         fields = _encode([sample.id, sample.fields, sample.target, sample.choices, sample.category])
@@ -103,3 +116,4 @@ def _plain(value: Any) -> Any:
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=_plain, skipkeys=True).encode
+_encode_sorted = json.JSONEncoder(separators=(",", ":"), default=_plain, skipkeys=True, sort_keys=True).encode

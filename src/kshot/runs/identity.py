@@ -11,12 +11,12 @@ from kshot.settings import Settings
 
 def differences(earlier: Mapping[str, Any], present: Mapping[str, Any]) -> list[str]:
     """Say which settings of a run are not those that it began with."""
-    before, now = _without_defaults(earlier), _without_defaults(present)
+    before, now = without_defaults(earlier), without_defaults(present)
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     return [f"{name} was {_shown(name, before)}, is {_shown(name, now)}" for name in names]
 
 
-def _without_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:
+def without_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:
     """Return an identity without the values that are defaults: earlier folders hold every value."""
     declared = Settings.declared()
     defaults = {name: declared[name].default for name in identity if name in declared}

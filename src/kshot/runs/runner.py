@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import IO, Any
 
 from kshot.core.budget import Budget
@@ -31,34 +30,15 @@ from kshot.runs.absent import check_nothing_lost
 from kshot.runs.data_digest import DataDigests
 from kshot.runs.folder import SUMMARY, RunFolder
 from kshot.runs.limits import budget_of, check_prices
+from kshot.runs.record import RunRecord
 from kshot.runs.results import compared, corrected_gaps, result_rows
-from kshot.runs.samples_file import SAMPLES, read_samples
+from kshot.runs.samples_file import SAMPLES
 from kshot.runs.sessions import versions
 from kshot.runs.task_run import notes_of, run_task
 from kshot.runs.watchers import SilentWatcher
 from kshot.settings import Settings
 
 _KEPT = "The answers so far are kept: the same command continues from there."
-
-
-@dataclass(slots=True)
-class Result:
-    """The result of a run: ``results`` and ``comparisons`` of ``summary.json``, ``samples`` of ``samples.jsonl``."""
-
-    results: list[ResultRow]
-    notes: list[str]
-    path: Path | None = None
-    first_failures: list[str] = field(default_factory=list)
-    comparisons: list[ResultRow] = field(default_factory=list)
-    usage: list[ResultRow] = field(default_factory=list)
-    _samples: list[ResultRow] | None = field(default=None, repr=False)
-
-    @property
-    def samples(self) -> list[ResultRow]:
-        """Every sample with its prompt, response, answer, target and scores."""
-        if self._samples is None and self.path is not None:
-            self._samples = read_samples(self.path)
-        return self._samples or []
 
 
 class Run:
@@ -74,11 +54,13 @@ class Run:
         watcher: Watcher | None = None,
         helpers: Mapping[str, Model] | None = None,
         facts: Mapping[str, Any] | None = None,
+        identity: Mapping[str, Any] | None = None,
     ) -> None:
         """Take what the run needs: ``memo`` stores the answers, ``watcher`` shows the progress.
 
         ``helpers`` are the models beside the evaluated one, by role: judge, rewriter, corpus (the search engine of
         rag). ``facts`` are those that an earlier run recorded, by model; ``store`` keeps the indexes of search engines.
+        ``identity``: what the results depend on, models and datasets included.
         """
         self._settings = settings
         self._memo = memo
@@ -87,6 +69,7 @@ class Run:
         self._helpers = dict(helpers or {})
         self._store = store
         self._earlier_facts = facts or {}
+        self._identity = dict(identity or settings.identity())
         self._scores_again = facts is not None
         self._notes: dict[str, None] = {}
         self._failures: list[str] = []
@@ -97,7 +80,7 @@ class Run:
         # Scoring asks nothing, so nothing limits it.
         self._budget = Budget() if self._scores_again else budget_of(settings, folder, self._record_spent)
 
-    def all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> Result:
+    def all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> RunRecord:
         """Evaluate every model on every source; the next model is opened when the one before is done.
 
         At a limit of the settings, ``LimitReached`` is raised: the answers so far are in the journal.
@@ -111,9 +94,10 @@ class Run:
                 exc.hint = f"{exc.hint} {_KEPT}".strip()
             raise
 
-    def _all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> Result:
+    def _all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> RunRecord:
         results: list[ResultRow] = []
         samples: list[ResultRow] = []
+        self._watcher.started(self._identity, None if self._folder is None else self._folder.path)
         for note in self._folder.notes if self._folder is not None else ():
             self._watcher.note(note)
         with ExitStack() as stack:
@@ -128,13 +112,16 @@ class Run:
                 check_nothing_lost(self._results, self._folder)  # before the files are replaced
         results, comparisons = corrected_gaps(results), compared(self._results, results)
         notes, usage = list(self._notes), [self._priced(*key, *sums) for key, sums in self._usage.items()]
-        if self._folder is None:
-            return Result(results, notes, None, self._failures, comparisons, usage, samples)
-        with self._folder.replacing(SUMMARY) as file:
-            more = {"comparisons": comparisons, "usage": usage}
-            body = {"results": results, "notes": notes} | {name: rows for name, rows in more.items() if rows}
-            file.write(json.dumps(body, indent=2, ensure_ascii=False) + "\n")
-        return Result(results, notes, self._folder.path, self._failures, comparisons, usage)
+        path = None if self._folder is None else self._folder.path
+        held = samples if path is None else None  # those of a folder are read when they are asked for
+        record = RunRecord(results, notes, path, self._failures, comparisons, usage, self._identity, held)
+        if self._folder is not None:
+            with self._folder.replacing(SUMMARY) as file:
+                more = {"comparisons": comparisons, "usage": usage}
+                body = {"results": results, "notes": notes} | {name: rows for name, rows in more.items() if rows}
+                file.write(json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+        self._watcher.ended(results, usage)
+        return record
 
     def _model(
         self, model: Model, sources: Sequence[Source[Settings]], keep: Callable[[ResultRow], None]
@@ -205,7 +192,9 @@ class Run:
             for role, spent in result.usage.items():
                 sums = self._usage.setdefault((roles[role].name, role), [0, 0])
                 sums[:] = [sums[0] + spent[0], sums[1] + spent[1]]
-            rows += result_rows(result)
+            figures = list(result_rows(result))
+            self._watcher.finished(figures)
+            rows += figures
             results.append(result)
             reach("run.task_done")
         self._results += results
@@ -247,14 +236,19 @@ class Run:
         self, task: Task[Any], keep: Callable[[ResultRow], None]
     ) -> Iterator[Callable[[Sample, ResultRow], None]]:
         """Write the rows of a task to ``samples.jsonl``, and to the files that the task itself asks for."""
-        export, folder = task.export, self._folder
+        export, folder, watcher = task.export, self._folder, self._watcher
+
+        def emit_row(_: Sample, row: ResultRow) -> None:
+            keep(row)
+            watcher.scored(row)
+
         if export is None or folder is None:
-            yield lambda _, row: keep(row)
+            yield emit_row
             return
         with folder.exporting() as write:
 
             def emit(sample: Sample, row: ResultRow) -> None:
-                keep(row)
+                emit_row(sample, row)
                 write(*export(sample, row))
 
             yield emit

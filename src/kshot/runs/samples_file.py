@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from kshot.core.errors import RunError
@@ -15,10 +16,16 @@ SAMPLES = "samples.jsonl"
 
 def read_samples(folder: Path) -> list[ResultRow]:
     """Return the rows of a run folder."""
+    return list(sample_rows(folder))
+
+
+def sample_rows(folder: Path) -> Iterator[ResultRow]:
+    """Yield the rows of a run folder, as they are read."""
     path = path_inside(folder, SAMPLES)
     try:
         with open(path, "rb", opener=regular_file) as lines:
-            return [_row(line, f"{path}:{number}") for number, line in enumerate(lines_of(lines, path), start=1)]
+            for number, line in enumerate(lines_of(lines, path), start=1):
+                yield _row(line, f"{path}:{number}")
     except OSError as exc:
         raise RunError(f"it cannot be read: {exc.strerror or exc}", where=str(path)) from exc
 

@@ -41,6 +41,7 @@ from kshot.core.records import (
     reference,
 )
 from kshot.core.task import Task, TaskResult
+from kshot.runs.data_digest import question_digest
 from kshot.runs.replies import count_replies, count_rules, notes_on_replies, reply_fields
 from kshot.statistics.figures import reduced
 
@@ -251,7 +252,7 @@ def _row(
     task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Value | Absent] | Failed
 ) -> ResultRow:
     sample, exchanges = outcome.item, outcome.exchanges
-    row: ResultRow = {"task": task.name, "model": model, "id": sample.id}
+    row: ResultRow = {"task": task.name, "model": model, "id": sample.id, "question": question_digest(sample)}
     row["prompt"] = _prompt(_shown(exchanges)) if exchanges else None
     row["response"] = _response(exchanges)
     thoughts = [r.reasoning for _, r in exchanges if isinstance(r, Generated)]

@@ -1,0 +1,111 @@
+"""What a run found, in memory or read back from its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kshot.core.errors import RunError
+from kshot.core.file_names import path_inside
+from kshot.core.json_text import parse_json
+from kshot.core.records import ResultRow
+from kshot.core.text_files import read_at_most
+from kshot.runs.folder import SUMMARY
+from kshot.runs.identity import without_defaults
+from kshot.runs.samples_file import read_samples, sample_rows
+from kshot.runs.spec_file import read_spec
+
+
+@dataclass
+class RunRecord:
+    """What a run found: ``results`` and ``comparisons`` of ``summary.json``, ``samples`` of ``samples.jsonl``.
+
+    ``settings`` are those of the run: its models and datasets, and every option that is not at its default.
+    """
+
+    results: list[ResultRow]
+    notes: list[str]
+    path: Path | None = None
+    first_failures: list[str] = field(default_factory=list)
+    comparisons: list[ResultRow] = field(default_factory=list)
+    usage: list[ResultRow] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    _samples: list[ResultRow] | None = field(default=None, repr=False)
+
+    @property
+    def samples(self) -> list[ResultRow]:
+        """Every sample with its prompt, response, answer, target and scores."""
+        if self._samples is None and self.path is not None:
+            self._samples = read_samples(self.path)
+        return self._samples or []
+
+    def iter_samples(self) -> Iterator[ResultRow]:
+        """Yield the samples one by one: those of a run folder are read as they are needed."""
+        return sample_rows(self.path) if self._samples is None and self.path is not None else iter(self._samples or ())
+
+
+def read_record(folder: str | Path) -> RunRecord:
+    """Read a run folder back. A run that has not come to its end has no figures yet, which is an error."""
+    path = Path(folder).expanduser()
+    spec = read_spec(path)
+    place = path_inside(path, SUMMARY)
+    if not place.exists():
+        hint = "The command that started it continues it; kshot runs shows how far it came."
+        raise RunError("this run has not come to its end: it has no figures yet", where=str(path), hint=hint)
+    try:
+        found = _checked_summary(parse_json(read_at_most(place)))
+    except OSError as exc:
+        raise RunError(f"it cannot be read: {exc.strerror or exc}", where=str(place)) from exc
+    except ValueError as exc:
+        hint = "kshot score writes it again from the journal."
+        raise RunError("summary.json is damaged", where=str(path), hint=hint) from exc
+    return RunRecord(
+        found["results"],
+        found.get("notes", []),
+        path,
+        comparisons=found.get("comparisons", []),
+        usage=found.get("usage", []),
+        settings=without_defaults(spec["identity"]),
+    )
+
+
+_NUMBER = (int, float, type(None))
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("task", "model", "metric", "a", "b", "role"), (str,)),
+    **dict.fromkeys(("n", "failed", "prompt_tokens", "completion_tokens"), (int,)),
+    **dict.fromkeys(("value", "difference", "p", "p_corrected", "cost_usd"), _NUMBER),
+}
+"""The types of what rows of ``summary.json`` have under these names."""
+_NEEDED = {"results": ("task", "metric"), "comparisons": ("task", "metric", "a", "b"), "usage": ("model", "role")}
+
+
+def _checked_summary(found: Any) -> dict[str, Any]:
+    """Return what ``summary.json`` holds; what kshot would not have written is a ``ValueError``."""
+    if not isinstance(found, dict) or not isinstance(found.get("results"), list):
+        raise ValueError("it has no results")  # noqa: TRY004 - as any other fault of a text
+    for name, needed in _NEEDED.items():
+        rows = found.get(name, [])
+        if not isinstance(rows, list) or not all(_is_row(row, needed) for row in rows):
+            raise ValueError(f"{name} are not rows")
+    notes = found.get("notes", [])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise ValueError("notes are not texts")
+    return found
+
+
+def _is_row(row: Any, needed: tuple[str, ...]) -> bool:
+    if not isinstance(row, dict) or any(name not in row for name in needed):
+        return False
+    typed = all(
+        isinstance(row[name], kinds) and not isinstance(row[name], bool)
+        for name, kinds in _TYPES.items()
+        if name in row
+    )
+    return typed and _is_interval(row.get("ci95"))
+
+
+def _is_interval(found: Any) -> bool:
+    numbers = isinstance(found, list) and all(type(end) in {int, float} for end in found)
+    return found is None or (numbers and len(found) == 2)  # noqa: PLR2004 - its two ends

@@ -1,0 +1,103 @@
+"""What a run found, read back from its folder."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kshot
+from kshot.core.errors import RunError
+from kshot.core.records import Answers, Option, Sample
+from kshot.runs.data_digest import question_digest
+from tests.datasets.fakes import generation, says
+
+EARLY = Path(__file__).parents[1] / "data" / "runs_0_1"
+ROWS = [{"q": "one", "target": "1"}, {"q": "two", "target": "2"}]
+
+
+@pytest.fixture
+def run(tmp_path):
+    return kshot.evaluate(says("1"), generation(ROWS), out=tmp_path / "run", limit=2)
+
+
+def test_a_run_is_read_back_as_it_was(run):
+    read = kshot.load(run.path)
+    for part in ("results", "comparisons", "notes", "usage", "samples"):
+        assert getattr(read, part) == getattr(run, part), part
+    assert list(read.iter_samples()) == run.samples
+    assert read.settings == json.loads((run.path / "spec.json").read_text())["identity"]
+    assert read.settings["limit"] == 2
+
+
+def test_a_run_without_a_folder_has_the_same_parts():
+    found = kshot.evaluate(says("1"), generation(ROWS))
+    assert found.settings["models"] == ["fake"]
+    assert list(found.iter_samples()) == found.samples
+    assert len(found.samples) == 2
+
+
+@pytest.mark.parametrize("name", ["planets", "rag", "search", "seeds"])
+def test_folders_of_early_versions_are_read(name):
+    found = kshot.load(EARLY / name)
+    assert found.results
+    assert found.samples
+    assert None not in found.settings.values()  # they held every default
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[]", '{"results": {}}', '{"results": [1]}', '{"results": [{}]}',
+        '{"results": [{"task": 1, "metric": "EM"}]}', '{"results": [{"task": "t", "metric": "EM", "value": "x"}]}',
+        '{"results": [{"task": "t", "metric": "EM", "ci95": [1]}]}', '{"results": [], "notes": [1]}',
+        '{"results": [{"task": "t", "metric": "EM", "n": true}]}', '{"results": [], "usage": [{"model": "m"}]}',
+        '{"results": [], "comparisons": [{"task": "t", "metric": "EM", "a": "x"}]}', "[" * 200 + "]" * 200,
+    ],
+)  # fmt: skip
+def test_a_damaged_summary_is_one_message(run, text):
+    (run.path / "summary.json").write_text(text)
+    with pytest.raises(RunError, match=r"summary.json is damaged. kshot score"):
+        kshot.load(run.path)
+
+
+def test_a_run_that_has_not_ended_has_no_figures(run):
+    (run.path / "summary.json").unlink()
+    with pytest.raises(RunError, match="has not come to its end"):
+        kshot.load(run.path)
+
+
+def test_a_link_out_of_the_folder_is_refused(run, tmp_path):
+    shutil.move(run.path / "summary.json", tmp_path / "elsewhere")
+    (run.path / "summary.json").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunError, match="lies outside the folder"):
+        kshot.load(run.path)
+
+
+def test_the_digest_of_a_question_knows_neither_prompt_nor_id():
+    row = {"q": "one", "gold": "1"}
+    first = Sample("0", {"source": "Question: one"}, Answers(("1",)), row=row)
+    other = Sample(
+        "7", {"source": "one?"}, Answers(("one",)), category="c", position=3, row=dict(reversed(row.items()))
+    )
+    assert question_digest(first) == question_digest(other)
+    assert question_digest(first) != question_digest(Sample("0", first.fields, first.target, row={**row, "gold": "2"}))
+
+
+def test_without_a_row_all_that_is_known_is_the_question():
+    plain = Sample("0", {"q": "one"}, Option(0), ("a", "b"))
+    same = Sample("9", {"q": "one"}, Option(0), ("a", "b"), "category")
+    others = [
+        Sample("0", {"q": "two"}, Option(0), ("a", "b")),
+        Sample("0", {"q": "one"}, Option(1), ("a", "b")),
+        Sample("0", {"q": "one"}, Option(0), ("a", "c")),
+    ]
+    assert question_digest(plain) == question_digest(same)
+    assert len({question_digest(each) for each in (plain, *others)}) == 4
+
+
+def test_two_prompts_of_one_dataset_have_the_same_questions():
+    zero = kshot.evaluate(says("1"), generation(ROWS))
+    other = kshot.evaluate(says("1"), generation(ROWS), system_prompt="Be brief.", model_type="chat")
+    assert [row["question"] for row in zero.samples] == [row["question"] for row in other.samples]
+    assert [row["prompt"] for row in zero.samples] != [row["prompt"] for row in other.samples]
