@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from kshot.core.errors import UsageError
+from kshot.core.records import ResultRow
 from kshot.runs.record import RunRecord, read_record
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+Part: TypeAlias = Literal["results", "samples", "comparisons", "usage"]
 
 
 class Result(RunRecord):
-    """The record of a run."""
+    """The record of a run. In a notebook it shows itself as a table with a chart."""
 
     @classmethod
     def of(cls, record: RunRecord) -> Result:
         """Return a record as a result."""
         return cls(*(getattr(record, each.name) for each in fields(record)))
+
+    def to_pandas(self, part: Part = "results") -> pd.DataFrame:
+        """Return the rows of a part as a frame of pandas: ``ci95_low`` and ``score_EM`` are columns of their own."""
+        from kshot.report.frames import pandas_frame
+
+        return pandas_frame(self._rows(part))
+
+    def to_polars(self, part: Part = "results") -> pl.DataFrame:
+        """Return the rows of a part as a frame of polars; a column of lists or of several types holds JSON texts."""
+        from kshot.report.frames import polars_frame
+
+        return polars_frame(self._rows(part))
+
+    def _rows(self, part: Part) -> Iterable[ResultRow]:
+        parts = {"results": self.results, "comparisons": self.comparisons, "usage": self.usage}
+        if part == "samples":
+            return self.iter_samples()
+        if part not in parts:
+            raise UsageError(f"a run has no part {part!r:.60}", hint=f"Its parts: {', '.join((*parts, 'samples'))}.")
+        return parts[part]
+
+    def _repr_html_(self) -> str:
+        """Return the figures for a notebook."""
+        from kshot.report.notebook import results_html
+
+        return results_html(self)
 
 
 def load(run: str | Path) -> Result:

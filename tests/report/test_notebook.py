@@ -1,0 +1,106 @@
+"""Results in a notebook."""
+
+import re
+from html.parser import HTMLParser
+
+from kshot.report.notebook import MAX_ROWS, results_html
+from kshot.runs.record import RunRecord
+
+ROW = {
+    "task": "arc", "model": "m", "metric": "Accuracy", "higher_is_better": True, "value": 60.0, "n": 50, "failed": 0,
+    "ci95": [46.2, 72.4], "bounds": [0, 100],
+}  # fmt: skip
+
+
+class Page(HTMLParser):
+    """Collects the cells of each row, and checks that every tag is closed where it was opened."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.rows, self.tags = [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag in {"line", "circle"}:
+            return
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in {"td", "th"}:
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag):
+        if tag not in {"line", "circle"}:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if {"td", "th"} & set(self.open) and "title" not in self.open:
+            self.rows[-1][-1] += data
+
+
+def shown(*rows, **more):
+    return Page(results_html(RunRecord(list(rows), [], **more)))
+
+
+def test_a_figure_stands_with_its_interval_and_its_chart():
+    page = shown(ROW)
+    assert page.rows == [
+        ["task", "metric", "n", "value", "95 %", "0100"],
+        ["arc", "Accuracy", "50", "60.00", "46.2–72.4", ""],
+    ]
+    (circle,) = [attrs for tag, attrs in page.tags if tag == "circle"]
+    assert circle["cx"] == "107.0"  # 60 % of the way from 5 to 175
+    (svg,) = [attrs for tag, attrs in page.tags if tag == "svg"]
+    assert svg["aria-label"] == "60.00, 95 % 46.2 to 72.4; drawn from 0 to 100"
+
+
+def test_models_have_a_column_only_if_there_are_several():
+    page = shown(ROW, {**ROW, "model": "hf:models/other", "value": 50.0})
+    assert [row[1] for row in page.rows] == ["model", "m", "hf:other"]
+
+
+def test_averages_come_first_and_what_breaks_figures_down_is_folded():
+    rows = [
+        {**ROW, "task": "mmlu:a"}, {**ROW, "task": "mmlu:a[x]", "category": "x"},
+        {**ROW, "task": "mmlu:a", "metric": "acc_norm", "detail": True}, {**ROW, "task": "mmlu", "average": "weighted"},
+    ]  # fmt: skip
+    page = shown(*rows)
+    assert [row[0] for row in page.rows if row[0] != "task"] == ["mmlu", "mmlu:a", "mmlu:a[x]", "mmlu:a"]
+    assert [tag for tag, _ in page.tags].count("details") == 2
+
+
+def test_many_rows_are_cut_and_counted():
+    page = shown(*({**ROW, "task": f"t{number}"} for number in range(MAX_ROWS + 27)))
+    assert len(page.rows) == MAX_ROWS + 2
+    assert page.rows[-1] == ["… and 27 more: to_pandas() has all of them"]
+
+
+def test_failures_are_told_once_for_each_task():
+    text = results_html(RunRecord([{**ROW, "failed": 3}, {**ROW, "failed": 3, "metric": "F1"}], []))
+    assert "<b>3 samples failed</b>" in text
+    assert Page(text).rows[1][-1] == "3"
+
+
+def test_a_task_without_a_figure_has_no_chart():
+    page = shown({**ROW, "value": None, "ci95": None, "n": 0, "failed": 9})
+    assert page.rows[1][3] == "–"
+    assert not [tag for tag, _ in page.tags if tag == "svg"]
+
+
+def test_foreign_names_are_text():
+    evil = "<script>alert(1)</script>\x1b[31m\u202e"
+    text = results_html(RunRecord([{**ROW, "task": evil, "metric": evil}], []))
+    assert "<script" not in text
+    assert re.search("[\x1b\u202e]", text) is None
+
+
+def test_an_empty_run_is_an_empty_table():
+    assert shown().rows == [["task", "metric", "n", "value", "95 %", ""]]
+
+
+def test_figures_without_bounds_share_the_scale_of_what_is_drawn():
+    row = {name: value for name, value in ROW.items() if name != "bounds"}
+    page = shown(row, {**row, "task": "other", "value": 10.0, "ci95": [5.0, 20.0]})
+    assert page.rows[0][-1] == "572.4"
