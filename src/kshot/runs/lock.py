@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import os
+import time
 from pathlib import Path
 
 from kshot.core.errors import RunError
+from kshot.core.text_files import regular_file
 
 try:
     import fcntl
@@ -13,19 +16,47 @@ except ImportError:  # pragma: no cover - no advisory locks on this platform
     fcntl = None  # type: ignore[assignment]  # a module's name cannot be declared optional
 
 _LOCKED = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES}
+_TRIES = 5
+_RETRY_SECONDS = 0.02
+"""``is_locked`` of another process has the lock for an instant."""
 
 
 def lock(descriptor: int, path: Path) -> None:
     """Lock an open file until it is closed; refuse if another process has the lock."""
     if fcntl is None:  # pragma: no cover - no advisory locks on this platform
         return  # type: ignore[unreachable]  # not for the platform that mypy runs on
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as exc:
+            if exc.errno not in _LOCKED:
+                return  # a file system without locks
+            if not tries_left:
+                raise RunError(
+                    "another process is working in this run folder",
+                    where=str(path.parent),
+                    hint="Wait for it, or choose another folder with --out.",
+                ) from exc
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
+
+
+def is_locked(path: Path) -> bool | None:
+    """Whether a process has locked the file; None where that cannot be found out. Nothing in the file changes."""
+    if fcntl is None:  # pragma: no cover - no advisory locks on this platform
+        return None  # type: ignore[unreachable]  # not for the platform that mypy runs on
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = regular_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file releases it
     except OSError as exc:
-        if exc.errno not in _LOCKED:
-            return  # a file system without locks
-        raise RunError(
-            "another process is working in this run folder",
-            where=str(path.parent),
-            hint="Wait for it, or choose another folder with --out.",
-        ) from exc
+        return True if exc.errno in _LOCKED else None
+    else:
+        return False
+    finally:
+        os.close(descriptor)

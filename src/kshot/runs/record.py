@@ -50,17 +50,10 @@ def read_record(folder: str | Path) -> RunRecord:
     """Read a run folder back. A run that has not come to its end has no figures yet, which is an error."""
     path = Path(folder).expanduser()
     spec = read_spec(path)
-    place = path_inside(path, SUMMARY)
-    if not place.exists():
+    found = read_summary(path)
+    if found is None:
         hint = "The command that started it continues it; kshot runs shows how far it came."
         raise RunError("this run has not come to its end: it has no figures yet", where=str(path), hint=hint)
-    try:
-        found = _checked_summary(parse_json(read_at_most(place)))
-    except OSError as exc:
-        raise RunError(f"it cannot be read: {exc.strerror or exc}", where=str(place)) from exc
-    except ValueError as exc:
-        hint = "kshot score writes it again from the journal."
-        raise RunError("summary.json is damaged", where=str(path), hint=hint) from exc
     return RunRecord(
         found["results"],
         found.get("notes", []),
@@ -69,6 +62,20 @@ def read_record(folder: str | Path) -> RunRecord:
         usage=found.get("usage", []),
         settings=without_defaults(spec["identity"]),
     )
+
+
+def read_summary(path: Path) -> dict[str, Any] | None:
+    """Read the ``summary.json`` of a run folder, and check it; None if there is none yet."""
+    place = path_inside(path, SUMMARY)
+    try:
+        return _checked_summary(parse_json(read_at_most(place)))
+    except FileNotFoundError:
+        return None
+    except OSError as exc:
+        raise RunError(f"it cannot be read: {exc.strerror or exc}", where=str(place)) from exc
+    except ValueError as exc:
+        hint = "kshot score writes it again from the journal."
+        raise RunError("summary.json is damaged", where=str(path), hint=hint) from exc
 
 
 _NUMBER = (int, float, type(None))
