@@ -23,29 +23,20 @@ _RETRY_SECONDS = 0.02
 
 def lock(descriptor: int, path: Path) -> None:
     """Lock an open file until it is closed; refuse if another process has the lock."""
-    if fcntl is None:  # pragma: no cover - no advisory locks on this platform
-        return  # type: ignore[unreachable]  # not for the platform that mypy runs on
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
-            if exc.errno not in _LOCKED:
-                return  # a file system without locks
-            if not tries_left:
-                raise RunError(
-                    "another process is working in this run folder",
-                    where=str(path.parent),
-                    hint="Wait for it, or choose another folder with --out.",
-                ) from exc
-            time.sleep(_RETRY_SECONDS)
-        else:
+    for left in reversed(range(_TRIES)):
+        if _took(descriptor, exclusive=True) is not False:
             return
+        if left:
+            time.sleep(_RETRY_SECONDS)
+    raise RunError(
+        "another process is working in this run folder",
+        where=str(path.parent),
+        hint="Wait for it, or choose another folder with --out.",
+    )
 
 
 def is_locked(path: Path) -> bool | None:
     """Whether a process has locked the file; None where that cannot be found out. Nothing in the file changes."""
-    if fcntl is None:  # pragma: no cover - no advisory locks on this platform
-        return None  # type: ignore[unreachable]  # not for the platform that mypy runs on
     try:
         descriptor = regular_file(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -53,10 +44,18 @@ def is_locked(path: Path) -> bool | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file releases it
-    except OSError as exc:
-        return True if exc.errno in _LOCKED else None
-    else:
-        return False
+        took = _took(descriptor, exclusive=False)
+        return None if took is None else not took
     finally:
-        os.close(descriptor)
+        os.close(descriptor)  # which releases the lock
+
+
+def _took(descriptor: int, *, exclusive: bool) -> bool | None:
+    """Lock a file, unless another process has done so; None where there are no locks."""
+    if fcntl is None:  # pragma: no cover - no advisory locks on this platform
+        return None  # type: ignore[unreachable]  # not for the platform that mypy runs on
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError as exc:
+        return False if exc.errno in _LOCKED else None
+    return True
