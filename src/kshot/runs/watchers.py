@@ -2,8 +2,66 @@
 
 from __future__ import annotations
 
-from kshot.core.protocols import Watcher
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kshot.core.protocols import Meter, PlannedTask, Watcher
+from kshot.core.records import Outcome, ResultRow, Sample
 
 
 class SilentWatcher(Watcher):
     """A watcher that shows nothing."""
+
+
+class Watchers(Watcher):
+    """Several watchers as one: each is told everything, in this order."""
+
+    def __init__(self, *watchers: Watcher | None) -> None:
+        """Take the watchers; None stands for one that is not there."""
+        self._all = tuple(watcher for watcher in watchers if watcher is not None)
+
+    def started(self, settings: Mapping[str, Any], path: Path | None) -> None:
+        """Tell all that the run starts."""
+        for watcher in self._all:
+            watcher.started(settings, path)
+
+    def planned(self, tasks: Sequence[PlannedTask], meter: Meter, *, complete: bool) -> None:
+        """Tell all what the run will do."""
+        for watcher in self._all:
+            watcher.planned(tasks, meter, complete=complete)
+
+    def begin(self, task: str, model: str, total: int | None) -> None:
+        """Tell all that a task starts."""
+        for watcher in self._all:
+            watcher.begin(task, model, total)
+
+    def answered(self, outcome: Outcome[Sample]) -> None:
+        """Tell all that a sample is answered."""
+        for watcher in self._all:
+            watcher.answered(outcome)
+
+    def scored(self, row: ResultRow) -> None:
+        """Tell all that a sample is scored."""
+        for watcher in self._all:
+            watcher.scored(row)
+
+    def finished(self, rows: Sequence[ResultRow]) -> None:
+        """Tell all that a task is done."""
+        for watcher in self._all:
+            watcher.finished(rows)
+
+    def ended(self, results: Sequence[ResultRow], usage: Sequence[ResultRow]) -> None:
+        """Tell all that the run is done."""
+        for watcher in self._all:
+            watcher.ended(results, usage)
+
+    def note(self, text: str) -> None:
+        """Show a note on all."""
+        for watcher in self._all:
+            watcher.note(text)
+
+    def step(self, label: str, done: int, total: int) -> None:
+        """Show a step on all."""
+        for watcher in self._all:
+            watcher.step(label, done, total)

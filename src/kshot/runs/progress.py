@@ -1,0 +1,183 @@
+"""How far a run is, as a plain record: a terminal shows it, and ``progress.json`` has it for other programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from kshot.core.errors import KshotError
+from kshot.core.file_names import path_inside
+from kshot.core.json_text import parse_json
+from kshot.core.text_files import read_at_most
+
+PROGRESS = "progress.json"
+"""The file of a run folder that says how far its run is, or was when it stopped; a run that is done removes it."""
+
+TaskState: TypeAlias = Literal["waiting", "running", "done"]
+
+_MAX_BYTES = 64 << 20
+_MAX_COUNT = 2**53
+_MAX_CHARACTERS = 4096
+"""No name and no label is longer in a file that kshot wrote."""
+
+
+@dataclass(slots=True)
+class TaskProgress:
+    """One task on one model. ``total`` is the number of its samples; None: it is not known.
+
+    ``done`` counts the samples that are answered or have failed, ``recalled`` those of them whose answers were all in
+    the journal. ``group`` is the dataset that it is a subset of, or "". Tokens, cost and retries are those of this
+    session. ``value`` is the running figure of its first metric, with the ends of its 95 % interval where it has one.
+    ``rate``: samples per second of late, without those that were recalled.
+    """
+
+    task: str
+    model: str
+    total: int | None = None
+    group: str = ""
+    state: TaskState = "waiting"
+    done: int = 0
+    recalled: int = 0
+    failed: int = 0
+    retried: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    metric: str = ""
+    scored: int = 0
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    rate: float | None = None
+
+
+@dataclass(slots=True)
+class StepProgress:
+    """Work that comes before a task, such as building an index."""
+
+    label: str
+    done: int
+    total: int
+
+
+@dataclass(slots=True)
+class ProgressState:
+    """A run that is under way: its tasks in their order, each with its model, and what comes before a task.
+
+    ``started`` is when this session began (ISO, UTC), as in ``spec.json``; ``elapsed`` the seconds from then to this
+    state. ``complete``: all tasks of the run are listed; without it, others follow. ``left``: the seconds that the rest
+    will take if it goes on as of late; None: nobody knows.
+    """
+
+    started: str
+    elapsed: float = 0.0
+    complete: bool = False
+    left: float | None = None
+    tasks: list[TaskProgress] = field(default_factory=list)
+    step: StepProgress | None = None
+
+    @property
+    def done(self) -> int:
+        """The samples that are answered or have failed."""
+        return sum(task.done for task in self.tasks)
+
+    @property
+    def total(self) -> int | None:
+        """The samples of all tasks and models; None where that is not known."""
+        totals = [task.total for task in self.tasks]
+        known = [total for total in totals if total is not None]
+        return sum(known) if self.complete and len(known) == len(totals) else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the state as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Any) -> ProgressState:
+        """Read what ``as_json`` gave; anything else is a ``ValueError``."""
+        given = _record(cls, value)
+        tasks = given.pop("tasks")
+        if not isinstance(tasks, list):
+            raise ValueError("tasks is not a list")  # noqa: TRY004 - whatever is wrong with a file is a ValueError
+        step = given.pop("step")
+        state = cls(
+            started=_time(given.pop("started")),
+            complete=_flag(given.pop("complete")),
+            elapsed=_number(given.pop("elapsed")) or 0.0,
+            left=_number(given.pop("left")),
+        )
+        state.tasks = [_task(each) for each in tasks]
+        if step is not None:
+            read = _record(StepProgress, step)
+            state.step = StepProgress(_text(read["label"]), _count(read["done"]), _count(read["total"]))
+        return state
+
+
+def read_progress(folder: Path) -> ProgressState | None:
+    """Return the progress that a run folder has recorded; None if it has none, or nothing that can be read."""
+    try:
+        return ProgressState.from_json(parse_json(read_at_most(path_inside(folder, PROGRESS), _MAX_BYTES)))
+    except (OSError, ValueError, KshotError):
+        return None
+
+
+# ---- reading what strangers may have written ----
+
+_COUNTS = ("done", "recalled", "failed", "retried", "prompt_tokens", "completion_tokens", "scored")
+_NUMBERS = ("cost_usd", "value", "low", "high", "rate")
+_TEXTS = ("task", "model", "group", "metric")
+
+
+def _task(value: Any) -> TaskProgress:
+    given = _record(TaskProgress, value)
+    read: dict[str, Any] = {name: _text(given[name]) for name in _TEXTS}
+    read |= {name: _count(given[name]) for name in _COUNTS}
+    read |= {name: _number(given[name], least=-math.inf) for name in _NUMBERS}
+    if given["state"] not in get_args(TaskState):
+        raise ValueError(f"state is {given['state']!r:.40}")
+    total = given["total"]
+    return TaskProgress(state=given["state"], total=None if total is None else _count(total), **read)
+
+
+def _record(cls: type, value: Any) -> dict[str, Any]:
+    """Return the fields of a record, all of which must be there; others, of a later version, are left out."""
+    names = [each.name for each in fields(cls)]
+    if not isinstance(value, Mapping) or not all(name in value for name in names):
+        raise ValueError(f"it is no {cls.__name__}")
+    return {name: value[name] for name in names}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > _MAX_CHARACTERS:
+        raise ValueError("it is no short text")
+    return value
+
+
+def _time(value: Any) -> str:
+    if datetime.fromisoformat(_text(value)).tzinfo is None:
+        raise ValueError(f"{value!r:.40} has no time zone")
+    return str(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r:.40} is neither true nor false")  # noqa: TRY004 - as above
+    return value
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _MAX_COUNT:
+        raise ValueError(f"{value!r:.40} is no count")
+    return value
+
+
+def _number(value: Any, *, least: float = 0.0) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not least <= value <= _MAX_COUNT or not math.isfinite(value):
+        raise ValueError(f"{value!r:.40} is no number")
+    return float(value)
