@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kshot.cli import show
+
 if TYPE_CHECKING:
     import argparse
 
@@ -25,5 +27,7 @@ class Command(Protocol):
         ...
 
 
-COMMANDS: Mapping[str, Command] = {}
+COMMANDS: Mapping[str, Command] = {
+    "show": show,
+}
 """By the name of the command, in the order of ``kshot --help``."""

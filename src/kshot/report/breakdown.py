@@ -1,0 +1,132 @@
+"""Where a model is weak: the figures of a run by category or by subset, the worst or the best first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from rich.table import Table
+
+from kshot.core.errors import UsageError
+from kshot.core.records import ResultRow
+from kshot.report.cells import cell
+from kshot.report.systems import shown_measures
+from kshot.report.table import number, short_names
+
+By: TypeAlias = Literal["category", "subset"]
+Order: TypeAlias = Literal["worst", "best"]
+
+_BAR_COLUMNS = 24
+_EIGHTHS = ("", *"▏▎▍▌▋▊▉")
+_WIDE = 100
+"""Terminal columns from which on there is room for bars."""
+
+
+class Breakdown(NamedTuple):
+    """The parts of a run that were asked for, in order, and how many there are in all."""
+
+    rows: list[ResultRow]
+    total: int
+    by: By
+
+
+def breakdown(
+    rows: Sequence[ResultRow],
+    by: By | None = None,
+    *,
+    metric: str | None = None,
+    order: Order = "worst",
+    limit: int | None = None,
+) -> Breakdown:
+    """Return the figures by category, or by subset where there are no categories.
+
+    ``metric``: the headline of each task, unless another is named. A part without a figure comes last.
+    """
+    parts: dict[By, list[ResultRow]] = {
+        "category": [row for row in rows if "category" in row],
+        "subset": [row for row in rows if "subset" in row and "category" not in row and "average" not in row],
+    }
+    chosen: By = by or ("category" if parts["category"] else "subset")
+    found = parts[chosen]
+    if not found:
+        others = [f"It has figures by {other}." for other, held in parts.items() if held]
+        hint = others[0] if others else "kshot show without options prints all figures."
+        raise UsageError(f"this run has no figures by {by or 'category or subset'}", hint=hint)
+    known = dict.fromkeys(row["metric"] for row in found)
+    if metric is not None and metric not in known:
+        raise UsageError(f"no figure by {chosen} has the metric {metric!r}", hint=f"Metrics: {', '.join(known)}.")
+    wanted = {metric} if metric is not None else _headlines(found)
+    shown = [row for row in found if row["metric"] in wanted]
+    shown.sort(key=_badness, reverse=order == "worst")
+    shown.sort(key=lambda row: row.get("value") is None)
+    return Breakdown(shown[:limit], len(shown), chosen)
+
+
+def _headlines(rows: Sequence[ResultRow]) -> set[str]:
+    """Return the metric that stands for each task: its first one, and of search the first that tables show."""
+    searched = [row for row in rows if row.get("kind") == "passages"]
+    chosen = set(shown_measures(searched)[:1]) if searched else set()
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        key = (row.get("model", ""), row["task"])
+        if row.get("kind") != "passages" and not row.get("detail") and key not in seen:
+            seen.add(key)
+            chosen.add(row["metric"])
+    return chosen
+
+
+def _badness(row: ResultRow) -> float:
+    value: float = row.get("value") or 0.0
+    return -value if row.get("higher_is_better", True) else value
+
+
+def breakdown_table(found: Breakdown, width: int) -> Table:
+    """Draw the parts as a table; a wide terminal has bars, too."""
+    rows = found.rows
+    names = short_names(dict.fromkeys(str(row.get("model", "")) for row in rows))
+    wholes = {_whole(row, found.by) for row in rows}
+    scales = {tuple(row["bounds"]) for row in rows if row.get("bounds")}
+    bars = width >= _WIDE and len(scales) == 1 and all(row.get("bounds") for row in rows)
+    small = all(abs(row.get("value") or 0) <= 1 for row in rows) and (not scales or scales == {(0, 1)})
+    digits = (3, 3) if small else (2, 1)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
+    table.add_column(found.by, overflow="fold")
+    if len(wholes) > 1:
+        table.add_column("task", overflow="fold")
+    if len(names) > 1:
+        table.add_column("model", overflow="fold")
+    table.add_column("metric")
+    for head in ("n", "value"):
+        table.add_column(head, justify="right")
+    table.add_column("95 %", justify="right", style="dim", no_wrap=True)
+    if any(row.get("failed") for row in rows):
+        table.add_column("failed", justify="right", style="bold red")
+    if bars:
+        table.add_column("", no_wrap=True)
+    for row in rows:
+        ends = row.get("ci95")
+        texts: list[object] = [row[found.by]]
+        texts += [_whole(row, found.by)] if len(wholes) > 1 else []
+        texts += [names[str(row.get("model", ""))]] if len(names) > 1 else []
+        texts += [row["metric"], row.get("n", "")]
+        texts.append("–" if row.get("value") is None else number(row["value"], digits[0]))
+        texts.append("" if ends is None else "–".join(number(end, digits[1]) for end in ends))
+        texts += [row.get("failed") or ""] if any(each.get("failed") for each in rows) else []
+        texts += [_bar(row)] if bars else []
+        table.add_row(*map(cell, texts))
+    return table
+
+
+def _whole(row: ResultRow, by: By) -> str:
+    """Return what a row is a part of: the task of a category, the dataset of a subset."""
+    task: str = row["task"]
+    return task.removesuffix(f"[{row['category']}]") if by == "category" else str(row.get("dataset", task))
+
+
+def _bar(row: ResultRow) -> str:
+    """Return a bar as long as the figure on its scale."""
+    low, high = row["bounds"]
+    if row.get("value") is None or not low < high:
+        return ""
+    eighths: int = round((min(max(row["value"], low), high) - low) / (high - low) * _BAR_COLUMNS * 8)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8]

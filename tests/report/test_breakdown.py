@@ -1,0 +1,82 @@
+"""The figures of a run by category or subset."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from kshot.core.errors import UsageError
+from kshot.report.breakdown import breakdown, breakdown_table
+
+
+def row(part, value, by="category", **more):
+    task = f"t[{part}]" if by == "category" else f"t:{part}"
+    return {
+        "task": task, "model": "m", "metric": "EM", "higher_is_better": True, "value": value, "n": 9, "failed": 0,
+        "ci95": [value - 5, value + 5] if value is not None else None, "bounds": [0, 100], by: part, **more,
+    }  # fmt: skip
+
+
+ROWS = [
+    row("a", 40.0), row("b", 10.0), row("c", None, failed=9), row("d", 90.0),
+    row("b", 70.0, metric="F1"), row("b", 1.0, metric="acc", detail=True),
+    {"task": "t", "model": "m", "metric": "EM", "value": 50.0, "n": 9},
+]  # fmt: skip
+
+
+def parts(found):
+    return [each[found.by] for each in found.rows]
+
+
+def test_the_worst_come_first_and_what_has_no_figure_last():
+    assert parts(breakdown(ROWS)) == ["b", "a", "d", "c"]
+    assert parts(breakdown(ROWS, order="best")) == ["d", "a", "b", "c"]
+
+
+def test_a_limit_keeps_the_count_of_all():
+    found = breakdown(ROWS, limit=2)
+    assert (parts(found), found.total) == (["b", "a"], 4)
+
+
+def test_where_lower_is_better_the_highest_is_the_worst():
+    rows = [row(part, value, metric="perplexity", higher_is_better=False) for part, value in (("a", 3.0), ("b", 9.0))]
+    assert parts(breakdown(rows)) == ["b", "a"]
+
+
+def test_another_metric_can_be_named():
+    assert [each["metric"] for each in breakdown(ROWS, metric="F1").rows] == ["F1"]
+    with pytest.raises(UsageError, match=r"no figure by category has the metric 'EN'. Metrics: EM, F1, acc"):
+        breakdown(ROWS, metric="EN")
+
+
+def test_subsets_stand_in_where_there_are_no_categories():
+    rows = [row("x", 40.0, "subset"), row("y", 20.0, "subset"), row("", 30.0, "subset", average="weighted")]
+    found = breakdown(rows)
+    assert (found.by, parts(found)) == ("subset", ["y", "x"])
+    with pytest.raises(UsageError, match=r"no figures by category. It has figures by subset"):
+        breakdown(rows, "category")
+
+
+def test_a_run_without_parts_says_so():
+    with pytest.raises(UsageError, match="no figures by category or subset"):
+        breakdown(ROWS[-1:])
+
+
+def drawn(rows, width):
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(breakdown_table(breakdown(rows), width))
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+def test_a_wide_terminal_has_bars_as_long_as_the_figures():
+    head, worst, *_, best, none = drawn(ROWS, 100)
+    assert head.split() == ["category", "metric", "n", "value", "95", "%", "failed"]
+    assert worst.endswith("██▍")  # 2.4 of 24
+    assert best.count("█") == 21
+    assert none.split() == ["c", "EM", "9", "–", "9"]
+    assert "█" not in "".join(drawn(ROWS, 80))
+
+
+def test_names_of_several_tasks_and_models_have_columns():
+    rows = [row("a", 40.0), row("a", 60.0) | {"task": "u[a]", "model": "other"}]
+    assert drawn(rows, 80)[1].split()[:4] == ["a", "t", "m", "EM"]
