@@ -17,7 +17,7 @@ By: TypeAlias = Literal["category", "subset"]
 Order: TypeAlias = Literal["worst", "best"]
 
 _BAR_COLUMNS = 24
-_EIGHTHS = ("", *"▏▎▍▌▋▊▉")
+_EIGHTHS: tuple[str, ...] = ("", *"▏▎▍▌▋▊▉")
 _WIDE = 100
 """Terminal columns from which on there is room for bars."""
 
