@@ -117,17 +117,27 @@ def _against(row: ResultRow, names: Mapping[str, str]) -> str:
 
 
 def shown_p(row: ResultRow) -> str:
-    """Return the p by which a comparison is decided, with enough digits to see on which side of 5 % it lies."""
+    """Return the p by which a comparison is decided, for a sentence."""
+    return f"p {p_value(row)}"
+
+
+def p_value(row: ResultRow) -> str:
+    """Return that p for a table, with enough digits to see on which side of 5 % it lies."""
     p: float = row["p_corrected"]
     if p < _SMALLEST_P:
-        return "p < 0.0001"
+        return "< 0.0001"
     rounded = f"{p:.2g}"
-    return f"p {rounded if rounded != '0.05' else f'{p:.4g}'}"
+    return rounded if rounded != "0.05" else f"{p:.4g}"
 
 
 def corrected_for(family: int) -> str:
-    """Say for how many comparisons p is corrected, if there are several."""
-    return f"; p is corrected for {family} comparisons" if family > 1 else ""
+    """Say for how many comparisons p is corrected, if there are several: the end of a sentence."""
+    return f"; {correction(family)}" if family > 1 else ""
+
+
+def correction(family: int) -> str:
+    """Say for how many comparisons p is corrected."""
+    return f"p is corrected for {family} comparisons"
 
 
 # ---- draws of examples ----

@@ -17,7 +17,7 @@ _FACTS = {
     "within": ("within", "within"),
     "corpus": ("corpus", ""),
 }
-"""What a run notes of a task, with its name and the option (if any) that says the same, unless a dataset sets it for itself."""
+"""What a run notes of a task: its name, and the option (if any) that says the same unless a dataset has its own."""
 
 
 def setting_differences(specs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
