@@ -11,9 +11,8 @@ from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
 from kshot.statistics.figures import figure, reduced
 from kshot.statistics.intervals import interval, within_scale
-from kshot.statistics.paired import Pair, Paired, compare, holm
+from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, holm
 from kshot.statistics.permutation import LEVEL, share_test
-from kshot.statistics.resampling import is_mean
 
 
 def result_rows(result: TaskResult) -> Iterator[ResultRow]:
@@ -71,15 +70,8 @@ def compared(results: Sequence[TaskResult], rows: Sequence[ResultRow] = ()) -> l
         for each in _between(name, one, other, several_cuts=len({each.task.labels.get("chunks") for each in group}) > 1)
     ]
     found += _averages(results, rows)
-    families: dict[tuple[str, str], list[int]] = {}
-    for at, (kind, row, _) in enumerate(found):
-        families.setdefault((kind, row["metric"]), []).append(at)
-    verdicts = {
-        at: verdict
-        for places in families.values()
-        for at, verdict in zip(places, compare([found[at][2] for at in places]), strict=True)
-    }
-    return [_comparison(row, verdicts[at]) for at, (_, row, _) in enumerate(found)]
+    verdicts = compare_by_family([((kind, row["metric"]), pair) for kind, row, pair in found])
+    return [_comparison(row, verdict) for (_, row, _), verdict in zip(found, verdicts, strict=True)]
 
 
 def _between(
@@ -104,10 +96,14 @@ def _between(
             "b_model": other.model,
             **(dict(zip(("a_chunks", "b_chunks"), chunks, strict=True)) if several_cuts else {}),
         }
-        ones = [one.values[metric][i] for i, _ in shared]
-        others = [other.values[metric][j] for _, j in shared]
-        reduce = partial(reduced, scorer, metric, f"dataset {name}")
-        yield one.task.kind, row, Pair(ones, others, reduce, scorer.higher_is_better, scorer.bounds)
+        yield one.task.kind, row, _pair(one, other, metric, scorer, shared)
+
+
+def _pair(one: TaskResult, other: TaskResult, metric: str, scorer: Scorer, shared: Sequence[tuple[int, int]]) -> Pair:
+    ones = [one.values[metric][i] for i, _ in shared]
+    others = [other.values[metric][j] for _, j in shared]
+    reduce = partial(reduced, scorer, metric, f"dataset {one.task.name}")
+    return Pair(ones, others, reduce, scorer.higher_is_better, scorer.bounds)
 
 
 def _averages(results: Sequence[TaskResult], rows: Sequence[ResultRow]) -> Iterator[tuple[str, ResultRow, Pair]]:
@@ -134,20 +130,8 @@ def _averaged(row: ResultRow, subsets: Sequence[tuple[TaskResult, TaskResult]]) 
     """Return the values of two models on all subsets, with their weights; None where they are not means."""
     metric = row["metric"]
     scorer = next(scorer for name, scorer in subsets[0][0].named() if name == metric)
-    reduce = partial(reduced, scorer, metric, f"dataset {row['task']}")
-    ones: list[Value] = []
-    others: list[Value] = []
-    weights: list[float] = []
-    for one, other in subsets:
-        shared = _shared(one, other)
-        ones += [one.values[metric][i] for i, _ in shared]
-        others += [other.values[metric][j] for _, j in shared]
-        weights += [1.0 if row["average"] == "weighted" else 1 / len(shared)] * len(shared)
-        if not shared:
-            return None
-    if isinstance(ones[0], tuple) or not (is_mean(reduce, ones) and is_mean(reduce, others)):
-        return None
-    return Pair(ones, others, reduce, scorer.higher_is_better, scorer.bounds, weights)
+    pairs = [_pair(one, other, metric, scorer, _shared(one, other)) for one, other in subsets]
+    return averaged(pairs, weighted=row["average"] == "weighted")
 
 
 def _shared(one: TaskResult, other: TaskResult) -> list[tuple[int, int]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from kshot.core.errors import RunError
 from kshot.core.file_names import path_inside
@@ -14,6 +15,14 @@ from kshot.core.text_files import lines_of, regular_file
 SAMPLES = "samples.jsonl"
 
 
+class PlacedRow(NamedTuple):
+    """A row, the byte at which its line begins, and its file and line for messages."""
+
+    row: ResultRow
+    place: int
+    where: str
+
+
 def read_samples(folder: Path) -> list[ResultRow]:
     """Return the rows of a run folder."""
     return list(sample_rows(folder))
@@ -21,13 +30,37 @@ def read_samples(folder: Path) -> list[ResultRow]:
 
 def sample_rows(folder: Path) -> Iterator[ResultRow]:
     """Yield the rows of a run folder, as they are read."""
+    return (placed.row for placed in placed_rows(folder))
+
+
+def placed_rows(folder: Path) -> Iterator[PlacedRow]:
+    """Yield the rows of a run folder with their places, as they are read."""
     path = path_inside(folder, SAMPLES)
+    place = 0
     try:
         with open(path, "rb", opener=regular_file) as lines:
             for number, line in enumerate(lines_of(lines, path), start=1):
-                yield _row(line, f"{path}:{number}")
+                where = f"{path}:{number}"
+                yield PlacedRow(_row(line, where), place, where)
+                place += len(line)
     except OSError as exc:
-        raise RunError(f"it cannot be read: {exc.strerror or exc}", where=str(path)) from exc
+        raise _unreadable(path, exc) from exc
+
+
+def rows_at(folder: Path, places: Iterable[int]) -> Iterator[ResultRow]:
+    """Yield the rows that begin at these bytes of the file, in this order."""
+    path = path_inside(folder, SAMPLES)
+    try:
+        with open(path, "rb", opener=regular_file) as lines:
+            for place in places:
+                lines.seek(place)
+                yield _row(next(lines_of(lines, path), b""), f"{path}, byte {place}")
+    except OSError as exc:
+        raise _unreadable(path, exc) from exc
+
+
+def _unreadable(path: Path, exc: OSError) -> RunError:
+    return RunError(f"it cannot be read: {exc.strerror or exc}", where=str(path))
 
 
 def _row(line: bytes, where: str) -> ResultRow:
@@ -36,6 +69,10 @@ def _row(line: bytes, where: str) -> ResultRow:
     except ValueError:
         row = None
     if not isinstance(row, dict):
-        hint = "kshot score writes the file again from the journal."
-        raise RunError("this line is damaged", where=where, hint=hint)
+        raise damaged_line("this line is damaged", where)
     return row
+
+
+def damaged_line(what: str, where: str) -> RunError:
+    """Return the error of a line that kshot would not have written."""
+    return RunError(what, where=where, hint="kshot score writes the file again from the journal.")

@@ -12,7 +12,17 @@ from kshot.core.records import Value
 from kshot.statistics.bounded import bounded_interval
 from kshot.statistics.figures import ROUNDING
 from kshot.statistics.quantiles import Z, student_point
-from kshot.statistics.resampling import FloatArray, Interval, Reduce, bootstrap, is_mean, mean, middle_95
+from kshot.statistics.resampling import (
+    FloatArray,
+    Interval,
+    Reduce,
+    Values,
+    bootstrap,
+    is_mean,
+    mean,
+    middle_95,
+    sequence_of,
+)
 
 PERCENT = (0.0, 100.0)
 """The scale of shares."""
@@ -21,7 +31,7 @@ _PRIOR_VALUES = 4
 
 
 def interval(
-    values: Sequence[Value], reduce: Reduce = mean, *, bounds: Interval | None = None, binary: bool = False
+    values: Values, reduce: Reduce = mean, *, bounds: Interval | None = None, binary: bool = False
 ) -> Interval | None:
     """Return the 95 % confidence interval of ``reduce(values)``; None when there are too few values.
 
@@ -31,6 +41,7 @@ def interval(
     known ends: Student's t, or Wilson's where all are 0 or 100. Anything else (tuples of sums; a figure that is not the
     mean): a bootstrap over the samples, with a fixed seed. The order of the values does not matter.
     """
+    values = sequence_of(values)
     if not values or not all(math.isfinite(value) for value in values if not isinstance(value, tuple)):
         return None
     if isinstance(values[0], tuple) or not is_mean(reduce, values):

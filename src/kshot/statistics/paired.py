@@ -6,7 +6,7 @@ This is the one rule by which kshot calls a system ahead: models, search engines
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,17 @@ import numpy as np
 from kshot.core.errors import DataError
 from kshot.core.records import Value
 from kshot.statistics.permutation import LEVEL, sign_flips, swaps
-from kshot.statistics.resampling import FloatArray, Interval, Reduce, is_mean, mean, middle_95, paired_bootstrap
+from kshot.statistics.resampling import (
+    FloatArray,
+    Interval,
+    Reduce,
+    Values,
+    is_mean,
+    mean,
+    middle_95,
+    paired_bootstrap,
+    sequence_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +35,12 @@ class Pair:
     these weights, such as an average over subsets, in which a sample of a small subset counts more.
     """
 
-    a: Sequence[Value]
-    b: Sequence[Value]
+    a: Values
+    b: Values
     reduce: Reduce = mean
     higher_is_better: bool = True
     bounds: Interval | None = None
-    weights: Sequence[float] | None = None
+    weights: Sequence[float] | FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +77,36 @@ def compare(family: Sequence[Pair]) -> list[Paired]:
     return [replace(each, p_corrected=p, family=len(found)) for each, p in zip(found, corrected, strict=True)]
 
 
+def compare_by_family(found: Sequence[tuple[Hashable, Pair]]) -> list[Paired]:
+    """Compare each pair, and correct together the p of those that have the same key; the order stays."""
+    families: dict[Hashable, list[int]] = {}
+    for at, (family, _) in enumerate(found):
+        families.setdefault(family, []).append(at)
+    verdicts = {
+        at: verdict
+        for places in families.values()
+        for at, verdict in zip(places, compare([found[at][1] for at in places]), strict=True)
+    }
+    return [verdicts[at] for at in range(len(found))]
+
+
+def averaged(subsets: Sequence[Pair], *, weighted: bool) -> Pair | None:
+    """Join the pairs of all subsets of a dataset: a sample weighs as in the average of the subsets' figures.
+
+    ``weighted``: subsets count by their size. None where a subset is empty, and for figures that are not means.
+    """
+    values = [(sequence_of(pair.a), sequence_of(pair.b)) for pair in subsets]
+    if not all(a and _of_means(pair.reduce, a, b) for pair, (a, b) in zip(subsets, values, strict=True)):
+        return None
+    ones, others = (np.concatenate(each) for each in zip(*values, strict=True))
+    weights = np.concatenate([np.full(len(pair.a), 1.0 if weighted else 1 / len(pair.a)) for pair in subsets])
+    first = subsets[0]
+    return Pair(ones, others, mean, first.higher_is_better, first.bounds, weights)
+
+
 def paired(
-    a: Sequence[Value],
-    b: Sequence[Value],
+    a: Values,
+    b: Values,
     reduce: Reduce = mean,
     *,
     higher_is_better: bool = True,
@@ -89,16 +126,20 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def _compared(pair: Pair) -> Paired:
-    a, b, reduce = pair.a, pair.b, pair.reduce
+    a, b, reduce = sequence_of(pair.a), sequence_of(pair.b), pair.reduce
     if len(a) != len(b) or not a:
         raise DataError(
             f"a paired comparison got {len(a)} and {len(b)} values", hint="Give one value per sample, in one order."
         )
-    figures = [[reduce([value]) for value in values] for values in (a, b)]
-    better, worse = figures if pair.higher_is_better else reversed(figures)
-    wins = sum(x > y for x, y in zip(better, worse, strict=True))
-    losses = sum(x < y for x, y in zip(better, worse, strict=True))
-    p, interval = _tested(pair)
+    of_means = _of_means(reduce, a, b)
+    if of_means:
+        better, worse = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    else:
+        better, worse = (np.array([reduce([value]) for value in values]) for values in (a, b))
+    if not pair.higher_is_better:
+        better, worse = worse, better
+    wins, losses = int((better > worse).sum()), int((better < worse).sum())
+    p, interval = _tested(pair, a, b, of_means=of_means)
     return Paired(
         difference=reduce(a) - reduce(b)
         if pair.weights is None
@@ -112,14 +153,18 @@ def _compared(pair: Pair) -> Paired:
     )
 
 
-def _tested(pair: Pair) -> tuple[float, Interval | None]:
+def _of_means(reduce: Reduce, a: Sequence[Value], b: Sequence[Value]) -> bool:
+    """Whether the figures of two systems are the means of their values."""
+    return not isinstance(a[0], tuple) and is_mean(reduce, a) and is_mean(reduce, b)
+
+
+def _tested(pair: Pair, a: Sequence[Value], b: Sequence[Value], *, of_means: bool) -> tuple[float, Interval | None]:
     """Return p and the interval of the difference; values that are not finite tell nothing."""
-    a, b, reduce = pair.a, pair.b, pair.reduce
-    if not all(math.isfinite(part) for value in (*a, *b) for part in (value if isinstance(value, tuple) else (value,))):
+    if not all(np.isfinite(np.asarray(values, dtype=np.float64)).all() for values in (a, b)):
         return 1.0, None
-    if isinstance(a[0], tuple) or not (is_mean(reduce, a) and is_mean(reduce, b)):
-        interval = middle_95(paired_bootstrap(a, b, reduce), len(a)) if len(a) > 1 else None
-        return swaps(a, b, reduce), interval
+    if not of_means:
+        interval = middle_95(paired_bootstrap(a, b, pair.reduce), len(a)) if len(a) > 1 else None
+        return swaps(a, b, pair.reduce), interval
     width = math.inf if pair.bounds is None else pair.bounds[1] - pair.bounds[0]
     weights = None if pair.weights is None else np.asarray(pair.weights, dtype=np.float64)
     return sign_flips(
@@ -129,5 +174,5 @@ def _tested(pair: Pair) -> tuple[float, Interval | None]:
     )
 
 
-def _gaps(a: Sequence[Value], b: Sequence[Value]) -> FloatArray:
+def _gaps(a: Values, b: Values) -> FloatArray:
     return np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -23,6 +24,17 @@ SEED = 20240607
 Reduce: TypeAlias = Callable[[Sequence[Value]], float]
 Interval: TypeAlias = tuple[float, float]
 FloatArray: TypeAlias = NDArray[np.float64]
+Values: TypeAlias = Sequence[Value] | FloatArray
+"""The values of samples: a sequence; or an array, with a row for each sample where values are tuples."""
+
+
+def sequence_of(values: Values) -> Sequence[Value]:
+    """Return values as a sequence: what sums them up may be a metric of a user, and knows no arrays."""
+    if not isinstance(values, np.ndarray):
+        return values
+    return (
+        array("d", values.astype(np.float64).tobytes()) if values.ndim == 1 else [tuple(row) for row in values.tolist()]
+    )
 
 
 def mean(values: Sequence[Value]) -> float:
