@@ -51,13 +51,28 @@ def test_folders_of_early_versions_are_read(name):
         "", "{", "[]", '{"results": {}}', '{"results": [1]}', '{"results": [{}]}',
         '{"results": [{"task": 1, "metric": "EM"}]}', '{"results": [{"task": "t", "metric": "EM", "value": "x"}]}',
         '{"results": [{"task": "t", "metric": "EM", "ci95": [1]}]}', '{"results": [], "notes": [1]}',
-        '{"results": [{"task": "t", "metric": "EM", "n": true}]}', '{"results": [], "usage": [{"model": "m"}]}',
+        '{"results": [], "usage": [{"model": "m"}]}',
         '{"results": [], "comparisons": [{"task": "t", "metric": "EM", "a": "x"}]}', "[" * 200 + "]" * 200,
     ],
 )  # fmt: skip
 def test_a_damaged_summary_is_one_message(run, text):
     (run.path / "summary.json").write_text(text)
     with pytest.raises(RunError, match=r"summary.json is damaged. kshot score"):
+        kshot.load(run.path)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"n": True}, {"value": "50"}, {"model": None}, {"ci95": [1, "2"]}, {"bounds": [0]}, {"bounds": "ab"},
+        {"category": 3}, {"kind": "lookup"}, {"kind": "passages"}, {"higher_is_better": 1}, {"sd": []}, {"rule": {}},
+    ],
+)  # fmt: skip
+def test_a_row_with_a_value_of_another_type_is_damage(run, more):
+    summary = json.loads((run.path / "summary.json").read_text())
+    summary["results"][0] |= more
+    (run.path / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(RunError, match=r"summary.json is damaged"):
         kshot.load(run.path)
 
 

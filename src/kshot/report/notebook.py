@@ -46,7 +46,7 @@ def results_html(record: RunRecord) -> str:
 
 def _of_models(comparisons: Sequence[ResultRow]) -> list[ResultRow]:
     """Return the comparisons that can be put into sentences: those of search engines name their passages, too."""
-    return [row for row in comparisons if {"a_model", "b_model", "p_corrected"} <= row.keys() and "a_chunks" not in row]
+    return [row for row in comparisons if "a_chunks" not in row]
 
 
 def _first_of_each_task(rows: Iterable[ResultRow]) -> Iterator[ResultRow]:

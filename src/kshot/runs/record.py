@@ -58,7 +58,7 @@ def read_record(folder: str | Path) -> RunRecord:
         found["results"],
         found.get("notes", []),
         path,
-        comparisons=found.get("comparisons", []),
+        comparisons=[row for row in found.get("comparisons", []) if row.keys() >= _COMPARED],
         usage=found.get("usage", []),
         settings=without_defaults(spec["identity"]),
     )
@@ -80,12 +80,24 @@ def read_summary(path: Path) -> dict[str, Any] | None:
 
 _NUMBER = (int, float, type(None))
 _TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("task", "model", "metric", "a", "b", "role"), (str,)),
-    **dict.fromkeys(("n", "failed", "prompt_tokens", "completion_tokens"), (int,)),
-    **dict.fromkeys(("value", "difference", "p", "p_corrected", "cost_usd"), _NUMBER),
+    **dict.fromkeys(("task", "model", "metric", "a", "b", "a_model", "b_model", "role", "rule"), (str,)),
+    **dict.fromkeys(("category", "subset", "dataset", "benchmark", "lookup", "variant", "average"), (str,)),
+    **dict.fromkeys(("better", "worse", "error"), (str,)),
+    "ahead": (str, type(None)),
+    **dict.fromkeys(("n", "failed", "length", "family", "ties", "unanswered", "failed_replies"), (int,)),
+    **dict.fromkeys(("passages", "prompt_tokens", "completion_tokens"), (int,)),
+    **dict.fromkeys(("value", "difference", "p", "p_corrected", "cost_usd", "sd", "lowest", "highest"), _NUMBER),
 }
 """The types of what rows of ``summary.json`` have under these names."""
-_NEEDED = {"results": ("task", "metric"), "comparisons": ("task", "metric", "a", "b"), "usage": ("model", "role")}
+_FLAGS = ("higher_is_better", "detail", "binary", "server")
+_NEEDED = {
+    "results": ("task", "model", "metric", "value", "n", "failed", "ci95"),
+    "comparisons": ("task", "metric", "a", "b", "difference", "ci95"),
+    "usage": ("model", "role", "prompt_tokens", "completion_tokens"),
+}
+_COMPARED = {"a_model", "b_model", "higher_is_better", "p_corrected", "family", "ahead"}
+"""What a comparison has since p is corrected; those of earlier versions are left out, for they say more than is known."""
+_NEEDED_BY_KIND = {"lookup": ("lookup", "variant", "length"), "passages": ("benchmark", "passages")}
 
 
 def _checked_summary(found: Any) -> dict[str, Any]:
@@ -103,14 +115,20 @@ def _checked_summary(found: Any) -> dict[str, Any]:
 
 
 def _is_row(row: Any, needed: tuple[str, ...]) -> bool:
-    if not isinstance(row, dict) or any(name not in row for name in needed):
+    if not isinstance(row, dict):
         return False
-    typed = all(
-        isinstance(row[name], kinds) and not isinstance(row[name], bool)
-        for name, kinds in _TYPES.items()
-        if name in row
+    kind = row.get("kind")
+    more = _NEEDED_BY_KIND.get(kind, ()) if isinstance(kind, str) else ()
+    return (
+        all(name in row for name in (*needed, *more))
+        and all(_has_type(row[name], kinds) for name, kinds in _TYPES.items() if name in row)
+        and all(isinstance(row[name], bool) for name in _FLAGS if name in row)
+        and all(_is_interval(row.get(name)) for name in ("ci95", "bounds"))
     )
-    return typed and _is_interval(row.get("ci95"))
+
+
+def _has_type(value: Any, kinds: tuple[type, ...]) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 def _is_interval(found: Any) -> bool:
