@@ -96,7 +96,7 @@ _NEEDED = {
     "usage": ("model", "role", "prompt_tokens", "completion_tokens"),
 }
 _COMPARED = {"a_model", "b_model", "higher_is_better", "p_corrected", "family", "ahead"}
-"""What a comparison has since p is corrected; those of earlier versions are left out, for they say more than is known."""
+"""What a comparison has since p is corrected; those of earlier versions are left out."""
 _NEEDED_BY_KIND = {"lookup": ("lookup", "variant", "length"), "passages": ("benchmark", "passages")}
 
 
