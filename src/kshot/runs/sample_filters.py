@@ -1,0 +1,218 @@
+"""Choosing samples of a run by outcome, name, score or text. Rows are judged one by one, as they are read."""
+
+from __future__ import annotations
+
+import difflib
+import heapq
+import json
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kshot.core.errors import UsageError
+from kshot.core.records import ResultRow
+from kshot.runs.record import RunRecord
+from kshot.runs.sample_verdicts import MetricScale, SampleVerdict, SystemKey, metric_scales
+
+Names: TypeAlias = str | Sequence[str]
+SampleKey: TypeAlias = tuple[str, str, str]
+"""Task, model and id of a sample."""
+
+_NO_SCALE = MetricScale("", None, None)
+_SEARCHED = ("prompt", "response", "reasoning", "answer", "answers", "target", "failed")
+_MAX_LISTED = 10
+_MAX_COMPARED = 80
+"""Characters of a name that are compared with those of another."""
+_NEAR = 0.6
+"""So alike are names that may be meant, as ``difflib`` measures it."""
+
+
+def find_samples(record: RunRecord, **criteria: Any) -> Iterator[ResultRow]:
+    """Return the samples that meet all criteria of ``sample_filter``, in the order of the run."""
+    return filter(sample_filter(record, **criteria), record.iter_samples())
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFilter:
+    """What a sample must be to be chosen; None: anything. ``scales`` say whether it is right."""
+
+    scales: Mapping[SystemKey, MetricScale]
+    verdicts: frozenset[SampleVerdict] | None = None
+    tasks: Collection[str] | None = None
+    models: Collection[str] | None = None
+    ids: Collection[str] | None = None
+    categories: Collection[str] | None = None
+    contains: str | None = None
+    below: float | None = None
+    above: float | None = None
+    among: Container[SampleKey] | None = None
+
+    def __call__(self, row: ResultRow) -> bool:
+        """Whether a sample is chosen. The cheap questions come first."""
+        return (
+            self._named(row)
+            and (self.verdicts is None or self.scale(row).verdict(row) in self.verdicts)
+            and self._scored(row)
+            and (self.among is None or sample_key(row) in self.among)
+            and (self.contains is None or any(self.contains in text.casefold() for text in _texts(row)))
+        )
+
+    def scale(self, row: ResultRow) -> MetricScale:
+        """Return the scale by which a sample is right."""
+        return self.scales.get(sample_key(row)[:2], _NO_SCALE)
+
+    def _named(self, row: ResultRow) -> bool:
+        wanted = ("task", self.tasks), ("model", self.models), ("id", self.ids), ("category", self.categories)
+        return all(names is None or name_of(row, part) in names for part, names in wanted)
+
+    def _scored(self, row: ResultRow) -> bool:
+        if self.below is None and self.above is None:
+            return True
+        score = self.scale(row).score(row)
+        if score is None or row.get("failed"):
+            return False
+        return (self.below is None or score < self.below) and (self.above is None or score > self.above)
+
+
+def sample_filter(
+    record: RunRecord,
+    *,
+    wrong: bool = False,
+    right: bool = False,
+    failed: bool = False,
+    task: Names = (),
+    model: Names = (),
+    id: Names = (),  # noqa: A002 - the key of a sample's row
+    category: Names = (),
+    contains: str | None = None,
+    metric: str | None = None,
+    below: float | None = None,
+    above: float | None = None,
+    among: Container[SampleKey] | None = None,
+) -> SampleFilter:
+    """Return a filter of the samples of a run; a sample must meet every criterion.
+
+    ``wrong`` is not fully right, by the headline of the task or by ``metric``; of ``wrong``, ``right`` and ``failed``
+    any one is enough, and so is one of several names. A task may be named by its beginning, by its dataset or by its
+    subset. ``contains`` looks into prompt, reply, answer, target and failure, whatever the case of letters. A name that
+    the run does not have is an error.
+    """
+    verdicts: set[SampleVerdict] = set()
+    for chosen, kinds in ((wrong, ("wrong", "partly")), (right, ("right",)), (failed, ("failed",))):
+        verdicts.update(kinds if chosen else ())  # type: ignore[arg-type]  # mypy widens the literals
+    wanted = {"task": _tuple(task), "model": _tuple(model), "category": _tuple(category), "id": _tuple(id)}
+    found = _resolved(record, {part: names for part, names in wanted.items() if names})
+    return SampleFilter(
+        metric_scales(record.results, metric),
+        frozenset(verdicts) or None,
+        tasks=found.get("task"),
+        models=found.get("model"),
+        ids=found.get("id"),
+        categories=found.get("category"),
+        contains=None if contains is None else contains.casefold(),
+        below=below,
+        above=above,
+        among=among,
+    )
+
+
+def _tuple(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def name_of(row: ResultRow, part: str) -> str:
+    """Return the task, model, id or category of a sample; "" if it has none."""
+    found = row.get(part)
+    return "" if found is None else str(found)
+
+
+def sample_key(row: ResultRow) -> SampleKey:
+    """Return what a sample is known by in its run."""
+    return name_of(row, "task"), name_of(row, "model"), name_of(row, "id")
+
+
+def _texts(row: ResultRow) -> Iterator[str]:
+    """Yield what ``contains`` looks into; numbers count where they are an answer or a target, not beside an option."""
+    for part in _SEARCHED:
+        value = row.get(part)
+        yield from _texts_in(value)
+        if isinstance(value, (int, float)):
+            yield json.dumps(value)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield every text within a value: the contents of messages, the texts of options, the ids of passages."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts_in(each)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            if name != "role":
+                yield from _texts_in(each)
+
+
+# ---- names that a user writes ----
+
+
+def _resolved(record: RunRecord, wanted: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
+    """Return the names of the run that the user means, by the part of a row that has them."""
+    if not wanted:
+        return {}
+    known: dict[str, dict[str, None]] = {part: {} for part in wanted}
+    ids = set(wanted.get("id", ()))
+    for row in record.iter_samples():
+        for part, names in known.items():
+            name = name_of(row, part)
+            if part != "id" or name in ids:  # a run may have millions of ids: only those that are wanted are kept
+                names[name] = None
+    return {
+        part: frozenset(
+            each for name in names for each in _meant(record, part, name, [one for one in known[part] if one])
+        )
+        for part, names in wanted.items()
+    }
+
+
+def _meant(record: RunRecord, part: str, name: str, known: Sequence[str]) -> Sequence[str]:
+    """Return what a user means by a name: that very one, all of a dataset or subset, or the one that begins so."""
+    folded = name.casefold()
+    subsets = [one for one in known if one.startswith(f"{name}:") or one.endswith(f":{name}")] if part == "task" else []
+    for meant in ([name] if name in known else [], subsets, [one for one in known if one.casefold() == folded]):
+        if meant:
+            return meant
+    begun = [one for one in known if one.casefold().startswith(folded)] if name and part != "id" else []
+    if len(begun) > 1:
+        what = f"{name!r:.80} is the beginning of {len(begun)} {_PLURALS[part]}"
+        raise UsageError(what, hint=f"Name one: {_listed(begun)}.")
+    if not begun:
+        others: Iterable[str] = known if part != "id" else (name_of(row, "id") for row in record.iter_samples())
+        raise UsageError(f"this run has no {part} {name!r:.80}", hint=_suggestion(part, name, others))
+    return begun
+
+
+_PLURALS = {"task": "tasks", "model": "models", "category": "categories", "id": "ids"}
+
+
+def _suggestion(part: str, name: str, known: Iterable[str]) -> str:
+    """Return which names there are: all of them, or the nearest of many."""
+    matcher = difflib.SequenceMatcher(a="", b=name[:_MAX_COMPARED].casefold(), autojunk=False)
+    first: dict[str, None] = {}
+
+    def with_nearness() -> Iterator[tuple[float, str]]:
+        for one in known:
+            if len(first) <= _MAX_LISTED:
+                first[one] = None
+            matcher.set_seq1(one[:_MAX_COMPARED].casefold())
+            yield matcher.quick_ratio(), one
+
+    nearest = heapq.nlargest(30, with_nearness())  # the same id may stand in several tasks
+    near = list(dict.fromkeys(one for ratio, one in nearest if ratio >= _NEAR))[:3]
+    if len(first) > _MAX_LISTED and near:
+        return f"Did you mean {' or '.join(near)}?"
+    return f"Its {_PLURALS[part]}: {_listed(list(first))}." if first else f"Its samples have no {part}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MAX_LISTED]) + (", …" if len(names) > _MAX_LISTED else "")

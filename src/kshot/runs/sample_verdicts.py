@@ -1,0 +1,109 @@
+"""Whether a sample is right, by the metric that a user looks at: the headline of its task, or one that is named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from kshot.core.errors import UsageError
+from kshot.core.records import ResultRow
+
+SampleVerdict: TypeAlias = Literal["right", "partly", "wrong", "failed", "unrated"]
+"""``partly``: the score is between the ends of its scale. ``unrated``: the score says neither, or there is none."""
+
+SystemKey: TypeAlias = tuple[str, str]
+"""A task and a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricScale:
+    """A metric, the ends of its scale (None: not known, or infinite), its direction, and the rule that it scores."""
+
+    metric: str
+    worst: float | None
+    best: float | None
+    upwards: bool = True
+    rule: str = ""
+
+    def score(self, row: ResultRow) -> float | None:
+        """Return the score of a sample; None if it has none."""
+        scores = row.get("scores")
+        found = scores.get(self.metric) if isinstance(scores, dict) else None
+        return found if _is_number(found) else None
+
+    def verdict(self, row: ResultRow) -> SampleVerdict:
+        """Return whether a sample is right."""
+        if row.get("failed"):
+            return "failed"
+        score, best, worst = self.score(row), self.best, self.worst
+        if score is None or best is None or (not self.upwards and _is_likelihood(row.get("answer"))):
+            return "unrated"
+        if _reaches(score, best, upwards=self.upwards):
+            return "right"
+        far = worst is None or _reaches(score, worst, upwards=not self.upwards)  # TER has 0 at its end, and no other
+        return "wrong" if far else "partly"
+
+
+def _reaches(score: float, end: float, *, upwards: bool) -> bool:
+    beyond = score >= end if upwards else score <= end
+    return beyond or math.isclose(score, end, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def _is_likelihood(answer: Any) -> bool:
+    """Whether an answer is the likelihood of a text: a text is neither right nor wrong."""
+    return isinstance(answer, dict) and "nll" in answer
+
+
+def _is_number(found: Any) -> bool:
+    return isinstance(found, (int, float)) and not isinstance(found, bool)
+
+
+def metric_scales(results: Sequence[ResultRow], metric: str | None = None) -> dict[SystemKey, MetricScale]:
+    """Return the scale by which the samples of each task and model are right or wrong.
+
+    That is the scale of the first metric that is no detail, or of ``metric`` where a task has it. A metric that no task
+    has is an error.
+    """
+    headlines: dict[SystemKey, ResultRow] = {}
+    chosen: dict[SystemKey, ResultRow] = {}
+    for row in _task_rows(results):
+        key = str(row["task"]), str(row.get("model", ""))
+        if not row.get("detail"):
+            headlines.setdefault(key, row)
+        if row["metric"] == metric:
+            chosen.setdefault(key, row)
+    if metric is None:
+        return {key: _scale(row, row) for key, row in headlines.items()}
+    if not chosen:
+        known = dict.fromkeys(str(row["metric"]) for row in _task_rows(results))
+        raise UsageError(f"this run has no metric {metric!r:.80}", hint=f"It has: {', '.join(known) or 'none'}.")
+    return {key: _scale(row, headlines.get(key, row)) for key, row in chosen.items()}
+
+
+def _task_rows(results: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    """Yield the figures of whole tasks: those of categories, averages and gaps have no samples of their own."""
+    return (row for row in results if not any(name in row for name in ("category", "tasks", "average", "gap")))
+
+
+def _scale(row: ResultRow, headline: ResultRow) -> MetricScale:
+    """Return the scale of a metric; a detail has the direction of the headline that it breaks down."""
+    low, high = _bounds(row)
+    upwards = bool(row.get("higher_is_better", headline.get("higher_is_better", True)))
+    worst, best = (low, high) if upwards else (high, low)
+    return MetricScale(str(row["metric"]), worst, best, upwards, str(row.get("rule", "")))
+
+
+def _bounds(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    """Return the ends of a scale. A folder of version 0.1 does not say them: they are those of the metrics it had."""
+    found = row.get("bounds", _early_bounds(row))
+    if not isinstance(found, (list, tuple)) or len(found) != 2:  # noqa: PLR2004 - its two ends
+        return None, None
+    low, high = (end if _is_number(end) and math.isfinite(end) else None for end in found)
+    return low, high
+
+
+def _early_bounds(row: Mapping[str, Any]) -> tuple[float, float]:
+    ranked = "benchmark" in row and ("search" not in row or "@" in row["metric"])
+    return (0.0, 1.0) if ranked else (0.0, 100.0)
