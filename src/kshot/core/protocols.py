@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from kshot.core.corpus import Chunk, Corpus
 from kshot.core.records import Absent, Outcome, Request, RequestGenerator, Response, ResultRow, Sample, Value
@@ -395,6 +395,10 @@ class Meter(Protocol):
         ...
 
 
+RunEnd: TypeAlias = Literal["done", "stopped", "failed"]
+"""How a run ended: a signal or a limit stops it, an error makes it fail."""
+
+
 class Watcher(Protocol):
     """Follows a run, and shows or logs it. The run calls it at its start, around every task and after every sample."""
 
@@ -424,6 +428,10 @@ class Watcher(Protocol):
 
     def ended(self, results: Sequence[ResultRow], usage: Sequence[ResultRow], /) -> None:  # noqa: ARG002 - for classes that override it
         """Note that the whole run is done, with all its figures and what its models used; its files are written."""
+        return
+
+    def closed(self, state: RunEnd, error: BaseException | None, /) -> None:  # noqa: ARG002 - for classes that override it
+        """Note that the run is over and its folder closed: nothing follows. ``error`` is what has ended it early."""
         return
 
     def note(self, text: str, /) -> None:  # noqa: ARG002 - for classes that override it

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kshot.core.protocols import Meter, PlannedTask, Watcher
+from kshot.core import interrupts
+from kshot.core.budget import LimitReached
+from kshot.core.protocols import Meter, PlannedTask, RunEnd, Watcher
 from kshot.core.records import Outcome, ResultRow, Sample
 
 
@@ -56,6 +59,11 @@ class Watchers(Watcher):
         for watcher in self._all:
             watcher.ended(results, usage)
 
+    def closed(self, state: RunEnd, error: BaseException | None) -> None:
+        """Tell all that the run is over."""
+        for watcher in self._all:
+            watcher.closed(state, error)
+
     def note(self, text: str) -> None:
         """Show a note on all."""
         for watcher in self._all:
@@ -65,3 +73,15 @@ class Watchers(Watcher):
         """Show a step on all."""
         for watcher in self._all:
             watcher.step(label, done, total)
+
+
+@contextmanager
+def closing_for(watcher: Watcher) -> Iterator[None]:
+    """Tell the watcher how the run of this block ends."""
+    try:
+        yield
+    except BaseException as exc:
+        signalled = isinstance(exc, KeyboardInterrupt) or interrupts.received() is not None
+        watcher.closed("stopped" if signalled or isinstance(exc, LimitReached) else "failed", exc)
+        raise
+    watcher.closed("done", None)
