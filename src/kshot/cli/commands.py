@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kshot.cli import show
+from kshot.cli import runs, show
 
 if TYPE_CHECKING:
     import argparse
@@ -28,6 +28,7 @@ class Command(Protocol):
 
 
 COMMANDS: Mapping[str, Command] = {
+    "runs": runs,
     "show": show,
 }
 """By the name of the command, in the order of ``kshot --help``."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.text import Text
 
 from kshot.core.visible import one_line, visible
+
+_MIN_ROOM = 6
+"""Columns in which the two ends of a text can be told."""
 
 
 def cell(text: object, style: str = "", **options: Any) -> Text:
@@ -17,3 +21,15 @@ def cell(text: object, style: str = "", **options: Any) -> Text:
 def block(text: str, style: str = "", **options: Any) -> Text:
     """Return a text that may have several lines: a question, an answer, a quote."""
     return Text(visible(text), style, **options)
+
+
+def shortened(text: object, room: int) -> str:
+    """Return a text on one line, cut in its middle if it is too wide: the ends of names tell them apart."""
+    line = one_line(text)
+    if cell_len(line) <= room:
+        return line
+    if room < _MIN_ROOM:
+        return set_cell_size(line, max(0, room - 1)) + "…" if room > 0 else ""
+    head = (room - 1) // 3
+    tail = chop_cells(line[::-1], room - 1 - head)[0][::-1]
+    return f"{set_cell_size(line, head).rstrip()}…{tail.lstrip()}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kshot.core.budget import Budget
 from kshot.core.errors import RunError, UsageError
 from kshot.core.options import flag
 from kshot.runs.folder import RunFolder
+from kshot.runs.headline import finite
 from kshot.settings import Settings
 
 _PRICES = {
@@ -49,3 +50,20 @@ def check_prices(settings: Settings, roles_of_servers: Iterable[str]) -> None:
                     f"--max-cost needs {flag(name)}: the {role} is behind a server, and its price is not known",
                     hint=f"Add {flag(name)} USD (per million tokens).",
                 )
+
+
+def recorded_cost(options: Mapping[str, Any], spent: Any) -> float | None:
+    """Return what the tokens cost that a run folder has recorded as spent; None where no price is recorded.
+
+    Both come from a file: what is no number counts as none.
+    """
+    costs = []
+    for role, names in _PRICES.items():
+        tokens = spent.get(role) if isinstance(spent, Mapping) else None
+        prices = [options.get(name) for name in names]
+        if not isinstance(tokens, Mapping) or not any(finite(price) is not None for price in prices):
+            continue
+        counts = [tokens.get(name) for name in ("prompt_tokens", "completion_tokens")]
+        pairs = zip(map(finite, counts), map(finite, prices), strict=True)
+        costs.append(sum((count or 0.0) * (price or 0.0) for count, price in pairs) / 1e6)
+    return sum(costs) if costs else None

@@ -1,0 +1,127 @@
+"""``kshot runs [DIR]``: which runs there are, and how each ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_STATES = ("done", "stopped", "failed", "killed", "running", "damaged")
+_SORTS = ("when", "headline", "cost", "duration", "name")
+_HOW = "kshot run makes one"
+
+
+def add(commands: Any) -> None:
+    """Declare the command and its arguments."""
+    command = commands.add_parser(
+        "runs",
+        help="list runs with their figures, failures, cost and state; --watch shows those that run",
+        description="List the runs in a folder, the newest first; or show one run with its sessions and settings.",
+    )
+    command.add_argument("folder", nargs="?", metavar="DIR", help="folder with runs, or one run folder (default: runs)")
+    command.add_argument("--sort", choices=_SORTS, default="when", help="what to sort by (default: when)")
+    command.add_argument("--limit", type=int, metavar="N", help="show only the first N")
+    command.add_argument("--state", choices=_STATES, help="show only runs in this state")
+    command.add_argument("--model", metavar="TEXT", help="show only runs of a model whose name has this text")
+    command.add_argument("--dataset", metavar="TEXT", help="show only runs on a dataset whose name has this text")
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def execute(parsed: argparse.Namespace) -> int:
+    """List runs, or show one."""
+    from pathlib import Path
+
+    from kshot.core.errors import UsageError
+    from kshot.runs.listing import USUAL_FOLDER, is_run_folder, list_runs
+
+    if parsed.limit is not None and parsed.limit < 1:
+        raise UsageError(f"--limit is {parsed.limit}; it must be 1 or more")
+    if parsed.folder == "":
+        raise UsageError("the name of the folder is empty", hint="Name a folder, or leave it out.")
+    folder = Path(parsed.folder or USUAL_FOLDER).expanduser()
+    if is_run_folder(folder):
+        return _show_one(folder, as_json=parsed.json)
+    unused = parsed.folder is None and not folder.exists()  # nobody has named it, and nothing was run yet
+    runs = [] if unused else list_runs(folder)
+    _show(_chosen(runs, parsed), len(runs), folder, parsed)
+    return 0
+
+
+def _show(runs: list[dict[str, Any]], total: int, folder: Path, parsed: argparse.Namespace) -> None:
+    from datetime import datetime, timezone
+
+    from kshot.cli.screen import Screen
+    from kshot.cli.streams import say, show_json
+    from kshot.report.runs_table import Clock, counted, runs_table
+
+    shown = runs[: parsed.limit]
+    if parsed.json:
+        show_json(shown, indent=2)
+    if not runs:
+        say(f"{folder}: none of its {total:,} runs is so" if total else f"{folder}: there is no run here; {_HOW}")
+        return
+    if parsed.json:
+        return
+    console = Screen()
+    for line in runs_table(shown, folder, console.width, Clock(datetime.now(timezone.utc))):
+        console.print(line, soft_wrap=True)
+    first = f"the first {len(shown):,} of " if len(shown) < len(runs) else ""
+    console.print(first + counted(runs), style="dim", soft_wrap=True)
+
+
+def _show_one(folder: Path, *, as_json: bool) -> int:
+    from datetime import datetime, timezone
+
+    from kshot.cli.screen import Screen
+    from kshot.cli.streams import show_json
+    from kshot.report.run_details import run_details
+    from kshot.report.runs_table import Clock
+    from kshot.runs.listing import details
+
+    now = datetime.now(timezone.utc)
+    run = details(folder, now)
+    if as_json:
+        show_json(run, indent=2)
+        return 0
+    console = Screen()
+    for line in run_details(run, Clock(now)):
+        console.print(line, soft_wrap=True)  # commands and names can be copied
+    return 0
+
+
+def _chosen(runs: list[dict[str, Any]], parsed: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the runs that are asked for, sorted: the largest value first, unknown ones last."""
+    found = [
+        run
+        for run in runs
+        if (parsed.state is None or run["state"].rstrip("?") == parsed.state)
+        and _names(run["models"], parsed.model)
+        and _names(run["datasets"], parsed.dataset)
+    ]
+    if parsed.sort == "name":
+        return sorted(found, key=lambda run: run["run"])
+    if parsed.sort == "when":
+        return found
+    return sorted(found, key=lambda run: _descending(_value(run, parsed.sort)))
+
+
+def _value(run: dict[str, Any], sort: str) -> float | None:
+    figure = run["headline"] or {"value": None}
+    values: dict[str, float | None] = {
+        "headline": figure["value"],
+        "cost": run["cost_usd"],
+        "duration": run["seconds"],
+    }
+    return values[sort]
+
+
+def _descending(value: float | None) -> tuple[bool, float]:
+    return value is None, -(value or 0.0)
+
+
+def _names(names: Sequence[str], text: str | None) -> bool:
+    """Whether a text is part of a name, in small or capital letters."""
+    return text is None or any(text.casefold() in name.casefold() for name in names)

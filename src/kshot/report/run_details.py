@@ -1,0 +1,105 @@
+"""One run in full: how it ended, its figures, sessions, settings and files."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from kshot.core.visible import one_line
+from kshot.report.cells import cell
+from kshot.report.quantities import abridged, duration, money
+from kshot.report.runs_table import Clock, figure_text, state_style, when
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_LABEL_WIDTH = 10
+_MAX_FIGURES = 8
+_UNITS = ("B", "kB", "MB", "GB")
+_THOUSAND = 1000
+
+
+def run_details(run: Mapping[str, Any], clock: Clock) -> Iterator[Text]:
+    """Yield the lines on a run: what it is, then each of its sessions with its command."""
+    yield cell(run["run"], "bold")
+    for label, values in _facts(run, clock):
+        for at, value in enumerate(value for value in values if value):
+            line = cell(f"  {label if at == 0 else '':{_LABEL_WIDTH}}", "dim")
+            yield line.append(one_line(value), state_style(run["state"]) if label == "state" else "")
+    if run["sessions"]:
+        yield cell("sessions", "bold")
+    for session in run["sessions"]:
+        yield cell("  " + " · ".join(filter(None, _session(session, clock))))
+        if command := _command(session):
+            yield cell(f"    {command}", "dim")
+
+
+def _facts(run: Mapping[str, Any], clock: Clock) -> Iterator[tuple[str, Sequence[str]]]:
+    count = len(run["sessions"])
+    took = "" if run["seconds"] is None else duration(run["seconds"])
+    figures = [f"{figure_text(each)}  {each['task']} · {each['model']}" for each in run["figures"][:_MAX_FIGURES]]
+    if len(run["figures"]) > _MAX_FIGURES:
+        figures.append(f"… and {len(run['figures']) - _MAX_FIGURES:,} more: kshot show {shlex.quote(run['run'])}")
+    yield "state", [" – ".join(filter(None, (run["state"], run["why"])))]
+    yield "started", [when(run["started"], clock)]
+    yield "took", [f"{took} in {count} sessions" if took and count > 1 else took]
+    yield "models", run["models"]
+    yield "datasets", run["datasets"]
+    yield "figures", figures
+    yield "failed", [f"{run['failed']:,} samples"] if run["failed"] else []
+    yield "cost", [] if run["cost_usd"] is None else [money(run["cost_usd"])]
+    yield "settings", [f"{name} = {_value(value)}" for name, value in run["settings"].items()]
+    yield "spent", list(_spent(run["spent"]))
+    yield "versions", [", ".join(f"{name} {version}" for name, version in run["versions"].items())]
+    yield "files", [", ".join(f"{file['name']} {_size(file['bytes'])}" for file in run["files"])]
+
+
+def _session(session: Mapping[str, Any], clock: Clock) -> Iterator[str]:
+    started, ended, state = (session.get(name) for name in ("started", "ended", "state"))
+    yield when(started if isinstance(started, str) else None, clock)
+    yield str(state)
+    try:
+        seconds = (datetime.fromisoformat(ended or "") - datetime.fromisoformat(started or "")).total_seconds()
+    except (TypeError, ValueError):  # it has not ended, or a file is not as kshot wrote it
+        seconds = None
+    yield "" if seconds is None else duration(seconds)
+    yield f"on {session['host']}" if session.get("host") else ""
+    versions = session.get("versions")
+    yield f"kshot {versions.get('kshot')}" if isinstance(versions, Mapping) else ""
+
+
+def _command(session: Mapping[str, Any]) -> str:
+    """Return the command of a session as a shell reads it; one that Python called has none."""
+    words = session.get("command")
+    return shlex.join(map(str, words)) if isinstance(words, list) else ""
+
+
+def _spent(spent: Any) -> Iterator[str]:
+    """Yield what each role has asked and read; the file may hold anything."""
+    for role, counts in spent.items() if isinstance(spent, Mapping) else ():
+        if not isinstance(counts, Mapping):
+            continue
+        found = {name: count for name, count in counts.items() if type(count) is int and count >= 0}
+        parts = [f"{found.get('requests', 0):,} requests"]
+        parts += [f"{found[name]:,} {name}" for name in ("failed", "unanswered") if found.get(name)]
+        read, written = (abridged(found.get(name, 0)) for name in ("prompt_tokens", "completion_tokens"))
+        yield f"{role}: {', '.join(parts)}, {read} tokens read, {written} written"
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _size(count: int | None) -> str:
+    """Return the size of a file; a folder has none."""
+    if count is None:
+        return "(folder)"
+    size = float(count)
+    for unit in _UNITS:
+        if size < _THOUSAND or unit == _UNITS[-1]:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= _THOUSAND
+    raise AssertionError("every size has a unit")

@@ -1,0 +1,240 @@
+"""Runs as a table: one line for each where everything fits, else two. The name of a run is never cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+
+from kshot.core.visible import one_line
+from kshot.report.cells import cell, shortened
+from kshot.report.quantities import duration
+from kshot.report.table import number, short_names
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_GAP = 2
+_MIN_NAMES = 12
+"""The least width of a column with models or datasets, if they are wider than that."""
+_MAX_HEADLINE = 40
+_MAX_FOLDER = 24
+"""The width of a folder that stands before the name of every run; a longer one is said once."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_STATES = {"done": "green", "running": "bold", "failed": "red", "killed": "red", "damaged": "red"}
+_WHO = ("models", "datasets")
+_LEAST_CENT = 0.005
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The present time, and the zone in which times are shown; None: that of this machine."""
+
+    now: datetime
+    zone: tzinfo | None = None
+
+
+@dataclass
+class _Column:
+    name: str
+    texts: list[str]
+    right: bool = False
+
+    @property
+    def width(self) -> int:
+        """The width of the widest text."""
+        return max(map(cell_len, (self.name, *self.texts)))
+
+
+def runs_table(runs: Sequence[Mapping[str, Any]], folder: str | Path, width: int, clock: Clock) -> Iterator[Text]:
+    """Yield the lines of a table of runs below a folder; none is wider than the terminal but for the names of runs."""
+    prefix = f"{folder}/" if cell_len(f"{folder}/") > _MAX_FOLDER else ""
+    if prefix:
+        yield cell(f"in {folder}:", "dim")
+    names = [one_line(run["run"].removeprefix(prefix)) for run in runs]
+    columns = _columns(runs, clock)
+    models, datasets = list(map(_models, runs)), list(map(_datasets, runs))
+    own = _Column("run", names)
+    room = width - _total([own, *columns]) - 2 * _GAP
+    wanted = [_Column(name, list(map(_joined, texts))) for name, texts in zip(_WHO, (models, datasets), strict=True)]
+    if room >= sum(min(each.width, _MIN_NAMES) for each in wanted):
+        widths = _shares([each.width for each in wanted], room)
+        who = [
+            _Column(name, [_joined(each, share) for each in texts])
+            for name, texts, share in zip(_WHO, (models, datasets), widths, strict=True)
+        ]
+        yield from _single_lines([own, *columns, *who], runs)
+    else:
+        systems = list(zip(models, datasets, strict=True))
+        yield from _double_lines(names, systems, _fitting(columns, width - _GAP), width, runs)
+
+
+def _single_lines(columns: Sequence[_Column], runs: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+    yield _line([(_padded(each, each.name), "bold") for each in columns])
+    for at, run in enumerate(runs):
+        yield _line([(_padded(each, each.texts[at]), _style(each.name, run)) for each in columns])
+
+
+def _double_lines(
+    names: Sequence[str],
+    systems: Sequence[tuple[list[str], list[str]]],
+    columns: Sequence[_Column],
+    width: int,
+    runs: Sequence[Mapping[str, Any]],
+) -> Iterator[Text]:
+    """Yield two lines for each run: its name with what was run, and its figures."""
+    yield _line([("run", "bold"), ("models on datasets", "bold")])
+    yield _line([("", ""), *((_padded(each, each.name), "bold") for each in columns)])
+    for at, (name, run) in enumerate(zip(names, runs, strict=True)):
+        yield _line([(name, "bold"), (_what(*systems[at], width - cell_len(name) - _GAP), "")])
+        yield _line([("", ""), *((_padded(each, each.texts[at]), _style(each.name, run)) for each in columns)])
+
+
+def _what(models: list[str], datasets: list[str], room: int) -> str:
+    """Return which models were run on which datasets, if there is room for it."""
+    if not models or not datasets or room < _MIN_NAMES:
+        return _joined([*models, *datasets], room) if room >= _MIN_NAMES else ""
+    shares = _shares([cell_len(_joined(each)) for each in (models, datasets)], room - len(" on "))
+    return " on ".join(_joined(each, share) for each, share in zip((models, datasets), shares, strict=True))
+
+
+# ---- columns ----
+
+
+def _columns(runs: Sequence[Mapping[str, Any]], clock: Clock) -> list[_Column]:
+    """Return the columns but for names, those that all runs leave empty left out; the first ones matter most."""
+    found = [
+        _Column("started", [when(run["started"], clock) for run in runs]),
+        _Column("state", [run["state"] for run in runs]),
+        _Column("headline", [shortened(headline(run), _MAX_HEADLINE) for run in runs]),
+        _Column("failed", [_count(run["failed"]) for run in runs], right=True),
+        _Column("took", [_took(run) for run in runs], right=True),
+        _Column("USD", [_usd(run["cost_usd"]) for run in runs], right=True),
+    ]
+    return [each for each in found if any(each.texts)]
+
+
+def _shares(widths: Sequence[int], room: int) -> list[int]:
+    """Share the room among texts; one that needs less than its share leaves the rest to the others."""
+    shares: dict[int, int] = {}
+    for at in sorted(range(len(widths)), key=lambda at: widths[at]):
+        shares[at] = min(widths[at], (room - sum(shares.values())) // (len(widths) - len(shares)))
+    return [shares[at] for at in range(len(widths))]
+
+
+def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
+    """Return the columns that a narrow terminal has room for."""
+    fitting = list(columns)
+    while len(fitting) > 1 and _total(fitting) > width:
+        fitting.pop()
+    return fitting
+
+
+def _total(columns: Sequence[_Column]) -> int:
+    return sum(each.width for each in columns) + _GAP * (len(columns) - 1)
+
+
+def _padded(column: _Column, text: str) -> str:
+    space = " " * (column.width - cell_len(text))
+    return space + text if column.right else text + space
+
+
+def _line(parts: Iterable[tuple[str, str]]) -> Text:
+    line = cell("", no_wrap=True)
+    for at, (text, style) in enumerate(parts):
+        line.append(" " * _GAP if at else "")
+        line.append(one_line(text), style)
+    line.rstrip()
+    return line
+
+
+def state_style(state: str) -> str:
+    """Return how the word of a state looks."""
+    return _STATES.get(state, "")
+
+
+def _style(column: str, run: Mapping[str, Any]) -> str:
+    if column == "state" or (column == "headline" and run["state"] == "damaged"):
+        return state_style(run["state"])
+    return {"run": "bold", "failed": "bold red"}.get(column, "")
+
+
+# ---- texts ----
+
+
+def when(written: str | None, clock: Clock) -> str:
+    """Return a time of a record for people: ``today 09:12``, ``12 Nov 09:12``, ``12 Nov 2025``."""
+    if written is None:
+        return ""
+    try:
+        found = datetime.fromisoformat(written).astimezone(clock.zone)
+    except (ValueError, OverflowError, OSError):  # a year that the calendar of this machine does not have
+        return ""
+    now = clock.now.astimezone(clock.zone)
+    if found.date() == now.date():
+        return f"today {found:%H:%M}"
+    day = f"{found.day} {_MONTHS[found.month - 1]}"
+    return f"{day} {found:%H:%M}" if found.year == now.year else f"{day} {found.year}"
+
+
+def headline(run: Mapping[str, Any]) -> str:
+    """Return the first figure of a run with its interval, and how many more there are; or why there is none."""
+    if run["headline"] is None:
+        return run["why"] or ""
+    more = len(run["figures"]) - 1
+    return figure_text(run["headline"]) + (f" +{more:,}" if more else "")
+
+
+def figure_text(figure: Mapping[str, Any]) -> str:
+    """Return a figure with its interval: ``Accuracy 63.2 (58.9–67.3)``."""
+    value, ends = figure["value"], figure["ci95"] or []
+    if value is None:
+        return f"{figure['metric']} –"
+    digits = 1 if max(map(abs, (value, *ends))) > 1 else 3  # figures of version 0.1 may be shares
+    interval = f" ({'–'.join(number(end, digits) for end in ends)})" if ends else ""
+    return f"{figure['metric']} {number(value, digits)}{interval}"
+
+
+def _models(run: Mapping[str, Any]) -> list[str]:
+    return [one_line(name) for name in short_names(run["models"]).values()]
+
+
+def _datasets(run: Mapping[str, Any]) -> list[str]:
+    return [one_line(text.rstrip("/").rpartition("/")[2] or text) for text in run["datasets"]]
+
+
+def _joined(names: Sequence[str], room: int | None = None) -> str:
+    """Return names as a list; where there is no room for all, the first ones, and how many more there are."""
+    text = ", ".join(names)
+    if room is None or cell_len(text) <= room:
+        return text
+    for count in range(len(names) - 1, 0, -1):
+        text = f"{', '.join(names[:count])} +{len(names) - count:,}"
+        if cell_len(text) <= room:
+            return text
+    more = f" +{len(names) - 1:,}" if len(names) > 1 else ""
+    return shortened(names[0], room - len(more)) + more
+
+
+def _count(value: int | None) -> str:
+    return f"{value:,}" if value else ""
+
+
+def _took(run: Mapping[str, Any]) -> str:
+    return "" if run["seconds"] is None else duration(run["seconds"])
+
+
+def _usd(value: float | None) -> str:
+    return "" if value is None else f"{value:,.2f}" if value >= _LEAST_CENT or value == 0 else f"{value:.1g}"
+
+
+def counted(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many runs there are, and in which states."""
+    states = Counter(run["state"] for run in runs)
+    total = f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}"
+    return f"{total}: {', '.join(f'{count:,} {state}' for state, count in states.most_common())}"

@@ -1,0 +1,101 @@
+"""The few figures that stand for a run in a list, and how many of its samples failed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kshot.core.records import ResultRow
+
+_MAIN_MEASURES = ("AC_MRR@10", "nDCG@10")
+"""What stands for a search engine, which has many measures."""
+
+
+def headline_figures(rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
+    """Return one figure for each task of each model, in their order.
+
+    An average stands for its subsets, and a spread for its draws of examples. Categories, details and gaps between
+    tasks are left out.
+    """
+    main = [row for row in _without_parts(rows) if not row.get("detail") and "gap" not in row]
+    averaged = {_label(row, "dataset") for row in main if "average" in row}
+    spread = any("sd" in row for row in main)
+    whole = {_label(row, "dataset") for row in main if "average" in row and "tasks" in row}
+    chosen: dict[tuple[Any, ...], ResultRow] = {}
+    for row in main:
+        if "average" in row:
+            left_out = "tasks" not in row and _label(row, "dataset") in whole  # the average of some subsets
+        else:
+            left_out = ("subset" in row and _label(row, "dataset") in averaged) or (spread and "example_seed" in row)
+        if left_out:
+            continue
+        key = _system(row)
+        if key not in chosen or _rank(row) < _rank(chosen[key]):
+            chosen[key] = row
+    return [_figure(row) for row in chosen.values()]
+
+
+def first_figure(figures: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the first figure that has a value, or else the first one; None if there is none."""
+    return next((each for each in figures if each["value"] is not None), figures[0] if figures else None)
+
+
+def failed_samples(rows: Sequence[ResultRow]) -> int:
+    """Count the samples that failed, each once: all metrics of a task have the same ones, and averages those of all."""
+    counts: dict[tuple[Any, ...], int] = {}
+    for row in _without_parts(rows):
+        if not {"average", "gap", "sd"} & row.keys():
+            counts[_system(row)] = max(counts.get(_system(row), 0), row.get("failed", 0))
+    return sum(counts.values())
+
+
+def _without_parts(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    """Yield the rows that are not of a category: it is a part of its task."""
+    tasks = {_system(row) for row in rows}
+    for row in rows:
+        model, task, chunks = _system(row)
+        # Version 0.1 did not say what is a category, nor which way is better.
+        early = "higher_is_better" not in row and (model, task.partition("[")[0], chunks) in tasks and "[" in task
+        if "category" not in row and not (early and "sd" not in row and "average" not in row):
+            yield row
+
+
+def finite(value: Any) -> float | None:
+    """Return a number of a file as a float; None for what is no number, or beyond all numbers."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _system(row: ResultRow) -> tuple[str, str, str]:
+    """Return what a figure is of: a model, a task, and how its passages were cut."""
+    return _label(row, "model"), row["task"], _label(row, "chunks")
+
+
+def _label(row: ResultRow, name: str) -> str:
+    """Return a label of a row as text: a file of a stranger may have anything there."""
+    return str(row.get(name, ""))
+
+
+def _rank(row: ResultRow) -> int:
+    """Return where a metric stands among those that may be a headline: of equal ones, the first is taken."""
+    return _MAIN_MEASURES.index(row["metric"]) if row["metric"] in _MAIN_MEASURES else len(_MAIN_MEASURES)
+
+
+def _figure(row: ResultRow) -> dict[str, Any]:
+    ends = [finite(end) for end in row.get("ci95") or ()]
+    return {
+        "task": row["task"],
+        "model": _label(row, "model"),
+        "metric": row["metric"],
+        "higher_is_better": row.get("higher_is_better") is not False,
+        "value": finite(row.get("value")),
+        "ci95": ends if ends and None not in ends else None,
+        "n": row.get("n", 0),
+        "failed": row.get("failed", 0),
+    }

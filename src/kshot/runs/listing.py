@@ -1,0 +1,220 @@
+"""The runs below a folder, each as a plain record, from ``spec.json`` and ``summary.json`` alone.
+
+Run folders may come from strangers: nothing in them is changed, no link is followed, and a folder that cannot be read
+is a record that says so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from kshot.core.errors import KshotError, RunError, UsageError
+from kshot.core.file_names import path_inside
+from kshot.runs.folder import JOURNAL, SUMMARY
+from kshot.runs.headline import failed_samples, finite, first_figure, headline_figures
+from kshot.runs.identity import without_defaults
+from kshot.runs.limits import recorded_cost
+from kshot.runs.record import read_summary
+from kshot.runs.run_state import FILES, first_change, is_working, last_change, moment, seconds_of, state_of
+from kshot.runs.samples_file import SAMPLES
+from kshot.runs.spec_file import SPEC, read_spec
+
+USUAL_FOLDER = "runs"
+"""Where ``kshot run`` makes its folders."""
+
+_MAX_DEPTH = 3
+_MAX_FOLDERS = 100_000
+"""Folders that are looked into: somebody may name the root of a disk."""
+_MAX_BYTES = 64 << 20
+"""The size of a ``spec.json`` or ``summary.json`` that a list reads."""
+_TRIES = 3
+
+
+def list_runs(folder: str | Path = USUAL_FOLDER) -> list[dict[str, Any]]:
+    """Return the runs in a folder and up to three levels below, the newest first.
+
+    Each is a dict with ``run`` (its folder), ``state`` (done, stopped, failed, killed, running, damaged), ``started``,
+    ``ended``, ``seconds``, ``models``, ``datasets``, ``headline`` (a figure), ``figures``, ``failed`` and ``cost_usd``.
+    """
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        raise UsageError("there is no such folder", where=str(folder), hint="Name a folder with runs, or one run.")
+    now = datetime.now(timezone.utc)
+    records = ((each, describe(each, now)) for each in run_folders(path))
+    found = [run for each, run in records if run["state"] != "damaged" or os.path.lexists(each)]  # one may vanish
+    return sorted(found, key=lambda run: (run["started"] or "", run["run"]), reverse=True)
+
+
+def run_folders(folder: Path) -> Iterator[Path]:
+    """Yield the run folders in a folder: itself, or those below it. Links to folders are not followed."""
+    level, seen = [folder], 0
+    for depth in range(_MAX_DEPTH + 1):
+        below: list[Path] = []
+        for each in level:
+            seen += 1
+            if seen > _MAX_FOLDERS:
+                return
+            try:
+                with os.scandir(each) as entries:
+                    found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+            except OSError:
+                yield each  # whoever reads it says why it cannot be read
+                continue
+            if is_run(found):
+                yield each
+            elif depth < _MAX_DEPTH:
+                below += [each / name for name in sorted(found) if found[name] and not name.startswith(".")]
+        level = below
+
+
+def is_run_folder(folder: Path) -> bool:
+    """Whether a folder is that of one run."""
+    try:
+        return is_run(os.listdir(folder))  # noqa: PTH208 - only the names are needed
+    except OSError:
+        return False
+
+
+def is_run(names: Sequence[str] | Mapping[str, Any]) -> bool:
+    """Whether a folder with these files is one of a run: other programs have a ``spec.json``, too."""
+    return JOURNAL in names or sum(name in names for name in (SPEC, SUMMARY, SAMPLES)) > 1
+
+
+def describe(folder: Path, now: datetime) -> dict[str, Any]:
+    """Return the record of a run. One that cannot be used has the state ``damaged``, and ``why`` says what is wrong."""
+    unknown = ("why", "started", "ended", "seconds", "headline", "failed", "cost_usd")
+    record: dict[str, Any] = {"run": str(folder), "state": "damaged", **dict.fromkeys(unknown)}
+    record |= {"models": [], "datasets": [], "figures": []}
+    try:
+        return record | _described(folder, now)
+    except KshotError as exc:
+        why = exc.what
+    except OSError as exc:
+        why = f"it cannot be read: {exc.strerror or exc}"
+    begun = first_change(folder)
+    return record | {"why": why, "started": None if begun is None else _written(begun)}
+
+
+def details(folder: Path, now: datetime) -> dict[str, Any]:
+    """Return the record of one run with its sessions, settings, files, and what it has spent."""
+    spec: dict[str, Any] = {}
+    record = describe(folder, now)
+    if record["state"] != "damaged" and (folder / SPEC).exists():
+        spec = read_spec(folder)
+    identity = {k: v for k, v in spec.get("identity", {}).items() if k not in {"models", "datasets"}}
+    sessions = spec.get("sessions", [])
+    return record | {
+        "settings": without_defaults(identity),
+        "sessions": sessions,
+        "versions": _versions(spec),
+        "spent": spec.get("spent", {}),
+        "files": _files(folder),
+    }
+
+
+def _described(folder: Path, now: datetime) -> dict[str, Any]:
+    os.listdir(folder)  # noqa: PTH208 - a folder that cannot be read says so here, not as one that lacks files
+    _check_sizes(folder)
+    spec, working = _spec_and_lock(folder)
+    sessions = spec.get("sessions", [])
+    state = state_of(folder, sessions, now, working=working)
+    if not spec and state != "running":
+        state = "killed"  # while its model was being opened
+    summary = read_summary(folder) if spec else None
+    why = "kshot does not know its state" if state == "damaged" else None
+    if state == "done" and summary is None:
+        state, why = "damaged", f"{SUMMARY} is missing"
+    results = summary["results"] if summary else []
+    figures = headline_figures(results)
+    starts = [begun for each in sessions if (begun := moment(each.get("started"))) is not None]
+    ends = [end for each in sessions[-1:] if (end := moment(each.get("ended"))) is not None]
+    begun = starts[0] if starts else first_change(folder)
+    ended = ends[0] if ends else None if state in {"running", "running?"} else last_change(folder)
+    return {
+        "state": state,
+        "why": why,
+        "started": None if begun is None else _written(begun),
+        "ended": None if ended is None else _written(ended),
+        "seconds": seconds_of(folder, sessions, state, now),
+        "models": _models(spec, results),
+        "datasets": spec.get("identity", {}).get("datasets", []),
+        "headline": first_figure(figures),
+        "figures": figures,
+        "failed": failed_samples(results) if summary else None,
+        "cost_usd": _cost(spec, summary),
+    }
+
+
+def _check_sizes(folder: Path) -> None:
+    for name in (SPEC, SUMMARY):
+        place = path_inside(folder, name)
+        size = place.stat().st_size if place.exists() else 0
+        if size > _MAX_BYTES:
+            raise RunError(f"{name} has {size / 1e6:,.0f} MB, too much for a list")
+
+
+def _spec_and_lock(folder: Path) -> tuple[dict[str, Any], bool | None]:
+    """Read ``spec.json``, and whether a process works in the folder: both at one time, though they may change.
+
+    A run that ends records so before it releases the lock. One that starts has the lock before it has a ``spec.json``.
+    """
+    spec = _spec(folder)
+    for _ in range(_TRIES):
+        working = is_working(folder)
+        again = _spec(folder)
+        if again.get("sessions") == spec.get("sessions"):
+            break
+        spec = again
+    return again, working
+
+
+def _spec(folder: Path) -> dict[str, Any]:
+    """Read ``spec.json``; it is empty while the first model is opened: nothing is answered before there is one."""
+    if not (folder / SPEC).exists():
+        journal = path_inside(folder, JOURNAL)
+        if journal.exists() and not journal.stat().st_size:
+            return {}
+    return read_spec(folder)
+
+
+def _models(spec: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the models that were evaluated; without figures, those that the command names, or those opened so far."""
+    named = spec.get("identity", {}).get("models", [])
+    named = [each for each in named if isinstance(each, str)] if isinstance(named, list) else []
+    opened = [each["name"] for each in spec.get("models", ()) if each["role"] in {"model", "search_engine"}]
+    known = [each["model"] for each in results if "model" in each]
+    return list(dict.fromkeys(known or ([] if named == ["config"] else named) or opened))
+
+
+def _cost(spec: Mapping[str, Any], summary: Mapping[str, Any] | None) -> float | None:
+    """Return the cost in USD: of the answers behind the figures, or else of what was spent so far."""
+    costs = [cost for row in (summary or {}).get("usage", ()) if (cost := finite(row.get("cost_usd"))) is not None]
+    return finite(sum(costs) if costs else recorded_cost(spec.get("options", {}), spec.get("spent")))
+
+
+def _versions(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the versions of the last session; before there were sessions, the folder had them."""
+    found = next((each["versions"] for each in reversed(spec.get("sessions", ())) if "versions" in each), None)
+    found = spec.get("versions") if found is None else found
+    return {str(k): v for k, v in found.items() if isinstance(v, str)} if isinstance(found, Mapping) else {}
+
+
+def _files(folder: Path) -> list[dict[str, Any]]:
+    found = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                size = entry.stat(follow_symlinks=False).st_size
+                found.append({"name": entry.name, "bytes": None if entry.is_dir(follow_symlinks=False) else size})
+    except OSError:  # it vanished
+        return found
+    order = {name: at for at, name in enumerate(FILES)}
+    return sorted(found, key=lambda file: (order.get(file["name"], len(order)), file["name"]))
+
+
+def _written(when: datetime) -> str:
+    return when.isoformat(timespec="seconds")

@@ -1,0 +1,92 @@
+"""The state of a run and how long it took: from its sessions, its lock and the times of its files."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from kshot.runs.folder import JOURNAL, SUMMARY
+from kshot.runs.lock import is_locked
+from kshot.runs.progress import PROGRESS
+from kshot.runs.samples_file import SAMPLES
+from kshot.runs.sessions import State
+from kshot.runs.spec_file import SPEC
+
+ListedState: TypeAlias = Literal[State, "running?", "damaged"]
+"""``running?``: it says that it runs, something has changed of late, and its lock cannot be seen from this machine."""
+
+FILES = (SPEC, JOURNAL, SAMPLES, SUMMARY, PROGRESS)
+_FRESH = timedelta(minutes=5)
+"""A run that works writes to its folder more often than that."""
+
+
+def is_working(folder: Path) -> bool | None:
+    """Whether a process has the lock of a run folder; None where that cannot be found out."""
+    return is_locked(folder / JOURNAL)
+
+
+def state_of(
+    folder: Path, sessions: Sequence[Mapping[str, Any]], now: datetime, *, working: bool | None
+) -> ListedState:
+    """Return the state of a run. Folders of version 0.1 have no sessions: there, figures say that it is done."""
+    if working:
+        return "running"
+    if not sessions:
+        return "done" if (folder / SUMMARY).is_file() else "stopped"
+    last = sessions[-1]
+    found = last.get("state")
+    if found == "running":
+        unseen = working is None or last.get("host") != platform.node()
+        changed = last_change(folder)
+        fresh = changed is not None and now - changed < _FRESH
+        return "running?" if unseen and fresh else "killed"
+    known: dict[Any, State] = {each: each for each in get_args(State)}
+    return known.get(found, "damaged") if isinstance(found, str) else "damaged"
+
+
+def seconds_of(folder: Path, sessions: Sequence[Mapping[str, Any]], state: ListedState, now: datetime) -> float | None:
+    """Return how long all sessions took together; None if no session says so.
+
+    One that was killed ended with the last change of a file, if no other session followed; else its end is not known.
+    """
+    spans = []
+    for session in sessions:
+        begin, end = moment(session.get("started")), moment(session.get("ended"))
+        if end is None and session is sessions[-1]:
+            end = now if state == "running" else last_change(folder)
+        if begin is not None and end is not None:
+            spans.append(max(0.0, (end - begin).total_seconds()))
+    return sum(spans) if spans else None
+
+
+def moment(text: Any) -> datetime | None:
+    """Read a time of ``spec.json``; None for what is no time."""
+    if not isinstance(text, str):
+        return None
+    with suppress(ValueError, OverflowError):
+        found = datetime.fromisoformat(text)
+        found = found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+        return found.astimezone(timezone.utc)
+    return None
+
+
+def last_change(folder: Path) -> datetime | None:
+    """Return when a file of a run folder was last changed."""
+    return max(_changes(folder), default=None)
+
+
+def first_change(folder: Path) -> datetime | None:
+    """Return the earliest change of a file of a run folder: about when a run of version 0.1 began."""
+    return min(_changes(folder), default=None)
+
+
+def _changes(folder: Path) -> list[datetime]:
+    found = []
+    for name in FILES:
+        with suppress(OSError, ValueError, OverflowError):  # it is not there, or its time is no date
+            found.append(datetime.fromtimestamp((folder / name).lstat().st_mtime, timezone.utc))
+    return found
