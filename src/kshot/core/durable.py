@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TextIO, cast
 
 from kshot.core.errors import RunError
 from kshot.core.kill_points import reach
@@ -117,11 +117,22 @@ def new_version(
         raise
 
 
+@contextmanager
+def new_binary_version(path: Path) -> Iterator[IO[bytes]]:
+    """Do the same for a file of bytes, which can be sought in. An ``OSError`` of the block is one of the disk."""
+    with new_version(path) as file, writing(path):
+        yield cast("_Draft", file).buffer
+
+
 class _Draft:
     """A file that is being written; only its own errors are reported as errors of the disk."""
 
     def __init__(self, file: IO[str], path: Path, point: str, advice: str) -> None:
         self._file, self._path, self._point, self._advice = file, path, f"{point}.writing", advice
+
+    @property
+    def buffer(self) -> IO[bytes]:
+        return cast("TextIO", self._file).buffer
 
     def write(self, text: str) -> int:
         reach(self._point, lambda: self._write_half(text))

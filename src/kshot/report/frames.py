@@ -21,7 +21,7 @@ def flat_rows(rows: Iterable[ResultRow]) -> Iterator[ResultRow]:
     for row in rows:
         flat: ResultRow = {}
         for name, value in row.items():
-            if name == "ci95":
+            if name == "ci95" and _is_interval(value):
                 low, high = value or (None, None)
                 flat |= {"ci95_low": low, "ci95_high": high}
             elif name == "scores" and isinstance(value, Mapping):
@@ -29,6 +29,11 @@ def flat_rows(rows: Iterable[ResultRow]) -> Iterator[ResultRow]:
             else:
                 flat[name] = value
         yield flat
+
+
+def _is_interval(found: Any) -> bool:
+    """Whether this is an interval, or none; a sample of a stranger may have anything under this name."""
+    return found is None or (isinstance(found, (list, tuple)) and len(found) == 2)  # noqa: PLR2004 - its two ends
 
 
 def pandas_frame(rows: Iterable[ResultRow]) -> pd.DataFrame:
