@@ -14,7 +14,7 @@ from kshot.report.quantities import abridged, duration, money
 from kshot.report.runs_table import Clock, figure_text, state_style, when
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.console import RenderableType
 
 _LABEL_WIDTH = 10
 _MAX_FIGURES = 8
@@ -22,7 +22,7 @@ _UNITS = ("B", "kB", "MB", "GB")
 _THOUSAND = 1000
 
 
-def run_details(run: Mapping[str, Any], clock: Clock) -> Iterator[Text]:
+def run_details(run: Mapping[str, Any], clock: Clock) -> Iterator[RenderableType]:
     """Yield the lines on a run: what it is, then each of its sessions with its command."""
     yield cell(run["run"], "bold")
     for label, values in _facts(run, clock):

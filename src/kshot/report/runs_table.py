@@ -17,7 +17,7 @@ from kshot.report.quantities import duration
 from kshot.report.table import number, short_names
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.console import RenderableType
 
 _GAP = 2
 _MIN_NAMES = 12
@@ -40,7 +40,7 @@ class Clock:
 
 
 @dataclass
-class _Column:
+class _RunColumn:
     name: str
     texts: list[str]
     right: bool = False
@@ -51,7 +51,9 @@ class _Column:
         return max(map(cell_len, (self.name, *self.texts)))
 
 
-def runs_table(runs: Sequence[Mapping[str, Any]], folder: str | Path, width: int, clock: Clock) -> Iterator[Text]:
+def runs_table(
+    runs: Sequence[Mapping[str, Any]], folder: str | Path, width: int, clock: Clock
+) -> Iterator[RenderableType]:
     """Yield the lines of a table of runs below a folder; none is wider than the terminal but for the names of runs."""
     prefix = f"{folder}/" if cell_len(f"{folder}/") > _MAX_FOLDER else ""
     if prefix:
@@ -59,13 +61,13 @@ def runs_table(runs: Sequence[Mapping[str, Any]], folder: str | Path, width: int
     names = [one_line(run["run"].removeprefix(prefix)) for run in runs]
     columns = _columns(runs, clock)
     models, datasets = list(map(_models, runs)), list(map(_datasets, runs))
-    own = _Column("run", names)
+    own = _RunColumn("run", names)
     room = width - _total([own, *columns]) - 2 * _GAP
-    wanted = [_Column(name, list(map(_joined, texts))) for name, texts in zip(_WHO, (models, datasets), strict=True)]
+    wanted = [_RunColumn(name, list(map(_joined, texts))) for name, texts in zip(_WHO, (models, datasets), strict=True)]
     if room >= sum(min(each.width, _MIN_NAMES) for each in wanted):
         widths = _shares([each.width for each in wanted], room)
         who = [
-            _Column(name, [_joined(each, share) for each in texts])
+            _RunColumn(name, [_joined(each, share) for each in texts])
             for name, texts, share in zip(_WHO, (models, datasets), widths, strict=True)
         ]
         yield from _single_lines([own, *columns, *who], runs)
@@ -74,7 +76,7 @@ def runs_table(runs: Sequence[Mapping[str, Any]], folder: str | Path, width: int
         yield from _double_lines(names, systems, _fitting(columns, width - _GAP), width, runs)
 
 
-def _single_lines(columns: Sequence[_Column], runs: Sequence[Mapping[str, Any]]) -> Iterator[Text]:
+def _single_lines(columns: Sequence[_RunColumn], runs: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     yield _line([(_padded(each, each.name), "bold") for each in columns])
     for at, run in enumerate(runs):
         yield _line([(_padded(each, each.texts[at]), _style(each.name, run)) for each in columns])
@@ -83,10 +85,10 @@ def _single_lines(columns: Sequence[_Column], runs: Sequence[Mapping[str, Any]])
 def _double_lines(
     names: Sequence[str],
     systems: Sequence[tuple[list[str], list[str]]],
-    columns: Sequence[_Column],
+    columns: Sequence[_RunColumn],
     width: int,
     runs: Sequence[Mapping[str, Any]],
-) -> Iterator[Text]:
+) -> Iterator[RenderableType]:
     """Yield two lines for each run: its name with what was run, and its figures."""
     yield _line([("run", "bold"), ("models on datasets", "bold")])
     yield _line([("", ""), *((_padded(each, each.name), "bold") for each in columns)])
@@ -106,15 +108,15 @@ def _what(models: list[str], datasets: list[str], room: int) -> str:
 # ---- columns ----
 
 
-def _columns(runs: Sequence[Mapping[str, Any]], clock: Clock) -> list[_Column]:
+def _columns(runs: Sequence[Mapping[str, Any]], clock: Clock) -> list[_RunColumn]:
     """Return the columns but for names, those that all runs leave empty left out; the first ones matter most."""
     found = [
-        _Column("started", [when(run["started"], clock) for run in runs]),
-        _Column("state", [run["state"] for run in runs]),
-        _Column("headline", [shortened(headline(run), _MAX_HEADLINE) for run in runs]),
-        _Column("failed", [_count(run["failed"]) for run in runs], right=True),
-        _Column("took", [_took(run) for run in runs], right=True),
-        _Column("USD", [_usd(run["cost_usd"]) for run in runs], right=True),
+        _RunColumn("started", [when(run["started"], clock) for run in runs]),
+        _RunColumn("state", [run["state"] for run in runs]),
+        _RunColumn("headline", [shortened(headline(run), _MAX_HEADLINE) for run in runs]),
+        _RunColumn("failed", [_count(run["failed"]) for run in runs], right=True),
+        _RunColumn("took", [_took(run) for run in runs], right=True),
+        _RunColumn("USD", [_usd(run["cost_usd"]) for run in runs], right=True),
     ]
     return [each for each in found if any(each.texts)]
 
@@ -127,7 +129,7 @@ def _shares(widths: Sequence[int], room: int) -> list[int]:
     return [shares[at] for at in range(len(widths))]
 
 
-def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
+def _fitting(columns: Sequence[_RunColumn], width: int) -> list[_RunColumn]:
     """Return the columns that a narrow terminal has room for."""
     fitting = list(columns)
     while len(fitting) > 1 and _total(fitting) > width:
@@ -135,16 +137,16 @@ def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
     return fitting
 
 
-def _total(columns: Sequence[_Column]) -> int:
+def _total(columns: Sequence[_RunColumn]) -> int:
     return sum(each.width for each in columns) + _GAP * (len(columns) - 1)
 
 
-def _padded(column: _Column, text: str) -> str:
+def _padded(column: _RunColumn, text: str) -> str:
     space = " " * (column.width - cell_len(text))
     return space + text if column.right else text + space
 
 
-def _line(parts: Iterable[tuple[str, str]]) -> Text:
+def _line(parts: Iterable[tuple[str, str]]) -> RenderableType:
     line = cell("", no_wrap=True)
     for at, (text, style) in enumerate(parts):
         line.append(" " * _GAP if at else "")
