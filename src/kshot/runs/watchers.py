@@ -9,6 +9,7 @@ from typing import Any
 
 from kshot.core import interrupts
 from kshot.core.budget import LimitReached
+from kshot.core.errors import UsageError
 from kshot.core.protocols import Meter, PlannedTask, RunEnd, Watcher
 from kshot.core.records import Outcome, ResultRow, Sample
 
@@ -85,3 +86,14 @@ def closing_for(watcher: Watcher) -> Iterator[None]:
         watcher.closed("stopped" if signalled or isinstance(exc, LimitReached) else "failed", exc)
         raise
     watcher.closed("done", None)
+
+
+def given_watchers(watcher: Watcher | Sequence[Watcher] | None) -> list[Watcher]:
+    """Return the watchers that a user gives: none, one or several."""
+    if watcher is None:
+        return []
+    given: list[Any] = list(watcher) if isinstance(watcher, (list, tuple)) else [watcher]
+    for each in given:
+        if Watcher not in type(each).__mro__:
+            raise UsageError(f"watcher is {each!r:.60}; it must be an object of a class that inherits kshot.Watcher")
+    return given
