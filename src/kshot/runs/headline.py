@@ -31,7 +31,7 @@ def headline_figures(rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
         if left_out:
             continue
         key = _system(row)
-        if key not in chosen or _rank(row) < _rank(chosen[key]):
+        if key not in chosen or headline_rank(row) < headline_rank(chosen[key]):
             chosen[key] = row
     return [_figure(row) for row in chosen.values()]
 
@@ -44,10 +44,14 @@ def first_figure(figures: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
 def failed_samples(rows: Sequence[ResultRow]) -> int:
     """Count the samples that failed, each once: all metrics of a task have the same ones, and averages those of all."""
     counts: dict[tuple[Any, ...], int] = {}
-    for row in _without_parts(rows):
-        if not {"average", "gap", "sd"} & row.keys():
-            counts[_system(row)] = max(counts.get(_system(row), 0), row.get("failed", 0))
+    for row in task_rows(rows):
+        counts[_system(row)] = max(counts.get(_system(row), 0), row.get("failed", 0))
     return sum(counts.values())
+
+
+def task_rows(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    """Yield the figures of whole tasks: a category, an average, a gap or a spread has no samples of its own."""
+    return (row for row in _without_parts(rows) if not {"average", "gap", "sd"} & row.keys())
 
 
 def _without_parts(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
@@ -82,7 +86,7 @@ def _label(row: ResultRow, name: str) -> str:
     return str(row.get(name, ""))
 
 
-def _rank(row: ResultRow) -> int:
+def headline_rank(row: ResultRow) -> int:
     """Return where a metric stands among those that may be a headline: of equal ones, the first is taken."""
     return _MAIN_MEASURES.index(row["metric"]) if row["metric"] in _MAIN_MEASURES else len(_MAIN_MEASURES)
 

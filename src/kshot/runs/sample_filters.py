@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import heapq
 import json
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,9 +15,6 @@ from kshot.runs.record import RunRecord
 from kshot.runs.sample_verdicts import MetricScale, SampleVerdict, SystemKey, metric_scales
 
 Names: TypeAlias = str | Sequence[str]
-SampleKey: TypeAlias = tuple[str, str, str]
-"""Task, model and id of a sample."""
-
 _NO_SCALE = MetricScale("", None, None)
 _SEARCHED = ("prompt", "response", "reasoning", "answer", "answers", "target", "failed")
 _MAX_LISTED = 10
@@ -45,7 +42,6 @@ class SampleFilter:
     contains: str | None = None
     below: float | None = None
     above: float | None = None
-    among: Container[SampleKey] | None = None
 
     def __call__(self, row: ResultRow) -> bool:
         """Whether a sample is chosen. The cheap questions come first."""
@@ -53,13 +49,12 @@ class SampleFilter:
             self._named(row)
             and (self.verdicts is None or self.scale(row).verdict(row) in self.verdicts)
             and self._scored(row)
-            and (self.among is None or sample_key(row) in self.among)
             and (self.contains is None or any(self.contains in text.casefold() for text in _texts(row)))
         )
 
     def scale(self, row: ResultRow) -> MetricScale:
         """Return the scale by which a sample is right."""
-        return self.scales.get(sample_key(row)[:2], _NO_SCALE)
+        return self.scales.get((name_of(row, "task"), name_of(row, "model")), _NO_SCALE)
 
     def _named(self, row: ResultRow) -> bool:
         wanted = ("task", self.tasks), ("model", self.models), ("id", self.ids), ("category", self.categories)
@@ -88,7 +83,6 @@ def sample_filter(
     metric: str | None = None,
     below: float | None = None,
     above: float | None = None,
-    among: Container[SampleKey] | None = None,
 ) -> SampleFilter:
     """Return a filter of the samples of a run; a sample must meet every criterion.
 
@@ -112,7 +106,6 @@ def sample_filter(
         contains=None if contains is None else contains.casefold(),
         below=below,
         above=above,
-        among=among,
     )
 
 
@@ -126,31 +119,26 @@ def name_of(row: ResultRow, part: str) -> str:
     return "" if found is None else str(found)
 
 
-def sample_key(row: ResultRow) -> SampleKey:
-    """Return what a sample is known by in its run."""
-    return name_of(row, "task"), name_of(row, "model"), name_of(row, "id")
-
-
 def _texts(row: ResultRow) -> Iterator[str]:
     """Yield what ``contains`` looks into; numbers count where they are an answer or a target, not beside an option."""
     for part in _SEARCHED:
         value = row.get(part)
-        yield from _texts_in(value)
+        yield from texts_in(value)
         if isinstance(value, (int, float)):
             yield json.dumps(value)
 
 
-def _texts_in(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
     """Yield every text within a value: the contents of messages, the texts of options, the ids of passages."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
         for each in value:
-            yield from _texts_in(each)
+            yield from texts_in(each)
     elif isinstance(value, dict):
         for name, each in value.items():
             if name != "role":
-                yield from _texts_in(each)
+                yield from texts_in(each)
 
 
 # ---- names that a user writes ----

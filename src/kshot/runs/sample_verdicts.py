@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
+from kshot.runs.headline import finite, headline_rank, task_rows
+from kshot.statistics.figures import ROUNDING
 
 SampleVerdict: TypeAlias = Literal["right", "partly", "wrong", "failed", "unrated"]
 """``partly``: the score is between the ends of its scale. ``unrated``: the score says neither, or there is none."""
@@ -30,25 +32,28 @@ class MetricScale:
     def score(self, row: ResultRow) -> float | None:
         """Return the score of a sample; None if it has none."""
         scores = row.get("scores")
-        found = scores.get(self.metric) if isinstance(scores, dict) else None
-        return found if _is_number(found) else None
+        return finite(scores.get(self.metric)) if isinstance(scores, dict) else None
 
     def verdict(self, row: ResultRow) -> SampleVerdict:
         """Return whether a sample is right."""
         if row.get("failed"):
             return "failed"
-        score, best, worst = self.score(row), self.best, self.worst
-        if score is None or best is None or (not self.upwards and _is_likelihood(row.get("answer"))):
+        score = self.score(row)
+        if score is None or self.best is None or (not self.upwards and _is_likelihood(row.get("answer"))):
             return "unrated"
-        if _reaches(score, best, upwards=self.upwards):
+        if self.is_right(score):
             return "right"
-        far = worst is None or _reaches(score, worst, upwards=not self.upwards)  # TER has 0 at its end, and no other
+        far = self.worst is None or _reaches(score, self.worst, upwards=not self.upwards)  # TER has no worst score
         return "wrong" if far else "partly"
+
+    def is_right(self, score: float) -> bool:
+        """Whether a score is the best of the scale."""
+        return self.best is not None and _reaches(score, self.best, upwards=self.upwards)
 
 
 def _reaches(score: float, end: float, *, upwards: bool) -> bool:
     beyond = score >= end if upwards else score <= end
-    return beyond or math.isclose(score, end, rel_tol=1e-9, abs_tol=1e-9)
+    return beyond or math.isclose(score, end, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
 
 def _is_likelihood(answer: Any) -> bool:
@@ -56,35 +61,27 @@ def _is_likelihood(answer: Any) -> bool:
     return isinstance(answer, dict) and "nll" in answer
 
 
-def _is_number(found: Any) -> bool:
-    return isinstance(found, (int, float)) and not isinstance(found, bool)
-
-
 def metric_scales(results: Sequence[ResultRow], metric: str | None = None) -> dict[SystemKey, MetricScale]:
     """Return the scale by which the samples of each task and model are right or wrong.
 
-    That is the scale of the first metric that is no detail, or of ``metric`` where a task has it. A metric that no task
-    has is an error.
+    That is the scale of the headline (of search engines, AC_MRR@10 or nDCG@10), or of ``metric`` where a task has it. A
+    metric that no task has is an error.
     """
     headlines: dict[SystemKey, ResultRow] = {}
     chosen: dict[SystemKey, ResultRow] = {}
-    for row in _task_rows(results):
-        key = str(row["task"]), str(row.get("model", ""))
-        if not row.get("detail"):
-            headlines.setdefault(key, row)
+    known: dict[str, None] = {}
+    for row in task_rows(results):
+        key = row["task"], str(row.get("model", ""))
+        known[row["metric"]] = None
+        if not row.get("detail") and (key not in headlines or headline_rank(row) < headline_rank(headlines[key])):
+            headlines[key] = row
         if row["metric"] == metric:
             chosen.setdefault(key, row)
     if metric is None:
         return {key: _scale(row, row) for key, row in headlines.items()}
     if not chosen:
-        known = dict.fromkeys(str(row["metric"]) for row in _task_rows(results))
         raise UsageError(f"this run has no metric {metric!r:.80}", hint=f"It has: {', '.join(known) or 'none'}.")
     return {key: _scale(row, headlines.get(key, row)) for key, row in chosen.items()}
-
-
-def _task_rows(results: Sequence[ResultRow]) -> Iterator[ResultRow]:
-    """Yield the figures of whole tasks: those of categories, averages and gaps have no samples of their own."""
-    return (row for row in results if not any(name in row for name in ("category", "tasks", "average", "gap")))
 
 
 def _scale(row: ResultRow, headline: ResultRow) -> MetricScale:
@@ -92,7 +89,7 @@ def _scale(row: ResultRow, headline: ResultRow) -> MetricScale:
     low, high = _bounds(row)
     upwards = bool(row.get("higher_is_better", headline.get("higher_is_better", True)))
     worst, best = (low, high) if upwards else (high, low)
-    return MetricScale(str(row["metric"]), worst, best, upwards, str(row.get("rule", "")))
+    return MetricScale(row["metric"], worst, best, upwards, str(row.get("rule", "")))
 
 
 def _bounds(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
@@ -100,7 +97,7 @@ def _bounds(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
     found = row.get("bounds", _early_bounds(row))
     if not isinstance(found, (list, tuple)) or len(found) != 2:  # noqa: PLR2004 - its two ends
         return None, None
-    low, high = (end if _is_number(end) and math.isfinite(end) else None for end in found)
+    low, high = map(finite, found)
     return low, high
 
 

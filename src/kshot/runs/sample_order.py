@@ -1,0 +1,61 @@
+"""The order of samples on the screen: only keys and places in the file are kept, however long the texts are."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
+
+from kshot.core.records import ResultRow
+from kshot.runs.sample_filters import SampleFilter, name_of, texts_in
+from kshot.runs.samples_file import PlacedRow
+
+_Key: TypeAlias = tuple[Any, ...] | None
+
+ORDERS = ("score", "id", "task", "category", "prompt", "reply")
+"""What samples can be sorted by: ``score`` has the worst first, ``prompt`` and ``reply`` the shortest."""
+_PIECES = re.compile(r"\d+|\D+")
+
+
+def sorted_places(
+    chosen: Iterable[PlacedRow], order: str, filter_: SampleFilter, *, reverse: bool = False, limit: int | None = None
+) -> list[int]:
+    """Return the places of samples in an order; those without a score or category come last, whatever the direction."""
+    key_of = _keys(filter_)[order]
+
+    def with_keys() -> Iterator[tuple[bool, _Key, int]]:
+        for number, (row, place, _) in enumerate(chosen):
+            key = key_of(row)
+            known = key is not None
+            yield known == reverse, (*(key or ()), -number if reverse else number), place
+
+    if limit is None:
+        found = sorted(with_keys(), reverse=reverse)
+    else:
+        found = (heapq.nlargest if reverse else heapq.nsmallest)(limit, with_keys())
+    return [place for _, _, place in found]
+
+
+def _keys(filter_: SampleFilter) -> dict[str, Callable[[ResultRow], _Key]]:
+    def score(row: ResultRow) -> _Key:
+        scale = filter_.scale(row)
+        found = None if row.get("failed") else scale.score(row)
+        return None if found is None else (found if scale.upwards else -found,)
+
+    return {
+        "score": score,
+        "id": lambda row: natural_key(name_of(row, "id")),
+        "task": lambda row: natural_key(name_of(row, "task")),
+        "category": lambda row: natural_key(name_of(row, "category")) if row.get("category") is not None else None,
+        "prompt": lambda row: (sum(map(len, texts_in(row.get("prompt")))),),
+        "reply": lambda row: (sum(map(len, texts_in(row.get("response")))),),
+    }
+
+
+def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Return a key by which 9 comes before 10, however many digits there are."""
+    return tuple(
+        (0, len(piece.lstrip("0")), piece.lstrip("0")) if piece.isdigit() else (1, 0, piece.casefold())
+        for piece in _PIECES.findall(text)
+    )
