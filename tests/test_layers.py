@@ -16,10 +16,11 @@ ROOT = Path(kshot.__file__).parent
 BASE = {"index", "sandbox", "tables", "prompts", "statistics", "cleanups"}
 MIDDLE = {"retrievers", "methods", "metrics"}
 FRONT_ENDS = {"datasets", "configs", "lookup", "passages"}
-TOP = {"sources", "planning", "rescoring", "result", "api", "settings"}
-EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, *TOP, "backends", "runs", "studies", "report"}
+TOP = {"sources", "planning", "rescoring", "comparing", "result", "api", "settings"}
+EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, *TOP, "backends", "runs", "studies", "report", "loggers"}
 MAY = {
     "core": set(),
+    "loggers": set(),
     **{part: set() for part in BASE},
     **dict.fromkeys(MIDDLE, BASE),
     **dict.fromkeys(FRONT_ENDS, BASE | MIDDLE),
@@ -29,6 +30,7 @@ MAY = {
     "studies": {"statistics", "settings", "runs"},
     "report": {"runs"},
     "result": {"runs", "report"},
+    "comparing": {"metrics", "runs", "result"},
     "sources": EVERYTHING - {"report", "planning", "rescoring", "result", "api"},
     "planning": EVERYTHING - {"report", "rescoring", "result", "api"},
     "rescoring": EVERYTHING - {"report", "api"},
@@ -40,6 +42,7 @@ MAY = {
 HEAVY = {
     "torch", "transformers", "vllm", "ray", "datasets", "sentence_transformers", "matplotlib", "onnxruntime",
     "tokenizers", "aiohttp", "httpx", "asyncio", "pyarrow", "pandas", "ftfy", "bm25s", "tantivy", "llama_index", "pypdf", "bs4", "ir_measures", "sacrebleu", "rouge_score", "nltk", "numpy", "jinja2", "rich",
+    "wandb", "mlflow", "trackio",
 }  # fmt: skip
 
 

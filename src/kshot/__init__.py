@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kshot import configs, datasets, lookup, methods, metrics, passages, prompts, retrievers, statistics
     from kshot.api import evaluate, preview
     from kshot.backends.search.search_engine import IndexSearchEngine
+    from kshot.comparing import compare
     from kshot.core.answers import Explained, TextLikelihood
     from kshot.core.budget import LimitReached
     from kshot.core.corpus import Chunk, Corpus, Passage
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "kshot.api": ("evaluate", "preview"),
     "kshot.backends.search.search_engine": ("IndexSearchEngine",),
+    "kshot.comparing": ("compare",),
     "kshot.core.answers": ("Explained", "TextLikelihood"),
     "kshot.core.budget": ("LimitReached",),
     "kshot.core.corpus": ("Chunk", "Corpus", "Passage"),
@@ -211,6 +213,7 @@ __all__ = [
     "TextLikelihood",
     "Usage",
     "ask",
+    "compare",
     "configs",
     "datasets",
     "evaluate",

@@ -55,11 +55,12 @@ def figures(path):
         "detail",
         "average",
         "higher_is_better",
-        "rule",
-        "within",
         "bounds",
         "binary",
+        "token_budget",
         "aggregate",
+        "rule",
+        "within",
     }
     return [
         {name: value for name, value in row.items() if name not in (added | {"ci95"} if "benchmark" in row else added)}

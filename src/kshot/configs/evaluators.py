@@ -17,6 +17,7 @@ from kshot.core.errors import DataError
 from kshot.core.extras import import_package
 from kshot.core.records import Sample, Value
 from kshot.metrics import Metric, PassAtK, Rouge
+from kshot.metrics.aggregates import bleu
 from kshot.statistics.resampling import mean
 
 RIGHT, WRONG = 100.0, 0.0
@@ -147,6 +148,11 @@ class PlainBleu(Metric):
 
         self._bleu = BLEU(effective_order=True)
 
+    @property
+    def aggregates(self) -> Mapping[str, str]:
+        """It is computed from sums."""
+        return {self.name: "bleu"}
+
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Return what one reply adds to the sums of the corpus."""
         texts = [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
@@ -155,12 +161,7 @@ class PlainBleu(Metric):
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - there is one name
         """Return the score of the summed counts."""
-        sums = [int(sum(column)) for column in zip(*(v for v in values if isinstance(v, tuple)), strict=True)]
-        half = (len(sums) - 2) // 2
-        scored = type(self._bleu).compute_bleu(
-            correct=sums[2 : 2 + half], total=sums[2 + half :], sys_len=sums[0], ref_len=sums[1], smooth_method="exp"
-        )
-        return float(scored.score)
+        return bleu(values)
 
 
 class WordRouge(Rouge):

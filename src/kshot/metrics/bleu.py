@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from kshot.core.errors import UsageError
 from kshot.core.records import Value
+from kshot.metrics.aggregates import bleu
 from kshot.metrics.metric import Metric
 from kshot.metrics.normalise import checked_choice
 from kshot.metrics.references import reference_texts
 from kshot.statistics.resampling import mean
 
-_MAX_ORDER = 4
 _PLAIN_TOKENIZERS = ("intl", "13a", "zh", "char", "none")
 _NEEDED_PACKAGES = {
     "ja-mecab": "sacrebleu[ja]",
@@ -76,6 +76,11 @@ class Bleu(Metric):
         """Sentence_BLEU and Corpus_BLEU."""
         return (self._sentence, self.name)
 
+    @property
+    def aggregates(self) -> Mapping[str, str]:
+        """Corpus_BLEU is computed from sums."""
+        return {self.name: "bleu"}
+
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Score one sentence, and return the statistics that it adds to the corpus."""
         scorer = _sacrebleu(self.tokenize, self.lowercase)
@@ -85,19 +90,7 @@ class Bleu(Metric):
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:
         """Return the mean of the sentence scores, or the score of the summed statistics."""
-        if name != self.name:
-            return mean(values)
-        from sacrebleu.metrics.bleu import BLEU
-
-        sums = [int(sum(column)) for column in zip(*(v for v in values if isinstance(v, tuple)), strict=True)]
-        score = BLEU.compute_bleu(
-            correct=sums[2 : 2 + _MAX_ORDER],
-            total=sums[2 + _MAX_ORDER :],
-            sys_len=sums[0],
-            ref_len=sums[1],
-            smooth_method="exp",
-        )
-        return float(score.score)
+        return bleu(values) if name == self.name else mean(values)
 
     def __repr__(self) -> str:
         """Show the class and its settings."""

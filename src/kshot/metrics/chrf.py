@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from kshot.core.errors import UsageError
 from kshot.core.records import Value
+from kshot.metrics.aggregates import chrf
 from kshot.metrics.metric import Metric
 from kshot.metrics.references import reference_texts
 
@@ -40,6 +40,11 @@ class Chrf(Metric):
         order = "" if char_order == 6 else f":{char_order}"  # noqa: PLR2004 - the usual order, which needs no mention
         self.name = f"chrF{beta}{'+' * word_order}{order}"
 
+    @property
+    def aggregates(self) -> Mapping[str, str]:
+        """It is computed from sums."""
+        return {self.name: f"chrf,beta={self.beta}"}
+
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Return the statistics that one text adds to the corpus."""
         references = [[text] for text in reference_texts(reference, self.name)]
@@ -49,8 +54,7 @@ class Chrf(Metric):
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - there is one name
         """Return the score of the summed statistics."""
-        sums = [math.fsum(column) for column in zip(*(v for v in values if isinstance(v, tuple)), strict=True)]
-        return float(self._scorer()._compute_score_from_stats(sums).score)  # noqa: SLF001 - see ``rate``
+        return chrf(values, beta=self.beta)
 
     def _scorer(self) -> Any:
         return _sacrebleu(self.char_order, self.word_order, self.beta)

@@ -41,6 +41,11 @@ class Metric:
         return ()
 
     @property
+    def aggregates(self) -> Mapping[str, str]:
+        """By name: the rule of ``metrics.aggregates`` by which its tuples become the figure."""
+        return {}
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names under which figures are reported."""
         return (self.name,)

@@ -9,6 +9,7 @@ from typing import Any
 from kshot.core.answers import TextLikelihood
 from kshot.core.errors import DataError
 from kshot.core.records import Absent, Sample, Value
+from kshot.metrics.aggregates import bits, perplexity
 from kshot.metrics.metric import Metric
 
 _MAX_NATS = 700.0
@@ -44,6 +45,11 @@ class Perplexity(Metric):
         """Models are compared per token and, for tokenizers that differ, in bits per byte; the others add nothing."""
         return tuple(name for name in self.names if name not in {self.name, "bits_per_byte"})
 
+    @property
+    def aggregates(self) -> Mapping[str, str]:
+        """All are computed from two sums."""
+        return {name: "bits" if name == "bits_per_byte" else "perplexity" for name in self.names}
+
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - the text is its own reference
         """Rate the likelihood of a sample."""
         return self.rate(answer, None)
@@ -63,17 +69,7 @@ class Perplexity(Metric):
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:
         """Return exp of the mean negative log-likelihood over all units; in bits, the mean itself."""
-        pairs = [value for value in values if isinstance(value, tuple)]
-        units = math.fsum(pair[1] for pair in pairs)
-        if units <= 0:
-            raise DataError(f"{name} cannot be computed: the texts have no tokens", hint="Leave empty texts out.")
-        mean = math.fsum(pair[0] for pair in pairs) / units
-        if name == "bits_per_byte":
-            return mean / math.log(2)
-        try:
-            return math.exp(mean)
-        except OverflowError:
-            return math.inf
+        return bits(values) if name == "bits_per_byte" else perplexity(values)
 
 
 class Greedy(Metric):

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from kshot.core.records import Value
+from kshot.metrics.aggregates import ter
 from kshot.metrics.metric import Metric
 from kshot.metrics.references import reference_texts
 
@@ -43,6 +44,11 @@ class Ter(Metric):
         self.normalized, self.no_punct = normalized, no_punct
         self.asian_support, self.case_sensitive = asian_support, case_sensitive
 
+    @property
+    def aggregates(self) -> Mapping[str, str]:
+        """It is computed from sums."""
+        return {self.name: "ter"}
+
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Return what one text adds to the two sums."""
         scorer = _sacrebleu(self.normalized, self.no_punct, self.asian_support, self.case_sensitive)
@@ -51,6 +57,4 @@ class Ter(Metric):
 
     def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - there is one name
         """Return the edits per 100 words; without words in the references 100, or 0 if there is no edit either."""
-        pairs = [value for value in values if isinstance(value, tuple)]
-        edits, words = (math.fsum(pair[part] for pair in pairs) for part in (0, 1))
-        return 100 * (edits / words) if words else 100.0 if edits else 0.0
+        return ter(values)

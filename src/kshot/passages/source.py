@@ -322,6 +322,7 @@ class _PartMetric:
     def __init__(self, part: Literal["text", "passages"], metric: Scorer) -> None:
         self._part, self._metric = part, metric
         self.names, self.details, self.token_budgeted = metric.names, metric.details, metric.token_budgeted
+        self.aggregates = metric.aggregates
         self.bounds, self.binary, self.higher_is_better = metric.bounds, metric.binary, metric.higher_is_better
 
     def score(self, sample: Sample, answer: Grounded) -> Mapping[str, Value | Absent] | RequestGenerator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import combinations, pairwise
@@ -13,6 +14,7 @@ from kshot.statistics.figures import figure, reduced
 from kshot.statistics.intervals import interval, within_scale
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, holm
 from kshot.statistics.permutation import LEVEL, share_test
+from kshot.statistics.resampling import Reduce, is_mean
 
 
 def result_rows(result: TaskResult) -> Iterator[ResultRow]:
@@ -50,6 +52,26 @@ def _row(
         "n": len(values),
         "failed": failed,
         "ci95": within_scale(found, metric, values),
+        **_scale(metric, name, reduce, values),
+    }
+
+
+def _scale(metric: Scorer, name: str, reduce: Reduce, values: Sequence[Value]) -> ResultRow:
+    """Return what a comparison with another run needs to know of a figure: its scale, and how values become it.
+
+    ``aggregate`` is a rule of kshot; ``own``: only the metric knows how. Without it the figure is the mean.
+    """
+    if name in metric.details:
+        return {}
+    rule = metric.aggregates.get(name)
+    if rule is None and values and (isinstance(values[0], tuple) or not is_mean(reduce, values)):
+        rule = "own"
+    ends = metric.bounds and [end if math.isfinite(end) else None for end in metric.bounds]
+    return {
+        **({"bounds": ends} if ends else {}),
+        **({"binary": True} if metric.binary else {}),
+        **({"token_budget": True} if name in metric.token_budgeted else {}),
+        **({"aggregate": rule} if rule else {}),
     }
 
 

@@ -1,0 +1,209 @@
+"""A finished run as comparisons use it: its models, the figures that can be compared, and its compact scores."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from kshot.core.errors import RunError
+from kshot.core.records import ResultRow
+from kshot.runs.record import RunRecord, read_record
+from kshot.runs.sample_scores import TaskOnModel, TaskScores, digest_of, read_scores
+from kshot.runs.samples_file import PlacedRow, placed_rows, rows_at
+from kshot.runs.spec_file import read_spec
+from kshot.statistics.figures import ROUNDING
+from kshot.statistics.resampling import Reduce, mean, sequence_of
+
+Aggregates: TypeAlias = Callable[[str, int], Reduce | None]
+"""From the name of a rule and the size of its tuples to the rule by which they become a figure; None: unknown."""
+
+_TOTALS = ("category", "average", "gap", "sd")
+"""What only rows have that are no figure of one whole task: of a category, over several tasks, or over draws."""
+
+_WRITES_BOTH = "kshot score writes both files again from the journal."
+
+
+@dataclass
+class ComparedRun:
+    """One run. ``figures`` has the rows of whole tasks that systems are compared by, by task and model, then metric."""
+
+    record: RunRecord
+    spec: Mapping[str, Any]
+    label: str = ""
+    figures: dict[TaskOnModel, dict[str, ResultRow]] = field(default_factory=dict)
+    averages: list[ResultRow] = field(default_factory=list)
+    scores: dict[TaskOnModel, TaskScores] = field(default_factory=dict)
+
+    @property
+    def models(self) -> list[str]:
+        """The models of the run, in its order."""
+        return list(dict.fromkeys(model for _, model in self.figures))
+
+    def tasks(self, model: str) -> list[str]:
+        """The tasks of one model that have samples, in their order."""
+        return [task for task, of in self.figures if of == model and (task, of) in self.scores]
+
+    @property
+    def name(self) -> str:
+        """The folder, or what stands for it in messages."""
+        return self.label if self.record.path is None else str(self.record.path)
+
+    def placed(self) -> Iterator[PlacedRow]:
+        """Yield the rows of the samples."""
+        if self.record.path is not None:
+            yield from placed_rows(self.record.path)
+            return
+        for at, row in enumerate(self.record.samples):
+            yield PlacedRow(row, at, f"{self.label}, sample {at + 1}")
+
+    def ids(self, scores: TaskScores, positions: Iterable[int]) -> Iterator[str]:
+        """Yield the ids of samples; they are read again, since only their digests are kept."""
+        chosen = list(positions)
+        places = [int(scores.places[at]) for at in chosen]
+        path = self.record.path
+        rows = (self.record.samples[place] for place in places) if path is None else rows_at(path, places)
+        for at, row in zip(chosen, rows, strict=True):
+            found = row.get("id")
+            if not isinstance(found, str) or digest_of(found) != int(scores.ids[at]):
+                raise RunError("samples.jsonl has changed while it was read", where=self.name, hint="Compare again.")
+            yield found
+
+
+def open_run(run: str | Path | RunRecord) -> ComparedRun:
+    """Open a run: a folder, or what ``evaluate`` returned."""
+    if isinstance(run, RunRecord) and run.path is None:
+        return ComparedRun(run, {"identity": run.settings})
+    path = run.path if isinstance(run, RunRecord) else Path(run)
+    record = read_record(path or "")
+    return ComparedRun(record, read_spec(path or ""))
+
+
+def name_runs(runs: Sequence[ComparedRun]) -> None:
+    """Give each run a short label of its own: the last parts of its path that differ from those of the others."""
+    paths = [Path(run.record.path).absolute().parts if run.record.path is not None else () for run in runs]
+    for at, run in enumerate(runs):
+        others = [other for other in paths if other != paths[at]]
+        depth = 1
+        while depth < len(paths[at]) and any(other[-depth:] == paths[at][-depth:] for other in others):
+            depth += 1
+        run.label = "/".join(paths[at][-depth:]) or f"run {at + 1}"
+    counts = Counter(run.label for run in runs)
+    seen: Counter[str] = Counter()
+    for run in runs:
+        if counts[run.label] > 1:  # the same folder, given twice
+            seen[run.label] += 1
+            run.label = f"{run.label} ({seen[run.label]})"
+
+
+def read_figures(run: ComparedRun) -> None:
+    """Find the figures of whole tasks and the averages, by which systems are compared."""
+    for row in run.record.results:
+        if not _is_sound(row):
+            raise RunError("summary.json is damaged", where=run.name, hint=_WRITES_BOTH)
+        if row.get("detail") or "gap" in row:
+            continue
+        if "average" in row and "tasks" in row:
+            run.averages.append(row)
+        elif not any(name in row for name in _TOTALS):
+            run.figures.setdefault((row["task"], row["model"]), {})[row["metric"]] = row
+
+
+_OPTIONAL: Mapping[str, Callable[[Any], bool]] = {
+    "higher_is_better": lambda found: isinstance(found, bool),
+    "binary": lambda found: isinstance(found, bool),
+    "token_budget": lambda found: isinstance(found, bool),
+    "aggregate": lambda found: isinstance(found, str),
+    "average": lambda found: found in {"macro", "weighted"},
+    "kind": lambda found: isinstance(found, str),
+    "chunks": lambda found: isinstance(found, str),
+    "tasks": lambda found: isinstance(found, list) and all(isinstance(task, str) for task in found),
+    "bounds": lambda found: isinstance(found, list) and len(found) == 2 and all(map(_is_end, found)),  # noqa: PLR2004
+}
+
+
+def _is_end(found: Any) -> bool:
+    return found is None or (type(found) in {int, float} and math.isfinite(found))
+
+
+def _is_sound(row: ResultRow) -> bool:
+    named = all(isinstance(row.get(name), str) for name in ("task", "model", "metric"))
+    counted = all(type(row.get(name, 0)) is int for name in ("n", "failed"))
+    return named and counted and all(check(row[name]) for name, check in _OPTIONAL.items() if name in row)
+
+
+def bounds_of(row: ResultRow) -> tuple[float, float] | None:
+    """Return the ends of the scale of a figure, as ``summary.json`` has them: null is no end."""
+    if row.get("bounds") is None:
+        return None
+    low, high = row["bounds"]
+    return (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+
+
+def load_scores(run: ComparedRun, wanted: Collection[TaskOnModel], aggregates: Aggregates) -> Iterator[str]:
+    """Read the scores of these tasks; yield what is left out of the comparison, and why.
+
+    A figure that is computed from the samples must be that of ``summary.json``.
+    """
+    for figures in run.figures.values():
+        for metric in [name for name, row in figures.items() if row.get("value") is None and row.get("n", 0)]:
+            del figures[metric]
+    names = {key: list(run.figures[key]) for key in wanted}
+    run.scores = read_scores(run.placed(), names, run.name)
+    unruled: dict[str, None] = {}
+    for key in wanted:
+        scores, figures = run.scores.get(key), run.figures[key]
+        for metric in list(figures):
+            row = figures[metric]
+            if scores is None:
+                _check(run, row, 0, 0, None)
+                continue
+            answered = ~scores.failed
+            reduce = rule_of(row, scores, aggregates)
+            if reduce is None:
+                unruled[metric] = None
+                del figures[metric]
+                continue
+            values = sequence_of(scores.values(metric)[answered])
+            _check(run, row, len(values), int(scores.failed.sum()), reduce(values) if values else None)
+    if unruled:
+        yield (
+            f"{run.label}: {', '.join(unruled)} cannot be computed from single samples by a rule of kshot, so runs are "
+            "not compared by it"
+        )
+
+
+def rule_of(row: ResultRow, scores: TaskScores, aggregates: Aggregates) -> Reduce | None:
+    """Return how the values of a metric become its figure; None: only the metric itself knows."""
+    name, metric = row.get("aggregate"), row["metric"]
+    if name is None:
+        return mean
+    if scores.failed.all():
+        return mean  # there is nothing to sum up
+    return aggregates(name, scores.parts[metric].shape[1]) if metric in scores.parts else None
+
+
+def _check(run: ComparedRun, row: ResultRow, n: int, failed: int, value: float | None) -> None:
+    told = row.get("value")
+    same = (
+        value is None
+        if told is None
+        else value is not None and math.isclose(told, value, rel_tol=ROUNDING, abs_tol=ROUNDING)
+    )
+    if not same or (n, failed) != (row.get("n"), row.get("failed")):
+        what = f"samples.jsonl and summary.json disagree about {row['metric']} of {row['task']} on {row['model']}"
+        raise RunError(what, where=run.name, hint=_WRITES_BOTH)
+
+
+def check_ids(run: ComparedRun) -> None:
+    """Refuse a run that has an id twice in one task."""
+    for (task, _), scores in run.scores.items():
+        twice = np.flatnonzero(scores.ids[1:] == scores.ids[:-1])
+        if len(twice):
+            (found,) = run.ids(scores, [int(twice[0])])
+            raise RunError(f"two samples of {task} have the id {found!r}", where=run.name, hint=_WRITES_BOTH)

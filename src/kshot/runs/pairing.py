@@ -1,0 +1,159 @@
+"""What is compared with what: systems of runs, their tasks, and the samples of two tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kshot.core.errors import RunError
+from kshot.runs.compared_run import ComparedRun
+from kshot.runs.sample_scores import TaskScores
+
+_MAX_LISTED = 5
+"""Ids and tasks that a message lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSystem:
+    """A model of a run, and its label in tables."""
+
+    run: ComparedRun
+    model: str
+    label: str
+
+    def tasks(self) -> list[str]:
+        """The tasks of the model, in their order."""
+        return self.run.tasks(self.model)
+
+    def scores(self, task: str) -> TaskScores:
+        """The scores of a task."""
+        return self.run.scores[task, self.model]
+
+
+def system_pairs(
+    runs: Sequence[ComparedRun], *, all_pairs: bool = False
+) -> list[tuple[ComparedSystem, ComparedSystem]]:
+    """Return which systems are compared, the baseline first: see ``kshot.comparing.compare``."""
+    if len(runs) == 1:
+        run = runs[0]
+        alone = [ComparedSystem(run, model, model) for model in run.models]
+        if len(alone) < 2:  # noqa: PLR2004 - a system and its baseline
+            what = f"this run has {len(alone)} model, and nothing to compare it with"
+            raise RunError(what, where=run.name, hint="Name a second run.")
+        return list(combinations(alone, 2)) if all_pairs else [(alone[0], other) for other in alone[1:]]
+    pairs = combinations(runs, 2) if all_pairs else [(runs[0], other) for other in runs[1:]]
+    return [systems for one, other in pairs for systems in _systems(one, other)]
+
+
+def _systems(one: ComparedRun, other: ComparedRun) -> Iterator[tuple[ComparedSystem, ComparedSystem]]:
+    shared = [model for model in one.models if model in other.models]
+    for a, b in [(model, model) for model in shared] or product(one.models, other.models):
+        yield _system(one, a), _system(other, b)
+
+
+def _system(run: ComparedRun, model: str) -> ComparedSystem:
+    return ComparedSystem(run, model, f"{run.label} · {model}" if len(run.models) > 1 else run.label)
+
+
+# ---- tasks ----
+
+
+def task_pairs(baseline: ComparedSystem, other: ComparedSystem) -> list[tuple[str, str]]:
+    """Return which tasks of two systems are compared: those of one name, and others that ask the same questions.
+
+    Of the others, one task is compared with every task of the other system that asks the same, as a task without
+    examples with each draw of examples; where both systems have several, they are compared in their order.
+    """
+    ones, others = baseline.tasks(), other.tasks()
+    found = [(task, task) for task in ones if task in others]
+    left, right = [t for t in ones if t not in others], [t for t in others if t not in ones]
+    lonely = len(left) == len(right) == 1
+    same = {
+        (a, b) for a, b in product(left, right) if _asks_the_same(baseline.scores(a), other.scores(b), lonely=lonely)
+    }
+    while same:
+        first = next(task for task in left if any(task == a for a, _ in same))
+        rights = [task for task in right if (first, task) in same]
+        lefts = [task for task in left if (task, rights[0]) in same]
+        several = len(lefts) > 1 and len(rights) > 1
+        found += zip(lefts, rights, strict=False) if several else product(lefts, rights)
+        same = {(a, b) for a, b in same if a not in lefts and b not in rights}
+    return found
+
+
+def _asks_the_same(one: TaskScores, other: TaskScores, *, lonely: bool) -> bool:
+    """Whether two tasks share questions: half of those of the smaller one, or any where no other task is left."""
+    _, at, there = np.intersect1d(one.ids, other.ids, assume_unique=True, return_indices=True)
+    shared = int((one.questions[at] == other.questions[there]).sum())
+    return shared > 0 and (lonely or 2 * shared >= min(len(one), len(other)))
+
+
+# ---- samples ----
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One task of two systems: which samples both have, by their positions in the scores of each.
+
+    ``answered`` says which of these have an answer on both sides.
+    """
+
+    baseline: ComparedSystem
+    other: ComparedSystem
+    baseline_task: str
+    other_task: str
+    ours: NDArray[np.int64]
+    theirs: NDArray[np.int64]
+    answered: NDArray[np.bool_]
+
+    @property
+    def scores(self) -> tuple[TaskScores, TaskScores]:
+        """The scores of the baseline and of the other system."""
+        return self.baseline.scores(self.baseline_task), self.other.scores(self.other_task)
+
+    def counts(self, category: str | None = None) -> dict[str, int]:
+        """Return how many samples only one side has, and how many of those that both have failed on each side."""
+        one, other = self.scores
+        here, there = (_of_category(each, category) for each in (one, other))
+        both = here[self.ours]
+        return {
+            "only_baseline": int(here.sum()) - int(both.sum()),
+            "only_run": int(there.sum()) - int(there[self.theirs].sum()),
+            "failed_baseline": int((one.failed[self.ours] & both).sum()),
+            "failed_run": int((other.failed[self.theirs] & both).sum()),
+        }
+
+    def chosen(self, category: str | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the positions of the samples that both answered, of one category or of all."""
+        mask = self.answered & _of_category(self.scores[0], category)[self.ours]
+        return self.ours[mask], self.theirs[mask]
+
+
+def _of_category(scores: TaskScores, category: str | None) -> NDArray[np.bool_]:
+    if category is None:
+        return np.ones(len(scores), dtype=np.bool_)
+    if category not in scores.category_names:
+        return np.zeros(len(scores), dtype=np.bool_)
+    found: NDArray[np.bool_] = scores.categories == scores.category_names.index(category)
+    return found
+
+
+def match(baseline: ComparedSystem, other: ComparedSystem, tasks: tuple[str, str]) -> Match:
+    """Pair the samples of two tasks by their ids; an id that asks another question on the other side is refused."""
+    one, theirs = baseline.scores(tasks[0]), other.scores(tasks[1])
+    _, at, there = np.intersect1d(one.ids, theirs.ids, assume_unique=True, return_indices=True)
+    differ = np.flatnonzero(one.questions[at] != theirs.questions[there])
+    if len(differ):
+        first = sorted(differ, key=lambda each: int(one.places[at[each]]))[:_MAX_LISTED]
+        ids = ", ".join(baseline.run.ids(one, [int(at[each]) for each in first]))
+        more = ", …" if len(differ) > _MAX_LISTED else ""
+        raise RunError(
+            f"{len(differ)} of the {len(at)} samples that both runs have ask other questions (ids: {ids}{more})",
+            where=f"{tasks[0]} in {baseline.run.label} and {other.run.label}",
+            hint="The data have changed between the runs: run both on the same data.",
+        )
+    return Match(baseline, other, *tasks, at, there, ~(one.failed[at] | theirs.failed[there]))
