@@ -64,6 +64,10 @@ class ComparedRun:
 
     def ids(self, scores: TaskScores, positions: Iterable[int]) -> Iterator[str]:
         """Yield the ids of samples; they are read again, since only their digests are kept."""
+        yield from (row["id"] for row in self.rows(scores, positions))
+
+    def rows(self, scores: TaskScores, positions: Iterable[int]) -> Iterator[ResultRow]:
+        """Yield the rows of samples, which are read again as they are needed."""
         chosen = list(positions)
         places = [int(scores.places[at]) for at in chosen]
         path = self.record.path
@@ -72,7 +76,7 @@ class ComparedRun:
             found = row.get("id")
             if not isinstance(found, str) or digest_of(found) != int(scores.ids[at]):
                 raise RunError("samples.jsonl has changed while it was read", where=self.name, hint="Compare again.")
-            yield found
+            yield row
 
 
 def open_run(run: str | Path | RunRecord) -> ComparedRun:

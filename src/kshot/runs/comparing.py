@@ -64,6 +64,20 @@ class Comparison:
 
         Each argument chooses some of them: ``baseline`` and ``run`` are labels of ``rows``, ``won`` says which way.
         """
+        found = self.flip_rows(task, metric, baseline=baseline, run=run, category=category, won=won)
+        return (flip for flip, _, _ in found)
+
+    def flip_rows(
+        self,
+        task: str | None = None,
+        metric: str | None = None,
+        *,
+        baseline: str | None = None,
+        run: str | None = None,
+        category: str | None = None,
+        won: bool | None = None,
+    ) -> Iterator[tuple[ResultRow, ResultRow, ResultRow]]:
+        """Yield the same, each with the rows of the sample in both runs."""
         wanted = {"task": task, "metric": metric, "baseline": baseline, "run": run}
         for row, matched in self._matches:
             if all(value is None or row[name] == value for name, value in wanted.items()):
@@ -360,7 +374,9 @@ def _verdict(row: ResultRow, pair: Pair, found: Paired) -> ResultRow:
     }
 
 
-def _flips(row: ResultRow, matched: Match, category: str | None, *, won: bool | None) -> Iterator[ResultRow]:
+def _flips(
+    row: ResultRow, matched: Match, category: str | None, *, won: bool | None
+) -> Iterator[tuple[ResultRow, ResultRow, ResultRow]]:
     (one, other), (ours, theirs) = matched.scores, matched.chosen(category)
     before, after = one.scores[row["metric"]][ours], other.scores[row["metric"]][theirs]
     change = _without_rounding(after, before) - before
@@ -368,17 +384,22 @@ def _flips(row: ResultRow, matched: Match, category: str | None, *, won: bool | 
     changed = np.flatnonzero((change != 0) & (True if won is None else gained == won))
     size = np.zeros(len(changed)) if "both" in row else -np.abs(change[changed])
     chosen = changed[np.lexsort((one.places[ours[changed]], size))]
-    ids = matched.baseline.run.ids(one, [int(at) for at in ours[chosen]])
-    for at, found in zip(chosen, ids, strict=True):
+    rows = matched.baseline.run.rows(one, map(int, ours[chosen]))
+    others = matched.other.run.rows(other, map(int, theirs[chosen]))
+    for at, mine, yours in zip(chosen, rows, others, strict=True):
         code = int(one.categories[ours[at]])
-        yield {
+        flip = {
             "task": row["task"],
             "metric": row["metric"],
-            "id": found,
+            "id": mine["id"],
             "category": None if code < 0 else one.category_names[code],
             "baseline": row["baseline"],
             "run": row["run"],
             "baseline_score": float(before[at]),
             "run_score": float(after[at]),
+            "baseline_answer": mine.get("answer"),
+            "run_answer": yours.get("answer"),
+            "target": mine.get("target"),
             "won": bool(gained[at]),
         }
+        yield flip, mine, yours
