@@ -16,11 +16,12 @@ ROOT = Path(kshot.__file__).parent
 BASE = {"index", "sandbox", "tables", "prompts", "statistics", "cleanups"}
 MIDDLE = {"retrievers", "methods", "metrics"}
 FRONT_ENDS = {"datasets", "configs", "lookup", "passages"}
-TOP = {"sources", "planning", "rescoring", "comparing", "result", "api", "settings"}
+TOP = {"option_types", "sources", "planning", "rescoring", "comparing", "result", "api", "settings"}
 EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, *TOP, "backends", "runs", "studies", "report", "loggers"}
 MAY = {
     "core": set(),
     "loggers": set(),
+    "option_types": set(),
     **{part: set() for part in BASE},
     **dict.fromkeys(MIDDLE, BASE),
     **dict.fromkeys(FRONT_ENDS, BASE | MIDDLE),

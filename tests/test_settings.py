@@ -8,7 +8,9 @@ from kshot.backends.server.settings import ServerSettings
 from kshot.backends.settings import ModelSettings
 from kshot.core.errors import UsageError
 from kshot.core.options import Options
+from kshot.option_types import EvaluateOptions
 from kshot.settings import Settings, settings_from
+from tests.option_types import PLACE, written
 
 
 def test_every_option_is_declared_by_one_owner():
@@ -75,3 +77,11 @@ def test_values_that_mean_nothing_are_refused(options, message):
     with pytest.raises(UsageError) as caught:
         settings_from(options)
     assert str(caught.value).startswith(message)
+
+
+# ---- what editors and type checkers know ----
+
+
+def test_the_typed_options_are_those_of_the_settings():
+    assert PLACE.read_text(encoding="utf-8") == written(), "write it again: .venv/bin/python tests/option_types.py"
+    assert list(EvaluateOptions.__annotations__) == list(Settings.declared())
