@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kshot import report
@@ -10,20 +11,24 @@ from kshot.cli.streams import OutputError, flushed, say, show_json
 from kshot.core.visible import one_line
 
 if TYPE_CHECKING:
+    from kshot.core.records import ResultRow
     from kshot.result import Result
 
 
-def show_result(result: Result, *, as_json: bool) -> None:
-    """Print the figures, and on stderr the first failures. If they cannot be printed, say where they are."""
+def show_result(result: Result, *, as_json: bool, gates: Sequence[ResultRow] | None = None) -> None:
+    """Print the figures, and on stderr the first failures. If they cannot be printed, say where they are.
+
+    ``gates``: what the gates of the command found, which is part of the JSON.
+    """
     try:
         with flushed():
-            _show(result, as_json=as_json)
+            _show(result, as_json=as_json, gates=gates)
     except OutputError as exc:
         exc.hint = f"The results are stored in the run folder {result.path}."
         raise
 
 
-def _show(result: Result, *, as_json: bool) -> None:
+def _show(result: Result, *, as_json: bool, gates: Sequence[ResultRow] | None) -> None:
     for failure in result.first_failures:
         say(failure)
     if as_json:
@@ -33,6 +38,7 @@ def _show(result: Result, *, as_json: bool) -> None:
             "notes": result.notes,
             "usage": result.usage,
             "run": str(result.path),
+            **({} if gates is None else {"gates": gates}),
         }
         show_json(shown, indent=2)
     else:

@@ -1,0 +1,126 @@
+"""The summary of a run on the page of a GitHub job: gates first, then figures, the baseline, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from kshot.core.records import ResultRow
+from kshot.report.gates import gate_finding, gate_label, gate_subjects
+from kshot.report.markdown_table import Markdown, markdown_table, markdown_text
+from kshot.report.table import number, short_names
+from kshot.report.verdicts import shown_p
+from kshot.runs.record import RunRecord
+
+MAX_BYTES = 1 << 20
+"""GitHub refuses the summary of a step that is larger."""
+
+_MAX_ROWS = 100
+"""Rows of a table; the run folder has all."""
+
+_MAX_NAME = 200
+_CUT = "\n\n… and more: the page of a job has no place for it. The run folder has all.\n"
+
+
+def step_summary(record: RunRecord, gates: Sequence[ResultRow], room: int = MAX_BYTES) -> str:
+    """Return the summary as Markdown, in at most ``room`` bytes. Names of models and tasks are texts in it."""
+    title = PurePath(record.path).name if record.path is not None else "evaluation"
+    parts = [f"## kshot: {_name(title)}", *_gates(gates), *_figures(record.results), *_baseline(gates)]
+    parts += _failures(record)
+    text = "\n\n".join(part.rstrip("\n") for part in parts) + "\n\n"
+    if len(text.encode()) <= room:
+        return text
+    lines, size = [], len(_CUT.encode())
+    for line in text.splitlines(keepends=True):
+        size += len(line.encode())
+        if size > room:
+            break
+        lines.append(line)
+    return "".join(lines) + _CUT if lines else ""
+
+
+def _name(text: object) -> Markdown:
+    """Return a name; a very long one is cut."""
+    whole = str(text)
+    return markdown_text(whole if len(whole) <= _MAX_NAME else f"{whole[: _MAX_NAME - 1]}…")
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[object]], numbers: Sequence[int] = ()) -> str:
+    cells = [[None if value is None else _name(value) for value in row] for row in rows[:_MAX_ROWS]]
+    more = f"\n… and {len(rows) - _MAX_ROWS} more rows\n" if len(rows) > _MAX_ROWS else ""
+    return markdown_table(header, cells, numbers) + more
+
+
+def _gates(gates: Sequence[ResultRow]) -> Iterator[str]:
+    if not gates:
+        return
+    failed = sum(not row["passed"] for row in gates)
+    yield f"❌ **{failed} of {len(gates)} checks failed**" if failed else f"✅ **all {len(gates)} checks passed**"
+    order = sorted(zip(gates, gate_subjects(gates), strict=True), key=lambda pair: pair[0]["passed"])
+    rows = [
+        ["✅ passed" if row["passed"] else "❌ failed", gate_label(row), subject, gate_finding(row)]
+        for row, subject in order
+    ]
+    yield _table(["gate", "check", "task", "found"], rows)
+
+
+def _figures(results: Sequence[ResultRow]) -> Iterator[str]:
+    """Yield the figures of tasks and averages; the subsets of averages are folded."""
+    rows = [row for row in results if not row.get("detail") and "category" not in row and "gap" not in row]
+    names = short_names(dict.fromkeys(str(row["model"]) for row in rows))
+    averaged = any("average" in row for row in rows)
+    parts = [row for row in rows if "example_seed" in row or (averaged and "subset" in row)]
+    whole = [row for row in rows if row not in parts]
+    if whole:
+        yield _results(whole, names)
+    if parts:
+        title = f"{len(parts)} figures of subsets and draws"
+        yield f"<details><summary>{title}</summary>\n\n{_results(parts, names)}\n</details>"
+
+
+def _results(rows: Sequence[ResultRow], names: dict[str, str]) -> str:
+    models = len(names) > 1
+    failed = any(row["failed"] for row in rows)
+    header = ["task", *(["model"] if models else []), "metric", "value", "95 %", "n", *(["failed"] if failed else [])]
+    lines = [
+        [
+            *(row["task"], *([names[str(row["model"])]] if models else []), row["metric"]),
+            *(_number(row["value"]), _ends(row["ci95"]), row["n"], *([row["failed"]] if failed else [])),
+        ]
+        for row in rows
+    ]
+    return _table(header, lines, range(2 + models, len(header)))
+
+
+def _number(value: float | None, sign: str = "") -> str:
+    return "–" if value is None else number(value, 2, sign)
+
+
+def _ends(interval: Sequence[float] | None, sign: str = "", between: str = "–") -> str | None:
+    return None if interval is None else between.join(number(end, 1, sign) for end in interval)
+
+
+def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
+    """Yield a table for each baseline."""
+    compared = [row for row in gates if row["gate"] == "fail_if_worse"]
+    for path in dict.fromkeys(row["baseline_path"] for row in compared):
+        rows = [row for row in compared if row["baseline_path"] == path]
+        yield f"### Compared with {_name(path)}"
+        lines = [
+            [
+                *(subject, row["metric"], _number(row["baseline_value"]), _number(row["run_value"])),
+                *(_number(row["difference"], "+"), _ends(row["ci95"], "+", " to ")),
+                *(None if row["p_corrected"] is None else shown_p(row), row["verdict"] or "not told apart"),
+                *(row["n"], row.get("won"), row.get("lost")),
+            ]
+            for row, subject in zip(rows, gate_subjects(rows), strict=True)
+        ]
+        header = ["task", "metric", "baseline", "run", "difference", "95 %", "p", "verdict", "paired", "won", "lost"]
+        yield _table(header, lines, (2, 3, 4, 5, 6, 8, 9, 10))
+
+
+def _failures(record: RunRecord) -> Iterator[str]:
+    lines = [f"- {_name(failure)}" for failure in record.first_failures[:_MAX_ROWS]]
+    if lines:
+        yield "### Failed samples"
+        yield "\n".join(lines)

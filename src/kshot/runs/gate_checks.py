@@ -1,0 +1,296 @@
+"""The checks of gates: whether figures reach thresholds, samples failed, or a run is worse than a baseline.
+
+A row says which gate it belongs to (``fail_under``, ``fail_if_worse``, ``fail_on_failed``), whether it ``passed``, a
+``reason`` in words for both cases, and what it is about: the task, the model, the metric, the numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kshot.core.errors import RunError, UsageError
+from kshot.core.records import ResultRow
+from kshot.runs.headline import finite
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_MAX_KNOWN = 20
+_MAX_IDS = 5
+_SMALLEST_P = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """What a figure must reach: ``name`` is a metric, or TASK:METRIC for the figure of one task."""
+
+    name: str
+    value: float
+
+    def __str__(self) -> str:
+        """Return it as a user writes it."""
+        return f"{self.name}={self.value:g}"
+
+
+def thresholds(given: str | Sequence[str] | Mapping[str, float]) -> list[Threshold]:
+    """Read ``METRIC=X`` or ``TASK:METRIC=X``, several of them, or a mapping of names to numbers."""
+    if isinstance(given, Mapping):
+        return [_threshold(name, value, f"{name}={value}") for name, value in given.items()]
+    if not isinstance(given, (str, list, tuple)):
+        raise UsageError(f"fail_under is {given!r:.60}", hint=_FORM)
+    return [_read(text) for text in ([given] if isinstance(given, str) else given)]
+
+
+_FORM = "Write METRIC=NUMBER or TASK:METRIC=NUMBER, as in Accuracy=60."
+
+
+def _read(text: Any) -> Threshold:
+    if not isinstance(text, str):
+        raise UsageError(f"fail_under has {text!r:.60}", hint=_FORM)
+    name, _, number = (part.strip() for part in text.rpartition("="))
+    return _threshold(name, float(number) if _NUMBER.fullmatch(number) else None, text)
+
+
+def _threshold(name: Any, value: Any, written: str) -> Threshold:
+    number = finite(value)
+    if not isinstance(name, str) or not name or number is None:
+        raise UsageError(f"--fail-under {written!r:.80} is not a metric and a number", hint=_FORM)
+    return Threshold(name, number)
+
+
+# ---- figures ----
+
+
+def check_under(results: Sequence[ResultRow], threshold: Threshold) -> list[ResultRow]:
+    """Return a row for each figure that the threshold is for; a name that no figure has is an error."""
+    chosen = _chosen(results, threshold.name)
+    if not chosen:
+        raise _unknown(threshold.name, _names(results))
+    return [_under(row, threshold) for row in chosen]
+
+
+def check_names(wanted: Iterable[Threshold], metrics: Iterable[str]) -> None:
+    """Refuse thresholds that none of these metrics can have, before anything is asked."""
+    known = list(dict.fromkeys(metrics))
+    for threshold in wanted:
+        if not any(threshold.name == name or threshold.name.endswith(f":{name}") for name in known):
+            raise _unknown(threshold.name, known)
+
+
+def _unknown(name: str, known: Sequence[str]) -> UsageError:
+    shown = ", ".join(known[:_MAX_KNOWN]) + (f" and {len(known) - _MAX_KNOWN} more" if len(known) > _MAX_KNOWN else "")
+    hint = f"It has: {shown}." if known else "It has none."
+    return UsageError(f"--fail-under: the run has no figure {name!r:.80}", hint=hint)
+
+
+def _names(results: Iterable[ResultRow]) -> list[str]:
+    return list(dict.fromkeys(str(row["metric"]) for row in results if not row.get("detail")))
+
+
+def _chosen(results: Sequence[ResultRow], name: str) -> list[ResultRow]:
+    """Return the figures that a name stands for.
+
+    A metric stands for its figures of all tasks, or of the averages over them; TASK:METRIC for that of one task, of a
+    category or of a dataset. The names are compared whole, so that they may contain any character.
+    """
+    whole = [row for row in results if "category" not in row and row["metric"] == name]
+    of_task = [row for row in results if f"{row['task']}:{row['metric']}" == name]
+    if whole and of_task:
+        hint = f"Write {whole[0]['task']}:{name} for the one, and rename the other."
+        raise UsageError(f"--fail-under: {name!r:.80} is a metric, and a metric of a task too", hint=hint)
+    labels = ("dataset", "benchmark")
+    of_dataset = [
+        row
+        for row in results
+        if "category" not in row and any(f"{row[label]}:{row['metric']}" == name for label in labels if label in row)
+    ]
+    return of_task or _topmost(whole or of_dataset, results)
+
+
+def _topmost(rows: Sequence[ResultRow], results: Sequence[ResultRow]) -> list[ResultRow]:
+    """Leave out the figures that another one stands for: an average for its subsets, a mean for its draws.
+
+    A figure without value stays: no average contains it.
+    """
+    inside = {
+        (row["model"], task): row["task"]
+        for row in results
+        if isinstance(row.get("tasks"), list)
+        for task in row["tasks"]
+        if isinstance(task, str)
+    }
+    totals = {(row["model"], row["metric"], row["task"]) for row in rows if "tasks" in row}
+    spreads = {(row["model"], row["metric"]) for row in rows if "sd" in row}
+    found = []
+    for row in rows:
+        if "average" in row and "tasks" not in row:
+            continue  # that of some subsets
+        averaged = (row["model"], row["metric"], inside.get((row["model"], row["task"]))) in totals
+        drawn = "example_seed" in row and (row["model"], row["metric"]) in spreads
+        if not (averaged or drawn) or finite(row["value"]) is None:
+            found.append(row)
+    return found
+
+
+def _under(row: ResultRow, threshold: Threshold) -> ResultRow:
+    """Return whether a figure reaches a threshold: from above, where lower figures are better."""
+    what = f"{row['task']} {row['metric']} on {row['model']}"
+    upwards = row.get("higher_is_better")
+    if row.get("detail"):
+        raise UsageError(
+            f"--fail-under: {row['metric']} breaks another figure down, and does not say whether more of it is better",
+            hint="Name the figure itself.",
+        )
+    if not isinstance(upwards, bool):
+        hint = "kshot score RUN writes the figures again, with that."
+        raise RunError(f"the folder does not say whether higher or lower {row['metric']} is better", hint=hint)
+    value, least = finite(row["value"]), threshold.value
+    if value is None:
+        failed = f" ({row['failed']} failed)" if row["failed"] else ""
+        passed, reason = False, f"{what} has no value: no sample was scored{failed}"
+    else:
+        passed = math.isclose(value, least, rel_tol=1e-9) or (value > least) == upwards
+        words = ("at least", "below") if upwards else ("at most", "above")
+        ceiling = "" if upwards else " (lower is better)"
+        reason = f"{what} is {_shown(value, least)}, {words[not passed]} {least:g}{ceiling}"
+    return {
+        "gate": "fail_under",
+        "passed": passed,
+        "reason": reason,
+        **{name: row[name] for name in ("task", "model", "metric")},
+        "higher_is_better": upwards,
+        "value": value,
+        "threshold": least,
+        **{name: row[name] for name in ("n", "failed", "ci95")},
+    }
+
+
+def _shown(value: float, threshold: float) -> str:
+    """Return a value with two digits after the point, or with all where it would look like the threshold."""
+    rounded = f"{value:.2f}"
+    same_side = (float(rounded) < threshold) == (value < threshold) and float(rounded) != threshold
+    return rounded if same_side or value == threshold else repr(value)
+
+
+def scale_notes(wanted: Iterable[Threshold], results: Sequence[ResultRow]) -> Iterator[str]:
+    """Say which thresholds look like shares of 1 where figures go up to 100."""
+    for threshold in wanted:
+        bounds = [row.get("bounds") for row in _chosen(results, threshold.name)]
+        if 0 < threshold.value < 1 and any(isinstance(each, list) and each == [0, 100] for each in bounds):
+            yield f"--fail-under {threshold}: this figure is between 0 and 100, so {threshold.value:g} is less than 1 %"
+
+
+# ---- failed samples ----
+
+
+def check_failed(results: Sequence[ResultRow], samples: Iterable[ResultRow]) -> list[ResultRow]:
+    """Return a row for each model and task: it passes if every sample was answered, by every reply that was wanted."""
+    totals: dict[tuple[str, str], int] = {}
+    failed: dict[tuple[str, str], list[str]] = {}
+    for sample in samples:
+        key = str(sample.get("model")), str(sample.get("task"))
+        totals[key] = totals.get(key, 0) + 1
+        if sample.get("failed"):
+            failed.setdefault(key, []).append(str(sample.get("id")))
+    replies: dict[tuple[str, str], int] = {}
+    for row in results:
+        if not {"average", "category", "gap", "sd"} & row.keys():
+            key = row["model"], row["task"]
+            totals.setdefault(key, 0)
+            replies[key] = max(replies.get(key, 0), row.get("failed_replies", 0))
+    if not totals:
+        raise RunError("the run has no sample", hint="Run the command again.")
+    return [_failed(*key, total, failed.get(key, []), replies.get(key, 0)) for key, total in totals.items()]
+
+
+def _failed(model: str, task: str, total: int, ids: Sequence[str], replies: int) -> ResultRow:
+    what, samples = f"{task} on {model}", f"{total} sample{'s' * (total != 1)}"
+    if ids:
+        more = ", …" if len(ids) > _MAX_IDS else ""
+        reason = f"{what}: {len(ids)} of {samples} failed ({', '.join(ids[:_MAX_IDS])}{more})"
+    elif replies:
+        reason = f"{what}: {replies} of several replies to a sample failed"
+    else:
+        reason = f"{what}: {samples}, none failed" if total else f"{what}: there is no sample"
+    return {
+        "gate": "fail_on_failed",
+        "passed": bool(total) and not ids and not replies,
+        "reason": reason,
+        "task": task,
+        "model": model,
+        "n": total - len(ids),
+        "failed": len(ids),
+        "failed_replies": replies,
+        "ids": list(ids[:_MAX_IDS]),
+    }
+
+
+# ---- a baseline ----
+
+_COMPARED = (
+    *("task", "metric", "higher_is_better", "baseline", "run", "baseline_model", "run_model"),
+    *("baseline_value", "run_value", "difference", "ci95", "p", "p_corrected", "family", "n", "won", "lost"),
+    *("only_baseline", "only_run", "failed_baseline", "failed_run", "verdict"),
+)
+
+
+def check_worse(rows: Sequence[ResultRow], baseline: str) -> list[ResultRow]:
+    """Return a row for each comparison with a baseline: it fails if the run is worse by the paired, corrected test.
+
+    A comparison that says nothing is an error, unless that is because the samples of the run have failed.
+    """
+    if not rows:
+        raise RunError("nothing of this run could be compared with it", where=baseline, hint=_SAME_QUESTIONS)
+    return [_worse(row, baseline) for row in rows]
+
+
+_SAME_QUESTIONS = "A baseline has the same questions, and the same metric."
+
+
+def _worse(row: ResultRow, baseline: str) -> ResultRow:
+    task, unpaired = row.get("run_task", row["task"]), _unpaired(row)
+    what = f"{task} {row['metric']} on {row['run']}"
+    if row["difference"] is None or row["p_corrected"] is None:
+        if not row.get("failed_run"):
+            why = unpaired or f"{row['n']} samples paired"
+            raise RunError(f"{what} cannot be compared with it ({why})", where=baseline, hint=_SAME_QUESTIONS)
+        passed, reason = False, f"{what} cannot be compared with {row['baseline']}"
+    else:
+        passed = row["verdict"] != "worse"
+        verdict = "not worse than" if row["verdict"] is None else f"{row['verdict']} than"
+        lower = "" if row["higher_is_better"] else ", lower is better"
+        values = f"{_figure(row['run_value'])} after {_figure(row['baseline_value'])}{lower}"
+        samples = f"{row['n']} sample{'s' * (row['n'] != 1)} paired"
+        reason = f"{what} is {verdict} {row['baseline']}: {values}, {_p(row['p_corrected'])}, {samples}"
+    return {
+        "gate": "fail_if_worse",
+        "passed": passed,
+        "reason": f"{reason} ({unpaired})" if unpaired else reason,
+        "baseline_path": baseline,
+        "model": row.get("run_model"),
+        **{name: row[name] for name in _COMPARED if name in row},
+        "task": task,
+    }
+
+
+def _figure(value: float | None) -> str:
+    return "no value" if value is None else f"{value:.2f}"
+
+
+def _p(p: float) -> str:
+    """Return p with enough digits to see on which side of 5 % it lies."""
+    rounded = f"{p:.2g}"
+    return "p < 0.0001" if p < _SMALLEST_P else f"p {rounded if rounded != '0.05' else f'{p:.4g}'}"
+
+
+def _unpaired(row: ResultRow) -> str:
+    """Say how many samples only one side has, or only one side has answered."""
+    counts = {
+        "only in the baseline": row.get("only_baseline"),
+        "only in the run": row.get("only_run"),
+        "failed in the baseline": row.get("failed_baseline"),
+        "failed in the run": row.get("failed_run"),
+    }
+    return ", ".join(f"{count} {where}" for where, count in counts.items() if count)

@@ -1,0 +1,314 @@
+"""Gates: which figures a threshold is for, what passes, and what is an error rather than a pass."""
+
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from kshot.core.errors import RunError, UsageError
+from kshot.runs.gate_checks import (
+    Threshold,
+    check_failed,
+    check_names,
+    check_under,
+    check_worse,
+    scale_notes,
+    thresholds,
+)
+from kshot.runs.gates import GateFailed, Gates, enforce
+from kshot.runs.record import RunRecord
+
+
+def figure(task="quiz", value=50.0, metric="Accuracy", model="m", *, better=True, **more):
+    row = {"task": task, "model": model, "metric": metric, "higher_is_better": better, "value": value}
+    return {**row, "n": 8, "failed": 0, "ci95": None, **more}
+
+
+def passed(rows, text):
+    (wanted,) = thresholds(text)
+    return {(row["task"], row["model"]): row["passed"] for row in check_under(rows, wanted)}
+
+
+# ---- what a user writes ----
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("Accuracy=60", "Accuracy", 60.0),
+        (" Accuracy = -1.5e1 ", "Accuracy", -15.0),
+        ("arc:ARC-Easy:Accuracy=.5", "arc:ARC-Easy:Accuracy", 0.5),
+        ("arc,num_shots=2:Accuracy=60", "arc,num_shots=2:Accuracy", 60.0),
+        ("nDCG@10=0.4", "nDCG@10", 0.4),
+    ],
+)
+def test_a_threshold_is_a_name_and_a_number(text, name, value):
+    assert thresholds(text) == [Threshold(name, value)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Accuracy", "=60", "Accuracy=", "Accuracy=nan", "Accuracy=inf", "Accuracy=-inf", "Accuracy=1_0", ""),
+        *("Accuracy=60%", "Accuracy=60,5", "Accuracy=1e999", "Accuracy>60", "Accuracy=٦٠", "Accuracy=0x10"),
+    ],
+)
+def test_what_is_no_number_is_refused(text):
+    with pytest.raises(UsageError, match="METRIC=NUMBER"):
+        thresholds(text)
+
+
+@pytest.mark.parametrize("given", [{"Accuracy": math.nan}, {"Accuracy": "60"}, {"": 60}, {"Accuracy": True}, 60, [60]])
+def test_python_refuses_the_same(given):
+    with pytest.raises(UsageError, match="METRIC=NUMBER"):
+        thresholds(given)
+    assert thresholds({"Accuracy": 60}) == [Threshold("Accuracy", 60.0)]
+
+
+# ---- thresholds ----
+
+
+def test_a_figure_must_reach_its_threshold():
+    rows = [figure(value=60.0)]
+    assert passed(rows, "Accuracy=60") == {("quiz", "m"): True}
+    assert passed(rows, "Accuracy=60.01") == {("quiz", "m"): False}
+    third = [figure(value=math.fsum([100.0, 50.0, 50.0]) / 3 - 1e-14)]
+    assert passed(third, "Accuracy=66.66666666666667") == {("quiz", "m"): True}  # rounding is no failure
+
+
+def test_where_lower_is_better_the_threshold_is_a_ceiling():
+    rows = [figure(metric="PPL", value=20.0, better=False)]
+    assert passed(rows, "PPL=20") == {("quiz", "m"): True}
+    assert passed(rows, "PPL=19.9") == {("quiz", "m"): False}
+    (row,) = check_under(rows, Threshold("PPL", 19.9))
+    assert row["reason"] == "quiz PPL on m is 20.00, above 19.9 (lower is better)"
+
+
+def test_the_reason_never_contradicts_itself():
+    (row,) = check_under([figure(value=59.999)], Threshold("Accuracy", 60))
+    assert row["reason"] == "quiz Accuracy on m is 59.999, below 60"
+    (row,) = check_under([figure(value=60.0)], Threshold("Accuracy", 60))
+    assert row["reason"] == "quiz Accuracy on m is 60.00, at least 60"
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, 10**400])
+@pytest.mark.parametrize("better", [True, False])
+def test_a_figure_without_value_fails(value, better):
+    (row,) = check_under(
+        [figure(value=value, n=0, failed=8, better=better)], Threshold("Accuracy", -1e9 if better else 1e9)
+    )
+    assert (row["passed"], row["value"]) == (False, None)
+    assert row["reason"] == "quiz Accuracy on m has no value: no sample was scored (8 failed)"
+
+
+def test_every_model_and_task_is_checked():
+    rows = [
+        figure(task, value, model=model)
+        for task, model, value in (("a", "x", 70.0), ("a", "y", 50.0), ("b", "x", 60.0))
+    ]
+    assert passed(rows, "Accuracy=60") == {("a", "x"): True, ("a", "y"): False, ("b", "x"): True}
+    assert passed(rows, "a:Accuracy=40") == {("a", "x"): True, ("a", "y"): True}
+
+
+def test_the_average_stands_for_its_subsets():
+    parts = [figure(f"mmlu:{name}", value, dataset="mmlu", subset=name) for name, value in (("a", 20.0), ("b", 90.0))]
+    average = figure("mmlu[Macro Average]", 55.0, dataset="mmlu", average="macro", tasks=["mmlu:a", "mmlu:b"])
+    some = figure("mmlu[Stem Macro Average]", 20.0, dataset="mmlu", average="macro")
+    other = figure("arc", 30.0)
+    rows = [*parts, some, average, other]
+    assert passed(rows, "Accuracy=25") == {("mmlu[Macro Average]", "m"): True, ("arc", "m"): True}
+    assert passed(rows, "mmlu:Accuracy=25") == {("mmlu[Macro Average]", "m"): True}
+    assert passed(rows, "mmlu:a:Accuracy=25") == {("mmlu:a", "m"): False}
+    assert passed(rows, "mmlu[Stem Macro Average]:Accuracy=25") == {("mmlu[Stem Macro Average]", "m"): False}
+
+
+def test_a_subset_without_value_is_in_no_average_and_fails():
+    parts = [figure("mmlu:a", 90.0, subset="a", dataset="mmlu"), figure("mmlu:b", None, subset="b", dataset="mmlu")]
+    assert passed(parts, "Accuracy=25") == {("mmlu:a", "m"): True, ("mmlu:b", "m"): False}
+    average = figure("mmlu[Macro Average]", 90.0, average="macro", dataset="mmlu", tasks=["mmlu:a", "mmlu:b"])
+    assert passed([*parts, average], "Accuracy=25")["mmlu:b", "m"] is False
+
+
+def test_an_average_of_one_model_stands_for_no_other():
+    parts = [figure(f"mmlu:{name}", 10.0, model=model) for name in "ab" for model in "xy"]
+    average = figure("mmlu[Macro Average]", 50.0, model="x", average="macro", tasks=["mmlu:a", "mmlu:b"])
+    assert passed([*parts, average], "Accuracy=25") == {
+        ("mmlu[Macro Average]", "x"): True,
+        ("mmlu:a", "y"): False,
+        ("mmlu:b", "y"): False,
+    }
+
+
+def test_the_mean_of_draws_stands_for_them():
+    draws = [
+        figure(f"quiz@{seed}", value, of="quiz", example_seed=seed) for seed, value in ((0, 10.0), (1, 90.0), (2, None))
+    ]
+    mean = figure("quiz[2 draws of examples]", 50.0, sd=1.0)
+    assert passed([*draws, mean], "Accuracy=25") == {("quiz[2 draws of examples]", "m"): True, ("quiz@2", "m"): False}
+
+
+def test_categories_are_checked_only_by_name():
+    rows = [figure("quiz[hard]", 10.0, category="hard"), figure("quiz", 50.0)]
+    assert passed(rows, "Accuracy=25") == {("quiz", "m"): True}
+    assert passed(rows, "quiz[hard]:Accuracy=25") == {("quiz[hard]", "m"): False}
+
+
+@pytest.mark.parametrize(
+    "task", ["a:b", "a=b", "lookup:UR:10:sep|small|bare", "x,num_shots=2", "Accuracy", "a b", "模型"]
+)
+@pytest.mark.parametrize("metric", ["Accuracy", "pass@1", "x=y", "x:y", "gap: right - left"])
+def test_names_may_contain_anything(task, metric):
+    rows = [figure(task, 50.0, metric), figure("other", 0.0, metric)]
+    assert passed(rows, f"{task}:{metric}=25") == {(task, "m"): True}
+    assert passed(rows, f"{metric}=25") == {(task, "m"): True, ("other", "m"): False}
+
+
+def test_a_name_with_two_meanings_is_refused():
+    rows = [figure("a", 50.0, "b"), figure("c", 50.0, "a:b")]
+    with pytest.raises(UsageError, match="metric of a task too"):
+        check_under(rows, Threshold("a:b", 10))
+
+
+@pytest.mark.parametrize("name", ["accuracy", "Acc", "quiz", "quiz:EM", "other:Accuracy", ":Accuracy", "Accuracy:quiz"])
+def test_a_name_that_no_figure_has_is_an_error(name):
+    with pytest.raises(UsageError, match="It has: Accuracy, EM") as error:
+        check_under([figure(), figure("other2", metric="EM")], Threshold(name, 10))
+    assert repr(name) in str(error.value)
+
+
+def test_a_run_without_figures_is_an_error():
+    with pytest.raises(UsageError, match="It has none"):
+        check_under([], Threshold("Accuracy", 10))
+
+
+def test_names_are_known_before_a_run():
+    check_names([Threshold("arc:Easy:Accuracy", 1), Threshold("EM", 1)], ["Accuracy", "EM"])
+    with pytest.raises(UsageError, match="It has: Accuracy, EM"):
+        check_names([Threshold("F1", 1)], ["Accuracy", "EM", "EM"])
+
+
+def test_a_figure_without_direction_is_refused():
+    detail = {name: value for name, value in figure(detail=True).items() if name != "higher_is_better"}
+    with pytest.raises(UsageError, match="Name the figure itself"):
+        check_under([detail], Threshold("Accuracy", 10))
+    early = {name: value for name, value in figure().items() if name != "higher_is_better"}
+    with pytest.raises(RunError, match="kshot score"):
+        check_under([early], Threshold("Accuracy", 10))
+
+
+def test_a_share_of_one_is_noticed():
+    rows = [figure(bounds=[0, 100]), figure("ranks", 0.4, "MRR", bounds=[0, 1])]
+    assert list(scale_notes([Threshold("MRR", 0.3), Threshold("Accuracy", 1)], rows)) == []
+    assert "between 0 and 100" in next(scale_notes([Threshold("Accuracy", 0.6)], rows))
+
+
+# ---- failed samples ----
+
+
+def sample(number, failed=None, task="quiz"):
+    return {"task": task, "model": "m", "id": str(number)} | ({"failed": failed} if failed else {})
+
+
+def test_failed_samples_are_counted_and_named():
+    samples = [*(sample(n) for n in range(5)), *(sample(n, "timeout: slow") for n in range(5, 12)), sample(0, task="b")]
+    first, second = check_failed([figure(failed=7), figure("b")], samples)
+    assert (first["passed"], first["failed"], first["n"], second["passed"]) == (False, 7, 5, True)
+    assert first["reason"] == "quiz on m: 7 of 12 samples failed (5, 6, 7, 8, 9, …)"
+    assert second["reason"] == "b on m: 1 sample, none failed"
+
+
+def test_a_failed_reply_among_several_counts():
+    (row,) = check_failed([figure(failed_replies=2)], [sample(0)])
+    assert (row["passed"], row["failed_replies"]) == (False, 2)
+
+
+def test_a_task_without_figures_is_checked_by_its_samples():
+    assert [row["passed"] for row in check_failed([], [sample(0), sample(1, "error: x")])] == [False]
+
+
+def test_no_sample_is_no_pass():
+    assert [row["passed"] for row in check_failed([figure(n=0, value=None)], [])] == [False]
+    with pytest.raises(RunError, match="no sample"):
+        check_failed([], [])
+
+
+# ---- a baseline ----
+
+
+def compared(verdict=None, n=8, **more):
+    row = {"task": "quiz", "metric": "Accuracy", "higher_is_better": True, "baseline": "before", "run": "after"}
+    row |= {"baseline_model": "m", "run_model": "m", "baseline_value": 75.0, "run_value": 50.0, "difference": -25.0}
+    row |= {"ci95": [-40.0, -10.0], "p": 0.01, "p_corrected": 0.02, "family": 2, "n": n, "verdict": verdict}
+    return row | {"only_baseline": 0, "only_run": 0, "failed_baseline": 0, "failed_run": 0} | more
+
+
+def test_only_the_verdict_of_the_test_fails():
+    assert [row["passed"] for row in check_worse([compared("worse"), compared(None), compared("better")], "base")] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_the_reason_says_what_was_paired_and_what_was_not():
+    (row,) = check_worse([compared("worse", only_baseline=2, failed_run=1)], "runs/base")
+    assert row["reason"] == (
+        "quiz Accuracy on after is worse than before: 50.00 after 75.00, p 0.02, 8 samples paired "
+        "(2 only in the baseline, 1 failed in the run)"
+    )
+    assert row["baseline_path"] == "runs/base"
+
+
+NOTHING = {**dict.fromkeys(("baseline_value", "run_value", "difference", "ci95", "p", "p_corrected")), "n": 0}
+
+
+def test_a_comparison_that_says_nothing_is_an_error():
+    for rows in ([], [compared(**NOTHING)], [compared(), compared(**NOTHING)]):
+        with pytest.raises(RunError, match="same questions"):
+            check_worse(rows, "base")
+
+
+def test_a_run_whose_samples_failed_does_not_pass():
+    (row,) = check_worse([compared(**NOTHING, failed_run=8)], "base")
+    assert (row["passed"], "8 failed in the run" in row["reason"]) == (False, True)
+
+
+# ---- together ----
+
+
+def test_all_gates_are_told_in_one_line():
+    rows = [figure(f"t{n}", 10.0) for n in range(6)]
+    record = RunRecord(rows, [], _samples=[sample(0)])
+    found, _ = Gates.of({"Accuracy": 60}, fail_on_failed=True).rows(record, lambda *_: None)
+    with pytest.raises(GateFailed) as error:
+        enforce(found)
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith("gate: 12 of 13 checks failed: t0 Accuracy on m is 10.00, below 60; ")
+    assert str(error.value).endswith("; and 9 more")
+    assert error.value.gates == found
+    assert enforce([]) == []
+
+
+def test_the_notes_of_a_comparison_are_told():
+    given = []
+    found = SimpleNamespace(rows=[compared()], notes=["only before has arc"], runs=[{"label": "before"}])
+    before, after = RunRecord([], []), RunRecord([figure()], [])
+    rows, notes = Gates.of(fail_if_worse=before).rows(after, lambda *pair: given.append(pair) or found)
+    assert (given, notes, rows[0]["baseline_path"]) == ([(before, after)], ["only before has arc"], "before")
+
+
+@pytest.mark.parametrize("given", ["", 5, None, ["a", None]])
+def test_a_baseline_is_a_run(given):
+    with pytest.raises(UsageError, match="must be a run folder"):
+        Gates.of(fail_if_worse=given)
+
+
+def test_gates_may_be_empty():
+    assert not Gates.of()
+    assert all((Gates.of("a=1"), Gates.of(fail_if_worse="runs/a"), Gates.of(fail_on_failed=True)))
+
+
+def test_rows_of_gates_are_json():
+    (row,) = check_under([figure(value=math.nan)], Threshold("Accuracy", 1))
+    assert json.loads(json.dumps(row, allow_nan=False)) == row
