@@ -177,6 +177,18 @@ class Budget:
         with self._lock:
             return self._cost()
 
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """The tokens that all roles have read and written, as far as the answers tell them."""
+        with self._lock:
+            roles = self._roles.values()
+            return sum(each.prompt_tokens for each in roles), sum(each.completion_tokens for each in roles)
+
+    @property
+    def priced(self) -> bool:
+        """Whether the tokens of a role have a price."""
+        return bool(self._prices)
+
     def reached(self) -> LimitReached:
         """Return the error that ends the run."""
         with self._lock:
@@ -268,6 +280,8 @@ class Tries:
         """Counts a try beyond the first, or refuses it."""
         self.sent: Callable[[int], None] = lambda _: None
         """Counts the first try of a request, which has its place since it started; see ``Budget.sent``."""
+        self.retries = 0
+        """What was sent again after an error."""
 
     @contextmanager
     def request(self) -> Iterator[None]:

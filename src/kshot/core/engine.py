@@ -54,6 +54,8 @@ class _LiveSample:
     responses: list[Response] | None = None
     """The responses to its latest requests; None before the first."""
     missing: int = 0
+    waited: bool = False
+    """Whether it has asked something that was not stored."""
 
 
 class _OpenRequest(NamedTuple):
@@ -181,7 +183,7 @@ class _Engine:
                 if self._ask(job, requests):
                     return
                 continue
-            outcome = Outcome(job.item, answer, tuple(job.exchanges))
+            outcome = Outcome(job.item, answer, tuple(job.exchanges), not job.waited and bool(job.exchanges))
             if job.then is None:
                 self._live -= 1
                 self._finished[job.index] = outcome
@@ -209,7 +211,10 @@ class _Engine:
             job.missing += response is _OPEN
             job.responses[slot] = response
             job.exchanges.append((request, response))
-        return job.missing > 0
+        if not job.missing:
+            return False
+        job.waited = True
+        return True
 
     def _known(self, request: Request, address: str) -> Response | None:
         """Return the stored response. One that cannot answer the request is damaged, so the request is asked again."""

@@ -354,11 +354,15 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """The outcome of one sample: its answer (or ``Failed``), and every request with its response."""
+    """The outcome of one sample: its answer (or ``Failed``), and every request with its response.
+
+    ``recalled``: every response was stored before, so the sample took no time of a model.
+    """
 
     item: T
     answer: Any
     exchanges: tuple[tuple[Request, Response], ...]
+    recalled: bool = field(default=False, compare=False)
 
     @property
     def failed(self) -> bool:

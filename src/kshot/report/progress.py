@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kshot.runs.progress import ProgressState, StepProgress, TaskProgress
 
 _MAX_BAR, _MIN_BAR = 40, 8
+_MAX_DONE_LINES = 6
+"""More tasks that are done become one line, also where there is room."""
 _SEPARATOR = " · "
 
 
@@ -38,7 +40,7 @@ def progress_view(state: ProgressState, width: int, height: int = 24) -> Rendera
 
 def progress_lines(state: ProgressState, width: int, height: int = 24) -> list[Text]:
     """Return the lines of the view. The overall line and what runs now come before all else that has no room."""
-    first = [_overall(state, width)]
+    first = [overall_line(state, width)]
     if state.step is not None:
         first.append(_step(state.step, width))
     models = [(model, list(tasks)) for model, tasks in groupby(state.tasks, key=lambda task: task.model)]
@@ -63,39 +65,74 @@ def progress_lines(state: ProgressState, width: int, height: int = 24) -> list[T
 # ---- lines ----
 
 
-def _overall(state: ProgressState, width: int) -> Text:
+def overall_line(state: ProgressState, width: int) -> Text:
     """Return the bar of the whole run, with its samples, its rate and the time that it still takes."""
-    done, total = state.done, state.total
-    rate = next((task.rate for task in reversed(state.tasks) if task.state != "waiting"), None)
-    said = [_Part(f"{done:,} samples" if total is None else f"{done:,} of {total:,}", "bold")]
-    if total is None:
-        said.append(_Part("the total is not known"))
-    if rate is not None:
-        said.append(_Part(pace(rate)))
-    if state.left is not None:
-        said.append(_Part(f"{duration(state.left)} left"))
-    elif total is not None and done < total:
-        said.append(_Part(f"{duration(state.elapsed)} so far"))
-    text = _joined(said)
-    share = None if not total else min(1.0, done / total)
+    text, share = _joined(_overall(state)), _share(state)
     if share is not None:
-        text = Text(f"{100 * share:5.1f} %  ", "bold") + text
+        text = Text.assemble((f"{100 * share:5.1f} %  ", "bold"), text)
         room = min(_MAX_BAR, width - cell_len(text.plain) - 2)
         if room >= _MIN_BAR:
-            text = _bar(share, room) + Text("  ") + text
-    text.truncate(width, overflow="ellipsis")
-    return text
+            text = Text.assemble(_bar(share, room), "  ", text)
+    return _cut(text, width)
+
+
+def progress_line(state: ProgressState) -> str:
+    """Return the state as one line of plain text, for a log."""
+    share = _share(state)
+    parts = [part.text for part in _overall(state)]
+    if share is not None:
+        parts[0] += f" ({100 * share:.1f} %)"
+    running = next((task for task in state.tasks if task.state == "running"), None)
+    if state.step is not None:
+        parts.append(_step_text(state.step))
+    elif running is not None:
+        several = any(task.model != running.model for task in state.tasks)
+        name = f"{running.task} on {running.model}" if several else running.task
+        figure = "" if running.value is None else f" {running.metric} {running.value:.1f}"
+        parts.append(name + figure)
+    failed = sum(task.failed for task in state.tasks)
+    return one_line(_SEPARATOR.join([*parts, *([f"{failed:,} failed"] if failed else [])]))
+
+
+def _share(state: ProgressState) -> float | None:
+    """Return how much of the run is done: of its samples, or of its tasks where the former are not known."""
+    total = state.total
+    if total is not None:
+        return None if not total else min(1.0, state.done / total)
+    if not state.complete or not state.tasks:
+        return None
+    return sum(task.state == "done" for task in state.tasks) / len(state.tasks)
+
+
+def _overall(state: ProgressState) -> list[_Part]:
+    done, total = state.done, state.total
+    if total is not None:
+        parts = [_Part(f"{done:,} of {total:,}", "bold")]
+    elif state.complete:
+        finished = sum(task.state == "done" for task in state.tasks)
+        parts = [_Part(f"{finished:,} of {len(state.tasks):,} tasks", "bold"), _Part(f"{done:,} samples")]
+    else:
+        parts = [_Part(f"{done:,} samples", "bold"), _Part("the total is not known")]
+    rate = next((task.rate for task in state.tasks if task.state == "running"), None)
+    if rate is not None:
+        parts.append(_Part(pace(rate)))
+    left = None if state.left is None else f"{duration(state.left)} left"
+    parts.append(_Part(left or f"{duration(state.elapsed)} so far"))
+    return parts
 
 
 def _bar(share: float, width: int) -> Text:
     filled = int(share * width)
-    return Text("━" * filled, "green") + Text("─" * (width - filled), "dim")
+    return Text.assemble(("━" * filled, "green"), ("─" * (width - filled), "dim"))
 
 
 def _step(step: StepProgress, width: int) -> Text:
-    counts = f"{step.done:,} of {step.total:,}" if step.total > 1 else ""
-    label = _shortened(step.label, width - len(counts) - 3)
-    return _joined([_Part(each) for each in (label, counts) if each])
+    return _cut(Text(_step_text(step)), width)
+
+
+def _step_text(step: StepProgress) -> str:
+    counts = f": {step.done:,} of {step.total:,}" if step.total > 1 else ""
+    return one_line(step.label) + counts
 
 
 def _model(model: str, tasks: Sequence[TaskProgress], width: int, *, folded: bool, alone: bool) -> list[Text]:
@@ -114,16 +151,14 @@ def _model(model: str, tasks: Sequence[TaskProgress], width: int, *, folded: boo
         else:
             singles += subsets
     finished = [task for task in singles if task.state == "done"]
-    if folded and len(finished) > 1:
+    folded = len(finished) > (1 if folded else _MAX_DONE_LINES)
+    if folded:
         lines += _fold("", singles, "tasks", width)
     else:
-        for task in finished:
-            lines += _task(task, width)
-    for task in tasks:
-        if task.state == "running":
-            lines += _task(task, width)
+        lines += [line for task in finished for line in _done(task, width)]
+    lines += [line for task in tasks if task.state == "running" for line in _running(task, width)]
     waiting = sum(task.state == "waiting" for task in singles)
-    if waiting and not (folded and len(finished) > 1):
+    if waiting and not folded:
         lines.append(Text(f"  {waiting:,} {'task waits' if waiting == 1 else 'tasks wait'}", "dim"))
     return lines
 
@@ -135,22 +170,31 @@ def _fold(name: str, tasks: Sequence[TaskProgress], what: str, width: int) -> It
     figures = [task.value for task in done if task.value is not None]
     metrics = {task.metric for task in done}
     if figures and what == "subsets" and len(metrics) == 1 and len(figures) == len(done):
-        parts.append(_Part(f"mean {metrics.pop()} {sum(figures) / len(figures):.1f}"))
+        parts.append(_Part(f"mean {one_line(metrics.pop())} {sum(figures) / len(figures):.1f}", "bold"))
     parts += _spent(done)
     return _flowing(name, parts, width)
 
 
-def _task(task: TaskProgress, width: int) -> Iterator[Text]:
-    """Return the lines of one task."""
-    parts = [_Part(f"{task.done:,}" if task.total is None else f"{task.done:,} of {task.total:,}")]
+def _done(task: TaskProgress, width: int) -> Iterator[Text]:
+    """Return the line of a task that is done; what it took is told of the running ones and in the results."""
+    parts = [_Part(f"{task.done:,} done"), *_figure(task)]
+    return _flowing(task.task, [*parts, *([_Part(f"{task.failed:,} failed", "red")] if task.failed else [])], width)
+
+
+def _running(task: TaskProgress, width: int) -> Iterator[Text]:
+    """Return the lines of a task that runs."""
+    parts = [_Part(f"{task.done:,} done" if task.total is None else f"{task.done:,} of {task.total:,}")]
     if task.recalled:
         parts.append(_Part(f"{task.recalled:,} from the journal"))
-    if task.state == "running" and task.rate is not None:
+    if task.rate is not None:
         parts.append(_Part(pace(task.rate)))
+    return _flowing(task.task, [*parts, *_figure(task), *_spent([task])], width)
+
+
+def _figure(task: TaskProgress) -> Iterator[_Part]:
     if task.value is not None:
         ends = "" if task.low is None or task.high is None else f" [{task.low:.1f}, {task.high:.1f}]"
-        parts.append(_Part(f"{one_line(task.metric)} {task.value:.1f}{ends}", "bold"))
-    return _flowing(task.task, [*parts, *_spent([task])], width)
+        yield _Part(f"{one_line(task.metric)} {task.value:.1f}{ends}", "bold")
 
 
 def _spent(tasks: Sequence[TaskProgress]) -> Iterator[_Part]:
@@ -174,23 +218,21 @@ def _spent(tasks: Sequence[TaskProgress]) -> Iterator[_Part]:
 def _flowing(name: str, parts: Sequence[_Part], width: int, indent: str = "  ", style: str = "") -> Iterator[Text]:
     """Yield a name and what is said about it: as many lines as needed, each within the width."""
     room = max(8, (width if not parts else width // 2) - len(indent))
-    line = Text(indent) + Text(_shortened(name, room), style) if name else Text(indent)
+    line = Text.assemble(indent, (_shortened(name, room), style) if name else "")
     empty = not name
     for part in parts:
         separator = "" if empty else "  " if line.plain.strip() and part is parts[0] else _SEPARATOR
         if not empty and cell_len(line.plain) + cell_len(separator) + cell_len(part.text) > width:
             yield _cut(line, width)
             line, separator = Text(indent + "    "), ""
-        line = line + Text(separator, "dim") + Text(part.text, part.style)
+        line = Text.assemble(line, (separator, "dim"), (part.text, part.style))
         empty = False
     yield _cut(line, width)
 
 
 def _joined(parts: Sequence[_Part]) -> Text:
-    text = Text()
-    for number, part in enumerate(parts):
-        text = text + Text(_SEPARATOR if number else "", "dim") + Text(part.text, part.style)
-    return text
+    pieces = [((_SEPARATOR if number else "", "dim"), (part.text, part.style)) for number, part in enumerate(parts)]
+    return Text.assemble(*(piece for pair in pieces for piece in pair))
 
 
 def _cut(line: Text, width: int) -> Text:

@@ -21,7 +21,7 @@ TaskState: TypeAlias = Literal["waiting", "running", "done"]
 
 _MAX_BYTES = 64 << 20
 _MAX_COUNT = 2**53
-_MAX_CHARACTERS = 4096
+MAX_CHARACTERS = 4096
 """No name and no label is longer in a file that kshot wrote."""
 
 
@@ -152,7 +152,7 @@ def _record(cls: type, value: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > _MAX_CHARACTERS:
+    if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
         raise ValueError("it is no short text")
     return value
 

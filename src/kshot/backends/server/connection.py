@@ -124,11 +124,21 @@ class Connection:
         ``build`` makes the body for every try. ``adapt`` may change what ``build`` makes after the server has refused a
         body; if it returns True, the request is sent again. For ``probing`` see ``RateLimiter.run``.
         """
-        again = False
+        again, sent = False, 0
+
+        async def try_once() -> T:
+            nonlocal sent
+            body = build()
+            if not self._tries.may_send():
+                raise UnsentError
+            self._tries.retries += sent > 0
+            sent += 1
+            return await self._try_once(path, body, read)
+
         while True:
             try:
                 return await self._rate_limiter.run(
-                    lambda: self._try_once(path, build(), read),
+                    try_once,
                     estimated_tokens,
                     used_tokens,
                     probing=probing,
@@ -140,8 +150,6 @@ class Connection:
                 again = True
 
     async def _try_once(self, path: str, body: Body, read: Callable[[Any], T]) -> T:
-        if not self._tries.may_send():
-            raise UnsentError
         reply = await self._exchange(path, body)
         if reply.status != _OK:
             raise self._error(reply, body)

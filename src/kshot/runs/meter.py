@@ -1,0 +1,147 @@
+"""The meter of a run: it counts the task that runs now, and watchers read it when they show something."""
+
+from __future__ import annotations
+
+import math
+import threading
+from array import array
+from collections.abc import Sequence
+from contextlib import suppress
+
+from kshot.core.budget import Budget, Tries
+from kshot.core.errors import KshotError
+from kshot.core.protocols import MeterReading, Scorer
+from kshot.core.records import Outcome, Sample, Value
+from kshot.core.task import TaskResult
+from kshot.statistics.figures import figure
+from kshot.statistics.intervals import PERCENT, interval, wilson, within_scale
+from kshot.statistics.resampling import Interval, is_mean, mean
+
+_GROWTH = 1.25
+"""What takes all values is computed again when there are so many times as many."""
+
+
+class RunMeter:
+    """Counts samples as they are answered, and reads the rest where a run has it: scores, tokens, cost, retries."""
+
+    def __init__(self, budget: Budget) -> None:
+        """Take the budget, which counts the tokens of all answers."""
+        self._budget = budget
+        self._tries: list[Tries] = []
+        self._lock = threading.Lock()
+        self._begin(None)
+
+    def follow_tries(self, tries: Tries) -> None:
+        """Count what a server is sent again from now on."""
+        if not any(tries is each for each in self._tries):
+            self._tries.append(tries)
+
+    def begin(self, result: TaskResult) -> None:
+        """Count the task of this result from now on."""
+        with self._lock:
+            self._begin(result)
+
+    def answered(self, outcome: Outcome[Sample]) -> None:
+        """Count a sample."""
+        self._done += 1
+        self._failed += outcome.failed
+        self._recalled += outcome.recalled
+
+    def read(self) -> MeterReading:
+        """Return the counts of the task that runs now, or of the last one."""
+        with self._lock:
+            result = self._result
+            name, n, value, found = "", 0, None, None
+            if result is not None:
+                name = self._figure.name
+                with suppress(KshotError):  # the run will tell what is wrong with a metric
+                    n, value, found = self._figure.read(result)
+            (read, written), cost = self._budget.tokens, self._budget.cost
+            return MeterReading(
+                done=self._done,
+                recalled=self._recalled,
+                failed=max(self._failed, 0 if result is None else result.failed),  # judges fail later than answers
+                retried=self._retries() - self._before[0],
+                prompt_tokens=read - self._before[1],
+                completion_tokens=written - self._before[2],
+                cost_usd=max(0.0, cost - self._before[3]) if self._budget.priced else None,
+                metric=name,
+                scored=n,
+                value=value,
+                interval=found,
+            )
+
+    def _begin(self, result: TaskResult | None) -> None:
+        self._result = result
+        self._done = self._failed = self._recalled = 0
+        self._before = (self._retries(), *self._budget.tokens, self._budget.cost)
+        self._figure = RunningFigure(result)
+
+    def _retries(self) -> int:
+        return sum(tries.retries for tries in self._tries)
+
+
+class RunningFigure:
+    """The figure of a task's first metric over the values that there are; each new value is looked at once.
+
+    It is what the final figure would be, with the same interval. The interval of graded answers, and a figure that is
+    not a mean, take all values, so they are computed rarely; the latter has no interval, since that takes a bootstrap.
+    """
+
+    def __init__(self, result: TaskResult | None) -> None:
+        """Find the first metric that is more than a detail."""
+        named = result.task.metrics if result is not None else ()
+        self.name = ""
+        self._metric: Scorer | None = None
+        for metric in reversed(named):
+            for name in reversed(metric.names):
+                if name not in metric.details:
+                    self.name, self._metric = name, metric
+        self._n = self._lows = self._highs = 0
+        self._sum = 0.0
+        self._checked = 0
+        self._is_mean = False
+        self._value: float | None = None
+        self._found: Interval | None = None
+
+    def read(self, result: TaskResult) -> tuple[int, float | None, Interval | None]:
+        """Return how many values there are, their figure and its interval."""
+        values = result.values.get(self.name)
+        if self._metric is None or not values:
+            return 0, None, None
+        if isinstance(values, array):
+            self._add(values[self._n :])
+        n = self._n or len(values)
+        if n >= self._checked * _GROWTH:
+            self._check(result, values[:n], self._metric)
+            self._checked = n
+        if not self._is_mean:
+            return n, self._value, None
+        if not self._is_right_or_wrong(self._metric):
+            return n, self._sum / n, self._found
+        (low, high), (below, above) = self._metric.bounds or PERCENT, wilson(self._highs, n)
+        return n, self._sum / n, (low + (high - low) / 100 * below, low + (high - low) / 100 * above)
+
+    def _add(self, new: Sequence[float]) -> None:
+        """Add values, which another thread may have appended just now."""
+        low, high = (self._metric.bounds if self._metric is not None else None) or PERCENT
+        self._n += len(new)
+        self._lows += sum(value == low for value in new)
+        self._highs += sum(value == high for value in new)
+        self._sum += math.fsum(new)
+
+    def _check(self, result: TaskResult, values: Sequence[Value], metric: Scorer) -> None:
+        """Compute the figure from all values, as at the end, and find out whether it is their mean."""
+
+        def reduce(some: Sequence[Value]) -> float:
+            return figure(metric, self.name, f"dataset {result.task.name}", some)
+
+        self._is_mean = not isinstance(values[0], tuple) and is_mean(reduce, values)
+        self._value, self._found = reduce(values), None
+        if self._is_mean and not self._is_right_or_wrong(metric):
+            found = interval(values, mean, bounds=metric.bounds, binary=metric.binary)
+            cut = within_scale(found, metric, values)
+            self._found = None if cut is None else (cut[0], cut[1])
+
+    def _is_right_or_wrong(self, metric: Scorer) -> bool:
+        return (metric.binary or metric.bounds is None) and self._lows + self._highs == self._n
