@@ -19,14 +19,22 @@ _PIECES = re.compile(r"\d+|\D+")
 
 
 def sorted_places(
-    chosen: Iterable[PlacedRow], order: str, filter_: SampleFilter, *, reverse: bool = False, limit: int | None = None
+    chosen: Iterable[PlacedRow],
+    order: str | None,
+    filter_: SampleFilter,
+    *,
+    reverse: bool = False,
+    limit: int | None = None,
 ) -> list[int]:
-    """Return the places of samples in an order; those without a score or category come last, whatever the direction."""
-    key_of = _keys(filter_)[order]
+    """Return the places of samples in an order, or in that of the run.
+
+    Those without a score or category come last, whatever the direction, and equal ones in the order of the run.
+    """
+    key_of = _keys(filter_).get(order or "")
 
     def with_keys() -> Iterator[tuple[bool, _Key, int]]:
         for number, (row, place, _) in enumerate(chosen):
-            key = key_of(row)
+            key = (number,) if key_of is None else key_of(row)
             known = key is not None
             yield known == reverse, (*(key or ()), -number if reverse else number), place
 

@@ -1,0 +1,162 @@
+"""The texts of a sample for people: examples are folded away, long texts are cut in their middle, and each says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+
+from kshot.core.records import ResultRow
+from kshot.report.cells import block, cell
+
+_ROUND_BREAK = "\n\n"
+_NOTE = "dim italic"
+
+
+@dataclass(frozen=True, slots=True)
+class TextLimit:
+    """How much of a text is shown; a third of it is its beginning, the rest its end, where answers stand."""
+
+    characters: int
+    lines: int
+
+
+def excerpt(text: str, limit: TextLimit | None) -> Text:
+    """Return a text, without its middle if it is longer than the limit; the count of what is left out stands there."""
+    if not text:
+        return cell("(empty)", _NOTE)
+    if not text.strip():
+        return cell(f"(nothing but white space: {json.dumps(text[:40])})", _NOTE)
+    if limit is None:
+        return block(text)
+    head = _beginning(text, limit.characters // 3, max(1, limit.lines // 3))
+    tail = len(text) - _beginning(text[::-1], limit.characters - head, limit.lines - max(1, limit.lines // 3))
+    if tail <= head:
+        return block(text)
+    before, after = text[:head].rstrip("\n"), text[tail:].lstrip("\n")
+    note = f"… {len(text) - len(before) - len(after):,} characters left out …"
+    return Text("\n").join([block(before), cell(note, _NOTE), block(after)])
+
+
+def _beginning(text: str, characters: int, lines: int) -> int:
+    """Return where the first lines of a text end, or the first characters if those are fewer."""
+    end = -1
+    for _ in range(lines):
+        end = text.find("\n", end + 1, characters)
+        if end == -1:
+            return min(characters, len(text))
+    return end
+
+
+# ---- prompts ----
+
+
+def prompt_text(prompt: Any, limit: TextLimit | None, shots: int | None, *, whole: bool) -> Text:
+    """Return a prompt: whole, or the part that asks, after a note on the examples above it."""
+    if not _is_conversation(prompt):
+        return _plain_prompt(prompt if isinstance(prompt, str) else written(prompt), limit, 0 if whole else shots)
+    folded, shown = ([], prompt) if whole else _split_messages(prompt, shots)
+    parts = [cell(_folded_messages(folded, shots), _NOTE)] if folded else []
+    alone = len(shown) == 1 and not whole
+    for message in shown:
+        parts += [] if alone else [cell(f"[{message['role']}]", "dim")]
+        parts.append(excerpt(message["content"], limit))
+    return Text("\n").join(parts)
+
+
+def _is_conversation(prompt: Any) -> bool:
+    return (
+        isinstance(prompt, list)
+        and bool(prompt)
+        and all(isinstance(each, dict) and isinstance(each.get("content"), str) and "role" in each for each in prompt)
+    )
+
+
+def _split_messages(prompt: list[ResultRow], shots: int | None) -> tuple[list[ResultRow], list[ResultRow]]:
+    """Return the messages before the question, and those that ask; a run that says how many examples it shows helps."""
+    system = 1 if prompt[0]["role"] == "system" else 0
+    start = len(prompt) - 1 if shots is None else min(system + 2 * shots, len(prompt) - 1)
+    return (prompt[:start], prompt[start:]) if start > system else ([], prompt)
+
+
+def _folded_messages(messages: Sequence[ResultRow], shots: int | None) -> str:
+    size = sum(len(message["content"]) for message in messages)
+    what = _counted(len(messages), "message") if shots is None else _counted(shots, "example")
+    return f"… {what} above ({size:,} characters)"
+
+
+def _plain_prompt(text: str, limit: TextLimit | None, shots: int | None) -> Text:
+    start, count = _question_start(text, shots or 0)
+    question = excerpt(text[start:], limit)
+    if not start:
+        return question
+    note = cell(f"… {_counted(count, 'example')} above ({start:,} characters)", _NOTE)
+    return Text("\n").join([note, question])
+
+
+def _question_start(text: str, shots: int) -> tuple[int, int]:
+    """Return where the question begins in a text with examples before it, and how many there are; 0, 0 if unsure.
+
+    Examples are written as the question is: its last line, such as "Answer:", stands in each of them. Otherwise the
+    blank lines between them tell, if every one has as many. A prompt that does not fit either way is shown whole.
+    """
+    last = "\n" + text[text.rfind("\n") + 1 :]
+    found = text.count(last) - 1
+    if last.strip() and 0 < found <= shots:
+        place = text[: -len(last)].rfind(last)
+        start = text.find(_ROUND_BREAK, place + len(last))
+        return (start + len(_ROUND_BREAK), found) if start >= 0 else (0, 0)
+    rounds = text.split(_ROUND_BREAK)
+    head = len(rounds) % (shots + 1)
+    if shots and len(rounds) > shots and head <= 1:
+        asked = (len(rounds) - head) // (shots + 1)
+        return len(text) - len(_ROUND_BREAK.join(rounds[-asked:])), shots
+    return 0, 0
+
+
+# ---- values ----
+
+
+def written(value: Any) -> str:
+    """Return a value of a row as a text; texts are shown as they are, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def one_of(value: Any, limit: TextLimit | None) -> Text:
+    """Return a reference: one text, or several of which any is right."""
+    if isinstance(value, list) and value and all(isinstance(each, (str, int, float)) for each in value):
+        shown = value if limit is None else value[:5]
+        more = [cell(f"… {len(value) - len(shown)} more", _NOTE)] if len(shown) < len(value) else []
+        return Text("\n").join([*(_alternative(number, each, limit) for number, each in enumerate(shown)), *more])
+    return excerpt(written(value), limit)
+
+
+def _alternative(number: int, value: Any, limit: TextLimit | None) -> Text:
+    return Text("").join([cell("or " if number else "", "dim"), excerpt(written(value), limit)])
+
+
+def option_letter(index: int) -> str:
+    """Return the letter that a prompt gives an option: A, B, … Z, AA."""
+    name = ""
+    while index >= 0:
+        index, rest = divmod(index, 26)
+        name = chr(ord("A") + rest) + name
+        index -= 1
+    return name
+
+
+def figure_text(value: float) -> str:
+    """Return a score: four digits are enough to look at."""
+    return f"{value:.4g}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def parts_of(response: Any) -> Iterator[Any]:
+    """Yield the parts of a response: replies, options or passages."""
+    yield from response if isinstance(response, list) else [] if response is None else [response]
