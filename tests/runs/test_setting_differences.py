@@ -55,21 +55,21 @@ def test_models_that_a_config_names_are_told_by_what_was_asked():
     ("first", "second", "expected"),
     [
         (spec(tasks=facts(a={"shots": 0})), spec({"num_shots": 3}, tasks=facts(a={"shots": 3})), {}),
-        (spec(tasks=facts(a={"shots": 0})), spec(tasks=facts(a={"shots": 2})), {"shots": [0, 2]}),
+        (spec(tasks=facts(a={"shots": 0})), spec(tasks=facts(a={"shots": 2})), {"shots in prompts": [0, 2]}),
         (  # three were asked for, and two fitted
             spec(tasks=facts(a={"shots": 0})),
             spec({"num_shots": 3}, tasks=facts(a={"shots": 2})),
-            {"shots": [0, 2]},
+            {"shots in prompts": [0, 2]},
         ),
         (
             spec({"num_shots": 4}, tasks=facts(a={"shots": 1})),
             spec({"num_shots": 3}, tasks=facts(a={"shots": 1})),
-            {"shots": [1, 1]},
+            {"shots in prompts": [1, 1]},
         ),
         (
             spec(tasks=facts(a={"shots": 0}, b={"shots": 1}, c={"shots": 1}, d={"shots": 4})),
             spec(tasks=facts(a={"shots": 0}, b={"shots": 2}, c={"shots": 2}, d={"shots": 5})),
-            {"shots of b and 1 more": [1, 2], "shots of d": [4, 5]},
+            {"shots in prompts of b and 1 more": [1, 2], "shots in prompts of d": [4, 5]},
         ),
         (  # one task each: renamed
             spec(tasks=facts(a={"ranking_type": "ppl"})),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kshot.cli import runs, show
+from kshot.cli import compare, runs, samples, show
 
 if TYPE_CHECKING:
     import argparse
@@ -30,5 +30,7 @@ class Command(Protocol):
 COMMANDS: Mapping[str, Command] = {
     "runs": runs,
     "show": show,
+    "samples": samples,
+    "compare": compare,
 }
 """By the name of the command, in the order of ``kshot --help``."""

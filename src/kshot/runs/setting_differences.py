@@ -11,7 +11,7 @@ from kshot.runs.identity import without_defaults
 from kshot.settings import Settings
 
 _FACTS = {
-    "shots": ("shots", "num_shots"),
+    "shots": ("shots in prompts", "num_shots"),
     "kept": ("samples with fewer shots", ""),
     "ranking_type": ("ranking_type", "ranking_type"),
     "within": ("within", "within"),

@@ -1,0 +1,125 @@
+"""``kshot compare RUN RUN…``: who is ahead, on which questions, and what differs between the runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from kshot.report.flips import Flip
+    from kshot.runs.comparing import Comparison
+
+_FEW, _MANY = 5, 20
+"""Samples that flipped: shown in any case, and with a bare ``--flips``."""
+
+
+def add(commands: Any) -> None:
+    """Declare the command and its arguments."""
+    command = commands.add_parser(
+        "compare",
+        help="compare finished runs question by question: who is ahead, where, and what differs",
+        description="Compare finished runs, question by question. Models, prompts, shots and clean-ups may differ; the "
+        "questions may not. The first run is the baseline of all others; of one run alone, its first model is that of "
+        "its other models.",
+    )
+    command.add_argument("run", nargs="+", metavar="RUN", help="run folders")
+    command.add_argument("--metric", metavar="NAME", help="compare by this metric only")
+    command.add_argument("--task", metavar="NAME", help="compare on this task or dataset only")
+    command.add_argument("--all-pairs", action="store_true", help="compare every two runs, not only with the first")
+    command.add_argument("--all", action="store_true", help="show all tasks and categories, not only large differences")
+    command.add_argument(
+        "--flips",
+        nargs="?",
+        const=str(_MANY),
+        metavar="N",
+        help=f"show N samples that flipped (default: {_FEW}; without N: {_MANY})",
+    )
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+
+def execute(parsed: argparse.Namespace) -> int:
+    """Compare runs, and print what was found."""
+    from kshot.comparing import compare
+    from kshot.core.errors import RunError
+
+    count = _flip_count(parsed.flips)
+    found = compare(*parsed.run, metric=parsed.metric, task=parsed.task, all_pairs=parsed.all_pairs)
+    if not found.rows:
+        raise RunError("the runs have no metric in common", hint="; ".join(found.notes))
+    flips = list(_flips(found, count))
+    if parsed.json:
+        from kshot.cli.streams import show_json
+
+        show_json({**found.as_dict(), "flips": [flip.found for flip in flips]}, indent=2)
+        return 0
+    _show(found, flips, everything=parsed.all)
+    return 0
+
+
+def _flip_count(given: str | None) -> int:
+    from kshot.core.errors import UsageError
+
+    if given is None:
+        return _FEW
+    if not given.isdecimal():
+        hint = "Write the runs before it: kshot compare RUN RUN --flips."
+        raise UsageError(f"--flips is {given!r}; it must be a number of samples", hint=hint)
+    return int(given)
+
+
+def _flips(comparison: Comparison, count: int) -> Iterator[Flip]:
+    """Yield some of the samples that flipped, by the first metric of each task: as many lost as won, if there are."""
+    from itertools import islice
+
+    from kshot.report.flips import Flip
+
+    rows = _headlines(comparison)
+    lost, won = (sum(row[name] for row in rows) for name in ("lost", "won"))
+    shares = {False: min(lost, max(count - count // 2, count - won)), True: min(won, max(count // 2, count - lost))}
+    for wins, share in shares.items():
+        left = share
+        for row in rows:
+            chosen = {name: row[name] for name in ("task", "metric", "baseline", "run")}
+            for found in islice(comparison.flip_rows(**chosen, won=wins), left):
+                left -= 1
+                yield Flip(*found)
+
+
+def _headlines(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return the rows of whole tasks, each by its first metric."""
+    first: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in comparison.rows:
+        if "average" not in row:
+            first.setdefault((row["baseline"], row["run"], row["task"], row.get("run_task", "")), row)
+    return list(first.values())
+
+
+def _show(comparison: Comparison, flips: Sequence[Flip], *, everything: bool) -> None:
+    from kshot.cli.screen import Screen
+    from kshot.report.comparison import comparison_view
+    from kshot.report.flips import flips_view
+
+    console = Screen()
+    for part in comparison_view(comparison, width=console.width, everything=everything):
+        console.print(part)
+    rows = _headlines(comparison)
+    won, lost = (sum(row[name] for row in rows) for name in ("won", "lost"))
+    if won or lost:
+        graded = any("both" not in row for row in rows)
+        console.print()
+        for part in flips_view(flips, won, lost, graded=graded, width=console.width):
+            console.print(part)
+        if len({run["path"] for run in comparison.runs}) > 1:
+            console.print(_more(comparison), soft_wrap=True)
+
+
+def _more(comparison: Comparison) -> str:
+    """Return the command that shows the samples whole."""
+    import shlex
+
+    from kshot.core.visible import one_line
+
+    baseline, run = (str(each["path"]) for each in comparison.runs[:2])
+    return one_line(f"kshot samples {shlex.quote(run)} --flipped {shlex.quote(baseline)} shows them whole")

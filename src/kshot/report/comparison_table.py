@@ -1,0 +1,253 @@
+"""The figures of two runs side by side, with as many columns as the terminal has room for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len, chop_cells
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from kshot.core.records import ResultRow
+from kshot.report.cells import cell, shortened
+from kshot.report.comparison_words import SENTENCES, digits_of, signed, task_name
+from kshot.report.table import number
+from kshot.report.verdicts import correction, p_value
+
+_MAX_ROWS = 12
+"""Comparisons that a table of tasks shows; of more, those with the largest differences."""
+
+_MAX_CATEGORIES = 8
+_MAX_HEADING = 12
+"""The width of a label that fits above a column of figures."""
+
+_MAX_WORDS = 28
+"""Wider names may be folded so that more columns fit."""
+
+_MAX_LABEL = 20
+"""Longer labels of runs are cut in their middle."""
+
+_MIN_WORDS = 8
+_PARTS = re.compile(r"[^\s:|_/,.·→-]*[\s:|_/,.·→-]*")
+"""A part of a name, with the separator after it."""
+
+_GAP = 2
+"""The space between columns."""
+
+_VERDICTS = {"better": ("ahead", "bold green"), "worse": ("behind", "bold red"), None: ("", "")}
+_COUNTS = ("won", "lost", "both", "neither", "tied")
+_OTHER_COUNTS = _COUNTS[2:]
+_TOLD: tuple[tuple[str, ...], ...] = ((), ("verdict",), ("verdict", *_OTHER_COUNTS), ("verdict", *_COUNTS))
+"""What a table does without, until it fits, where sentences tell the counts."""
+
+_UNTOLD: tuple[tuple[str, ...], ...] = ((), ("verdict",), _COUNTS, ("verdict", *_COUNTS))
+"""The same where a second table has the counts."""
+
+_CATEGORIES: tuple[tuple[str, ...], ...] = (
+    *_TOLD[:3],
+    ("verdict", *_OTHER_COUNTS, "95 %"),
+    ("verdict", *_COUNTS, "95 %"),
+)
+
+
+class _ComparedColumn(NamedTuple):
+    """A column: what it holds, its heading, its cells, and whether they are words, which may be folded."""
+
+    kind: str
+    heading: str
+    cells: list[Text]
+    words: bool = False
+
+    @property
+    def width(self) -> int:
+        return max(cell_len(self.heading), *(text.cell_len for text in self.cells))
+
+
+def task_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> Iterator[RenderableType]:
+    """Draw the figures of each task, averages over subsets first."""
+    if not rows:
+        return
+    shown = _folded(rows, None if everything else _MAX_ROWS)
+    columns = _columns(shown, "")
+    told = len(rows) <= SENTENCES
+    fitting = _fitting(columns, _TOLD if told else _UNTOLD, width)
+    yield ""
+    yield cell(_title(shown), "bold")
+    yield _table(fitting, width)
+    if not told and not any(column.kind in _COUNTS for column in fitting):
+        yield ""
+        yield _table([column for column in columns if column.words or column.kind in _COUNTS], width)
+    yield from _below(rows, shown)
+
+
+def category_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> Iterator[RenderableType]:
+    """Draw the figures of each category, the largest differences first."""
+    if not rows:
+        return
+    shown = sorted(rows, key=_size, reverse=True)[: None if everything else _MAX_CATEGORIES]
+    yield ""
+    yield cell(f"By category: {_title(shown)}", "bold")
+    yield _table(_fitting(_columns(shown, "category"), _CATEGORIES, width), width)
+    yield from _below(rows, shown)
+
+
+def _folded(rows: Sequence[ResultRow], limit: int | None) -> list[ResultRow]:
+    """Return the rows to show, averages first; of too many, those with the largest differences."""
+    averages = [row for row in rows if "average" in row]
+    others = [row for row in rows if "average" not in row]
+    if limit is not None and len(rows) > limit:
+        others = sorted(others, key=_size, reverse=True)[: max(limit - len(averages), 1)]
+    else:
+        order = list(dict.fromkeys(row["task"] for row in others))
+        others.sort(key=lambda row: order.index(row["task"]))  # the runs that are compared on one task stay together
+    return [*averages, *others]
+
+
+def _size(row: ResultRow) -> float:
+    return -1.0 if row["difference"] is None else abs(row["difference"])
+
+
+def _title(rows: Sequence[ResultRow]) -> str:
+    """Say what all rows of a table share."""
+    metrics = {row["metric"]: row["higher_is_better"] for row in rows}
+    name, higher = next(iter(metrics.items()))
+    what = "Figures" if len(metrics) > 1 else name if higher else f"{name}, lower is better"
+    baselines = list(dict.fromkeys(row["baseline"] for row in rows))
+    return f"{what} (baseline: {baselines[0]})" if len(baselines) == 1 else what
+
+
+def _below(rows: Sequence[ResultRow], shown: Sequence[ResultRow]) -> Iterator[RenderableType]:
+    """Say what the table leaves out, and what its p stands for."""
+    if len(shown) < len(rows):
+        yield cell(f"… and {len(rows) - len(shown):,} more with smaller differences; --all shows them", "dim")
+    family = max((row["family"] for row in shown if row["p_corrected"] is not None), default=1)
+    if family > 1:
+        yield cell(f"{correction(family)}; the intervals are not", "dim")
+
+
+# ---- columns ----
+
+
+def _columns(rows: Sequence[ResultRow], part: str) -> list[_ComparedColumn]:
+    """Return all columns that rows can have; ``part``: what they are about beside a task."""
+    pairs = dict.fromkeys((row["baseline"], row["run"]) for row in rows)
+    baselines = {baseline for baseline, _ in pairs}
+    columns = []
+    if not part or len({row["task"] for row in rows}) > 1:
+        columns.append(_words("task", rows, task_name))
+    if part:
+        columns.append(_words(part, rows, lambda row: row[part]))
+    if len({row["metric"] for row in rows}) > 1:
+        names = {True: "", False: " ↓"}  # as the field marks what should be low
+        columns.append(_words("metric", rows, lambda row: f"{row['metric']}{names[row['higher_is_better']]}"))
+    if len(pairs) > 1:
+        short = _short_labels(label for pair in pairs for label in pair)
+        one = len(baselines) == 1
+        columns.append(
+            _words(
+                "run",
+                rows,
+                lambda row: short[row["run"]] if one else f"{short[row['run']]} − {short[row['baseline']]}",
+            )
+        )
+    headings = ("baseline", "value")
+    if len(pairs) == 1:
+        labels = next(iter(pairs))
+        headings = labels if max(map(cell_len, labels)) <= _MAX_HEADING else ("baseline", "run")
+    return [*columns, *_figures(rows, headings), *_counts(rows)]
+
+
+def _words(name: str, rows: Sequence[ResultRow], text: Callable[[ResultRow], str]) -> _ComparedColumn:
+    """Return a column of words; a task is written once for all rows below."""
+    texts = [text(row) for row in rows]
+    if name == "task":
+        texts = ["" if at and each == texts[at - 1] else each for at, each in enumerate(texts)]
+    styles = ["bold" if "average" in row else "" for row in rows]
+    return _ComparedColumn(
+        name, name, [cell(each, style) for each, style in zip(texts, styles, strict=True)], words=True
+    )
+
+
+def _short_labels(labels: Iterable[str]) -> dict[str, str]:
+    """Return labels that fit into a column, if each is still one of its own."""
+    short = {label: shortened(label, _MAX_LABEL) for label in labels}
+    return short if len(set(short.values())) == len(short) else {label: label for label in short}
+
+
+def _figures(rows: Sequence[ResultRow], headings: tuple[str, str]) -> Iterator[_ComparedColumn]:
+    scales = {name: digits_of([row for row in rows if row["metric"] == name]) for name in {r["metric"] for r in rows}}
+    digits = [scales[row["metric"]] for row in rows]
+    several = list(zip(rows, digits, strict=True))
+    yield _ComparedColumn("n", "n", [cell(f"{row['n']:,}") for row in rows])
+    for side, heading in zip(("baseline", "run"), headings, strict=True):
+        values = [(row[f"{side}_value"], max(few, 2)) for row, few in several]
+        yield _ComparedColumn(
+            side, heading, [cell("–" if value is None else number(value, few)) for value, few in values]
+        )
+    differences = [
+        cell("–" if row["difference"] is None else signed(row["difference"], max(few, 2)), _VERDICTS[row["verdict"]][1])
+        for row, few in several
+    ]
+    yield _ComparedColumn("difference", "diff", differences)
+    intervals = [
+        "" if row["ci95"] is None else " to ".join(signed(end, few) for end in row["ci95"]) for row, few in several
+    ]
+    yield _ComparedColumn("95 %", "95 %", [cell(each, "dim") for each in intervals])
+    yield _ComparedColumn("p", "p", [cell("" if row["p_corrected"] is None else p_value(row)) for row in rows])
+    if any(row["verdict"] for row in rows):
+        yield _ComparedColumn("verdict", "", [cell(*_VERDICTS[row["verdict"]]) for row in rows])
+
+
+def _counts(rows: Sequence[ResultRow]) -> Iterator[_ComparedColumn]:
+    for name in _COUNTS:
+        if any(row.get(name) is not None for row in rows):
+            yield _ComparedColumn(name, name, [cell("" if row.get(name) is None else f"{row[name]:,}") for row in rows])
+
+
+def _fitting(columns: Sequence[_ComparedColumn], steps: Sequence[Collection[str]], width: int) -> list[_ComparedColumn]:
+    """Return the columns that fit; if none of the steps is enough, the last one, whose words will be folded."""
+    chosen: list[_ComparedColumn] = []
+    for without in steps:
+        chosen = [column for column in columns if column.kind not in without]
+        widths = [min(column.width, _MAX_WORDS) if column.words else column.width for column in chosen]
+        if sum(widths) + _GAP * (len(chosen) - 1) <= width:
+            break
+    return chosen
+
+
+def _table(columns: Sequence[_ComparedColumn], width: int) -> Table:
+    """Draw columns; names that are too wide are broken where their parts end."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+    room = _room_for_words(columns, width)
+    cells = []
+    for column in columns:
+        left = column.words or column.kind == "verdict"
+        table.add_column(cell(column.heading), justify="left" if left else "right", no_wrap=not column.words)
+        cells.append([broken(text, room) for text in column.cells] if column.words else column.cells)
+    for line in zip(*cells, strict=True):
+        table.add_row(*line)
+    return table
+
+
+def _room_for_words(columns: Sequence[_ComparedColumn], width: int) -> int:
+    """Return how wide a name may be at most, so that a table fits."""
+    words = [column.width for column in columns if column.words]
+    room = width - sum(column.width for column in columns if not column.words) - _GAP * (len(columns) - 1)
+    most = max(words, default=0)
+    while most > _MIN_WORDS and sum(min(each, most) for each in words) > room:
+        most -= 1
+    return most
+
+
+def broken(text: Text, room: int) -> Text:
+    """Return a name in lines of so many columns, which end where its parts do, if they are not too wide."""
+    lines = [""]
+    for part in _PARTS.findall(text.plain):
+        for piece in [part] if cell_len(part) <= room else chop_cells(part, room):
+            if cell_len(lines[-1] + piece.rstrip()) > room:
+                lines.append("")
+            lines[-1] += piece
+    return Text("\n".join(line.rstrip() for line in lines), text.style)

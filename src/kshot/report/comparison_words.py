@@ -1,0 +1,154 @@
+"""What a comparison of runs shows, in sentences: who is ahead, by how much, and what to be careful of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kshot.core.records import ResultRow
+from kshot.report.table import number
+from kshot.report.verdicts import shown_p
+
+SENTENCES = 5
+"""Comparisons that are told in sentences; the others are counted."""
+
+GLUE = "\xa0"
+"""A space at which no line is broken."""
+
+_MAX_NAMED = 3
+"""Tasks that a warning names."""
+
+
+def answers(rows: Sequence[ResultRow]) -> Iterator[str]:
+    """Answer the question of a comparison: averages first, then what is clearest, and the rest in numbers."""
+    found = sorted(rows, key=lambda row: ("average" not in row, _p(row)))
+    told = found if len(found) <= SENTENCES else found[:SENTENCES]
+    if averages := [row for row in told if "average" in row]:
+        told = averages  # what they average is counted
+    yield from map(sentence, told)
+    if rest := found[len(told) :]:
+        yield _counted(rest)
+
+
+def sentence(row: ResultRow) -> str:
+    """Say in words what a comparison shows."""
+    run, other, task = row["run"], row["baseline"], task_name(row)
+    if row["difference"] is None:
+        why = "no question was answered in both" if not row["n"] else f"{row['metric']} has no value in one of them"
+        return f"{run} and {other} cannot be compared on {task}: {why}."
+    sign = 1 if row["higher_is_better"] else -1
+    ahead = sign * row["difference"]
+    unit = f"{'points ' if 'both' in row else ''}in {row['metric']}"
+    if row["verdict"] is None:
+        amount = f"{signed(row['difference'], digits_of([row]))} {unit}"
+        if row.get("won") == row.get("lost") == 0:
+            same = f"{row['metric']} differs in none of {_many(row['n'], 'question')}"
+            return f"{run} and {other} do the same on {task}: {same}."
+        return f"{run} and {other} cannot be told apart on {task}: {amount} {_beside(row, sign=1)}{_questions(row)}."
+    better = row["verdict"] == "better"
+    word = "ahead of" if better else "behind"
+    amount = f"by {number(abs(ahead), digits_of([row]))} {unit}"
+    return f"{run} is {word} {other} on {task} {amount} {_beside(row, sign if better else -sign)}{_questions(row)}."
+
+
+def task_name(row: ResultRow) -> str:
+    """Return the name of a task; both names, if the runs have it under different ones."""
+    return f"{row['task']} → {row['run_task']}" if row.get("run_task") else str(row["task"])
+
+
+def _beside(row: ResultRow, sign: int) -> str:
+    """Return the interval, as seen by who is ahead, and p; in brackets."""
+    parts = [] if row["higher_is_better"] else ["lower is better"]
+    ends, shown = row["ci95"], row["verdict"] is not None
+    if ends is not None and row["verdict"] is None:
+        shown = ends[0] <= 0 <= ends[1]  # else it would contradict: it knows nothing of the correction, or of the test
+    if ends is not None and shown:
+        low, high = sorted(sign * end for end in ends)
+        write = number if row["verdict"] else signed
+        digits = digits_of([row])
+        parts.append(f"95{GLUE}%: {write(_plain(low, digits), digits)} to {write(_plain(high, digits), digits)}")
+    if row["p_corrected"] is not None:
+        parts.append(shown_p(row).replace(" ", GLUE))
+    return f"({'; '.join(parts)})" if parts else ""
+
+
+def _questions(row: ResultRow) -> str:
+    """Say on how many questions the run does better than its baseline, and on how many worse."""
+    if row.get("won") is None or row.get("lost") is None:
+        return ""
+    won, lost = row["won"], row["lost"]
+    who = row["run"] if row["verdict"] is None else "it"
+    what = f"{who} wins {_many(won, 'question')} and loses {lost:,}"
+    if row.get("both") is not None and row.get("neither") is not None:
+        return f": {what}; both are right on {row['both']:,}, neither on {row['neither']:,}"
+    tied = row.get("tied")
+    return f": {what}" + ("" if tied is None else f"; {tied:,} {'is' if tied == 1 else 'are'} tied")
+
+
+def _counted(rest: Sequence[ResultRow]) -> str:
+    """Say of many comparisons how many show a difference."""
+    better, worse = (sum(row["verdict"] == verdict for row in rest) for verdict in ("better", "worse"))
+    names = {row["run"] for row in rest}
+    who = next(iter(names)) if len(names) == 1 else "the run"
+    open_ones = len(rest) - better - worse
+    return (
+        f"In {_many(len(rest), 'more comparison')}, {who} is ahead in {better:,} and behind in {worse:,}; "
+        f"{open_ones:,} cannot be told apart."
+    )
+
+
+def warnings(rows: Sequence[ResultRow]) -> Iterator[str]:
+    """Say which questions are no part of a comparison: those that one run does not have, and those that failed."""
+    pairs = dict.fromkeys((row["baseline"], row["run"]) for row in rows)
+    for baseline, run in pairs:
+        own = [row for row in rows if (row["baseline"], row["run"]) == (baseline, run) and "average" not in row]
+        for name, what in (("only", "asked only in"), ("failed", "failed in")):
+            found = {side: _by_task(own, f"{name}_{side}") for side in ("baseline", "run")}
+            counts = [(sum(found["baseline"].values()), baseline), (sum(found["run"].values()), run)]
+            if parts := [f"{_many(count, 'question')} {what} {label}" for count, label in counts if count]:
+                tasks = _named([*found["baseline"], *found["run"]], {row["task"] for row in own})
+                yield f"{' and '.join(parts)}{tasks}: no part of the comparison."
+
+
+def _by_task(rows: Iterable[ResultRow], name: str) -> dict[str, int]:
+    """Return the counts of the tasks that have any; each has them once, whatever its metrics."""
+    return {row["task"]: row[name] for row in rows if row.get(name)}
+
+
+def _named(tasks: Iterable[str], among: Iterable[str]) -> str:
+    """Name a few of the tasks, if there are others."""
+    names = list(dict.fromkeys(tasks))
+    if len(set(among)) == 1:
+        return ""
+    more = f" and {len(names) - _MAX_NAMED} more tasks" if len(names) > _MAX_NAMED else ""
+    return f" ({', '.join(names[:_MAX_NAMED])}{more})"
+
+
+# ---- numbers ----
+
+
+def digits_of(rows: Iterable[ResultRow]) -> int:
+    """Return how many digits figures of one scale need: one in percent, three where all lie between -1 and 1."""
+    known = [
+        row[name]
+        for row in rows
+        for name in ("baseline_value", "run_value")
+        if row[name] is not None and "both" not in row  # which is a share of right answers, in percent
+    ]
+    return 3 if any(known) and all(abs(value) <= 1 for value in known) else 1
+
+
+def signed(value: float, digits: int) -> str:
+    """Write a difference with its sign; none that is rounded to 0 has a minus."""
+    return number(_plain(value, digits), digits, "+")
+
+
+def _plain(value: float, digits: int) -> float:
+    return round(value, digits) + 0.0  # which turns -0.0 into 0.0
+
+
+def _p(row: ResultRow) -> float:
+    return float("inf") if row["p_corrected"] is None else float(row["p_corrected"])
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

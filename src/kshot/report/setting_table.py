@@ -1,0 +1,89 @@
+"""What differs between the settings of runs, as a table or, for many runs, as a list."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from kshot.core.options import flag
+from kshot.core.visible import one_line
+from kshot.report.cells import cell
+
+_MIN_COLUMN = 16
+"""A value that gets fewer terminal columns than this cannot be read; then the settings are a list."""
+
+_MAX_VALUE = 60
+_MAX_NAME = 28
+_CONTEXT = 12
+"""Characters before the first difference that are shown of long texts."""
+
+_SPACE = 2
+
+
+def setting_table(settings: Sequence[Mapping[str, Any]], labels: Sequence[str], width: int) -> RenderableType:
+    """Draw the settings that differ: settings down, runs across where there is room."""
+    names = [cut(_name(row), _MAX_NAME) for row in settings]
+    own = max(map(cell_len, ("setting", *names)))
+    room = (width - own) // max(len(labels), 1) - _SPACE
+    title = cell("What differs between the settings", "bold")
+    if room < _MIN_COLUMN:
+        return Group(title, _listed(settings, names, labels, width))
+    room = min(room, _MAX_VALUE)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+    for name in ("setting", *(cut(label, room) for label in labels)):
+        table.add_column(cell(name), no_wrap=True)
+    for name, row in zip(names, settings, strict=True):
+        table.add_row(cell(name), *map(cell, shown_values(row, room)))
+    return Group(title, table)
+
+
+def _listed(
+    settings: Sequence[Mapping[str, Any]], names: Sequence[str], labels: Sequence[str], width: int
+) -> RenderableType:
+    """Draw a line for each value of each setting, with the runs that have it."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+    for name in ("setting", "value", "runs"):
+        table.add_column(name, overflow="fold")
+    for name, row in zip(names, settings, strict=True):
+        values = shown_values(row, max(width // 3, _MIN_COLUMN))
+        for at, value in enumerate(dict.fromkeys(values)):
+            having = ", ".join(label for label, each in zip(labels, values, strict=True) if each == value)
+            table.add_row(cell(name if at == 0 else ""), cell(value), cell(having))
+    return table
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    """Return the name of a setting; options as the command line writes them."""
+    name: str = row["setting"]
+    return one_line(flag(name) if "default" in row else name)
+
+
+def shown_values(row: Mapping[str, Any], room: int) -> list[str]:
+    """Return the values for so many terminal columns: of long texts what begins shortly before the first difference."""
+    texts = [_shown(value, row) for value in row["values"]]
+    if max(map(cell_len, texts)) <= room:
+        return texts
+    same = os.path.commonprefix(texts)  # noqa: RUF071 - these are texts, compared by character
+    start = max(len(same) - _CONTEXT, 0)
+    return [cut(f"…{text[start:]}" if start else text, room) for text in texts]
+
+
+def _shown(value: Any, row: Mapping[str, Any]) -> str:
+    if value is None and row.get("default") is not None:
+        value = row["default"]
+    elif value is None:
+        return "not set" if "default" in row else "–"
+    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
+        return one_line(", ".join(value))
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text of at most so many terminal columns, with a mark where some of it is left out."""
+    return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
