@@ -33,7 +33,7 @@ from kshot.core.records import (
     ask,
 )
 from kshot.core.serialization import digest
-from kshot.core.task import Task
+from kshot.core.task import Task, TaskResult
 from kshot.runs.absent import StoredResponses
 from kshot.runs.folder import RunFolder
 from kshot.runs.journal import Journal
@@ -102,7 +102,8 @@ def run_in(folder):
     model, rows = Deterministic(), []
     with RunFolder(folder, {"task": "mixed"}, fsync="never") as opened:
         notes = opened.notes
-        result = run_task(TASK, {"model": model, "corpus": model}, opened, lambda _, row: rows.append(row))
+        result = TaskResult(TASK, model.name)
+        run_task(result, {"model": model, "corpus": model}, opened, lambda _, row: rows.append(row))
     return json.dumps([rows, list(result_rows(result)), result.usage]), notes, model.asked
 
 

@@ -184,6 +184,19 @@ Model: TypeAlias = LanguageModel | SearchEngine
 # ---- what is evaluated ----
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedTask:
+    """A task that a run will do on one model; ``total`` is the number of its samples, as far as it is known.
+
+    ``group``: the dataset that the task is a subset of, or "". A model may call itself otherwise once it is open.
+    """
+
+    task: str
+    model: str = ""
+    total: int | None = None
+    group: str = ""
+
+
 class Source(Protocol[SettingsT]):
     """What a user names to be evaluated. Every front end implements this, and compiles it to Tasks."""
 
@@ -205,6 +218,10 @@ class Source(Protocol[SettingsT]):
     def rehearsals(self, settings: SettingsT, /) -> Iterator[Task[Any]]:
         """Compile the tasks that a run tries out before it opens a model: all of them, unless that takes long."""
         return self.tasks(settings)
+
+    def planned(self, settings: SettingsT, rehearsed: Sequence[PlannedTask], /) -> Sequence[PlannedTask] | None:  # noqa: ARG002 - for classes that override it
+        """Return all tasks of a run, given those of its rehearsal; None if they cannot be told before it."""
+        return rehearsed
 
     def data_names(self) -> Collection[str] | None:
         """Return the names that ``--data NAME=PLACE`` may have; None if it takes places without names."""
@@ -285,6 +302,11 @@ class Scorer(Protocol):
         ...
 
     @property
+    def aggregates(self) -> Mapping[str, str]:
+        """The names whose tuples become a figure by a rule of ``metrics.aggregates``, which a folder can name."""
+        ...
+
+    @property
     def grouped(self) -> bool:
         """Whether ``score`` takes all repeats of a sample at once, as a tuple."""
         ...
@@ -350,19 +372,6 @@ class TextChunker(Protocol):
 
 
 # ---- watching a run ----
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedTask:
-    """A task that a run will do on one model; ``total`` is the number of its samples, as far as it is known.
-
-    ``group``: the dataset that the task is a subset of, or "". A model may call itself otherwise once it is open.
-    """
-
-    task: str
-    model: str
-    total: int | None = None
-    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

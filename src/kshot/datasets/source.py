@@ -16,7 +16,7 @@ from typing import Any
 from kshot.cleanups import CLEANUPS
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.options import with_options
-from kshot.core.protocols import LanguageModel, Model, Source
+from kshot.core.protocols import LanguageModel, Model, PlannedTask, Source
 from kshot.core.records import Loglik, ResultRow
 from kshot.core.registry import Entry, Registry
 from kshot.core.specs import Spec, parse_spec
@@ -122,8 +122,7 @@ class DatasetSource(Source[DatasetSettings]):
     def rehearsals(self, settings: DatasetSettings) -> Iterator[Task[Any]]:
         """Compile all subsets; of a dataset on the hub the first one, and look up the names of the others."""
         own, cls = _own_settings(settings, self.spec), self.dataset
-        on_hub = row_packages(own.dataset_path, cls.load_args) == HUB_PACKAGES
-        if cls.load_raw_dataset is not Dataset.load_raw_dataset or not on_hub:
+        if not self._on_hub(own):
             return self.tasks(settings)
         if self.subsets:
             known = discover_subsets(None, name_of(cls), cls.load_args, None)
@@ -133,6 +132,22 @@ class DatasetSource(Source[DatasetSettings]):
                         f"there is no subset {subset!r}", where=self.text, hint=f"It has: {', '.join(known or ())}."
                     )
         return islice(self.tasks(settings), 1)
+
+    def planned(self, settings: DatasetSettings, rehearsed: Sequence[PlannedTask]) -> Sequence[PlannedTask]:
+        """Return all subsets; the sizes of those on the hub show when they are loaded."""
+        own, cls = _own_settings(settings, self.spec), self.dataset
+        if not self._on_hub(own):
+            return rehearsed
+        names = [subset or cls.subset_name for subset in subsets_to_run(self, own)]
+        group = f"{name_of(cls)}{self.options}" if any(names) else ""
+        tasks = [PlannedTask(f"{display_name(name_of(cls), name)}{self.options}", group=group) for name in names]
+        return [*rehearsed, *tasks[len(rehearsed) :]]
+
+    def _on_hub(self, own: DatasetSettings) -> bool:
+        """Whether its rows come from the hub, with these settings of its own."""
+        cls = self.dataset
+        from_hub = row_packages(own.dataset_path, cls.load_args) == HUB_PACKAGES
+        return cls.load_raw_dataset is Dataset.load_raw_dataset and from_hub
 
     def _place_of(self, dataset: Dataset) -> dict[str, str]:
         """Return the dataset and the subset of a task, as its results name them."""

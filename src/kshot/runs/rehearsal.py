@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 from kshot.core.errors import BackendError, KshotError, UsageError
-from kshot.core.protocols import JudgedScorer
+from kshot.core.protocols import JudgedScorer, PlannedTask
 from kshot.core.task import Task
 from kshot.runs.previews import previewed
 from kshot.runs.task_run import check_names
@@ -31,6 +31,13 @@ def rehearse(task: Task[Any], *, judged: bool) -> set[type]:
     samples = islice(task.samples, REHEARSED_SAMPLES)
     previews = [previewed(task, sample, judged=judged) for sample in samples]
     return {type(request) for shown in previews for request in shown.requests if request.role == "model"}
+
+
+def planned_task(task: Task[Any]) -> PlannedTask:
+    """Return the name and the size of a task, as far as it is known without reading its samples."""
+    total = len(task.samples) if isinstance(task.samples, Sized) else None
+    group = str(task.labels["dataset"]) if {"dataset", "subset"} <= set(task.labels) else ""
+    return PlannedTask(task.name, total=total, group=group)
 
 
 class Faults:

@@ -19,17 +19,19 @@ from kshot.core.protocols import (
     IndexStore,
     LanguageModel,
     Model,
+    PlannedTask,
     RecordedBackend,
     SearchEngine,
     Source,
     Watcher,
 )
-from kshot.core.records import Generate, Loglik, ResultRow, Sample, Search
+from kshot.core.records import Generate, Loglik, Outcome, ResultRow, Sample, Search
 from kshot.core.task import Task, TaskResult
 from kshot.runs.absent import check_nothing_lost
 from kshot.runs.data_digest import DataDigests
 from kshot.runs.folder import SUMMARY, RunFolder
 from kshot.runs.limits import budget_of, check_prices
+from kshot.runs.meter import RunMeter
 from kshot.runs.record import RunRecord
 from kshot.runs.results import compared, corrected_gaps, result_rows
 from kshot.runs.samples_file import SAMPLES
@@ -55,12 +57,14 @@ class Run:
         helpers: Mapping[str, Model] | None = None,
         facts: Mapping[str, Any] | None = None,
         identity: Mapping[str, Any] | None = None,
+        planned: Sequence[PlannedTask] | None = None,
     ) -> None:
         """Take what the run needs: ``memo`` stores the answers, ``watcher`` shows the progress.
 
         ``helpers`` are the models beside the evaluated one, by role: judge, rewriter, corpus (the search engine of
         rag). ``facts`` are those that an earlier run recorded, by model; ``store`` keeps the indexes of search engines.
-        ``identity``: what the results depend on, models and datasets included.
+        ``identity``: what the results depend on, models and datasets included. ``planned``: all tasks of the run, with
+        their models; None if they are not known.
         """
         self._settings = settings
         self._memo = memo
@@ -71,6 +75,7 @@ class Run:
         self._earlier_facts = facts or {}
         self._identity = dict(identity or settings.identity())
         self._scores_again = facts is not None
+        self._planned = planned
         self._notes: dict[str, None] = {}
         self._failures: list[str] = []
         self._results: list[TaskResult] = []
@@ -79,6 +84,7 @@ class Run:
         self._data = DataDigests({} if folder is None else folder.spec.get("data", {}), self._tell_changed)
         # Scoring asks nothing, so nothing limits it.
         self._budget = Budget() if self._scores_again else budget_of(settings, folder, self._record_spent)
+        self._meter = RunMeter(self._budget)
 
     def all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> RunRecord:
         """Evaluate every model on every source; the next model is opened when the one before is done.
@@ -98,6 +104,7 @@ class Run:
         results: list[ResultRow] = []
         samples: list[ResultRow] = []
         self._watcher.started(self._identity, None if self._folder is None else self._folder.path)
+        self._watcher.planned(self._planned or (), self._meter, complete=self._planned is not None)
         for note in self._folder.notes if self._folder is not None else ():
             self._watcher.note(note)
         with ExitStack() as stack:
@@ -179,9 +186,12 @@ class Run:
             for note in task.notes:
                 self.note(note)
             total = len(task.samples) if isinstance(task.samples, Sized) else None
+            result = TaskResult(task, roles["model"].name)
+            self._meter.begin(result)
             self._watcher.begin(task.name, model.name, total)
             with self._emitting(task, keep) as emit, self._recorded(model, task) as recorded:
-                result = run_task(recorded, roles, self._memo, emit, self._watcher.answered, budget=self._budget)
+                result.task = recorded
+                run_task(result, roles, self._memo, emit, self._answered, budget=self._budget)
             result.task = task  # sources know the samples that they made, not those that are digested on their way
             for note in notes_of(result):
                 self.note(note)
@@ -202,6 +212,10 @@ class Run:
             if "subset" in result.task.labels and not result.positions and len(results) > 1:
                 self.note(f"{result.task.name} on {model.name}: no sample was scored, so no average contains it")
         return [*rows, *source.totals(results)]
+
+    def _answered(self, outcome: Outcome[Sample]) -> None:
+        self._meter.answered(outcome)
+        self._watcher.answered(outcome)
 
     def _with_recordings_noted(self, task: Task[Any], model: Model, roles: Mapping[str, Backend]) -> Task[Any]:
         """Note which questions a recorded run lacks, also among the facts: a run that is scored again opens no file."""
@@ -293,6 +307,7 @@ class Run:
         for role, model in models.items():
             if isinstance(model, LanguageModel) and model.abilities.tries is not None:
                 model.abilities.tries.allow = partial(self._budget.try_again, role)
+                self._meter.follow_tries(model.abilities.tries)
         if self._folder is None:
             return
         for role, model in models.items():

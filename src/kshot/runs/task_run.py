@@ -52,17 +52,17 @@ _MAX_LISTED = 5
 
 
 def run_task(
-    task: Task[Any],
+    result: TaskResult,
     backends: Mapping[str, Backend],
     memo: Memo,
     emit: Callable[[Sample, ResultRow], None],
     progress: Callable[[Outcome[Sample]], None] = lambda _: None,
     *,
     budget: Budget | None = None,
-) -> TaskResult:
-    """Ask and score every sample; ``emit`` receives the rows of the samples, in order."""
+) -> None:
+    """Ask and score every sample of a task, into its result; ``emit`` receives the rows of the samples, in order."""
+    task = result.task
     check_names(task)
-    result = TaskResult(task, backends["model"].name)
     asking = partial(drive, backends=backends, memo=memo, budget=budget)
     with closing(_judgements(task, asking, progress)) as judgements:
         for position, judgement in enumerate(judgements):
@@ -83,7 +83,6 @@ def run_task(
             if judgement.exchanges:
                 row["judge"] = [{"prompt": _prompt(q), "response": _response([(q, r)])} for q, r in judgement.exchanges]
             emit(outcome.item, row)
-    return result
 
 
 def check_names(task: Task[Any]) -> None:
@@ -282,7 +281,14 @@ def _row(
         where = f"dataset {task.name}, sample {sample.id}"
         told = {name: value for name, value in scores.items() if not isinstance(value, Absent)}
         row["scores"] = {name: reduced(by_name[name], name, where, [value]) for name, value in told.items()}
+        if parts := {name: value for name, value in told.items() if _is_kept(by_name[name], name, value)}:
+            row["parts"] = parts
     return row
+
+
+def _is_kept(metric: Scorer, name: str, value: Value) -> bool:
+    """Whether a row has the tuple, from which a comparison with another run computes the figure."""
+    return isinstance(value, tuple) and name in metric.aggregates and name not in metric.details
 
 
 def _told(answer: Any) -> dict[str, Any]:

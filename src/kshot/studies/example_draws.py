@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kshot.core.errors import UsageError
 from kshot.core.options import with_options
-from kshot.core.protocols import Model, Source
+from kshot.core.protocols import Model, PlannedTask, Source
 from kshot.core.records import ResultRow, Sample
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult
@@ -104,6 +104,13 @@ class ExampleDraws(Source[Settings]):
         """Compile the first draw; the others differ from it by their examples."""
         source, drawn = self.drawn(settings, parse_seeds(settings.retriever_seeds or "")[0])
         return source.rehearsals(drawn)
+
+    def planned(self, settings: Settings, rehearsed: Sequence[PlannedTask]) -> Sequence[PlannedTask] | None:
+        """Return the tasks of all draws."""
+        seeds = parse_seeds(settings.retriever_seeds or "")
+        source, drawn = self.drawn(settings, seeds[0])
+        tasks = source.planned(drawn, rehearsed)
+        return tasks and [replace(task, task=f"{task.task}@{seed}") for seed in seeds for task in tasks]
 
     def check(self, settings: Settings) -> None:
         """Refuse settings that leave nothing to draw, or that set the seed of the draws elsewhere."""
