@@ -55,7 +55,8 @@ def _gates(gates: Sequence[ResultRow]) -> Iterator[str]:
     if not gates:
         return
     failed = sum(not row["passed"] for row in gates)
-    yield f"❌ **{failed} of {len(gates)} checks failed**" if failed else f"✅ **all {len(gates)} checks passed**"
+    many = f"all {len(gates)} checks" if len(gates) > 1 else "the check"
+    yield f"❌ **{failed} of {len(gates)} checks failed**" if failed else f"✅ **{many} passed**"
     order = sorted(zip(gates, gate_subjects(gates), strict=True), key=lambda pair: pair[0]["passed"])
     rows = [
         ["✅ passed" if row["passed"] else "❌ failed", gate_label(row), subject, gate_finding(row)]
@@ -69,8 +70,10 @@ def _figures(results: Sequence[ResultRow]) -> Iterator[str]:
     rows = [row for row in results if not row.get("detail") and "category" not in row and "gap" not in row]
     names = short_names(dict.fromkeys(str(row["model"]) for row in rows))
     averaged = any("average" in row for row in rows)
-    parts = [row for row in rows if "example_seed" in row or (averaged and "subset" in row)]
-    whole = [row for row in rows if row not in parts]
+    folded: dict[bool, list[ResultRow]] = {True: [], False: []}
+    for row in rows:
+        folded["example_seed" in row or (averaged and "subset" in row)].append(row)
+    parts, whole = folded[True], folded[False]
     if whole:
         yield _results(whole, names)
     if parts:
