@@ -10,6 +10,7 @@ import numpy as np
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
+from kshot.runs.changed_samples import changed_samples, without_rounding
 from kshot.runs.compared_run import (
     Aggregates,
     ComparedRun,
@@ -22,9 +23,8 @@ from kshot.runs.compared_run import (
 )
 from kshot.runs.pairing import ComparedSystem, Match, match, system_pairs, task_pairs
 from kshot.runs.setting_differences import setting_differences
-from kshot.statistics.figures import ROUNDING
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family
-from kshot.statistics.resampling import FloatArray, sequence_of
+from kshot.statistics.resampling import sequence_of
 
 _MAX_LISTED = 8
 
@@ -81,7 +81,7 @@ class Comparison:
         wanted = {"task": task, "metric": metric, "baseline": baseline, "run": run}
         for row, matched in self._matches:
             if all(value is None or row[name] == value for name, value in wanted.items()):
-                yield from _flips(row, matched, category, won=won)
+                yield from changed_samples(row, matched, category, won=won)
 
 
 def compare_runs(
@@ -232,7 +232,7 @@ class _Found:
             return None
         a, b = other.values(metric)[theirs], one.values(metric)[ours]
         if a.ndim == 1:
-            a = _without_rounding(a, b)
+            a = without_rounding(a, b)
         return Pair(a, b, reduce, _is_higher_better(figure), bounds_of(figure))
 
     def _averages(
@@ -338,7 +338,7 @@ def _counted(matched: Match, figure: ResultRow, category: str | None) -> ResultR
     """Count the samples by who was right, or whose score is better."""
     (one, other), (ours, theirs) = matched.scores, matched.chosen(category)
     before, after = one.scores[figure["metric"]][ours], other.scores[figure["metric"]][theirs]
-    after = _without_rounding(after, before)
+    after = without_rounding(after, before)
     gained = after > before if _is_higher_better(figure) else after < before
     equal = after == before
     counts = {"n": len(ours), "won": int(gained.sum()), "lost": int((~gained & ~equal).sum())}
@@ -349,12 +349,6 @@ def _counted(matched: Match, figure: ResultRow, category: str | None) -> ResultR
     else:
         counts["tied"] = int(equal.sum())
     return counts | matched.counts(category)
-
-
-def _without_rounding(after: FloatArray, before: FloatArray) -> FloatArray:
-    """Return scores in which those that differ from the others by rounding alone do not differ."""
-    found: FloatArray = np.where(np.isclose(after, before, rtol=ROUNDING, atol=ROUNDING), before, after)
-    return found
 
 
 def _verdict(row: ResultRow, pair: Pair, found: Paired) -> ResultRow:
@@ -372,34 +366,3 @@ def _verdict(row: ResultRow, pair: Pair, found: Paired) -> ResultRow:
         "family": found.family,
         "verdict": ("better" if better else "worse") if found.decided else None,
     }
-
-
-def _flips(
-    row: ResultRow, matched: Match, category: str | None, *, won: bool | None
-) -> Iterator[tuple[ResultRow, ResultRow, ResultRow]]:
-    (one, other), (ours, theirs) = matched.scores, matched.chosen(category)
-    before, after = one.scores[row["metric"]][ours], other.scores[row["metric"]][theirs]
-    change = _without_rounding(after, before) - before
-    gained = change > 0 if row["higher_is_better"] else change < 0
-    changed = np.flatnonzero((change != 0) & (True if won is None else gained == won))
-    size = np.zeros(len(changed)) if "both" in row else -np.abs(change[changed])
-    chosen = changed[np.lexsort((one.places[ours[changed]], size))]
-    rows = matched.baseline.run.rows(one, map(int, ours[chosen]))
-    others = matched.other.run.rows(other, map(int, theirs[chosen]))
-    for at, mine, yours in zip(chosen, rows, others, strict=True):
-        code = int(one.categories[ours[at]])
-        flip = {
-            "task": row["task"],
-            "metric": row["metric"],
-            "id": mine["id"],
-            "category": None if code < 0 else one.category_names[code],
-            "baseline": row["baseline"],
-            "run": row["run"],
-            "baseline_score": float(before[at]),
-            "run_score": float(after[at]),
-            "baseline_answer": mine.get("answer"),
-            "run_answer": yours.get("answer"),
-            "target": mine.get("target"),
-            "won": bool(gained[at]),
-        }
-        yield flip, mine, yours
