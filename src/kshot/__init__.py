@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from kshot.rescoring import score
     from kshot.result import Result, load
     from kshot.retrievers import Retriever
+    from kshot.runs.listing import list_runs
     from kshot.runs.previews import Preview
 
 _HOMES = {
@@ -139,6 +140,7 @@ _HOMES = {
     "kshot.rescoring": ("score",),
     "kshot.result": ("Result", "load"),
     "kshot.retrievers": ("Retriever",),
+    "kshot.runs.listing": ("list_runs",),
     "kshot.runs.previews": ("Preview",),
 }
 _PARTS = (
@@ -218,6 +220,7 @@ __all__ = [
     "datasets",
     "evaluate",
     "get_raw_dataset_loader",
+    "list_runs",
     "load",
     "load_raw_dataset_from_file",
     "lookup",

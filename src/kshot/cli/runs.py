@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+    from datetime import datetime
     from pathlib import Path
 
 _STATES = ("done", "stopped", "failed", "killed", "running", "damaged")
@@ -35,7 +36,7 @@ def execute(parsed: argparse.Namespace) -> int:
     from pathlib import Path
 
     from kshot.core.errors import UsageError
-    from kshot.runs.listing import USUAL_FOLDER, is_run_folder, list_runs
+    from kshot.runs.listing import USUAL_FOLDER, is_run_folder, runs_below
 
     if parsed.limit is not None and parsed.limit < 1:
         raise UsageError(f"--limit is {parsed.limit}; it must be 1 or more")
@@ -45,14 +46,19 @@ def execute(parsed: argparse.Namespace) -> int:
     if is_run_folder(folder):
         return _show_one(folder, as_json=parsed.json)
     unused = parsed.folder is None and not folder.exists()  # nobody has named it, and nothing was run yet
-    runs = [] if unused else list_runs(folder)
+    runs = [] if unused else runs_below(folder, present())
     _show(_chosen(runs, parsed), len(runs), folder, parsed)
     return 0
 
 
-def _show(runs: list[dict[str, Any]], total: int, folder: Path, parsed: argparse.Namespace) -> None:
+def present() -> datetime:
+    """Return the present time."""
     from datetime import datetime, timezone
 
+    return datetime.now(timezone.utc)
+
+
+def _show(runs: list[dict[str, Any]], total: int, folder: Path, parsed: argparse.Namespace) -> None:
     from kshot.cli.screen import Screen
     from kshot.cli.streams import say, show_json
     from kshot.report.runs_table import Clock, counted, runs_table
@@ -61,27 +67,29 @@ def _show(runs: list[dict[str, Any]], total: int, folder: Path, parsed: argparse
     if parsed.json:
         show_json(shown, indent=2)
     if not runs:
-        say(f"{folder}: none of its {total:,} runs is so" if total else f"{folder}: there is no run here; {_HOW}")
+        say(
+            f"{folder}: none of its {total:,} runs is like that" if total else f"{folder}: there is no run here; {_HOW}"
+        )
         return
     if parsed.json:
         return
     console = Screen()
-    for line in runs_table(shown, folder, console.width, Clock(datetime.now(timezone.utc))):
+    for line in runs_table(shown, folder, console.width, Clock(present())):
         console.print(line, soft_wrap=True)
     first = f"the first {len(shown):,} of " if len(shown) < len(runs) else ""
     console.print(first + counted(runs), style="dim", soft_wrap=True)
+    if any(len(run["figures"]) > 1 for run in shown):
+        console.print("+N: so many more figures; kshot show RUN prints them", style="dim", soft_wrap=True)
 
 
 def _show_one(folder: Path, *, as_json: bool) -> int:
-    from datetime import datetime, timezone
-
     from kshot.cli.screen import Screen
     from kshot.cli.streams import show_json
     from kshot.report.run_details import run_details
     from kshot.report.runs_table import Clock
     from kshot.runs.listing import details
 
-    now = datetime.now(timezone.utc)
+    now = present()
     run = details(folder, now)
     if as_json:
         show_json(run, indent=2)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from kshot.core.visible import one_line
 from kshot.report.cells import cell
 from kshot.report.quantities import abridged, duration, money
-from kshot.report.runs_table import Clock, figure_text, state_style, when
+from kshot.report.runs_table import Clock, figure_text, progress_text, state_style, when
+from kshot.report.table import short_names
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,7 +41,11 @@ def run_details(run: Mapping[str, Any], clock: Clock) -> Iterator[RenderableType
 def _facts(run: Mapping[str, Any], clock: Clock) -> Iterator[tuple[str, Sequence[str]]]:
     count = len(run["sessions"])
     took = "" if run["seconds"] is None else duration(run["seconds"])
-    figures = [f"{figure_text(each)}  {each['task']} · {each['model']}" for each in run["figures"][:_MAX_FIGURES]]
+    names = short_names(each["model"] for each in run["figures"])
+    figures = [
+        f"{figure_text(each)}  {each['task']}" + (f" · {names[each['model']]}" if len(names) > 1 else "")
+        for each in run["figures"][:_MAX_FIGURES]
+    ]
     if len(run["figures"]) > _MAX_FIGURES:
         figures.append(f"… and {len(run['figures']) - _MAX_FIGURES:,} more: kshot show {shlex.quote(run['run'])}")
     yield "state", [" – ".join(filter(None, (run["state"], run["why"])))]
@@ -48,6 +53,7 @@ def _facts(run: Mapping[str, Any], clock: Clock) -> Iterator[tuple[str, Sequence
     yield "took", [f"{took} in {count} sessions" if took and count > 1 else took]
     yield "models", run["models"]
     yield "datasets", run["datasets"]
+    yield "progress", [] if run["progress"] is None else [progress_text(run["progress"])]
     yield "figures", figures
     yield "failed", [f"{run['failed']:,} samples"] if run["failed"] else []
     yield "cost", [] if run["cost_usd"] is None else [money(run["cost_usd"])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from rich.cells import cell_len
 
 from kshot.core.visible import one_line
 from kshot.report.cells import cell, shortened
-from kshot.report.quantities import duration
 from kshot.report.table import number, short_names
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _MAX_FOLDER = 24
 """The width of a folder that stands before the name of every run; a longer one is said once."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _STATES = {"done": "green", "running": "bold", "failed": "red", "killed": "red", "damaged": "red"}
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _WHO = ("models", "datasets")
 _LEAST_CENT = 0.005
 
@@ -185,11 +186,21 @@ def when(written: str | None, clock: Clock) -> str:
 
 
 def headline(run: Mapping[str, Any]) -> str:
-    """Return the first figure of a run with its interval, and how many more there are; or why there is none."""
+    """Return the first figure of a run, and how many more there are; or how far it has come, or what is wrong."""
+    if run["progress"] is not None:
+        return progress_text(run["progress"])
     if run["headline"] is None:
         return run["why"] or ""
     more = len(run["figures"]) - 1
     return figure_text(run["headline"]) + (f" +{more:,}" if more else "")
+
+
+def progress_text(progress: Mapping[str, Any]) -> str:
+    """Return how far a run has come: ``24 % of 5,000``."""
+    done, total = progress["done"], progress["total"]
+    if total is None:
+        return f"{done:,} samples"
+    return f"{math.floor(100 * done / total) if total else 100} % of {total:,}"
 
 
 def figure_text(figure: Mapping[str, Any]) -> str:
@@ -211,16 +222,22 @@ def _datasets(run: Mapping[str, Any]) -> list[str]:
 
 
 def _joined(names: Sequence[str], room: int | None = None) -> str:
-    """Return names as a list; where there is no room for all, the first ones, and how many more there are."""
+    """Return names as a list; where there is no room for all, in short, and how many more there are."""
     text = ", ".join(names)
     if room is None or cell_len(text) <= room:
         return text
-    for count in range(len(names) - 1, 0, -1):
-        text = f"{', '.join(names[:count])} +{len(names) - count:,}"
+    short = [_last_part(name) for name in names]
+    for count in range(len(names), 0, -1):
+        more = f" +{len(names) - count:,}" if count < len(names) else ""
+        text = ", ".join(short[:count]) + more
         if cell_len(text) <= room:
             return text
-    more = f" +{len(names) - 1:,}" if len(names) > 1 else ""
-    return shortened(names[0], room - len(more)) + more
+    return shortened(short[0], room - len(more)) + more
+
+
+def _last_part(name: str) -> str:
+    """Return what tells most of a name: ``m`` of ``openai:m@host``, ``Quiz`` of ``quiz.py:Quiz``."""
+    return name.partition("@")[0].rpartition(":")[2] or name
 
 
 def _count(value: int | None) -> str:
@@ -228,7 +245,12 @@ def _count(value: int | None) -> str:
 
 
 def _took(run: Mapping[str, Any]) -> str:
-    return "" if run["seconds"] is None else duration(run["seconds"])
+    """Return how long a run took in one unit: a list has no room for more."""
+    seconds = run["seconds"]
+    if seconds is None:
+        return ""
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds >= 2 * size or size == 1)
+    return f"{seconds / size:,.0f} {unit}"
 
 
 def _usd(value: float | None) -> str:

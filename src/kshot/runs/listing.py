@@ -18,6 +18,7 @@ from kshot.runs.folder import JOURNAL, SUMMARY
 from kshot.runs.headline import failed_samples, finite, first_figure, headline_figures
 from kshot.runs.identity import without_defaults
 from kshot.runs.limits import recorded_cost
+from kshot.runs.progress import read_progress
 from kshot.runs.record import read_summary
 from kshot.runs.run_state import FILES, first_change, is_working, last_change, moment, seconds_of, state_of
 from kshot.runs.samples_file import SAMPLES
@@ -38,12 +39,17 @@ def list_runs(folder: str | Path = USUAL_FOLDER) -> list[dict[str, Any]]:
     """Return the runs in a folder and up to three levels below, the newest first.
 
     Each is a dict with ``run`` (its folder), ``state`` (done, stopped, failed, killed, running, damaged), ``started``,
-    ``ended``, ``seconds``, ``models``, ``datasets``, ``headline`` (a figure), ``figures``, ``failed`` and ``cost_usd``.
+    ``ended``, ``seconds``, ``models``, ``datasets``, ``headline`` (a figure), ``figures``, ``failed``, ``cost_usd``,
+    and ``progress`` if it has not come to its end.
     """
+    return runs_below(folder, datetime.now(timezone.utc))
+
+
+def runs_below(folder: str | Path, now: datetime) -> list[dict[str, Any]]:
+    """Return the runs in a folder, as they are now."""
     path = Path(folder).expanduser()
     if not path.is_dir():
         raise UsageError("there is no such folder", where=str(folder), hint="Name a folder with runs, or one run.")
-    now = datetime.now(timezone.utc)
     records = ((each, describe(each, now)) for each in run_folders(path))
     found = [run for each, run in records if run["state"] != "damaged" or os.path.lexists(each)]  # one may vanish
     return sorted(found, key=lambda run: (run["started"] or "", run["run"]), reverse=True)
@@ -86,7 +92,7 @@ def is_run(names: Sequence[str] | Mapping[str, Any]) -> bool:
 
 def describe(folder: Path, now: datetime) -> dict[str, Any]:
     """Return the record of a run. One that cannot be used has the state ``damaged``, and ``why`` says what is wrong."""
-    unknown = ("why", "started", "ended", "seconds", "headline", "failed", "cost_usd")
+    unknown = ("why", "started", "ended", "seconds", "headline", "failed", "cost_usd", "progress")
     record: dict[str, Any] = {"run": str(folder), "state": "damaged", **dict.fromkeys(unknown)}
     record |= {"models": [], "datasets": [], "figures": []}
     try:
@@ -133,7 +139,8 @@ def _described(folder: Path, now: datetime) -> dict[str, Any]:
     starts = [begun for each in sessions if (begun := moment(each.get("started"))) is not None]
     ends = [end for each in sessions[-1:] if (end := moment(each.get("ended"))) is not None]
     begun = starts[0] if starts else first_change(folder)
-    ended = ends[0] if ends else None if state in {"running", "running?"} else last_change(folder)
+    running = state in {"running", "running?"}
+    ended = None if running else ends[0] if ends else last_change(folder)
     return {
         "state": state,
         "why": why,
@@ -146,7 +153,14 @@ def _described(folder: Path, now: datetime) -> dict[str, Any]:
         "figures": figures,
         "failed": failed_samples(results) if summary else None,
         "cost_usd": _cost(spec, summary),
+        "progress": None if state in {"done", "damaged"} else _progress(folder),
     }
+
+
+def _progress(folder: Path) -> dict[str, Any] | None:
+    """Return how far a run is that has not come to its end."""
+    found = read_progress(folder)
+    return None if found is None else {"done": found.done, "total": found.total, "seconds_left": found.left}
 
 
 def _check_sizes(folder: Path) -> None:
