@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshot.statistics import share_test, sign_test
-from kshot.statistics.permutation import sign_flips, swaps
+from kshot.statistics.permutation import _random_swaps, sign_flips, swaps
 
 
 @given(st.integers(0, 12), st.integers(0, 12))
@@ -71,8 +71,13 @@ def test_the_draws_are_bounded(monkeypatch):
 
     monkeypatch.setattr(np, "unpackbits", counting)
     sign_flips(np.linspace(-1, 1.1, 20_000))
-    assert 19_000_000 < sum(drawn) <= 20_000_000
+    assert sum(drawn) == 9_999 * 20_000  # many pairs do not make p coarse
     assert max(drawn) <= 1_000_000
+
+
+def test_more_pairs_than_the_draws_allow_have_fewer_swaps():
+    assert sum(len(block) for block in _random_swaps(1_000, most_draws=300_000)) == 300
+    assert sum(len(block) for block in _random_swaps(1_000, most_draws=1_000)) == 199
 
 
 def test_swaps_of_any_figure():

@@ -26,8 +26,8 @@ FiguresAfter: TypeAlias = Callable[[NDArray[np.bool_]], Iterator[tuple[float, fl
 LEVEL = 0.05
 FLIPS = 9_999
 MIN_FLIPS = 199
-MAX_DRAWS = 20_000_000
-"""Draws over all random swaps; where there would be more, there are fewer swaps."""
+MAX_DRAWS = 1_000_000_000
+"""Draws over all random swaps: 100,000 pairs that differ take some seconds. With more pairs there are fewer swaps."""
 
 _MAX_TRIED = 13
 """With so many pairs that differ, all swaps are tried: 8,192."""
@@ -43,8 +43,8 @@ _FEW_HITS = 20
 _ENOUGH_HITS = 200
 """So many random swaps as extreme as the samples themselves tell p well enough (Besag and Clifford, 1991)."""
 
-_LIST_SWAPS = 999
-"""Random swaps where a figure has to be computed from all values, which may take long."""
+_LIST_SWAPS, _LIST_DRAWS = 999, 20_000_000
+"""Random swaps, and draws over all of them, where a figure has to be computed from all values, which may take long."""
 
 
 def sign_test(wins: int, losses: int) -> float:
@@ -155,13 +155,10 @@ def _parts(gaps: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArra
 
     With each part comes the rest.
     """
-    sums, sizes = [], []
     exact = len(gaps) <= _MAX_TRIED
-    for block in _all_swaps(len(gaps)) if exact else _random_swaps(len(gaps)):
-        chosen = block.astype(np.float64)
-        sums.append(chosen @ gaps)
-        sizes.append(chosen @ weights)
-    one, count = np.concatenate(sums), np.concatenate(sizes)
+    both = np.stack([gaps, weights], axis=1)
+    blocks = _all_swaps(len(gaps)) if exact else _random_swaps(len(gaps))
+    one, count = np.concatenate([block.astype(np.float64) @ both for block in blocks]).T
     if exact:  # often enough for the number of ties, which is drawn for each
         times = max(1, FLIPS // len(one))
         return np.tile(one, times), np.tile(count, times), exact
@@ -201,8 +198,8 @@ def swaps(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> float:
     figures = _of_sums(pairs, different, reduce) if summed else _of_lists(pairs, different, reduce)
     seen = abs(reduce([x for x, _ in pairs]) - reduce([y for _, y in pairs])) * (1 - _ROUNDING)
     exact = len(different) <= _MAX_TRIED
-    limit = FLIPS if summed else _LIST_SWAPS
-    blocks = _all_swaps(len(different)) if exact else _random_swaps(len(different), limit)
+    limits = (FLIPS, MAX_DRAWS) if summed else (_LIST_SWAPS, _LIST_DRAWS)
+    blocks = _all_swaps(len(different)) if exact else _random_swaps(len(different), *limits)
     hits = tried = 0
     for one, other in chain.from_iterable(map(figures, blocks)):
         hits += abs(one - other) >= seen
@@ -243,10 +240,10 @@ def _all_swaps(n: int) -> Iterator[NDArray[np.bool_]]:
     yield (np.arange(2**n)[:, None] >> np.arange(n)) % 2 == 1
 
 
-def _random_swaps(n: int, most: int = FLIPS) -> Iterator[NDArray[np.bool_]]:
+def _random_swaps(n: int, most: int = FLIPS, most_draws: int = MAX_DRAWS) -> Iterator[NDArray[np.bool_]]:
     """Yield which pairs are swapped, in blocks that fit into memory; every call draws the same."""
     draws = np.random.default_rng(SEED)
-    count = max(MIN_FLIPS, min(most, MAX_DRAWS // n))
+    count = max(MIN_FLIPS, min(most, most_draws // n))
     block = max(1, _BLOCK_DRAWS // n)
     for done in range(0, count, block):
         rows = min(block, count - done)
