@@ -117,6 +117,8 @@ class Abilities:
     """Counts the tries of a model behind a server, for ``--max-requests``."""
     cuts_prompts: bool = False
     """Whether the model cuts prompts that are too long from the left, as ``--truncate left`` asks."""
+    tokens_read: Callable[[], tuple[int, int]] | None = None
+    """Returns the tokens of all requests so far, and those that it has read: fewer, if it reads shared ones once."""
 
 
 @runtime_checkable

@@ -19,6 +19,7 @@ from kshot.core.settings import FsyncMode
 from kshot.core.text_files import read_at_most
 from kshot.runs.identity import differences
 from kshot.runs.journal import Journal
+from kshot.runs.progress import PROGRESS
 from kshot.runs.samples_file import SAMPLES
 from kshot.runs.sessions import ended, new_session, with_session
 from kshot.runs.spec_file import SPEC, read_spec
@@ -90,6 +91,11 @@ class RunFolder:
         ended(self._session, "stopped" if issubclass(kind, (KeyboardInterrupt, LimitReached)) else "failed")
         with suppress(RunError):  # the error that ends the run is the one to show
             self.write_spec()
+
+    @property
+    def started(self) -> str:
+        """When this session began, as ``spec.json`` has it."""
+        return str(self._session["started"])
 
     @property
     def notes(self) -> list[str]:
@@ -194,7 +200,8 @@ class RunFolder:
             sync_folder(self.path.parent)
         for name in (SPEC, JOURNAL, SAMPLES, SUMMARY):
             path_inside(self.path, name)  # a folder from elsewhere may have links to files of the user
-        others = {p.name for p in self.path.iterdir()} - {SPEC, JOURNAL, SAMPLES, SUMMARY}
+        own = (SPEC, JOURNAL, SAMPLES, SUMMARY, PROGRESS)
+        others = {p.name for p in self.path.iterdir()} - {*own, *(f".{name}.draft" for name in own)}
         if others and not (self.path / SPEC).exists() and not (self.path / JOURNAL).exists():
             raise RunError(
                 "the folder is not empty and holds no run",

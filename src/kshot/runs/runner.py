@@ -36,6 +36,7 @@ from kshot.runs.record import RunRecord
 from kshot.runs.results import compared, corrected_gaps, result_rows
 from kshot.runs.samples_file import SAMPLES
 from kshot.runs.sessions import versions
+from kshot.runs.sharing import note_on_sharing
 from kshot.runs.task_run import notes_of, run_task
 from kshot.runs.watchers import SilentWatcher
 from kshot.settings import Settings
@@ -81,6 +82,7 @@ class Run:
         self._results: list[TaskResult] = []
         self._usage: dict[tuple[str, str], list[int]] = {}
         self._servers: set[str] = set()
+        self._tokens_read: dict[str, tuple[int, int]] = {}
         self._data = DataDigests({} if folder is None else folder.spec.get("data", {}), self._tell_changed)
         # Scoring asks nothing, so nothing limits it.
         self._budget = Budget() if self._scores_again else budget_of(settings, folder, self._record_spent)
@@ -115,6 +117,8 @@ class Run:
                 results += self._model(model, sources, keep)
             for helper in self._helpers.values():
                 self._tell_notes(helper)
+            for note in note_on_sharing(self._tokens_read):
+                self._watcher.note(note)
             if self._scores_again and self._folder is not None:
                 check_nothing_lost(self._results, self._folder)  # before the files are replaced
         results, comparisons = corrected_gaps(results), compared(self._results, results)
@@ -154,6 +158,8 @@ class Run:
         if isinstance(model, LanguageModel):
             for note in model.notes:
                 self._watcher.note(f"{model.name}: {note}")
+            if model.abilities.tokens_read is not None:  # told at the end, once for all models
+                self._tokens_read[model.name] = model.abilities.tokens_read()
 
     def _roles(self, model: Model, corpus: Corpus | None) -> dict[str, Backend]:
         """Return the backend of each role; a search engine gets the task's corpus first."""

@@ -119,6 +119,7 @@ class Transformers:
             chat_template=bool(self._tokenizer.chat_template),
             count_tokens=self.count_tokens,
             cuts_prompts=self._window.cuts,
+            tokens_read=self._tokens_read,
         )
 
     @cached_property
@@ -158,8 +159,11 @@ class Transformers:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the user should know about how it worked; nothing if it did not work."""
+        return tuple(self._runner.notes) if self.token_counts.requested else ()
+
+    def _tokens_read(self) -> tuple[int, int]:
         counts = self.token_counts
-        return (*self._runner.notes, str(counts)) if counts.requested else ()
+        return counts.requested, counts.computed
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of the text itself, without BOS."""

@@ -182,10 +182,8 @@ class TokenCounts:
 
     def __str__(self) -> str:
         if self.computed < self.requested:
-            return (
-                f"computed {self.computed:,} tokens instead of {self.requested:,}: shared prefixes were computed once"
-            )
-        return f"computed {self.computed:,} tokens; the requests have {self.requested:,}"
+            return f"read {self.computed:,} tokens instead of {self.requested:,}: beginnings that prompts share, once"
+        return f"read {self.computed:,} tokens; the requests have {self.requested:,}"
 
 
 class NodeCounter:
