@@ -178,10 +178,10 @@ def _summary(selection: SampleSelection, parsed: argparse.Namespace) -> Iterator
                 "--below and --above choose by the score, --metric takes another metric"
             )
         return
-    chosen = f"{matching:,} of {every} match" + ("es" if matching == 1 else "")
-    more = [f"--limit {matching} shows all"] if shown < matching else []
-    more += [] if parsed.full else ["--full shows all of each"]
+    chosen = every if matching == selection.total else f"{matching:,} of {every} match{'es' if matching == 1 else ''}"
     before = f", {shown:,} {'is' if shown == 1 else 'are'} shown" if shown < matching else ""
+    more = [f"--limit {matching} shows all"] if shown < matching else []
+    more += [] if parsed.full else ["--full shows all of it" if shown == 1 else "--full shows all of each"]
     yield f"{chosen}{before}{'; ' if more else ''}{', '.join(more)}"
     if parsed.failed:
         yield "the command that made the run, given again, asks the failed samples again"

@@ -10,7 +10,7 @@ from typing import Any
 
 from kshot.core.records import ResultRow
 from kshot.report.sample_responses import ReadResponse, read_response
-from kshot.report.sample_texts import TextLimit
+from kshot.report.sample_texts import FoldedPrompt, TextLimit, folded_prompt, whole_prompt
 from kshot.runs.identity import without_defaults
 from kshot.runs.sample_filters import SampleFilter, name_of
 from kshot.runs.sample_verdicts import MetricScale
@@ -30,6 +30,12 @@ class SampleLook:
     def limit(self, usual: TextLimit) -> TextLimit | None:
         """Return how much of a text is shown."""
         return None if self.full else usual
+
+    @cached_property
+    def question(self) -> FoldedPrompt:
+        """The prompt, or the part of it that asks."""
+        prompt = self.row.get("prompt")
+        return whole_prompt(prompt) if self.full else folded_prompt(prompt, self.shots)
 
     @cached_property
     def response(self) -> ReadResponse:

@@ -14,6 +14,7 @@ from kshot.report.cells import block, cell
 
 _ROUND_BREAK = "\n\n"
 _NOTE = "dim italic"
+_MAX_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ def excerpt(text: str, limit: TextLimit | None) -> Text:
         return cell(f"(nothing but white space: {json.dumps(text[:40])})", _NOTE)
     if limit is None:
         return block(text)
+    text = text.strip("\n")
     head = _beginning(text, limit.characters // 3, max(1, limit.lines // 3))
     tail = len(text) - _beginning(text[::-1], limit.characters - head, limit.lines - max(1, limit.lines // 3))
     if tail <= head:
@@ -54,17 +56,45 @@ def _beginning(text: str, characters: int, lines: int) -> int:
 # ---- prompts ----
 
 
-def prompt_text(prompt: Any, limit: TextLimit | None, shots: int | None, *, whole: bool) -> Text:
-    """Return a prompt: whole, or the part that asks, after a note on the examples above it."""
+@dataclass(frozen=True, slots=True)
+class FoldedPrompt:
+    """The messages of a prompt that ask (a text is one message without a role), and what was above them."""
+
+    messages: Sequence[tuple[str, str]]
+    above: str = ""
+    size: int = 0
+
+    def text(self, limit: TextLimit | None) -> Text:
+        """Return the prompt, after a note on what is folded away."""
+        parts = [cell(f"… {self.above} above ({self.size:,} characters)", _NOTE)] if self.above else []
+        for role, content in self.messages:
+            parts += [cell(f"[{role}]", "dim")] if role else []
+            parts.append(excerpt(content, limit))
+        return Text("\n").join(parts)
+
+
+def folded_prompt(prompt: Any, shots: int | None) -> FoldedPrompt:
+    """Return a prompt without the examples before its question; ``shots`` is how many a prompt of the run may show.
+
+    None: the run does not say. Then only the earlier messages of a conversation are folded.
+    """
     if not _is_conversation(prompt):
-        return _plain_prompt(prompt if isinstance(prompt, str) else written(prompt), limit, 0 if whole else shots)
-    folded, shown = ([], prompt) if whole else _split_messages(prompt, shots)
-    parts = [cell(_folded_messages(folded, shots), _NOTE)] if folded else []
-    alone = len(shown) == 1 and not whole
-    for message in shown:
-        parts += [] if alone else [cell(f"[{message['role']}]", "dim")]
-        parts.append(excerpt(message["content"], limit))
-    return Text("\n").join(parts)
+        text = prompt if isinstance(prompt, str) else written(prompt)
+        start, count = _question_start(text, shots or 0)
+        return FoldedPrompt([("", text[start:])], counted(count, "example") if start else "", start)
+    folded, shown = _split_messages(prompt, shots)
+    size = sum(len(message["content"]) for message in folded)
+    what = counted(len(folded), "message") if shots is None else counted(shots, "example")
+    asked = [(str(message["role"]), message["content"]) for message in shown]
+    alone = len(asked) == 1 and asked[0][0] == "user"
+    return FoldedPrompt([("", asked[0][1])] if alone else asked, what if folded else "", size)
+
+
+def whole_prompt(prompt: Any) -> FoldedPrompt:
+    """Return all of a prompt."""
+    if _is_conversation(prompt):
+        return FoldedPrompt([(str(message["role"]), message["content"]) for message in prompt])
+    return FoldedPrompt([("", prompt if isinstance(prompt, str) else written(prompt))])
 
 
 def _is_conversation(prompt: Any) -> bool:
@@ -80,21 +110,6 @@ def _split_messages(prompt: list[ResultRow], shots: int | None) -> tuple[list[Re
     system = 1 if prompt[0]["role"] == "system" else 0
     start = len(prompt) - 1 if shots is None else min(system + 2 * shots, len(prompt) - 1)
     return (prompt[:start], prompt[start:]) if start > system else ([], prompt)
-
-
-def _folded_messages(messages: Sequence[ResultRow], shots: int | None) -> str:
-    size = sum(len(message["content"]) for message in messages)
-    what = _counted(len(messages), "message") if shots is None else _counted(shots, "example")
-    return f"… {what} above ({size:,} characters)"
-
-
-def _plain_prompt(text: str, limit: TextLimit | None, shots: int | None) -> Text:
-    start, count = _question_start(text, shots or 0)
-    question = excerpt(text[start:], limit)
-    if not start:
-        return question
-    note = cell(f"… {_counted(count, 'example')} above ({start:,} characters)", _NOTE)
-    return Text("\n").join([note, question])
 
 
 def _question_start(text: str, shots: int) -> tuple[int, int]:
@@ -125,17 +140,17 @@ def written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def one_of(value: Any, limit: TextLimit | None) -> Text:
-    """Return a reference: one text, or several of which any is right."""
-    if isinstance(value, list) and value and all(isinstance(each, (str, int, float)) for each in value):
-        shown = value if limit is None else value[:5]
-        more = [cell(f"… {len(value) - len(shown)} more", _NOTE)] if len(shown) < len(value) else []
-        return Text("\n").join([*(_alternative(number, each, limit) for number, each in enumerate(shown)), *more])
-    return excerpt(written(value), limit)
-
-
-def _alternative(number: int, value: Any, limit: TextLimit | None) -> Text:
-    return Text("").join([cell("or " if number else "", "dim"), excerpt(written(value), limit)])
+def several(values: Sequence[Any], limit: TextLimit | None, *, numbered: bool) -> Text:
+    """Return values one below the other: numbered, or as alternatives of which any is right."""
+    shown = values if limit is None else values[:_MAX_LISTED]
+    more = [cell(f"… {len(values) - len(shown)} more", _NOTE)] if len(shown) < len(values) else []
+    lines = [
+        Text.assemble(
+            (f"{number}. " if numbered else "or " if number > 1 else "", "dim"), excerpt(written(each), limit)
+        )
+        for number, each in enumerate(shown, start=1)
+    ]
+    return Text("\n").join([*lines, *more])
 
 
 def option_letter(index: int) -> str:
@@ -153,7 +168,8 @@ def figure_text(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return a count of things in words."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import RenderableType
@@ -12,21 +13,23 @@ from rich.text import Text
 from kshot.core.records import UNANSWERED, ResultRow
 from kshot.report.cells import block, cell
 from kshot.report.sample_look import SampleLook
-from kshot.report.sample_responses import MeasuredOptions, ReadResponse
+from kshot.report.sample_responses import ReadResponse
+from kshot.report.sample_tables import likelihood_text, option_text, options_table, passages_table
 from kshot.report.sample_texts import (
     TextLimit,
+    counted,
     excerpt,
     figure_text,
-    one_of,
-    option_letter,
-    prompt_text,
+    parts_of,
+    several,
+    whole_prompt,
     written,
 )
 from kshot.runs.sample_filters import name_of
 from kshot.runs.sample_verdicts import MetricScale, SampleVerdict
 
 _PROMPT, _REPLY, _SHORT = TextLimit(900, 14), TextLimit(600, 9), TextLimit(240, 4)
-_MAX_REPLIES, _MAX_PASSAGES = 4, 5
+_MAX_REPLIES = 4
 _SIGNS: Mapping[SampleVerdict, tuple[str, str]] = {
     "right": ("✓ right", "green"),
     "partly": ("~ partly right", ""),
@@ -45,6 +48,7 @@ def sample_view(look: SampleLook) -> Iterator[RenderableType]:
     _add(grid, _asked(look))
     _add(grid, _answered(look))
     _add(grid, _expected(look))
+    _add(grid, _details(look) if look.full else ())
     yield grid
 
 
@@ -52,14 +56,16 @@ def flip_view(looks: Sequence[SampleLook], labels: tuple[str, str]) -> Iterator[
     """Show a sample of the first run, and below it the same one as the systems of the second run answered it."""
     first = looks[0]
     yield _head(first, Text())
-    same = all(look.row.get("prompt") == first.row.get("prompt") for look in looks)
+    same = first.full is False and all(look.question.messages == first.question.messages for look in looks)
     grid = _grid()
     if same:
-        _add(grid, _asked(first))
+        _add(grid, _asked(first, note=False))
     for number, look in enumerate(looks):
         name, model = labels[min(number, 1)], name_of(look.row, "model")
         other = f" · {model}" if any(name_of(each.row, "model") != model for each in looks) else ""
-        grid.add_row(cell("run", _DIM), Text.assemble(cell(f"{name}{other}", "bold"), "  ", verdict_text(look)))
+        above = f"   after {look.question.above}" if same and look.question.above else ""
+        title = Text.assemble(cell(f"{name}{other}", "bold"), "  ", verdict_text(look), (above, "dim italic"))
+        grid.add_row(cell("run", _DIM), title)
         _add(grid, [] if same else _asked(look))
         _add(grid, _answered(look))
     _add(grid, _expected(first))
@@ -94,18 +100,18 @@ def _add(grid: Table, rows: Any) -> None:
 # ---- what was asked ----
 
 
-def _asked(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
+def _asked(look: SampleLook, *, note: bool = True) -> Iterator[tuple[str, RenderableType]]:
     response, prompt = look.response, look.row.get("prompt")
     if response.measured.contexts or (response.likelihood and not prompt):
         return  # the contexts are the options, and a document has no prompt
     if prompt is None:
         yield "prompt", cell("(nothing was asked)", _DIM)
         return
-    label = "query" if response.passages and not response.replies else "prompt"
-    yield label, prompt_text(prompt, look.limit(_PROMPT), look.shots, whole=look.full)
+    ranks = response.passages and isinstance(look.row.get("answer"), list)
+    shown = look.question if note else replace(look.question, above="")
+    yield "query" if ranks else "prompt", shown.text(look.limit(_PROMPT))
     if response.rewritten:
-        note = "the rewriter wrote the query"
-        yield "", cell(note, "dim italic")
+        yield "", cell("the rewriter wrote the query", "dim italic")
 
 
 # ---- what came back ----
@@ -114,21 +120,22 @@ def _asked(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
 def _answered(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     row, response = look.row, look.response
     if response.passages:
-        yield "found", _passages(response, row.get("target"), look)
+        yield "found", passages_table(response.passages, row.get("target"), full=look.full)
     if look.full:
-        yield from (("thoughts", excerpt(text, None)) for text in response.reasoning if text)
+        yield from (("reasoning", excerpt(text, None)) for text in response.reasoning if text)
+    elif thoughts := sum(map(len, response.reasoning)):
+        yield "", cell(f"… {counted(thoughts, 'character')} of reasoning", "dim italic")
     yield from _replies(look, response.replies)
+    yield from (("", cell(note, "dim italic")) for note in _cuts(row))
     if response.measured.texts:
-        yield "options", _options(response.measured, row, full=look.full)
+        yield "options", options_table(response.measured, row, full=look.full)
     if response.likelihood:
         yield "text", excerpt(response.likelihood["text"], look.limit(_REPLY))
-        yield "measured", cell(_likelihood(row.get("answer")))
+        yield "measured", cell(likelihood_text(row.get("answer")))
     if row.get("failed"):
         yield "failed", Text.assemble(block(written(row["failed"]), "red"))
     elif not response.likelihood:
         yield "answer", _answer(look, response)
-    if look.full:
-        yield from _details(row)
     yield from _judgements(look)
 
 
@@ -143,46 +150,19 @@ def _replies(look: SampleLook, replies: Sequence[str]) -> Iterator[tuple[str, Re
         yield "", cell(f"… {len(replies) - len(shown)} more replies", "dim italic")
 
 
-def _passages(response: ReadResponse, target: Any, look: SampleLook) -> RenderableType:
-    grades = target if isinstance(target, dict) else {}
-    shown = response.passages if look.full else response.passages[:_MAX_PASSAGES]
-    table = Table.grid(padding=(0, 2))
-    for rank, hit in enumerate(shown, start=1):
-        grade = grades.get(hit["id"])
-        relevant = cell(f"✓ relevant (grade {written(grade)})", "green") if grade else cell("")
-        table.add_row(cell(rank, _DIM), cell(hit["id"], overflow="fold"), cell(figure_text(hit["score"])), relevant)
-    if len(shown) < len(response.passages):
-        table.add_row("", cell(f"… {len(response.passages) - len(shown)} more", "dim italic"))
-    return table
+_STOPS = {
+    "length": "the reply was cut: it has all tokens that --max-tokens allows",
+    "window": "the reply was cut: the context window was full",
+}
 
 
-def _options(measured: MeasuredOptions, row: ResultRow, *, full: bool) -> RenderableType:
-    """Show every option with its log-probability; a sign and a word mark the chosen and the right one."""
-    right = row.get("target")
-    rights = right if isinstance(right, list) else [right]
-    table = Table.grid(padding=(0, 2))
-    for index, text in enumerate(measured.texts):
-        chosen, fits = index == row.get("answer"), index in rights
-        mark = "✓ right" if fits else "✗" if chosen else ""
-        words = ", ".join(word for word in ("chosen" if chosen else "", mark) if word).replace(", ✗", " ✗")
-        style = "green" if fits else "red" if chosen else ""
-        cells = [excerpt(text, None if full else _SHORT), cell(f"{measured.logprobs[index]:.2f}", justify="right")]
-        if measured.tokens[index] is not None and full:
-            cells.append(cell(f"{measured.tokens[index]} tokens", _DIM))
-        if full and measured.baselines:
-            cells.append(cell(f"baseline {measured.baselines[index]:.2f}", _DIM))
-        table.add_row(*cells, cell(words, style))
-    return table
-
-
-def _likelihood(answer: Any) -> str:
-    if not isinstance(answer, dict):
-        return written(answer)
-    counts = [f"{answer[name]:,} {name}" for name in ("tokens", "words", "bytes") if isinstance(answer.get(name), int)]
-    greedy = {True: ["the model would write it"], False: ["the model would write something else"]}
-    nats = f"{answer['nll']:.2f} nats" if isinstance(answer.get("nll"), (int, float)) else ""
-    told = answer.get("greedy")
-    return " · ".join([nats, *counts, *(greedy[told] if isinstance(told, bool) else [])])
+def _cuts(row: ResultRow) -> Iterator[str]:
+    """Yield what is not whole: a reply that was cut, or a prompt."""
+    reasons = set(map(str, parts_of(row.get("stop_reason"))))
+    yield from (note for reason, note in _STOPS.items() if reason in reasons)
+    cut = [count for count in parts_of(row.get("cut_tokens")) if isinstance(count, int) and count > 0]
+    if cut:
+        yield f"the prompt was too long: {counted(max(cut), 'token')} were cut from its beginning"
 
 
 def _answer(look: SampleLook, response: ReadResponse) -> RenderableType:
@@ -192,33 +172,17 @@ def _answer(look: SampleLook, response: ReadResponse) -> RenderableType:
     if ranks and isinstance(answer, list):
         shown = cell(f"the order of these {len(answer)} passages")
     elif response.chooses and isinstance(answer, int):
-        shown = _option_name(answer, response.measured, look.row)
+        shown = option_text(answer, response.measured, look.row)
     elif isinstance(answer, dict) and isinstance(answer.get("text"), str):
         shown = excerpt(answer["text"], look.limit(_SHORT))
     elif isinstance(answer, list):
         whole = answer == list(response.replies)
-        shown = cell("the replies as they are") if whole else one_answer_each(answer, look.limit(_SHORT))
+        shown = cell("the replies as they are") if whole else several(answer, look.limit(_SHORT), numbered=True)
     elif isinstance(answer, str) and [answer] == list(response.replies) and len(answer) > _SHORT.characters:
         shown = cell("the whole reply")
     else:
         shown = excerpt(written(answer), look.limit(_SHORT))
     return Text.assemble(shown, cell(f"   {rule}", _DIM)) if rule else shown
-
-
-def one_answer_each(answers: Sequence[Any], limit: TextLimit | None) -> Text:
-    """Return several answers, one on each line."""
-    shown = answers if limit is None else answers[:_MAX_REPLIES]
-    more = [cell(f"… {len(answers) - len(shown)} more", "dim italic")] if len(shown) < len(answers) else []
-    lines = (Text.assemble((f"{number}. ", _DIM), excerpt(written(a), limit)) for number, a in enumerate(shown, 1))
-    return Text("\n").join([*lines, *more])
-
-
-def _option_name(index: int, measured: MeasuredOptions, row: ResultRow) -> Text:
-    if index == UNANSWERED:
-        return cell("none: several options come first" if row.get("tied") else "none")
-    if 0 <= index < len(measured.texts):
-        return excerpt(measured.texts[index], _SHORT)
-    return cell(option_letter(index) if 0 <= index < 10_000 else index)  # noqa: PLR2004 - no prompt has more options
 
 
 def _rule(row: ResultRow, scale: MetricScale, response: ReadResponse) -> str:
@@ -238,25 +202,16 @@ def _rule(row: ResultRow, scale: MetricScale, response: ReadResponse) -> str:
     return ""
 
 
-def _details(row: ResultRow) -> Iterator[tuple[str, RenderableType]]:
-    """Yield what else a row says: whether the reply is whole, answers by other rules, every score."""
-    if row.get("stop_reason"):
-        yield "stopped", cell(f"by {written(row['stop_reason'])}")
-    names = ("answers", "tied", "identical_options", "failed_replies", "cut_tokens")
-    yield from ((name.replace("_", " "), excerpt(written(row[name]), None)) for name in names if name in row)
-    scores = row.get("scores")
-    for name, value in scores.items() if isinstance(scores, dict) else ():
-        yield "score", cell(f"{name} {written(value)}")
-
-
 def _judgements(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     found = look.row.get("judge")
     for each in found if isinstance(found, list) else ():
         if not isinstance(each, dict):
             continue
+        reply = excerpt(written(each.get("response")), look.limit(_REPLY))
         if look.full:
-            yield "judge's", Text.assemble(cell("prompt\n", _DIM), prompt_text(each.get("prompt"), None, 0, whole=True))
-        yield "judge", excerpt(written(each.get("response")), look.limit(_REPLY))
+            asked = whole_prompt(each.get("prompt")).text(None)
+            reply = Text.assemble(asked, "\n", ("[the judge's reply]", _DIM), "\n", reply)
+        yield "judge", reply
 
 
 # ---- what would be right ----
@@ -269,12 +224,34 @@ def _expected(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
         return
     if response.chooses:
         rights = target if isinstance(target, list) else [target]
-        names = [_option_name(each, response.measured, row) for each in rights if isinstance(each, int)]
+        names = [option_text(each, response.measured, row) for each in rights]
         yield "target", Text(" or ").join(names)
     elif isinstance(target, dict) and response.passages:
         yield "relevant", cell(", ".join(f"{name} ({written(grade)})" for name, grade in target.items()))
     elif isinstance(target, list) and target and all(isinstance(each, list) for each in target):
         lines = [Text(" or ").join(block(f"“{written(q)}”") for q in quotes) for quotes in target]
         yield "evidence", Text("\n").join(lines)
+    elif isinstance(target, list) and target and all(isinstance(each, (str, int, float)) for each in target):
+        turns = isinstance(row.get("answer"), list) and len(row["answer"]) == len(target)
+        yield "target", several(target, look.limit(_SHORT), numbered=turns and len(target) > 1)
     else:
-        yield "target", one_of(target, look.limit(_SHORT))
+        yield "target", excerpt(written(target), look.limit(_SHORT))
+
+
+def _details(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
+    """Yield what else a row says: answers by other rules, every score, and what is not whole."""
+    row, measured = look.row, look.response.measured
+    answers, scores = row.get("answers"), row.get("scores")
+    if isinstance(answers, dict) and answers:
+        yield "by rule", _named({rule: option_text(each, measured, row) for rule, each in answers.items()})
+    if isinstance(scores, dict) and scores:
+        yield "scores", _named({name: cell(written(value)) for name, value in scores.items()})
+    names = ("tied", "identical_options", "failed_replies")
+    yield from ((name.replace("_", " "), excerpt(written(row[name]), None)) for name in names if name in row)
+
+
+def _named(values: Mapping[str, Text]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for name, value in values.items():
+        table.add_row(cell(name, _DIM, overflow="fold"), value)
+    return table

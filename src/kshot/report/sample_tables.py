@@ -1,0 +1,79 @@
+"""What a sample has several of: options with their log-probabilities, passages with their ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from kshot.core.records import UNANSWERED, ResultRow
+from kshot.report.cells import cell
+from kshot.report.sample_responses import MeasuredOptions
+from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, option_letter, written
+
+_MAX_PASSAGES = 5
+_MAX_LETTERED = 10_000
+"""No prompt has more options."""
+_SHORT = TextLimit(240, 4)
+_DIM = "dim"
+
+
+def passages_table(passages: Sequence[ResultRow], target: Any, *, full: bool) -> Table:
+    """Show the best passages; those that the reference grades are marked."""
+    grades = target if isinstance(target, dict) else {}
+    shown = passages if full else passages[:_MAX_PASSAGES]
+    table = Table.grid(padding=(0, 2))
+    for rank, hit in enumerate(shown, start=1):
+        grade = grades.get(hit["id"])
+        relevant = cell(f"✓ relevant (grade {written(grade)})", "green") if grade else cell("")
+        table.add_row(cell(rank, _DIM), cell(hit["id"], overflow="fold"), cell(figure_text(hit["score"])), relevant)
+    if len(shown) < len(passages):
+        table.add_row("", cell(f"… {len(passages) - len(shown)} more", "dim italic"))
+    return table
+
+
+def options_table(measured: MeasuredOptions, row: ResultRow, *, full: bool) -> Table:
+    """Show every option with its log-probability; a sign and a word mark the chosen and the right one."""
+    right = row.get("target")
+    rights = right if isinstance(right, list) else [right]
+    table = Table.grid(padding=(0, 2))
+    for index, text in enumerate(measured.texts):
+        chosen, fits = index == row.get("answer"), index in rights
+        mark = "✓ right" if fits else "✗" if chosen else ""
+        words = ", ".join(word for word in ("chosen" if chosen else "", mark) if word).replace(", ✗", " ✗")
+        style = "green" if fits else "red" if chosen else ""
+        cells = [excerpt(text, None if full else _SHORT), cell(f"{measured.logprobs[index]:.2f}", justify="right")]
+        if measured.tokens[index] is not None and full:
+            cells.append(cell(f"{measured.tokens[index]} tokens", _DIM))
+        if full and measured.baselines:
+            cells.append(cell(f"baseline {measured.baselines[index]:.2f}", _DIM))
+        table.add_row(*cells, cell(words, style))
+    return table
+
+
+def likelihood_text(answer: Any) -> str:
+    """Return how likely a text is, in words."""
+    if not isinstance(answer, dict):
+        return written(answer)
+    counts = [
+        counted(answer[f"{name}s"], name)
+        for name in ("token", "word", "byte")
+        if isinstance(answer.get(f"{name}s"), int)
+    ]
+    greedy = {True: ["the model would write it"], False: ["the model would write something else"]}
+    nats = f"{answer['nll']:.2f} nats" if isinstance(answer.get("nll"), (int, float)) else ""
+    told = answer.get("greedy")
+    return " · ".join([nats, *counts, *(greedy[told] if isinstance(told, bool) else [])])
+
+
+def option_text(index: Any, measured: MeasuredOptions, row: ResultRow) -> Text:
+    """Return the text of an option, or its letter where only the prompt has the texts."""
+    if not isinstance(index, int):
+        return excerpt(written(index), _SHORT)
+    if index == UNANSWERED:
+        return cell("none: several options come first" if row.get("tied") else "none")
+    if 0 <= index < len(measured.texts):
+        return excerpt(measured.texts[index], _SHORT)
+    return cell(option_letter(index) if 0 <= index < _MAX_LETTERED else index)
