@@ -22,7 +22,7 @@ _MARKS = re.compile(
     r"|:(?=//)|(?<=www)\."  # what would become a link
     r"|^(?:[-+](?=[\s-]|$)|[#=]|\d+(?=[.)](?:\s|$)))"  # what begins a list, a heading or a line
 )
-_NAMES = re.compile(r"(?<!\w)@(?=\w)|:(?=[\w+-]+:)")
+_NAMES = re.compile(r"(?<!\w)@(?=\w)|:(?=(?:[0-9]*[a-z_+-][a-z0-9_+-]*|100|1234):)")
 """What GitHub takes for a person or for an emoji after it has read the Markdown, so that no escape helps."""
 
 

@@ -113,7 +113,10 @@ def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
             [
                 *(subject, row["metric"], _number(row["baseline_value"]), _number(row["run_value"])),
                 *(_number(row["difference"], "+"), _ends(row["ci95"], "+", " to ")),
-                *(None if row["p_corrected"] is None else shown_p(row), row["verdict"] or "not told apart"),
+                *(
+                    None if row["p_corrected"] is None else shown_p(row).removeprefix("p "),
+                    row["verdict"] or "not told apart",
+                ),
                 *(row["n"], row.get("won"), row.get("lost")),
             ]
             for row, subject in zip(rows, gate_subjects(rows), strict=True)
