@@ -89,14 +89,10 @@ def _chunks(parsed: argparse.Namespace) -> int:
 
 
 def _export(parsed: argparse.Namespace) -> int:
-    from kshot.core.errors import RunError
-    from kshot.rescoring import export_passages
+    from kshot.cli.export import trec_files
 
-    try:
-        for path in export_passages(parsed.run, parsed.out, trust=parsed.trust or ()):
-            show(one_line(path))
-    except OSError as exc:
-        raise RunError(f"the folder cannot be written: {exc.strerror or exc}", where=str(parsed.out)) from exc
+    for path in trec_files(parsed.run, parsed.out, parsed.trust or ()):
+        show(one_line(path))
     return 0
 
 

@@ -1,0 +1,107 @@
+"""Rows of runs as columns, each of one type. A first reading finds them; a second one writes, in flat memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, TypeAlias, cast
+
+from kshot.core.errors import RunError
+from kshot.core.records import ResultRow
+from kshot.report.frames import flat_rows
+
+ColumnType: TypeAlias = Literal["text", "whole", "number", "truth", "json"]
+"""``json``: every value of the column is JSON text, because some are lists or because their types differ."""
+
+Rows: TypeAlias = Callable[[], Iterable[ResultRow]]
+"""Reads rows from the beginning, each time that it is called."""
+
+_MAX_COLUMNS = 2_000
+"""A run has some dozens. A table of a folder in which every row has other names would grow with the square of it."""
+
+_EXACT = 2**53
+"""Up to here every whole number is also a float."""
+
+_FIGURES = {"value", "ci95_low", "ci95_high", "difference", "p", "p_corrected"}
+"""Columns of numbers, also where none is known or all happen to be whole."""
+
+
+_FITTING: dict[str, tuple[type, ...]] = {"text": (str,), "whole": (int,), "number": (int, float), "truth": (bool,)}
+
+
+class Columns:
+    """The columns of some rows, with their types, and the values of each row in their order."""
+
+    def __init__(self, rows: Rows) -> None:
+        """Take what reads the rows; it is called twice."""
+        self._rows = rows
+        self.types = _types(rows())
+
+    def values(self) -> Iterator[list[Any]]:
+        """Yield the values of each row, in the types of the columns; None stands for no value."""
+        for row in flat_rows(self._rows()):
+            if not row.keys() <= self.types.keys():
+                raise _changed()
+            yield [_stored(row.get(name), kind) for name, kind in self.types.items()]
+
+
+def _types(rows: Iterable[ResultRow]) -> dict[str, ColumnType]:
+    found: dict[str, str | None] = {}
+    for row in flat_rows(rows):
+        for name, value in row.items():
+            kind = found.setdefault(name, "number" if name in _FIGURES or name.startswith("score_") else None)
+            if value is not None:
+                found[name] = _joined(kind, _kind(value))
+        if len(found) > _MAX_COLUMNS:
+            raise RunError(f"its rows have more than {_MAX_COLUMNS:,} columns", hint="kshot did not write them.")
+    plain: dict[str | None, str] = {None: "text", "large": "whole"}
+    return {name: cast("ColumnType", plain.get(kind, kind)) for name, kind in found.items()}
+
+
+def _kind(value: Any) -> str:
+    """Return the type of a value; ``large``: a whole number of 64 bits that is no float."""
+    if isinstance(value, bool):
+        return "truth"
+    if isinstance(value, int):
+        return "whole" if abs(value) <= _EXACT else "large" if -(2**63) <= value < 2**63 else "json"
+    return "number" if isinstance(value, float) else "text" if isinstance(value, str) else "json"
+
+
+def _joined(one: str | None, other: str) -> str:
+    """Return the type that has the values of both."""
+    if one is None or one == other:
+        return other
+    both = {one, other}
+    return "number" if both == {"whole", "number"} else "large" if both == {"whole", "large"} else "json"
+
+
+def _stored(value: Any, kind: ColumnType) -> Any:
+    if value is None:
+        return None
+    if kind == "json":
+        return storable(json.dumps(value, ensure_ascii=False))
+    if not _fits(value, kind):
+        raise _changed()
+    return float(value) if kind == "number" else storable(value) if kind == "text" else value
+
+
+def _fits(value: Any, kind: ColumnType) -> bool:
+    return isinstance(value, _FITTING[kind]) and (kind == "truth" or not isinstance(value, bool))
+
+
+def _changed() -> RunError:
+    return RunError("the run has changed while it was exported", hint="Export it again when it is done.")
+
+
+def storable(text: str) -> str:
+    r"""Return a text that UTF-8 can write: half of a character becomes its escape, such as ``\ud800``."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def storable_value(value: Any) -> Any:
+    """Return a value of JSON in which every text is one that UTF-8 can write."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(name): storable_value(inner) for name, inner in value.items()}
+    return [storable_value(inner) for inner in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,153 @@
+"""The header of a log of Inspect: what was run, and the figures of ``summary.json``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from kshot import __version__
+from kshot.core.records import ResultRow
+from kshot.core.visible import one_line
+from kshot.report.exports.columns import storable_value
+from kshot.report.exports.inspect_samples import ScoreForm, forms_of
+from kshot.runs.folder import SUMMARY
+from kshot.runs.headline import finite
+from kshot.runs.record import RunRecord
+
+if TYPE_CHECKING:
+    from inspect_ai.log import EvalLog, EvalMetric, EvalResults, EvalScore
+    from inspect_ai.model import ModelUsage
+
+_TOTALS = ("category", "average", "gap", "sd")
+"""What only rows have that are no figure of one whole task."""
+
+
+def figures_of(record: RunRecord, task: str, model: str) -> list[ResultRow]:
+    """Return the figures of a whole task."""
+    rows = [row for row in record.results if (row["task"], row["model"]) == (task, model)]
+    return [row for row in rows if not any(name in row for name in _TOTALS)]
+
+
+def log_header(record: RunRecord, spec: Mapping[str, Any], task: str, model: str) -> EvalLog:
+    """Return a log without its samples."""
+    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats
+
+    figures = figures_of(record, task, model)
+    sessions = spec.get("sessions", ())
+    created = _time(sessions[0].get("started") if sessions else None, record)
+    ended = _time(sessions[-1].get("ended") if sessions else None, record)
+    limit, identity = record.settings.get("limit"), spec["identity"]
+    total = max((row["n"] + row["failed"] for row in figures), default=0)
+    return EvalLog(
+        status="success",
+        eval=EvalSpec(
+            created=created,
+            task=one_line(task),
+            task_id=_digest("task", identity, task, model),
+            eval_id=_digest("eval", identity, task, model),
+            run_id=_digest("run", identity),
+            task_args={"num_shots": _shots(record, spec, task, model)},
+            dataset=EvalDataset(name=one_line(task), samples=total),
+            model=one_line(model),
+            config=EvalConfig(limit=limit if type(limit) is int else None),
+            packages={"kshot": _version(sessions)},
+            metadata=storable_value({"settings": record.settings, "totals": _totals(record, task, model)}),
+        ),
+        results=_results(figures, total, [row for row in record.results if _is_category(row, task, model)]),
+        stats=EvalStats(started_at=created, completed_at=ended, model_usage=_usage(record, model)),
+    )
+
+
+def _results(figures: Sequence[ResultRow], total: int, categories: Sequence[ResultRow]) -> EvalResults:
+    from inspect_ai.log import EvalResults
+
+    done, forms = max((row["n"] for row in figures), default=0), forms_of(figures)
+    return EvalResults(
+        total_samples=total,
+        completed_samples=done,
+        scores=[_score(row, forms[row["metric"]]) for row in figures],
+        metadata=storable_value({"categories": list(categories)}) if categories else None,
+    )
+
+
+def _score(row: ResultRow, form: ScoreForm) -> EvalScore:
+    """Return a figure with the ends of its interval; ``metadata`` has the row of ``summary.json`` as it is."""
+    from inspect_ai.log import EvalMetric, EvalScore
+
+    name = one_line(row["metric"])
+    low, high = row["ci95"] or (None, None)
+    found = {"accuracy" if form.right is not None else "value": row["value"], "ci95_low": low, "ci95_high": high}
+    metrics: dict[str, EvalMetric] = {
+        metric: EvalMetric(name=metric, value=form.share(known))
+        for metric, value in found.items()
+        if (known := finite(value)) is not None
+    }
+    return EvalScore(
+        name=name,
+        scorer=name,
+        scored_samples=row["n"],
+        unscored_samples=row["failed"],
+        metrics=metrics,
+        metadata=storable_value(row),
+    )
+
+
+def _is_category(row: ResultRow, task: str, model: str) -> bool:
+    return row["model"] == model and "category" in row and row["task"] == f"{task}[{row['category']}]"
+
+
+def _totals(record: RunRecord, task: str, model: str) -> list[ResultRow]:
+    """Return the figures over several tasks, this one among them: they have no samples, and so no log."""
+    rows = [row for row in record.results if row["model"] == model and "category" not in row]
+    return [row for row in rows if isinstance(row.get("tasks"), list) and task in row["tasks"]]
+
+
+def _usage(record: RunRecord, model: str) -> dict[str, ModelUsage]:
+    """Return the tokens of the model, if it had no other task: ``summary.json`` counts those of all tasks together."""
+    from inspect_ai.model import ModelUsage
+
+    tasks = {
+        row["task"] for row in record.results if row["model"] == model and not any(name in row for name in _TOTALS)
+    }
+    if len(tasks) != 1:
+        return {}
+    return {
+        one_line(row["model"]): ModelUsage(
+            input_tokens=row["prompt_tokens"],
+            output_tokens=row["completion_tokens"],
+            total_tokens=row["prompt_tokens"] + row["completion_tokens"],
+            total_cost=finite(row.get("cost_usd")),
+        )
+        for row in record.usage
+        if row["role"] == "model" and row["model"] == model
+    }
+
+
+def _shots(record: RunRecord, spec: Mapping[str, Any], task: str, model: str) -> int:
+    """Return the number of examples: the one that was really shown, where the run recorded it."""
+    facts = spec.get("tasks", {}).get(model, {})
+    own = facts.get(task, {}) if isinstance(facts, dict) else {}
+    found = own.get("shots", record.settings.get("num_shots", 0)) if isinstance(own, dict) else 0
+    return found if type(found) is int else 0
+
+
+def _time(found: Any, record: RunRecord) -> str:
+    """Return a time as Inspect writes it; if a run has recorded none, that of its figures."""
+    with suppress(ValueError, TypeError):
+        return datetime.fromisoformat(found).astimezone(timezone.utc).isoformat(timespec="seconds")
+    seconds = 0.0 if record.path is None else (record.path / SUMMARY).stat().st_mtime
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
+
+
+def _version(sessions: Sequence[Mapping[str, Any]]) -> str:
+    versions = sessions[-1].get("versions") if sessions else None
+    found = versions.get("kshot") if isinstance(versions, dict) else None
+    return one_line(found) if isinstance(found, str) else __version__
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=11).hexdigest()

@@ -1,0 +1,190 @@
+"""A sample of a run as Inspect has it: messages, the model's output, scores with their rules, or an error."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kshot.core.records import ResultRow
+from kshot.core.visible import one_line
+from kshot.report.exports.columns import storable_value
+from kshot.report.sample_responses import ReadResponse, read_response
+
+if TYPE_CHECKING:
+    from inspect_ai.log import EvalSample
+    from inspect_ai.model import ChatMessage, ModelOutput, StopReason
+    from inspect_ai.scorer import Score
+
+_STOP_REASONS: Mapping[str, StopReason] = {"stop": "stop", "length": "max_tokens", "window": "model_length"}
+_SHOWN = {"task", "model", "id", "prompt", "reasoning", "answer", "target", "scores", "failed", "stop_reason"}
+"""What has a place of its own in Inspect's sample; the rest of a row goes to its metadata."""
+
+_MAX_ID = 200
+"""Characters of an id that is the name of a file in the log."""
+
+_PERCENT = (0.0, 100.0)
+
+
+class ScoreForm(NamedTuple):
+    """How a metric is written: right and wrong as ``C`` and ``I``, percents as shares of 1; ``rule``: what it rates."""
+
+    divisor: float = 1.0
+    right: float | None = None
+    rule: str = ""
+
+    def value(self, score: float) -> str | float:
+        """Return a score of a sample."""
+        return self.share(score) if self.right is None else "C" if score == self.right else "I"
+
+    def share(self, figure: float) -> float:
+        """Return a figure, or an end of its interval."""
+        return figure / self.divisor
+
+
+def forms_of(figures: Sequence[ResultRow]) -> dict[str, ScoreForm]:
+    """Return the form of each metric of a task. One whose scale is unknown stays as it is in ``summary.json``.
+
+    A detail has the scale of what it breaks down.
+    """
+    headlines = {row["metric"]: _form(row) for row in figures if not row.get("detail")}
+    divisors = {form.divisor for form in headlines.values()}
+    shared = ScoreForm(divisors.pop() if len(divisors) == 1 else 1.0)
+    return headlines | {row["metric"]: shared for row in figures if row.get("detail")}
+
+
+def _form(row: ResultRow) -> ScoreForm:
+    bounds = tuple(row.get("bounds") or ())
+    is_right_or_wrong = row.get("binary") and row.get("higher_is_better") and bounds and None not in bounds
+    right = bounds[1] if is_right_or_wrong else None
+    return ScoreForm(100.0 if bounds == _PERCENT else 1.0, right, row.get("rule", ""))
+
+
+def inspect_sample(row: ResultRow, forms: Mapping[str, ScoreForm], ranking_type: str) -> EvalSample:
+    """Return a sample; one that failed has an error and no scores."""
+    from inspect_ai.log import EvalError, EvalSample
+
+    row = storable_value(row)
+    found = read_response(row, ranking_type)
+    mark = hashlib.blake2b(json.dumps([row.get(name) for name in ("task", "model", "id")]).encode(), digest_size=8)
+    asked = _messages(row.get("prompt"), mark.hexdigest())
+    output = _output(row, found, mark.hexdigest())
+    choices = list(found.measured.texts)
+    failed = row.get("failed")
+    shown = None if row.get("answer") is None or found.passages else _named(row["answer"], choices)
+    return EvalSample(
+        id=sample_id(row.get("id")),
+        epoch=1,
+        input=row["prompt"] if isinstance(row.get("prompt"), str) else asked,
+        choices=choices or None,
+        target=_target(row.get("target"), choices),
+        messages=[*asked, *([output.choices[0].message] if output.choices else [])],
+        output=output,
+        scores={} if failed else _scores(row, forms, shown),
+        metadata={name: value for name, value in row.items() if name not in _SHOWN and not _is_reply(name, value)},
+        error=None if not failed else EvalError(message=str(failed), traceback="", traceback_ansi=""),
+        uuid=mark.hexdigest(),
+    )
+
+
+def _is_reply(name: str, value: Any) -> bool:
+    """Whether this is a reply as text, which is the output; likelihoods and rankings say more than it does."""
+    return name == "response" and isinstance(value, str)
+
+
+def sample_id(found: Any) -> str:
+    """Return an id that can name a file of the log; one that is not the sample's own text ends with its digest."""
+    text = found if isinstance(found, str) else json.dumps(found)
+    shown = one_line(text)[:_MAX_ID]
+    return shown if shown == text else f"{shown}~{hashlib.blake2b(_bytes(text), digest_size=8).hexdigest()}"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+# ---- messages ----
+
+
+def _messages(prompt: Any, mark: str) -> list[ChatMessage]:
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+
+    classes = {"system": ChatMessageSystem, "assistant": ChatMessageAssistant}
+    if prompt is None:
+        return []
+    messages: list[ChatMessage] = []
+    for at, each in enumerate(prompt if isinstance(prompt, list) else [prompt]):
+        turn = each if isinstance(each, dict) else {"content": each}
+        kind = classes.get(_text(turn.get("role")), ChatMessageUser)
+        messages.append(kind(id=f"{mark}-{at}", content=_text(turn.get("content"))))
+    return messages
+
+
+def _output(row: ResultRow, found: ReadResponse, mark: str) -> ModelOutput:
+    """Return the replies; for measured options the one that was chosen, for a search the passages that were found."""
+    from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant, ModelOutput
+
+    answer, options = row.get("answer"), found.measured.texts
+    texts = list(found.replies)
+    if not texts and type(answer) is int and 0 <= answer < len(options):
+        texts = [options[answer]]
+    if not texts and found.passages:
+        texts = ["\n".join(f"{hit.get('id')}\t{hit.get('score')}" for hit in found.passages)]
+    reasons = row.get("stop_reason", "stop")
+    choices = []
+    for at, text in enumerate(texts):
+        reason = reasons[at] if isinstance(reasons, list) and len(reasons) == len(texts) else reasons
+        message = ChatMessageAssistant(id=f"{mark}-reply-{at}", content=_content(text, found.reasoning, at, len(texts)))
+        choices.append(ChatCompletionChoice(message=message, stop_reason=_STOP_REASONS.get(str(reason), "unknown")))
+    return ModelOutput(model=_text(row.get("model")), choices=choices, completion=texts[0] if texts else "")
+
+
+def _content(text: str, reasoning: Sequence[str], at: int, count: int) -> Any:
+    """Return a reply with the thoughts before it, if there are some for each reply."""
+    from inspect_ai.model import ContentReasoning, ContentText
+
+    if len(reasoning) != count or not reasoning[at]:
+        return text
+    return [ContentReasoning(reasoning=reasoning[at]), ContentText(text=text)]
+
+
+# ---- scores ----
+
+
+def _target(target: Any, choices: Sequence[str]) -> str | list[str]:
+    if isinstance(target, list):
+        return [_named(each, choices) for each in target]
+    return "" if target is None else _named(target, choices)
+
+
+def _named(value: Any, choices: Sequence[str]) -> str:
+    """Return an answer or a target; the number of an option as the letter that Inspect shows beside it."""
+    is_letter = type(value) is int and 0 <= value < len(choices) <= 26  # noqa: PLR2004 - letters
+    return chr(ord("A") + value) if is_letter else _text(value)
+
+
+def _scores(row: ResultRow, forms: Mapping[str, ScoreForm], answer: str | None) -> dict[str, Score]:
+    from inspect_ai.scorer import Score
+
+    found = row.get("scores")
+    scores = {}
+    for name, score in found.items() if isinstance(found, dict) else ():
+        if isinstance(score, (int, float)):
+            form = forms.get(name, ScoreForm())
+            scores[name] = Score(value=form.value(score), answer=answer, explanation=_explanation(row, form.rule))
+    return scores
+
+
+def _explanation(row: ResultRow, ranked_by: str) -> str | None:
+    """Say by which rule the answer was read or chosen, and what a judge said."""
+    rule, judge = row.get("rule"), row.get("judge")
+    parts = [f"The answer was read by the rule {_text(rule)}."] if rule else []
+    parts += [f"The option was chosen by {ranked_by}."] if ranked_by else []
+    if isinstance(judge, list):
+        parts += [f"The judge: {_text(each.get('response'))}" for each in judge if isinstance(each, dict)]
+    return "\n\n".join(parts) or None
