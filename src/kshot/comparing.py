@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from kshot.core.errors import UsageError
 from kshot.metrics.aggregates import aggregate
@@ -10,10 +12,47 @@ from kshot.runs.compared_run import open_run
 from kshot.runs.comparing import Comparison, compare_runs
 from kshot.runs.record import RunRecord
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+    from kshot.core.records import ResultRow
+
+
+class ComparisonResult(Comparison):
+    """What a comparison found, for scripts and notebooks."""
+
+    def to_pandas(self, part: Literal["rows", "categories", "flips"] = "rows") -> pd.DataFrame:
+        """Return the rows of a part as a frame of pandas; the ends of the interval are columns of their own."""
+        from kshot.report.frames import pandas_frame
+
+        return pandas_frame(self._rows_of(part))
+
+    def to_polars(self, part: Literal["rows", "categories", "flips"] = "rows") -> pl.DataFrame:
+        """Return the rows of a part as a frame of polars."""
+        from kshot.report.frames import polars_frame
+
+        return polars_frame(self._rows_of(part))
+
+    def _rows_of(self, part: str) -> list[ResultRow]:
+        if part == "flips":
+            return list(self.flips())
+        parts = {"rows": self.rows, "categories": self.categories}
+        if part not in parts:
+            hint = f"Its parts: {', '.join((*parts, 'flips'))}."
+            raise UsageError(f"a comparison has no part {part!r:.60}", hint=hint)
+        return parts[part]
+
+    def _repr_html_(self) -> str:
+        """Return who is ahead for a notebook."""
+        from kshot.report.notebook import comparison_html
+
+        return comparison_html(self)
+
 
 def compare(
     *runs: str | Path | RunRecord, metric: str | None = None, task: str | None = None, all_pairs: bool = False
-) -> Comparison:
+) -> ComparisonResult:
     """Compare finished runs, paired by sample id and question, whatever their models, prompts, shots and clean-ups.
 
     Each run is a folder, or what ``evaluate`` or ``load`` returned. The first is the baseline of every other one
@@ -23,4 +62,5 @@ def compare(
     """
     if not runs:
         raise UsageError("there is no run to compare", hint="Name two run folders.")
-    return compare_runs([open_run(run) for run in runs], aggregate, metric=metric, task=task, all_pairs=all_pairs)
+    found = compare_runs([open_run(run) for run in runs], aggregate, metric=metric, task=task, all_pairs=all_pairs)
+    return ComparisonResult(*(getattr(found, each.name) for each in fields(found)))

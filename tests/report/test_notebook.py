@@ -3,7 +3,8 @@
 import re
 from html.parser import HTMLParser
 
-from kshot.report.notebook import MAX_ROWS, results_html
+from kshot.report.notebook import MAX_ROWS, comparison_html, results_html
+from kshot.runs.comparing import Comparison
 from kshot.runs.record import RunRecord
 
 ROW = {
@@ -104,3 +105,43 @@ def test_figures_without_bounds_share_the_scale_of_what_is_drawn():
     row = {name: value for name, value in ROW.items() if name != "bounds"}
     page = shown(row, {**row, "task": "other", "value": 10.0, "ci95": [5.0, 20.0]})
     assert page.rows[0][-1] == "572.4"
+
+
+COMPARED = {
+    "task": "arc", "metric": "Accuracy", "higher_is_better": True, "baseline": "zero", "run": "five",
+    "baseline_run": "zero", "baseline_model": "m", "run_run": "five", "run_model": "m", "baseline_value": 50.0,
+    "run_value": 60.0, "difference": 10.0, "ci95": [2.0, 18.0], "p": 0.01, "p_corrected": 0.01, "family": 1, "n": 100,
+    "won": 15, "lost": 5, "both": 45, "neither": 35, "only_baseline": 0, "only_run": 3, "failed_baseline": 0,
+    "failed_run": 0, "verdict": "better",
+}  # fmt: skip
+RUNS = [{"label": "zero", "path": "zero", "models": ["m"]}, {"label": "five", "path": "five", "models": ["m"]}]
+
+
+def compared(*rows, categories=(), settings=()):
+    return Comparison(RUNS, list(rows), list(categories), list(settings), ["a note"])
+
+
+def test_a_comparison_says_who_is_ahead_and_draws_the_difference():
+    text = comparison_html(compared(COMPARED, settings=[{"setting": "--num-shots", "values": [None, 5]}]))
+    page = Page(text)
+    assert "five is ahead of zero on arc" in text
+    assert "a note" in text
+    head, row, *settings = page.rows
+    assert head[3:5] == ["zero", "five"]
+    assert row[:7] == ["arc", "Accuracy", "100", "50.0", "60.0", "+10.0", "+2.0 to +18.0"]
+    assert row[8:] == ["0.01", "15", "5"]
+    (circle,) = [attrs for tag, attrs in page.tags if tag == "circle"]
+    assert float(circle["cx"]) > 90  # right of the middle, where 0 is
+    assert settings == [["setting", "zero", "five"], ["--num-shots", "default", "5"]]
+
+
+def test_several_comparisons_name_their_systems_and_fold_their_categories():
+    other = {**COMPARED, "run": "two"}
+    page = Page(comparison_html(compared(COMPARED, other, categories=[{**COMPARED, "category": "x"}])))
+    assert page.rows[0][1:3] == ["baseline", "run"]
+    assert page.rows[-1][0] == "arc[x]"
+    assert [tag for tag, _ in page.tags].count("details") == 1
+
+
+def test_foreign_names_of_a_comparison_are_text():
+    assert "<script" not in comparison_html(compared({**COMPARED, "task": "<script>", "run": "<script>"}))

@@ -8,8 +8,10 @@ from html import escape
 
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
+from kshot.report.comparison_words import answers, digits_of, signed, task_name, warnings
 from kshot.report.table import number, short_names
-from kshot.report.verdicts import model_verdicts
+from kshot.report.verdicts import model_verdicts, p_value
+from kshot.runs.comparing import Comparison
 from kshot.runs.record import RunRecord
 
 MAX_ROWS = 30
@@ -18,6 +20,10 @@ MAX_ROWS = 30
 _WIDTH, _HEIGHT, _MARGIN = 180, 16, 5
 _ACCENT = "#3b82f6"
 """A blue that can be told from white and from black."""
+
+
+_SCALE = 'stroke="currentColor" stroke-opacity=".25"'
+_INTERVAL = f'stroke="{_ACCENT}" stroke-width="4" stroke-opacity=".5" stroke-linecap="round"'
 
 
 def results_html(record: RunRecord) -> str:
@@ -77,13 +83,23 @@ def _table(rows: Sequence[ResultRow]) -> str:
         }
         drawn = _chart(row, scales[row["metric"]])
         lines.append("".join(_cell(texts[name], name) if name else f"<td>{drawn}</td>" for name in columns))
-    if len(rows) > MAX_ROWS:
-        rest = f"… and {len(rows) - MAX_ROWS} more: to_pandas() has all of them"
-        lines.append(f'<td colspan="{len(columns)}" style="text-align:left">{rest}</td>')
-    return f'<table style="border-collapse:collapse;border:0">{"".join(f"<tr>{line}</tr>" for line in lines)}</table>'
+    return _rows(lines, _rest(rows, len(columns)))
 
 
-_NUMBERS = {"n", "value", "95 %", "failed"}
+def _rest(rows: Sequence[ResultRow], columns: int) -> list[str]:
+    """Return the line that counts the rows that are not shown."""
+    if len(rows) <= MAX_ROWS:
+        return []
+    rest = f"… and {len(rows) - MAX_ROWS} more: to_pandas() has all of them"
+    return [f'<td colspan="{columns}" style="text-align:left">{rest}</td>']
+
+
+def _rows(lines: Sequence[str], more: Sequence[str] = ()) -> str:
+    rows = "".join(f"<tr>{line}</tr>" for line in (*lines, *more))
+    return f'<table style="border-collapse:collapse;border:0">{rows}</table>'
+
+
+_NUMBERS = {"n", "value", "95 %", "failed", "before", "after", "difference", "p", "won", "lost"}
 
 
 def _cell(value: object, column: str, tag: str = "td") -> str:
@@ -118,9 +134,12 @@ def _scales(rows: Sequence[ResultRow]) -> dict[str, tuple[float, float]]:
     return scales
 
 
-def _chart(row: ResultRow, scale: tuple[float, float]) -> str:
-    """Draw a figure as a point on its interval, as a small picture that a screen reader can say."""
-    value, (low, high) = row.get("value"), scale
+def _chart(row: ResultRow, scale: tuple[float, float], name: str = "value") -> str:
+    """Draw a figure as a point on its interval, as a small picture that a screen reader can say.
+
+    A difference has a mark at 0.
+    """
+    value, (low, high) = row.get(name), scale
     if value is None or not math.isfinite(value) or not low < high:
         return "&nbsp;"
 
@@ -128,15 +147,66 @@ def _chart(row: ResultRow, scale: tuple[float, float]) -> str:
         share = (min(max(at, low), high) - low) / (high - low)
         return f"{_MARGIN + share * (_WIDTH - 2 * _MARGIN):.1f}"
 
+    def line(start: float, end: float, more: str) -> str:
+        return f'<line x1="{place(start)}" x2="{place(end)}" y1="{middle}" y2="{middle}" {more}/>'
+
     middle = _HEIGHT // 2
     ends = row.get("ci95") or (value, value)
     said = f"{number(value, 2)}, 95 % {number(ends[0], 1)} to {number(ends[1], 1)}; drawn from {low:g} to {high:g}"
+    zero = f'<line x1="{place(0)}" x2="{place(0)}" y1="1" y2="{_HEIGHT - 1}" stroke="currentColor"/>'
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{said}" style="vertical-align:middle">'
         f"<title>{said}</title>"
-        f'<line x1="{_MARGIN}" x2="{_WIDTH - _MARGIN}" y1="{middle}" y2="{middle}" stroke="currentColor" '
-        'stroke-opacity=".25"/>'
-        f'<line x1="{place(ends[0])}" x2="{place(ends[1])}" y1="{middle}" y2="{middle}" stroke="{_ACCENT}" '
-        'stroke-width="4" stroke-opacity=".5" stroke-linecap="round"/>'
+        f"{line(low, high, _SCALE)}{zero if name == 'difference' else ''}{line(ends[0], ends[1], _INTERVAL)}"
         f'<circle cx="{place(value)}" cy="{middle}" r="3.5" fill="{_ACCENT}"/></svg>'
     )
+
+
+# ---- comparisons ----
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """Return what a comparison of runs found: who is ahead, in sentences and in a table, and what differs."""
+    parts = [f"<div>{_text(line)}</div>" for line in answers(comparison.rows)]
+    parts.append(_differences(comparison.rows))
+    if comparison.categories:
+        table = _differences(comparison.categories)
+        parts.append(f"<details><summary>By category ({len(comparison.categories)})</summary>{table}</details>")
+    if comparison.settings:
+        heads = [_cell(each["label"], "", "th") for each in comparison.runs]
+        lines = [f"{_cell('setting', '', 'th')}{''.join(heads)}"]
+        for row in comparison.settings:
+            values = [_cell("default" if value is None else value, "") for value in row["values"]]
+            lines.append(f"{_cell(row['setting'], '')}{''.join(values)}")
+        parts.append(f"<details><summary>What differs ({len(comparison.settings)})</summary>{_rows(lines)}</details>")
+    parts += [f"<div>{_text(line)}</div>" for line in (*warnings(comparison.rows), *comparison.notes)]
+    return f'<div class="kshot">{"".join(parts)}</div>'
+
+
+def _differences(rows: Sequence[ResultRow]) -> str:
+    systems = {(row["baseline"], row["run"]) for row in rows}
+    several = ["baseline", "run"] if len(systems) > 1 else []
+    columns = ["task", *several, "metric", "n", "before", "after", "difference", "95 %", "", "p", "won", "lost"]
+    heads = {name: name for name in columns} | (
+        dict(zip(("before", "after"), *systems, strict=True)) if not several else {}
+    )
+    reach = max(
+        [abs(each) for row in rows for each in (row["difference"], *(row["ci95"] or ())) if math.isfinite(each)],
+        default=0.0,
+    )
+    digits = digits_of(rows)
+    lines = ["".join(_cell(heads[name], name, "th") for name in columns)]
+    for row in rows[:MAX_ROWS]:
+        name = f"{row['task']}[{row['category']}]" if "category" in row else task_name(row)
+        texts = {
+            **{each: row[each] for each in ("baseline", "run", "metric", "n", "won", "lost")},
+            "task": name,
+            "before": number(row["baseline_value"], digits),
+            "after": number(row["run_value"], digits),
+            "difference": signed(row["difference"], digits),
+            "95 %": "" if row["ci95"] is None else " to ".join(signed(end, digits) for end in row["ci95"]),
+            "p": p_value(row),
+        }
+        drawn = _chart(row, (-reach, reach), "difference")
+        lines.append("".join(_cell(texts[name], name) if name else f"<td>{drawn}</td>" for name in columns))
+    return _rows(lines, _rest(rows, len(columns)))
