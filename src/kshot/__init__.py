@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kshot.core.budget import LimitReached
     from kshot.core.corpus import Chunk, Corpus, Passage
     from kshot.core.errors import KshotError
-    from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
+    from kshot.core.protocols import Abilities, LanguageModel, SearchEngine, Watcher
     from kshot.core.records import (
         Absent,
         Answers,
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from kshot.rescoring import score
     from kshot.result import Result, load
     from kshot.retrievers import Retriever
+    from kshot.runs.gates import GateFailed
     from kshot.runs.listing import list_runs
     from kshot.runs.previews import Preview
 
@@ -86,7 +87,7 @@ _HOMES = {
     "kshot.core.budget": ("LimitReached",),
     "kshot.core.corpus": ("Chunk", "Corpus", "Passage"),
     "kshot.core.errors": ("KshotError",),
-    "kshot.core.protocols": ("Abilities", "LanguageModel", "SearchEngine"),
+    "kshot.core.protocols": ("Abilities", "LanguageModel", "SearchEngine", "Watcher"),
     "kshot.core.records": (
         "Absent",
         "Answers",
@@ -140,6 +141,7 @@ _HOMES = {
     "kshot.rescoring": ("score",),
     "kshot.result": ("Result", "load"),
     "kshot.retrievers": ("Retriever",),
+    "kshot.runs.gates": ("GateFailed",),
     "kshot.runs.listing": ("list_runs",),
     "kshot.runs.previews": ("Preview",),
 }
@@ -178,6 +180,7 @@ __all__ = [
     "Failed",
     "Found",
     "GPTEval",
+    "GateFailed",
     "Generate",
     "Generated",
     "GenerationDataset",
@@ -214,6 +217,7 @@ __all__ = [
     "Ter",
     "TextLikelihood",
     "Usage",
+    "Watcher",
     "ask",
     "compare",
     "configs",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kshot.backends import open_model
 from kshot.backends.choosing import not_taken
@@ -17,15 +18,20 @@ from kshot.core.memo import MemoryMemo
 from kshot.core.protocols import LanguageModel, Model, Watcher
 from kshot.index.store import Store
 from kshot.metrics.settings import JUDGE_OPTIONS
-from kshot.planning import listed, options_for, planned
+from kshot.option_types import EvaluateOptions
+from kshot.planning import Plan, listed, options_for, planned
 from kshot.result import Result
 from kshot.runs.code import ImportedCode
 from kshot.runs.folder import RunFolder
 from kshot.runs.previews import Preview, previewed
 from kshot.runs.runner import Run
+from kshot.runs.watchers import Watchers, closing_for, given_watchers
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
 from kshot.sources import source_of, without_effect
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # of typing since Python 3.11; type checkers know it everywhere
 
 
 def evaluate(
@@ -34,34 +40,34 @@ def evaluate(
     *,
     out: str | Path | None = None,
     reuse: str | Path | Sequence[str | Path] | None = None,
-    watcher: Watcher | None = None,
-    **options: Any,
+    log: str | Watcher | Sequence[str | Watcher] | None = None,
+    watcher: Watcher | Sequence[Watcher] | None = None,
+    **options: Unpack[EvaluateOptions],
 ) -> Result:
     """Evaluate models on datasets.
 
     ``model``: a spec such as ``"hf:PATH"``, a model, a function from a prompt to a text, or a list of them (default:
     the models of a config file, else built-in ones). ``dataset``: a name, a class, a Task, a config file, or a list.
     ``out``: the run folder (None: nothing is written). ``reuse``: another run, or several, whose answers may be used.
-    ``options``: those of ``kshot run``, with underscores.
+    ``log``: a logger such as ``"wandb"`` or ``"mlflow,experiment=nightly"``, or several (``kshot list loggers``).
+    ``watcher``: an object that follows the run, or several. ``options``: those of ``kshot run``, with underscores.
     """
     code = ImportedCode()
     with code.watching():
         settings = settings_from(options)
         with programs_wanted(unsafe=settings.unsafe_programs):
-            return _evaluated(model, dataset, settings, out=out, reuse=reuse, watcher=watcher, code=code)
+            plan = planned(model, dataset, settings, log)
+            shown = Watchers(*given_watchers(watcher))
+            for logger in plan.loggers:
+                logger.tell_with(shown.note)
+            watching = Watchers(shown, *plan.loggers)
+            with closing_for(watching):
+                result = _evaluated(plan, out=out, reuse=reuse, watcher=watching, code=code)
+            result.notes += [note for logger in plan.loggers for note in logger.notes]
+            return result
 
 
-def _evaluated(
-    model: Any,
-    dataset: Any,
-    settings: Settings,
-    *,
-    out: str | Path | None,
-    reuse: Any,
-    watcher: Watcher | None,
-    code: ImportedCode,
-) -> Result:
-    plan = planned(model, dataset, settings)
+def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watcher, code: ImportedCode) -> Result:
     settings, models, sources = plan.settings, plan.models, plan.sources
     others = _runs_to_reuse(reuse)
     if out is None and others:
@@ -71,28 +77,27 @@ def _evaluated(
         if out is not None:
             folder = stack.enter_context(RunFolder(out, plan.identity(), reuse=others, fsync=settings.fsync))
             code.record_in(folder.spec)
-        tell = watcher.note if watcher is not None else lambda _: None
         helpers: dict[str, Model] = {}
         for role, spec in plan.helpers.items():
             helpers[role] = open_model(spec, options_for(role, settings, spec))
-            stack.callback(_close, helpers[role], tell)
-        store = Store(progress=watcher.step) if watcher is not None else Store()
+            stack.callback(_close, helpers[role], watcher.note)
         run = Run(
             settings,
             folder or MemoryMemo(),
-            store=store,
+            store=Store(progress=watcher.step),
             folder=folder,
             watcher=watcher,
             helpers=helpers,
             identity=plan.identity(),
+            planned=plan.tasks,
         )
         for text in (text for source in sources for text in source.announcements()):
-            tell(text)
+            watcher.note(text)
         for text in (*without_effect(settings, sources), *plan.notes, *unsafe_notes()):
             run.note(text)
         for text in not_taken(settings.changed(ModelSettings, ServerSettings), [*models, *plan.helpers.values()]):
-            tell(text)
-        return Result.of(run.all(stack.enter_context(closing(_in_turn(models, settings, tell))), sources))
+            watcher.note(text)
+        return Result.of(run.all(stack.enter_context(closing(_in_turn(models, settings, watcher.note))), sources))
 
 
 def _runs_to_reuse(reuse: Any) -> list[str | Path]:
@@ -134,7 +139,7 @@ def _close(model: Model, tell: Callable[[str], None]) -> None:
 # ---- preview ----
 
 
-def preview(dataset: Any, **options: Any) -> list[Preview]:
+def preview(dataset: Any, **options: Unpack[EvaluateOptions]) -> list[Preview]:
     """Return the first requests of each sample, exactly as a model would get them; this needs no model.
 
     With ``judge`` or one of its options they come with what the judge would be asked.
@@ -156,3 +161,22 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
                 note(text)
             for sample in task.samples:
                 yield previewed(task, sample, judged=judged)
+
+
+# ---- what inspect, help and notebooks show ----
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a function whose options are written out."""
+    shown = inspect.signature(function)
+    types, declared = EvaluateOptions.__annotations__, Settings.declared()
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=types[name])
+        for name, each in declared.items()
+    ]
+    own = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    return shown.replace(parameters=[*own, *options])
+
+
+for _function in (evaluate, preview):
+    _function.__signature__ = _signature(_function)  # type: ignore[attr-defined]  # inspect reads it

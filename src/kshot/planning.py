@@ -10,19 +10,24 @@ from kshot.backends import check_deterministic, model_packages
 from kshot.backends.adapters import as_model
 from kshot.backends.checking import check_answers, check_model, check_truncates, is_server
 from kshot.backends.choosing import check_pairs, models_in
+from kshot.backends.making import names_search_engine
 from kshot.backends.server.accounts import check_accounts, check_values, options_of_spec
 from kshot.backends.settings import ModelSettings
 from kshot.cleanups.answer_pattern import AnswerPattern
 from kshot.core.errors import UsageError
 from kshot.core.extras import is_installed, require_all
+from kshot.core.metering import PlannedTask
 from kshot.core.options import flag
 from kshot.core.protocols import JudgedScorer, Model, Source
 from kshot.core.specs import parse_spec, split_names
+from kshot.loggers import logger_packages, make_logger, named_loggers
+from kshot.loggers.guarded import GuardedLogger
 from kshot.methods.search import REWRITER
 from kshot.metrics.settings import JUDGE_OPTIONS
 from kshot.retrievers.base import rehearsal
 from kshot.runs.limits import check_prices
-from kshot.runs.rehearsal import Faults, rehearse
+from kshot.runs.rehearsal import Faults, planned_task, rehearse
+from kshot.runs.runner import suits
 from kshot.settings import Settings
 from kshot.sources import TaskSource, helpers_of, source_of
 
@@ -36,6 +41,9 @@ class Plan:
     models: Sequence[str | Model]
     helpers: Mapping[str, str]
     notes: Sequence[str] = ()
+    tasks: Sequence[PlannedTask] | None = None
+    """All tasks with their models, in the order of the run; None where they cannot be told before it."""
+    loggers: Sequence[GuardedLogger] = ()
 
     def identity(self) -> dict[str, Any]:
         """Return what the results depend on."""
@@ -46,9 +54,10 @@ class Plan:
         }
 
 
-def planned(model: Any, dataset: Any, settings: Settings) -> Plan:
+def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Plan:
     """Return the run that the user asks for. Whatever is wrong with it, as far as it shows now, is one error.
 
+    ``log``: the loggers that the user names, made here: nothing is logged before the run starts.
     A part with a fault is left out of the later checks, so that each fault is told once.
     """
     faults, datasets = Faults(), _once(listed(dataset))
@@ -59,7 +68,7 @@ def planned(model: Any, dataset: Any, settings: Settings) -> Plan:
             source.check(settings)
             sources.append(source)
     _check_named(settings, faults)
-    plan = Plan(settings, sources, [], _named_helpers(settings))
+    plan = Plan(settings, sources, [], _named_helpers(settings), loggers=_made_loggers(log, faults))
     if len(sources) == len(datasets):  # else one that is missing may name a judge, or have passages to search
         with faults.collected():
             plan = _with_judge(plan)
@@ -75,7 +84,8 @@ def planned(model: Any, dataset: Any, settings: Settings) -> Plan:
         models=_sound("model", plan.models, settings, faults),
         helpers={role: spec for role, spec in plan.helpers.items() if _sound(role, [spec], settings, faults)},
     )
-    if _check_together(plan, faults, complete=len(named) == len(plan.models) + len(plan.helpers)):
+    complete = len(named) == len(plan.models) + len(plan.helpers)
+    if _check_together(plan, faults, logger_packages(log), complete=complete):
         plan = _rehearsed(plan, faults)
     faults.tell()
     return plan
@@ -157,6 +167,16 @@ def _check_named(settings: Settings, faults: Faults) -> None:
                     make(spec)
 
 
+def _made_loggers(log: Any, faults: Faults) -> list[GuardedLogger]:
+    """Make the loggers; one that lacks a package is left out: all of those are named together."""
+    made: list[GuardedLogger] = []
+    for each in named_loggers(log):
+        with faults.collected():
+            if all(is_installed(name) for names in logger_packages(each).values() for name in names):
+                made.append(make_logger(each))
+    return made
+
+
 def _check_scoring(settings: Settings, faults: Faults) -> None:
     """Refuse options of the judge where nothing is judged, or that cannot be read."""
     given = [*(name for name in JUDGE_OPTIONS if name in settings.changed()), *settings.changed_of("judge")]
@@ -179,17 +199,18 @@ def _check_scoring(settings: Settings, faults: Faults) -> None:
 # ---- models and datasets together ----
 
 
-def _check_together(plan: Plan, faults: Faults, *, complete: bool) -> bool:
+def _check_together(plan: Plan, faults: Faults, of_loggers: Mapping[str, Sequence[str]], *, complete: bool) -> bool:
     """Refuse missing packages, all named in one error, and models that do not fit the datasets or the settings.
 
-    ``complete``: no model was left out for a fault. Return whether the packages are there.
+    ``of_loggers``: the packages that each logger needs. ``complete``: no model was left out for a fault. Return whether
+    the packages are there.
     """
     settings, specs = plan.settings, [*plan.models, *plan.helpers.values()]
     of_models = {spec: model_packages(spec) for spec in specs if isinstance(spec, str)}
     installed = False
     with faults.collected():
         of_sources = {purpose: names for each in plan.sources for purpose, names in each.packages(settings).items()}
-        require_all({**of_models, **of_sources})
+        require_all({**of_models, **of_sources, **of_loggers})
         installed = True
     for spec in specs if settings.deterministic and installed else ():
         with faults.collected():
@@ -215,17 +236,40 @@ def _check_together(plan: Plan, faults: Faults, *, complete: bool) -> bool:
 
 
 def _rehearsed(plan: Plan, faults: Faults) -> Plan:
-    """Try every dataset out; a model that cannot answer what it asks is a fault too. Add the notes."""
+    """Try every dataset out; a model that cannot answer what it asks is a fault too. Add the notes and the tasks."""
     settings, judges = plan.settings, 0
-    for source in plan.sources:
+    tasks: dict[int, Sequence[PlannedTask] | None] = {}
+    for number, source in enumerate(plan.sources):
         asked: set[type] = set()
         with faults.collected(), rehearsal():
+            found: list[PlannedTask] = []
             for task in source.rehearsals(settings):
                 judges += any(isinstance(metric, JudgedScorer) for metric in task.metrics)
-                found = rehearse(task, judged=settings.judge is not None)
-                asked |= set() if "ranking_type" in task.labels else found  # auto: the model decides what is asked
+                requests = rehearse(task, judged=settings.judge is not None)
+                asked |= set() if "ranking_type" in task.labels else requests  # auto: the model decides what is asked
+                found.append(planned_task(task))
+            tasks[number] = source.planned(settings, found)
         for spec in () if source.searches(settings) else plan.models:
             with faults.collected():
                 check_answers(spec, asked)
     idle = settings.judge is not None and not judges
-    return replace(plan, notes=["--judge has no effect: no metric of this run asks a judge"] if idle else [])
+    notes = ["--judge has no effect: no metric of this run asks a judge"] if idle else []
+    return replace(plan, notes=notes, tasks=_all_tasks(plan, [tasks.get(each) for each in range(len(plan.sources))]))
+
+
+def _all_tasks(plan: Plan, of_sources: Sequence[Sequence[PlannedTask] | None]) -> list[PlannedTask] | None:
+    """Return the tasks of each model, as the run does them; None if those of a dataset, or its models, are unknown."""
+    searching = [source.searches(plan.settings) for source in plan.sources]
+    found: list[PlannedTask] = []
+    for spec in plan.models:
+        for tasks, needed in zip(of_sources, searching, strict=True):
+            if isinstance(spec, str):
+                kind = names_search_engine(spec)
+                fits = kind == needed if kind is not None else True if len(set(searching)) == 1 else None
+            else:
+                fits = suits(spec, searching=needed)
+            if fits is None or tasks is None:
+                return None
+            name = spec if isinstance(spec, str) else spec.name
+            found += [replace(task, model=name) for task in tasks] if fits else []
+    return found

@@ -16,6 +16,7 @@ from kshot.core.records import Hit, Ranking
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
 from kshot.index.store import Store
+from kshot.loggers import make_loggers
 from kshot.passages import is_passages
 from kshot.result import Result
 from kshot.runs.absent import StoredResponses, absent_model
@@ -24,6 +25,7 @@ from kshot.runs.folder import JOURNAL, RunFolder
 from kshot.runs.runner import Run
 from kshot.runs.samples_file import SAMPLES, read_samples
 from kshot.runs.spec_file import read_spec
+from kshot.runs.watchers import Watchers, closing_for, given_watchers
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
 from kshot.sources import HELPER_ROLES, helpers_of, source_of, without_effect
@@ -39,7 +41,8 @@ def score(
     trust: str | Path | Sequence[str | Path] = (),
     dataset_path: str | Path | None = None,
     unsafe_programs: bool = False,
-    watcher: Watcher | None = None,
+    log: str | Watcher | Sequence[str | Watcher] | None = None,
+    watcher: Watcher | Sequence[Watcher] | None = None,
 ) -> Result:
     """Score a run again from its journal, without its models, after a change of metrics or post-processing.
 
@@ -47,7 +50,27 @@ def score(
     dataset of the run again (or a list of them), as a spec, a class or a Task; ``trust`` names other files of yours.
     ``dataset_path``: where the rows are now, if not where they were (the run may be another person's).
     ``unsafe_programs``: run programs also where the system cannot confine them, whatever the run was told.
+    ``log`` and ``watcher``: as in ``evaluate``; the figures are logged as those of a new run.
     """
+    loggers, shown = make_loggers(log), Watchers(*given_watchers(watcher))
+    for logger in loggers:
+        logger.tell_with(shown.note)
+    watching = Watchers(shown, *loggers)
+    with closing_for(watching):
+        result = _scored(run, dataset, trust, dataset_path, unsafe_programs=unsafe_programs, watcher=watching)
+    result.notes += [note for logger in loggers for note in logger.notes]
+    return result
+
+
+def _scored(
+    run: str | Path,
+    dataset: Any,
+    trust: str | Path | Sequence[str | Path],
+    dataset_path: str | Path | None,
+    *,
+    unsafe_programs: bool,
+    watcher: Watcher,
+) -> Result:
     path = Path(run).expanduser()
     spec = read_spec(path)
     given = [] if dataset is None else dataset if isinstance(dataset, (list, tuple)) else [dataset]
@@ -81,9 +104,8 @@ def score(
             )
             for text in (*without_effect(settings, sources), *unsafe_notes()):
                 again.note(text)
-            if watcher is not None:
-                for text in (text for source in sources for text in source.announcements()):
-                    watcher.note(text)
+            for text in (text for source in sources for text in source.announcements()):
+                watcher.note(text)
             result = Result.of(again.all(models, sources))
             code.record_named_in(folder.spec)
             pairs = zip(labels, datasets, strict=True)

@@ -155,7 +155,7 @@ def _run(parsed: argparse.Namespace) -> int:
         raise UsageError("--out is empty", hint="Name a folder, or leave it out.")
     out = parsed.out or default_folder(models or [usual], datasets, settings_from(options))
     with Progress() as progress:
-        result = evaluate(models, datasets, out=out, reuse=parsed.reuse, watcher=progress, **options)
+        result = evaluate(models, datasets, out=out, reuse=parsed.reuse, log=parsed.log, watcher=progress, **options)
     return _shown(result, parsed)
 
 
@@ -170,6 +170,7 @@ def _score(parsed: argparse.Namespace) -> int:
             trust=parsed.trust or (),
             dataset_path=parsed.dataset_path,
             unsafe_programs=parsed.unsafe_programs,
+            log=parsed.log,
             watcher=progress,
         )
     return _shown(result, parsed)

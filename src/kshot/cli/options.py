@@ -33,6 +33,7 @@ KINDS = {
     "metrics": "kshot.metrics.making:METRICS",
     "chunkers": "kshot.passages.chunkers:CHUNKERS",
     "cleanups": "kshot.cleanups:CLEANUPS",
+    "loggers": "kshot.loggers.making:LOGGERS",
 }
 """What ``kshot list`` can show, and the registry of each."""
 
@@ -133,6 +134,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="run the programs that a model wrote (pass@k) even where the system cannot confine them",
     )
+    _add_log(again)
     again.add_argument("--json", action="store_true", help="print the results as JSON")
     for command in COMMANDS.values():
         command.add(commands)
@@ -169,6 +171,7 @@ def _add_run(commands: Any) -> None:
         metavar="RUN",
         help="reuse the answers of another run wherever the request is the same (repeatable)",
     )
+    _add_log(run)
     run.add_argument("--json", action="store_true", help="print the results as JSON")
     _add_settings(run)
 
@@ -236,6 +239,16 @@ def _add_trust(command: argparse.ArgumentParser) -> None:
         action="append",
         metavar="FILE.py",
         help="a file of yours that the run uses and that has changed since: its code may run (repeatable)",
+    )
+
+
+def _add_log(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--log",
+        action="append",
+        metavar="LOGGER",
+        help="log the run to wandb, mlflow, trackio or file.py:Class; options may follow, as in wandb,mode=offline "
+        "(kshot list loggers; repeatable)",
     )
 
 
