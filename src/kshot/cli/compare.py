@@ -70,8 +70,8 @@ def _flip_count(given: str | None) -> int:
 
 
 def _flips(comparison: Comparison, count: int) -> Iterator[Flip]:
-    """Yield some of the samples that flipped, by the first metric of each task: as many lost as won, if there are."""
-    from itertools import islice
+    """Yield some of the samples that flipped, from all tasks in turn: as many lost as won, if there are so many."""
+    from itertools import chain, islice, zip_longest
 
     from kshot.report.flips import Flip
 
@@ -79,12 +79,11 @@ def _flips(comparison: Comparison, count: int) -> Iterator[Flip]:
     lost, won = (sum(row[name] for row in rows) for name in ("lost", "won"))
     shares = {False: min(lost, max(count - count // 2, count - won)), True: min(won, max(count // 2, count - lost))}
     for wins, share in shares.items():
-        left = share
-        for row in rows:
-            chosen = {name: row[name] for name in ("task", "metric", "baseline", "run")}
-            for found in islice(comparison.flip_rows(**chosen, won=wins), left):
-                left -= 1
-                yield Flip(*found)
+        having = [row for row in rows if row["won" if wins else "lost"]][:share]
+        names = ("task", "metric", "baseline", "run")
+        sources = (comparison.flip_rows(**{name: row[name] for name in names}, won=wins) for row in having)
+        in_turn = chain.from_iterable(zip_longest(*sources))
+        yield from (Flip(*found) for found in islice(filter(None, in_turn), share))
 
 
 def _headlines(comparison: Comparison) -> list[dict[str, Any]]:
@@ -109,7 +108,8 @@ def _show(comparison: Comparison, flips: Sequence[Flip], *, everything: bool) ->
     if won or lost:
         graded = any("both" not in row for row in rows)
         console.print()
-        for part in flips_view(flips, won, lost, graded=graded, width=console.width):
+        several = len({row["task"] for row in rows}) > 1
+        for part in flips_view(flips, won, lost, graded=graded, several=several, width=console.width):
             console.print(part)
         if len({run["path"] for run in comparison.runs}) > 1:
             console.print(_more(comparison), soft_wrap=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from kshot.core.records import ResultRow
 from kshot.report.cells import cell, shortened
+from kshot.report.columns import broken, fair_width
 from kshot.report.comparison_words import SENTENCES, digits_of, signed, task_name
 from kshot.report.table import number
 from kshot.report.verdicts import correction, p_value
@@ -31,8 +31,6 @@ _MAX_LABEL = 20
 """Longer labels of runs are cut in their middle."""
 
 _MIN_WORDS = 8
-_PARTS = re.compile(r"[^\s:|_/,.·→-]*[\s:|_/,.·→-]*")
-"""A part of a name, with the separator after it."""
 
 _GAP = 2
 """The space between columns."""
@@ -87,7 +85,9 @@ def category_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) 
     """Draw the figures of each category, the largest differences first."""
     if not rows:
         return
-    shown = sorted(rows, key=_size, reverse=True)[: None if everything else _MAX_CATEGORIES]
+    headlines = {(row["baseline"], row["run"], row["task"]): row["metric"] for row in reversed(rows)}
+    main = [row for row in rows if everything or headlines[row["baseline"], row["run"], row["task"]] == row["metric"]]
+    shown = _largest_first(main)[: None if everything else _MAX_CATEGORIES]
     yield ""
     yield cell(f"By category: {_title(shown)}", "bold")
     yield _table(_fitting(_columns(shown, "category"), _CATEGORIES, width), width)
@@ -99,15 +99,24 @@ def _folded(rows: Sequence[ResultRow], limit: int | None) -> list[ResultRow]:
     averages = [row for row in rows if "average" in row]
     others = [row for row in rows if "average" not in row]
     if limit is not None and len(rows) > limit:
-        others = sorted(others, key=_size, reverse=True)[: max(limit - len(averages), 1)]
+        others = _largest_first(others)[: max(limit - len(averages), 1)]
     else:
         order = list(dict.fromkeys(row["task"] for row in others))
         others.sort(key=lambda row: order.index(row["task"]))  # the runs that are compared on one task stay together
     return [*averages, *others]
 
 
-def _size(row: ResultRow) -> float:
-    return -1.0 if row["difference"] is None else abs(row["difference"])
+def _largest_first(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Sort rows by the size of the difference, as a share of the largest one by the same metric."""
+    largest: dict[str, float] = {}
+    for row in rows:
+        largest[row["metric"]] = max(largest.get(row["metric"], 0.0), abs(row["difference"] or 0.0))
+
+    def share(row: ResultRow) -> float:
+        whole = largest[row["metric"]]
+        return -1.0 if row["difference"] is None else abs(row["difference"]) / whole if whole else 0.0
+
+    return sorted(rows, key=share, reverse=True)
 
 
 def _title(rows: Sequence[ResultRow]) -> str:
@@ -221,33 +230,14 @@ def _fitting(columns: Sequence[_ComparedColumn], steps: Sequence[Collection[str]
 def _table(columns: Sequence[_ComparedColumn], width: int) -> Table:
     """Draw columns; names that are too wide are broken where their parts end."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    room = _room_for_words(columns, width)
+    others = sum(column.width for column in columns if not column.words)
+    room = width - others - _GAP * (len(columns) - 1)
+    most = fair_width([column.width for column in columns if column.words], room, _MIN_WORDS)
     cells = []
     for column in columns:
         left = column.words or column.kind == "verdict"
         table.add_column(cell(column.heading), justify="left" if left else "right", no_wrap=not column.words)
-        cells.append([broken(text, room) for text in column.cells] if column.words else column.cells)
+        cells.append([broken(text, most) for text in column.cells] if column.words else column.cells)
     for line in zip(*cells, strict=True):
         table.add_row(*line)
     return table
-
-
-def _room_for_words(columns: Sequence[_ComparedColumn], width: int) -> int:
-    """Return how wide a name may be at most, so that a table fits."""
-    words = [column.width for column in columns if column.words]
-    room = width - sum(column.width for column in columns if not column.words) - _GAP * (len(columns) - 1)
-    most = max(words, default=0)
-    while most > _MIN_WORDS and sum(min(each, most) for each in words) > room:
-        most -= 1
-    return most
-
-
-def broken(text: Text, room: int) -> Text:
-    """Return a name in lines of so many columns, which end where its parts do, if they are not too wide."""
-    lines = [""]
-    for part in _PARTS.findall(text.plain):
-        for piece in [part] if cell_len(part) <= room else chop_cells(part, room):
-            if cell_len(lines[-1] + piece.rstrip()) > room:
-                lines.append("")
-            lines[-1] += piece
-    return Text("\n".join(line.rstrip() for line in lines), text.style)

@@ -90,6 +90,8 @@ def _counted(rest: Sequence[ResultRow]) -> str:
     names = {row["run"] for row in rest}
     who = next(iter(names)) if len(names) == 1 else "the run"
     open_ones = len(rest) - better - worse
+    if not better and not worse:
+        return f"In {_many(len(rest), 'more comparison')} {who} cannot be told apart from its baseline."
     return (
         f"In {_many(len(rest), 'more comparison')}, {who} is ahead in {better:,} and behind in {worse:,}; "
         f"{open_ones:,} cannot be told apart."

@@ -10,15 +10,16 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from kshot.core.records import UNANSWERED, ResultRow
+from kshot.core.visible import one_line
 from kshot.report.cells import cell
+from kshot.report.columns import cut, fair_width
 from kshot.report.comparison_words import digits_of
 from kshot.report.sample_responses import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, written
-from kshot.report.setting_table import cut
 from kshot.report.table import number
 
 _SIGNS = {True: ("+", "bold green"), False: ("-", "bold red")}
-_MAX_HEADING, _MAX_NAME, _MIN_TEXT = 16, 20, 10
+_MAX_NAME, _MIN_TEXT = 20, 8
 _GAP = 2
 _LETTERS = 26
 
@@ -31,44 +32,64 @@ class Flip(NamedTuple):
     after: ResultRow
 
 
-def flips_view(flips: Sequence[Flip], won: int, lost: int, *, graded: bool, width: int) -> Iterator[RenderableType]:
-    """Draw some of the samples that flipped; ``won`` and ``lost`` count all of them."""
+def flips_view(
+    flips: Sequence[Flip], won: int, lost: int, *, graded: bool, several: bool, width: int
+) -> Iterator[RenderableType]:
+    """Draw some of the samples that flipped; ``won`` and ``lost`` count all of them, of one or of ``several`` tasks."""
     changed = "Changed" if graded else "Flipped"
     some = "" if len(flips) == won + lost else f"; {len(flips):,} of them" if flips else ""
     yield cell(f"{changed}: {won:,} won (+) and {lost:,} lost (-){some}", "bold")
     if flips:
-        yield _table(flips, graded=graded, width=width)
+        yield _table(flips, graded=graded, several=several, width=width)
 
 
-def _table(flips: Sequence[Flip], *, graded: bool, width: int) -> Table:
-    sides = {(flip.found["baseline"], flip.found["run"]) for flip in flips}
-    labels = next(iter(sides)) if len(sides) == 1 else ("baseline", "run")
-    labels = labels if max(map(cell_len, labels)) <= _MAX_HEADING else ("baseline", "run")
-    names: list[tuple[str, list[str]]] = []
-    if len({flip.found["task"] for flip in flips}) > 1:
-        names.append(("task", [flip.found["task"] for flip in flips]))
-    if len(sides) > 1:
-        names.append(("runs", [f"{flip.found['baseline']} → {flip.found['run']}" for flip in flips]))
-    names.append(("id", [flip.found["id"] for flip in flips]))
-    if any(flip.found["category"] for flip in flips):
-        names.append(("category", [flip.found["category"] or "" for flip in flips]))
-    names = [(name, [cut(str(cell(text)), _MAX_NAME) for text in texts]) for name, texts in names]
-    scores = [_scores(flip.found) for flip in flips] if graded else []
-    texts = [[answer_text(flip.before), answer_text(flip.after), target_text(flip.before)] for flip in flips]
-    fixed = [max(map(cell_len, (name, *cells))) for name, cells in names] + (
-        [max(map(cell_len, scores))] if scores else []
-    )
-    room = max((width - 1 - _GAP - sum(fixed) - _GAP * len(fixed) - _GAP * 2) // 3, _MIN_TEXT)
+def _table(flips: Sequence[Flip], *, graded: bool, several: bool, width: int) -> Table:
+    names, texts = _names(flips, several=several), _texts(flips)
+    if graded:
+        names.append(("score", [_scores(flip.found) for flip in flips]))
+    columns = [(cut(one_line(name), _MAX_NAME), list(map(one_line, cells))) for name, cells in (*names, *texts)]
+    widths = [max(map(cell_len, (name, *cells))) for name, cells in columns]
+    room = width - 1 - _GAP * len(columns)
+    most_name = _MAX_NAME if sum(widths) > room else max(widths)
+    narrow = [min(each, most_name) for each in widths[: len(names)]]
+    most = fair_width(widths[len(names) :], room - sum(narrow), _MIN_TEXT)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    headings = ("", *(name for name, _ in names), *(cut(str(cell(label)), room) for label in labels), "target")
-    for heading in (*headings, *(["score"] if graded else [])):
-        table.add_column(heading, no_wrap=True)
+    limits = [most_name] * len(names) + [most] * len(texts)
+    for name, limit in zip(("", *(name for name, _ in columns)), (1, *limits), strict=True):
+        table.add_column(cell(cut(name, limit)), no_wrap=True)
     for at, flip in enumerate(flips):
-        sign = cell(*_SIGNS[flip.found["won"]])
-        own = [cell(cells[at]) for _, cells in names]
-        said = [cell(cut(str(cell(text)), room)) for text in texts[at]]
-        table.add_row(sign, *own, *said, *([cell(scores[at])] if graded else []))
+        shown = (cell(cut(cells[at], limit)) for (_, cells), limit in zip(columns, limits, strict=True))
+        table.add_row(cell(*_SIGNS[flip.found["won"]]), *shown)
     return table
+
+
+def _names(flips: Sequence[Flip], *, several: bool) -> list[tuple[str, list[str]]]:
+    """Return the columns that say which sample it is."""
+    columns: list[tuple[str, list[str]]] = []
+    if several:
+        columns.append(("task", [flip.found["task"] for flip in flips]))
+    if len(_sides(flips)) > 1:
+        columns.append(("runs", [f"{flip.found['baseline']} → {flip.found['run']}" for flip in flips]))
+    columns.append(("id", [flip.found["id"] for flip in flips]))
+    if any(flip.found["category"] for flip in flips):
+        columns.append(("category", [flip.found["category"] or "" for flip in flips]))
+    return columns
+
+
+def _texts(flips: Sequence[Flip]) -> list[tuple[str, list[str]]]:
+    """Return the columns with the answers of both runs, and with what is right."""
+    sides = _sides(flips)
+    labels = next(iter(sides)) if len(sides) == 1 else ("baseline", "run")
+    labels = labels if max(map(cell_len, labels)) <= _MAX_NAME else ("baseline", "run")
+    return [
+        (labels[0], [answer_text(flip.before) for flip in flips]),
+        (labels[1], [answer_text(flip.after) for flip in flips]),
+        ("target", [target_text(flip.before) for flip in flips]),
+    ]
+
+
+def _sides(flips: Sequence[Flip]) -> set[tuple[str, str]]:
+    return {(flip.found["baseline"], flip.found["run"]) for flip in flips}
 
 
 def _scores(found: ResultRow) -> str:

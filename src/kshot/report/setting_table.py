@@ -7,13 +7,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 
 from kshot.core.options import flag
 from kshot.core.visible import one_line
 from kshot.report.cells import cell
+from kshot.report.columns import cut
 
 _MIN_COLUMN = 16
 """A value that gets fewer terminal columns than this cannot be read; then the settings are a list."""
@@ -82,8 +83,3 @@ def _shown(value: Any, row: Mapping[str, Any]) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
         return one_line(", ".join(value))
     return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
-def cut(text: str, width: int) -> str:
-    """Return a text of at most so many terminal columns, with a mark where some of it is left out."""
-    return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
