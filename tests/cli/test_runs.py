@@ -1,20 +1,28 @@
 """``kshot runs``: the list on narrow and wide terminals, one run in full, JSON, and a run that is alive, killed, done."""
 
+import io
 import json
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from rich.console import Console
 
 from kshot.cli import runs as command
+from kshot.cli import runs_watch
+from kshot.core.errors import KshotError
+from kshot.report.runs_table import Clock
+from kshot.report.watched_runs import watched_view
+from kshot.runs import listing, watching
 from kshot.runs.journal import Journal
-from kshot.runs.progress import ProgressState, TaskProgress
+from kshot.runs.progress import ProgressState, TaskProgress, read_progress
 from tests.commands import CAPITALS, kshot, kshot_process
 from tests.run_folders import START, figure, make_run, session, subsets, used
 from tests.screens import assert_screen
@@ -84,7 +92,8 @@ def runs(here):
     (folder / "alive" / "progress.json").write_text(json.dumps(progress().as_json()))
     journal = Journal(folder / "alive" / "journal.jsonl", repair=False)
     yield folder
-    journal.close()
+    with suppress(KshotError):  # a test may have removed its folder
+        journal.close()
 
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
@@ -329,3 +338,151 @@ def test_a_run_is_running_then_killed_then_done(live, capsys, tmp_path):
         "killed",
         "done",
     ]
+
+
+# ---- --watch ----
+
+
+class Pauses:
+    """Stands for the pauses of ``--watch``: each does the next step; after the last one, Ctrl-C is pressed."""
+
+    def __init__(self, monkeypatch, *steps):
+        self.steps = list(steps)
+        monkeypatch.setattr(runs_watch, "pause", self.pause)
+
+    def pause(self, seconds):
+        assert seconds >= 1
+        if not self.steps:
+            raise KeyboardInterrupt
+        self.steps.pop(0)()
+
+
+def nothing():
+    pass
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_what_runs_is_watched(runs, columns):
+    state = read_progress(runs / "alive")
+    records = [listing.describe(path, NOW) for path in sorted(runs.iterdir())]
+    records = [{**run, "run": str(Path(run["run"]).relative_to(runs.parent))} for run in records]
+    console = Console(width=columns, height=24, file=io.StringIO(), highlight=False)
+    console.print(watched_view(listing.newest_first(records), {"runs/alive": state}, "runs", (columns, 24), Clock(NOW)))
+    shown = console.file.getvalue()
+    assert_screen(f"runs_watch_{columns}", shown)
+    assert shown.count("\n") <= 23
+
+
+@pytest.mark.parametrize("height", [1, 2, 3, 5, 10, 24, 60])
+def test_a_watch_fits_its_screen(runs, height):
+    state = read_progress(runs / "alive")
+    alive = listing.describe(runs / "alive", NOW)
+    many = [{**alive, "run": f"runs/{number}"} for number in range(9)]
+    progress = {run["run"]: state if number % 2 else None for number, run in enumerate(many)}
+    others = [listing.describe(path, NOW) for path in sorted(runs.iterdir())]
+    console = Console(width=80, height=height, file=io.StringIO())
+    console.print(watched_view([*many, *others], progress, "runs", (80, height), Clock(NOW)))
+    assert 1 <= console.file.getvalue().count("\n") <= max(1, height - 1)
+
+
+def test_a_watch_ends_with_ctrl_c(runs, capsys, monkeypatch):
+    Pauses(monkeypatch, nothing)
+    code, text = on_terminal("runs", "--watch", columns=120)
+    assert code == 130
+    assert "runs/alive" in text
+    assert "20.8 %" in text  # the bar of the run
+    assert "kshot: interrupted" in text
+    Pauses(monkeypatch, nothing, nothing)
+    done = kshot(capsys, "runs", "--watch")
+    assert done.code == 130
+    assert [line.partition(":")[0] for line in done.out.splitlines()] == ["runs/alive"]  # once in half a minute
+    assert "312 of 1,500" in done.out
+
+
+def test_lines_come_every_half_minute_and_when_something_starts(runs, capsys, monkeypatch):
+    seconds = [0.0]
+    monkeypatch.setattr(runs_watch.time, "monotonic", lambda: seconds[0])
+    other = Journal(runs / "killed" / "journal.jsonl", repair=False)
+    steps = [lambda: seconds.append(seconds.pop() + 10) for _ in range(6)]
+    Pauses(monkeypatch, *steps[:3], other.close, *steps[3:])
+    lines = kshot(capsys, "runs", "--watch").out.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "runs/alive", "runs/killed", "runs/alive", "runs/killed", "runs/alive", "runs/alive"
+    ]  # fmt: skip
+
+
+def test_a_watch_is_calm_whatever_happens_to_the_folders(runs, capsys, monkeypatch):
+    file = runs / "alive" / "progress.json"
+
+    def half_written():
+        file.write_text(file.read_text()[:100])
+
+    def appears():
+        make_run(runs / "new", sessions=[session(started=NOW)], results=[figure(12.3)])
+
+    seen = []
+    real = runs_watch.watched_view
+
+    def drawn(found, progress, *rest):
+        seen.append(
+            ({Path(run["run"]).name: run["state"] for run in found}, [each and each.done for each in progress.values()])
+        )
+        return real(found, progress, *rest)
+
+    monkeypatch.setattr(runs_watch, "watched_view", drawn)
+    Pauses(
+        monkeypatch, half_written, lambda: shutil.rmtree(runs / "mmlu"), appears, lambda: shutil.rmtree(runs), nothing
+    )
+    code, text = on_terminal("runs", "--watch", columns=100)
+    assert code == 130, text
+    assert [each[1] for each in seen[:4]] == [[312]] * 4  # what was read before the file was cut
+    assert ["mmlu" in each[0] for each in seen] == [True, True, False, False, False, False]
+    assert seen[3][0]["new"] == "done"
+    assert [each[0] for each in seen[4:]] == [{}, {}]
+    assert "there is no run yet" in text
+
+
+def test_a_watch_reads_only_what_has_changed(runs, capsys, monkeypatch):
+    described = []
+    real = watching.describe
+    monkeypatch.setattr(watching, "describe", lambda path, now: described.append(path.name) or real(path, now))
+
+    def ends():
+        make_run(runs / "again", results=[figure()])
+
+    Pauses(monkeypatch, described.clear, ends, nothing)
+    kshot(capsys, "runs", "--watch")
+    assert sorted(described) == ["again", "alive", "alive", "alive"]
+
+
+def test_wrong_watches(here, capsys, monkeypatch):
+    Pauses(monkeypatch)
+    assert kshot(capsys, "runs", "--watch", "absent").code == 2
+    done = kshot(capsys, "runs", "--watch", "--json")
+    assert (done.code, "--watch has no JSON" in done.err) == (2, True)
+    assert kshot(capsys, "runs", "--watch").out == "there is no run yet\n"
+    make_run(here / "runs" / "one", results=[figure()])
+    done = kshot(capsys, "runs", "--watch", "runs/one")  # it is done already
+    assert (done.code, done.out) == (0, "runs/one: done, Accuracy 63.2 (58.9–67.3)\n")
+
+
+def test_one_run_that_vanishes_ends_the_watch(runs, capsys, monkeypatch):
+    Pauses(monkeypatch, lambda: shutil.rmtree(runs / "alive"))
+    done = kshot(capsys, "runs", "--watch", "runs/alive")
+    assert done.code == 2
+    assert "runs/alive: the run folder is gone" in done.err
+
+
+def test_the_watch_of_one_run_ends_with_it(live, monkeypatch):
+    process, _ = live
+
+    def go_on():
+        Path("go_on").touch()
+        process.communicate()
+
+    Pauses(monkeypatch, nothing, go_on)
+    code, text = on_terminal("runs", "--watch", "runs/live", columns=100)
+    assert code == 0, text
+    assert "running" in text
+    assert "Ctrl-C ends this view" in text
+    assert "runs/live: done, EM 20.0" in text.splitlines()[-1]

@@ -28,6 +28,9 @@ def add(commands: Any) -> None:
     command.add_argument("--state", choices=_STATES, help="show only runs in this state")
     command.add_argument("--model", metavar="TEXT", help="show only runs of a model whose name has this text")
     command.add_argument("--dataset", metavar="TEXT", help="show only runs on a dataset whose name has this text")
+    command.add_argument(
+        "--watch", action="store_true", help="show what runs, until Ctrl-C, or until the run ends that DIR names"
+    )
     command.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -42,13 +45,35 @@ def execute(parsed: argparse.Namespace) -> int:
         raise UsageError(f"--limit is {parsed.limit}; it must be 1 or more")
     if parsed.folder == "":
         raise UsageError("the name of the folder is empty", hint="Name a folder, or leave it out.")
+    if parsed.watch and parsed.json:
+        raise UsageError("--watch has no JSON", hint="kshot runs --json prints what is so now.")
     folder = Path(parsed.folder or USUAL_FOLDER).expanduser()
+    unused = parsed.folder is None and not folder.exists()  # nobody has named it, and nothing was run yet
+    if parsed.watch:
+        return _watch(folder, parsed, unused=unused)
     if is_run_folder(folder):
         return _show_one(folder, as_json=parsed.json)
-    unused = parsed.folder is None and not folder.exists()  # nobody has named it, and nothing was run yet
     runs = [] if unused else runs_below(folder, present())
     _show(_chosen(runs, parsed), len(runs), folder, parsed)
     return 0
+
+
+def _watch(folder: Path, parsed: argparse.Namespace, *, unused: bool) -> int:
+    from kshot.cli.runs_watch import watch
+    from kshot.core.errors import UsageError
+    from kshot.runs.listing import is_run_folder
+    from kshot.runs.watching import RUNNING
+
+    if not folder.is_dir() and not unused:
+        raise UsageError("there is no such folder", where=str(folder), hint="Name a folder with runs, or one run.")
+    one = is_run_folder(folder)
+
+    def choose(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the runs to show: those that run come first."""
+        found = sorted(_chosen(runs, parsed), key=lambda run: run["state"] not in RUNNING)
+        return runs if one else found[: parsed.limit]
+
+    return watch(folder, choose, present, one=one)
 
 
 def present() -> datetime:

@@ -7,7 +7,7 @@ is a record that says so.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,8 @@ def list_runs(folder: str | Path = USUAL_FOLDER) -> list[dict[str, Any]]:
     """Return the runs in a folder and up to three levels below, the newest first.
 
     Each is a dict with ``run`` (its folder), ``state`` (done, stopped, failed, killed, running, damaged), ``started``,
-    ``ended``, ``seconds``, ``models``, ``datasets``, ``headline`` (a figure), ``figures``, ``failed``, ``cost_usd``,
-    and ``progress`` if it has not come to its end.
+    ``last_started``, ``ended``, ``seconds``, ``models``, ``datasets``, ``headline`` (a figure), ``figures``,
+    ``failed``, ``cost_usd``, and ``progress`` if it has not come to its end.
     """
     return runs_below(folder, datetime.now(timezone.utc))
 
@@ -52,7 +52,12 @@ def runs_below(folder: str | Path, now: datetime) -> list[dict[str, Any]]:
         raise UsageError("there is no such folder", where=str(folder), hint="Name a folder with runs, or one run.")
     records = ((each, describe(each, now)) for each in run_folders(path))
     found = [run for each, run in records if run["state"] != "damaged" or os.path.lexists(each)]  # one may vanish
-    return sorted(found, key=lambda run: (run["started"] or "", run["run"]), reverse=True)
+    return newest_first(found)
+
+
+def newest_first(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sort runs by their start."""
+    return sorted(runs, key=lambda run: (run["started"] or "", run["run"]), reverse=True)
 
 
 def run_folders(folder: Path) -> Iterator[Path]:
@@ -92,7 +97,7 @@ def is_run(names: Sequence[str] | Mapping[str, Any]) -> bool:
 
 def describe(folder: Path, now: datetime) -> dict[str, Any]:
     """Return the record of a run. One that cannot be used has the state ``damaged``, and ``why`` says what is wrong."""
-    unknown = ("why", "started", "ended", "seconds", "headline", "failed", "cost_usd", "progress")
+    unknown = ("why", "started", "last_started", "ended", "seconds", "headline", "failed", "cost_usd", "progress")
     record: dict[str, Any] = {"run": str(folder), "state": "damaged", **dict.fromkeys(unknown)}
     record |= {"models": [], "datasets": [], "figures": []}
     try:
@@ -145,6 +150,7 @@ def _described(folder: Path, now: datetime) -> dict[str, Any]:
         "state": state,
         "why": why,
         "started": None if begun is None else _written(begun),
+        "last_started": _written(starts[-1]) if starts else None,
         "ended": None if ended is None else _written(ended),
         "seconds": seconds_of(folder, sessions, state, now),
         "models": _models(spec, results),
@@ -153,14 +159,18 @@ def _described(folder: Path, now: datetime) -> dict[str, Any]:
         "figures": figures,
         "failed": failed_samples(results) if summary else None,
         "cost_usd": _cost(spec, summary),
-        "progress": None if state in {"done", "damaged"} else _progress(folder),
+        "progress": None if state in {"done", "damaged"} else _progress(folder, sessions, state),
     }
 
 
-def _progress(folder: Path) -> dict[str, Any] | None:
-    """Return how far a run is that has not come to its end."""
-    found = read_progress(folder)
-    return None if found is None else {"done": found.done, "total": found.total, "seconds_left": found.left}
+def _progress(folder: Path, sessions: Sequence[Mapping[str, Any]], state: str) -> dict[str, Any] | None:
+    """Return how far the last session has come; what an earlier one has left in the folder says nothing of it."""
+    last = sessions[-1] if sessions else {}
+    starting = state == "running" and last.get("state") != "running"  # its session is recorded with its first model
+    found = None if starting else read_progress(folder)
+    if found is None or moment(found.started) != moment(last.get("started")):
+        return None
+    return {"done": found.done, "total": found.total, "seconds_left": found.left}
 
 
 def _check_sizes(folder: Path) -> None:
