@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -14,6 +14,8 @@ from kshot.runs.record import RunRecord, read_record
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+    from kshot.runs.gates import Baseline
 
 Part: TypeAlias = Literal["results", "samples", "comparisons", "usage"]
 
@@ -37,6 +39,25 @@ class Result(RunRecord):
         from kshot.report.frames import polars_frame
 
         return polars_frame(self._rows(part))
+
+    def check(
+        self,
+        *,
+        fail_under: str | Sequence[str] | Mapping[str, float] = (),
+        fail_if_worse: Baseline | Sequence[Baseline] = (),
+        fail_on_failed: bool = False,
+    ) -> list[ResultRow]:
+        """Return what the gates of ``kshot gate`` found, one row for each check; raise ``GateFailed`` if one fails.
+
+        ``fail_under``: ``{"Accuracy": 60}``, or texts as on the command line. ``fail_if_worse``: folders or results.
+        """
+        from kshot.comparing import compare
+        from kshot.runs.gates import Gates, enforce
+
+        gates = Gates.of(fail_under, fail_if_worse, fail_on_failed=fail_on_failed)
+        if not gates:
+            raise UsageError("no gate is named", hint="Give fail_under, fail_if_worse or fail_on_failed.")
+        return enforce(gates.rows(self, compare)[0])
 
     def _rows(self, part: Part) -> Iterable[ResultRow]:
         parts = {"results": self.results, "comparisons": self.comparisons, "usage": self.usage}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kshot.cli import compare, export, runs, samples, show
+from kshot.cli import compare, export, gate, runs, samples, show
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Command] = {
     "show": show,
     "samples": samples,
     "compare": compare,
+    "gate": gate,
     "export": export,
 }
 """By the name of the command, in the order of ``kshot --help``."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
 
-    from kshot.result import Result
-
 STARTER = {
     "length": (10, 20, 40, 80, 120),
     "variant": ("sep|small|bare", "sep|small|simple_rule"),
@@ -38,7 +36,7 @@ _OF_DATASETS = (
     *("letters", "description", "target_delimiter", "fewshot_delimiter", "examples_as", "average"),
 )
 
-OK, NOTHING_ANSWERED, WRONG, LIMIT_REACHED = 0, 1, 2, 4  # 3: a gate
+OK, WRONG, LIMIT_REACHED = 0, 2, 4  # cli/gate.py has the others
 
 
 def command() -> int:
@@ -138,6 +136,7 @@ def _show_traceback() -> None:
 def _run(parsed: argparse.Namespace) -> int:
     from kshot.api import evaluate
     from kshot.cli.folder_names import default_folder
+    from kshot.cli.gate import finish, gating
     from kshot.cli.options import options_of
     from kshot.cli.progress import Progress
     from kshot.passages import is_passages
@@ -154,15 +153,20 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.out == "":
         raise UsageError("--out is empty", hint="Name a folder, or leave it out.")
     out = parsed.out or default_folder(models or [usual], datasets, settings_from(options))
+    wanted = gating(parsed)
+    wanted.gates.check_baselines(out)
     with Progress() as progress:
         result = evaluate(models, datasets, out=out, reuse=parsed.reuse, log=parsed.log, watcher=progress, **options)
-    return _shown(result, parsed)
+    return finish(result, wanted, as_json=parsed.json)
 
 
 def _score(parsed: argparse.Namespace) -> int:
+    from kshot.cli.gate import finish, gating
     from kshot.cli.progress import Progress
     from kshot.rescoring import score
 
+    wanted = gating(parsed)
+    wanted.gates.check_baselines(parsed.run)
     with Progress() as progress:
         result = score(
             parsed.run,
@@ -173,14 +177,7 @@ def _score(parsed: argparse.Namespace) -> int:
             log=parsed.log,
             watcher=progress,
         )
-    return _shown(result, parsed)
-
-
-def _shown(result: Result, parsed: argparse.Namespace) -> int:
-    from kshot.cli.results import show_result
-
-    show_result(result, as_json=parsed.json)
-    return OK if any(row["n"] for row in result.results) else NOTHING_ANSWERED
+    return finish(result, wanted, as_json=parsed.json)
 
 
 def _preview(parsed: argparse.Namespace) -> int:

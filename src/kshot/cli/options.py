@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from kshot import __version__
 from kshot.cli.commands import COMMANDS
+from kshot.cli.gate import add_gates
 from kshot.core.errors import UsageError
 from kshot.core.options import flag
 from kshot.settings import Settings, settings_from
@@ -136,6 +137,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _add_log(again)
     again.add_argument("--json", action="store_true", help="print the results as JSON")
+    add_gates(again)
     for command in COMMANDS.values():
         command.add(commands)
     return top
@@ -173,6 +175,7 @@ def _add_run(commands: Any) -> None:
     )
     _add_log(run)
     run.add_argument("--json", action="store_true", help="print the results as JSON")
+    add_gates(run)
     _add_settings(run)
 
 
