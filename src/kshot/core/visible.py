@@ -28,7 +28,12 @@ _LINE_BREAKS = re.compile("[\n\t]")
 
 def visible(text: str) -> str:
     r"""Return the text with every unsafe character as its escape, such as ``\x1b``; lines and tabs stay."""
-    return _UNSAFE.sub(_escape, text) if _UNSAFE.search(text) else text
+    return text if _is_plain(text) or not _UNSAFE.search(text) else _UNSAFE.sub(_escape, text)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text has nothing but letters and signs of ASCII; this is found much sooner than by the pattern."""
+    return text.isascii() and text.isprintable()
 
 
 def one_line(text: object) -> str:
@@ -39,7 +44,7 @@ def one_line(text: object) -> str:
 def visible_json(value: Any, indent: int | None = None) -> str:
     """Return JSON in which unsafe characters are JSON's own escapes: a reader gets the exact text."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return _UNSAFE.sub(_json_escape, text) if _UNSAFE.search(text) else text
+    return text if _is_plain(text) or not _UNSAFE.search(text) else _UNSAFE.sub(_json_escape, text)
 
 
 def _escape(found: re.Match[str]) -> str:
