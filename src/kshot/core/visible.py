@@ -32,8 +32,8 @@ def visible(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text has nothing but letters and signs of ASCII; this is found much sooner than by the pattern."""
-    return text.isascii() and text.isprintable()
+    """Whether a text has but letters, signs, lines and tabs of ASCII; this is found much sooner than by the pattern."""
+    return text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
 
 
 def one_line(text: object) -> str:

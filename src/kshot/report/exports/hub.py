@@ -134,9 +134,9 @@ def _notes(row: ResultRow, record: RunRecord) -> str:
 
 
 def _date(spec: Mapping[str, Any]) -> str | None:
-    """Return when the run ended, if it has recorded that."""
+    """Return when the run began, if it has recorded that."""
     sessions = spec.get("sessions", ())
     with suppress(ValueError, TypeError):
-        ended = datetime.fromisoformat(sessions[-1].get("ended")) if sessions else None
-        return None if ended is None else ended.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        began = datetime.fromisoformat(sessions[0].get("started")) if sessions else None
+        return None if began is None else began.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return None

@@ -39,7 +39,7 @@ def write_logs(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> Iter
         figures = figures_of(record, task, model)
         header = log_header(record, spec, task, model)
         started = header.eval.created.replace(":", "-")
-        name = names.of(f"{started}_{task.replace('_', '-')}_{model.replace('_', '-')}_{header.eval.task_id[:8]}")
+        name = names.of(f"{started}_{task.replace('_', '-')}_{model.replace('_', '-')}_{header.eval.task_id}")
         path = path_inside(folder, f"{name}.eval")
         with new_binary_version(path) as file:
             _write_log(file, header, rows, figures, record)
