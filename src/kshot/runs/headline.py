@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from kshot.core.records import ResultRow
@@ -45,7 +45,8 @@ def failed_samples(rows: Sequence[ResultRow]) -> int:
     """Count the samples that failed, each once: all metrics of a task have the same ones, and averages those of all."""
     counts: dict[tuple[Any, ...], int] = {}
     for row in task_rows(rows):
-        counts[_system(row)] = max(counts.get(_system(row), 0), row.get("failed", 0))
+        system = _system(row)
+        counts[system] = max(counts.get(system, 0), row.get("failed", 0))
     return sum(counts.values())
 
 
@@ -56,13 +57,18 @@ def task_rows(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
 
 def _without_parts(rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
     """Yield the rows that are not of a category: it is a part of its task."""
-    tasks = {_system(row) for row in rows}
+    early = not any("higher_is_better" in row for row in rows)  # version 0.1 did not say so, nor what is a category
+    tasks = {_system(row) for row in rows} if early else set()
     for row in rows:
-        model, task, chunks = _system(row)
-        # Version 0.1 did not say what is a category, nor which way is better.
-        early = "higher_is_better" not in row and (model, task.partition("[")[0], chunks) in tasks and "[" in task
-        if "category" not in row and not (early and "sd" not in row and "average" not in row):
+        if "category" not in row and not (early and _is_early_part(row, tasks)):
             yield row
+
+
+def _is_early_part(row: ResultRow, tasks: Container[tuple[str, str, str]]) -> bool:
+    """Whether a row of version 0.1 is of a category: ``TASK[CATEGORY]`` beside ``TASK``."""
+    model, task, chunks = _system(row)
+    whole, bracket, _ = task.partition("[")
+    return bool(bracket) and (model, whole, chunks) in tasks and not {"sd", "average"} & row.keys()
 
 
 def finite(value: Any) -> float | None:

@@ -139,7 +139,7 @@ def _described(folder: Path, now: datetime) -> dict[str, Any]:
     why = "kshot does not know its state" if state == "damaged" else None
     if state == "done" and summary is None:
         state, why = "damaged", f"{SUMMARY} is missing"
-    results = summary["results"] if summary else []
+    results = [row for row in summary["results"] if not row.get("detail")] if summary else []
     figures = headline_figures(results)
     starts = [begun for each in sessions if (begun := moment(each.get("started"))) is not None]
     ends = [end for each in sessions[-1:] if (end := moment(each.get("ended"))) is not None]
