@@ -7,6 +7,7 @@ from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.core.records import Absent, RequestGenerator, Sample, Value, reference
+from kshot.statistics.figures import OWN_AGGREGATE
 from kshot.statistics.resampling import mean
 
 
@@ -42,8 +43,11 @@ class Metric:
 
     @property
     def aggregates(self) -> Mapping[str, str]:
-        """By name: the rule of ``metrics.aggregates`` by which its tuples become the figure."""
-        return {}
+        """By name: the rule of ``metrics.aggregates`` by which values become the figure, where that is not the mean.
+
+        ``own``: only the metric itself knows the rule, so finished runs are not compared by it.
+        """
+        return {} if type(self).reduce is Metric.reduce else dict.fromkeys(self.names, OWN_AGGREGATE)
 
     @property
     def names(self) -> tuple[str, ...]:

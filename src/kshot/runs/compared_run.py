@@ -108,37 +108,12 @@ def name_runs(runs: Sequence[ComparedRun]) -> None:
 def read_figures(run: ComparedRun) -> None:
     """Find the figures of whole tasks and the averages, by which systems are compared."""
     for row in run.record.results:
-        if not _is_sound(row):
-            raise RunError("summary.json is damaged", where=run.name, hint=_WRITES_BOTH)
         if row.get("detail") or "gap" in row:
             continue
         if "average" in row and "tasks" in row:
             run.averages.append(row)
         elif not any(name in row for name in _TOTALS):
             run.figures.setdefault((row["task"], row["model"]), {})[row["metric"]] = row
-
-
-_OPTIONAL: Mapping[str, Callable[[Any], bool]] = {
-    "higher_is_better": lambda found: isinstance(found, bool),
-    "binary": lambda found: isinstance(found, bool),
-    "token_budget": lambda found: isinstance(found, bool),
-    "aggregate": lambda found: isinstance(found, str),
-    "average": lambda found: found in {"macro", "weighted"},
-    "kind": lambda found: isinstance(found, str),
-    "chunks": lambda found: isinstance(found, str),
-    "tasks": lambda found: isinstance(found, list) and all(isinstance(task, str) for task in found),
-    "bounds": lambda found: isinstance(found, list) and len(found) == 2 and all(map(_is_end, found)),  # noqa: PLR2004
-}
-
-
-def _is_end(found: Any) -> bool:
-    return found is None or (type(found) in {int, float} and math.isfinite(found))
-
-
-def _is_sound(row: ResultRow) -> bool:
-    named = all(isinstance(row.get(name), str) for name in ("task", "model", "metric"))
-    counted = all(type(row.get(name, 0)) is int for name in ("n", "failed"))
-    return named and counted and all(check(row[name]) for name, check in _OPTIONAL.items() if name in row)
 
 
 def bounds_of(row: ResultRow) -> tuple[float, float] | None:

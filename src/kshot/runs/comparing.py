@@ -106,6 +106,8 @@ def compare_runs(
         found.add(one, other)
     if not found.matches:
         raise _nothing_in_common(runs)
+    if not any(len(matched.ours) for matched in found.matches):
+        raise RunError("the runs have no sample in common: their ids differ", hint="Run both on the same data.")
     rows, categories = found.verdicts()
     return Comparison(
         [

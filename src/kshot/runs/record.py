@@ -82,6 +82,7 @@ _NUMBER = (int, float, type(None))
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("task", "model", "metric", "a", "b", "a_model", "b_model", "role", "rule"), (str,)),
     **dict.fromkeys(("category", "subset", "dataset", "benchmark", "lookup", "variant", "average"), (str,)),
+    **dict.fromkeys(("kind", "chunks", "aggregate"), (str,)),
     **dict.fromkeys(("better", "worse", "error"), (str,)),
     "ahead": (str, type(None)),
     **dict.fromkeys(("n", "failed", "length", "family", "ties", "unanswered", "failed_replies"), (int,)),
@@ -89,7 +90,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("value", "difference", "p", "p_corrected", "cost_usd", "sd", "lowest", "highest"), _NUMBER),
 }
 """The types of what rows of ``summary.json`` have under these names."""
-_FLAGS = ("higher_is_better", "detail", "binary", "server")
+_FLAGS = ("higher_is_better", "detail", "binary", "token_budget", "server")
 _NEEDED = {
     "results": ("task", "model", "metric", "value", "n", "failed", "ci95"),
     "comparisons": ("task", "metric", "a", "b", "difference", "ci95"),
@@ -119,11 +120,16 @@ def _is_row(row: Any, needed: tuple[str, ...]) -> bool:
         return False
     kind = row.get("kind")
     more = _NEEDED_BY_KIND.get(kind, ()) if isinstance(kind, str) else ()
+    ends, tasks = row.get("bounds"), row.get("tasks", [])
+    if not isinstance(tasks, list):
+        return False
     return (
         all(name in row for name in (*needed, *more))
         and all(_has_type(row[name], kinds) for name, kinds in _TYPES.items() if name in row)
         and all(isinstance(row[name], bool) for name in _FLAGS if name in row)
-        and all(_is_interval(row.get(name)) for name in ("ci95", "bounds"))
+        and _is_interval(row.get("ci95"))
+        and _is_interval([0 if end is None else end for end in ends] if isinstance(ends, list) else ends)
+        and all(isinstance(task, str) for task in tasks)
     )
 
 

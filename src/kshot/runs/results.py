@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 from kshot.core.protocols import Scorer
 from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
-from kshot.statistics.figures import figure, reduced
+from kshot.statistics.figures import OWN_AGGREGATE, figure, reduced
 from kshot.statistics.intervals import interval, within_scale
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, holm
 from kshot.statistics.permutation import LEVEL, share_test
@@ -65,7 +65,7 @@ def _scale(metric: Scorer, name: str, reduce: Reduce, values: Sequence[Value]) -
         return {}
     rule = metric.aggregates.get(name)
     if rule is None and values and (isinstance(values[0], tuple) or not is_mean(reduce, values)):
-        rule = "own"
+        rule = OWN_AGGREGATE
     ends = metric.bounds and [end if math.isfinite(end) else None for end in metric.bounds]
     return {
         **({"bounds": ends} if ends else {}),

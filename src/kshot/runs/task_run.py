@@ -43,7 +43,7 @@ from kshot.core.records import (
 from kshot.core.task import Task, TaskResult
 from kshot.runs.data_digest import question_digest
 from kshot.runs.replies import count_replies, count_rules, notes_on_replies, reply_fields
-from kshot.statistics.figures import reduced
+from kshot.statistics.figures import OWN_AGGREGATE, reduced
 
 _MAX_LISTED = 5
 """Ids that a note lists."""
@@ -288,7 +288,8 @@ def _row(
 
 def _is_kept(metric: Scorer, name: str, value: Value) -> bool:
     """Whether a row has the tuple, from which a comparison with another run computes the figure."""
-    return isinstance(value, tuple) and name in metric.aggregates and name not in metric.details
+    rule = metric.aggregates.get(name, OWN_AGGREGATE)
+    return isinstance(value, tuple) and rule != OWN_AGGREGATE and name not in metric.details
 
 
 def _told(answer: Any) -> dict[str, Any]:

@@ -12,6 +12,9 @@ from kshot.core.records import Value
 ROUNDING = 1e-9
 """By so much of its scale a value may pass the ends: it was rounded."""
 
+OWN_AGGREGATE = "own"
+"""Says that only the metric itself knows how its values become a figure."""
+
 
 def reduced(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> float:
     """Sum up the values of one name; any error of the metric becomes an error that names it."""
