@@ -73,9 +73,10 @@ def _flips(comparison: Comparison, count: int) -> Iterator[Flip]:
     """Yield some of the samples that flipped, from all tasks in turn: as many lost as won, if there are so many."""
     from itertools import chain, islice, zip_longest
 
+    from kshot.report.comparison import headlines
     from kshot.report.flips import Flip
 
-    rows = _headlines(comparison)
+    rows = headlines(comparison.rows)
     lost, won = (sum(row[name] for row in rows) for name in ("lost", "won"))
     shares = {False: min(lost, max(count - count // 2, count - won)), True: min(won, max(count // 2, count - lost))}
     for wins, share in shares.items():
@@ -86,33 +87,15 @@ def _flips(comparison: Comparison, count: int) -> Iterator[Flip]:
         yield from (Flip(*found) for found in islice(filter(None, in_turn), share))
 
 
-def _headlines(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return the rows of whole tasks, each by its first metric."""
-    first: dict[tuple[str, ...], dict[str, Any]] = {}
-    for row in comparison.rows:
-        if "average" not in row:
-            first.setdefault((row["baseline"], row["run"], row["task"], row.get("run_task", "")), row)
-    return list(first.values())
-
-
 def _show(comparison: Comparison, flips: Sequence[Flip], *, everything: bool) -> None:
     from kshot.cli.screen import Screen
     from kshot.report.comparison import comparison_view
-    from kshot.report.flips import flips_view
 
     console = Screen()
-    for part in comparison_view(comparison, width=console.width, everything=everything):
+    for part in comparison_view(comparison, flips, width=console.width, everything=everything):
         console.print(part)
-    rows = _headlines(comparison)
-    won, lost = (sum(row[name] for row in rows) for name in ("won", "lost"))
-    if won or lost:
-        graded = any("both" not in row for row in rows)
-        console.print()
-        several = len({row["task"] for row in rows}) > 1
-        for part in flips_view(flips, won, lost, graded=graded, several=several, width=console.width):
-            console.print(part)
-        if len({run["path"] for run in comparison.runs}) > 1:
-            console.print(_more(comparison), soft_wrap=True)
+    if flips and len({run["path"] for run in comparison.runs}) > 1:
+        console.print(_more(comparison), soft_wrap=True)
 
 
 def _more(comparison: Comparison) -> str:

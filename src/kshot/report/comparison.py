@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -13,6 +13,7 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.comparison_table import category_tables, task_tables
 from kshot.report.comparison_words import GLUE, answers, warnings
+from kshot.report.flips import Flip, flips_view
 from kshot.report.setting_table import setting_table
 from kshot.report.table import short_names
 
@@ -20,20 +21,36 @@ if TYPE_CHECKING:
     from kshot.runs.comparing import Comparison
 
 
-def comparison_view(comparison: Comparison, *, width: int, everything: bool = False) -> Iterator[RenderableType]:
+def comparison_view(
+    comparison: Comparison, flips: Sequence[Flip], *, width: int, everything: bool = False
+) -> Iterator[RenderableType]:
     """Draw a comparison for a terminal of this width; the smallest of many differences fold, but for ``everything``."""
-    rows, categories = _with_short_names(comparison.rows), _with_short_names(comparison.categories)
+    labels = _short_labels(comparison.rows)
+    rows, categories = _renamed(comparison.rows, labels), _renamed(comparison.categories, labels)
     yield from (_wrapped(line, width) for line in answers(rows))
     yield from task_tables(rows, width=width, everything=everything)
     yield from category_tables(categories, width=width, everything=everything)
     if comparison.settings:
         yield ""
         yield setting_table(comparison.settings, [run["label"] for run in comparison.runs], width)
-    careful, notes = list(warnings(rows)), comparison.notes
+    careful, notes = warnings(rows), comparison.notes
     if careful or notes:
         yield ""
     yield from (_wrapped(f"warning: {line}", width, "red") for line in careful)
     yield from (_wrapped(f"note: {line}", width) for line in notes)
+    main = headlines(rows)
+    if any(row["won"] or row["lost"] for row in main):
+        yield ""
+        yield from flips_view([flip.renamed(labels) for flip in flips], main, width=width)
+
+
+def headlines(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Return the rows of whole tasks, each by its first metric."""
+    first: dict[tuple[str, ...], ResultRow] = {}
+    for row in rows:
+        if "average" not in row:
+            first.setdefault((row["baseline"], row["run"], row["task"], row.get("run_task", "")), row)
+    return list(first.values())
 
 
 def _wrapped(line: str, width: int, style: str = "") -> Text:
@@ -48,16 +65,16 @@ def _wrapped(line: str, width: int, style: str = "") -> Text:
     return Text("\n".join(lines).replace(GLUE, " "), style)
 
 
-def _with_short_names(rows: Sequence[ResultRow]) -> list[ResultRow]:
-    """Return the rows with the short names of models in the labels of systems."""
-    sides = ("baseline", "run")
-    names = short_names(dict.fromkeys(row[f"{side}_model"] for row in rows for side in sides))
-    shortened = []
-    for row in rows:
-        labels = {}
-        for side in sides:
-            label, model = row[side], row[f"{side}_model"]
-            if label != row[f"{side}_run"] and label.endswith(model):
-                labels[side] = label[: len(label) - len(model)] + names[model]
-        shortened.append({**row, **labels})
-    return shortened
+def _short_labels(rows: Sequence[ResultRow]) -> dict[str, str]:
+    """Return the labels of systems with the short names of their models."""
+    systems = {row[side]: (row[f"{side}_run"], row[f"{side}_model"]) for row in rows for side in ("baseline", "run")}
+    names = short_names(dict.fromkeys(model for _, model in systems.values()))
+    labels = {}
+    for label, (run, model) in systems.items():
+        named = label != run and label.endswith(model)
+        labels[label] = label[: len(label) - len(model)] + names[model] if named else label
+    return labels
+
+
+def _renamed(rows: Sequence[ResultRow], labels: Mapping[str, str]) -> list[ResultRow]:
+    return [{**row, "baseline": labels[row["baseline"]], "run": labels[row["run"]]} for row in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -82,16 +82,17 @@ def task_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> I
 
 
 def category_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> Iterator[RenderableType]:
-    """Draw the figures of each category, the largest differences first."""
-    if not rows:
-        return
+    """Draw the figures of each category, the largest differences first; by its first metric, but for ``everything``."""
     headlines = {(row["baseline"], row["run"], row["task"]): row["metric"] for row in reversed(rows)}
-    main = [row for row in rows if everything or headlines[row["baseline"], row["run"], row["task"]] == row["metric"]]
+    found = [row for row in rows if everything or row["difference"] is not None]
+    main = [row for row in found if everything or headlines[row["baseline"], row["run"], row["task"]] == row["metric"]]
+    if not main:
+        return
     shown = _largest_first(main)[: None if everything else _MAX_CATEGORIES]
     yield ""
     yield cell(f"By category: {_title(shown)}", "bold")
     yield _table(_fitting(_columns(shown, "category"), _CATEGORIES, width), width)
-    yield from _below(rows, shown)
+    yield from _below(found, shown)
 
 
 def _folded(rows: Sequence[ResultRow], limit: int | None) -> list[ResultRow]:
@@ -143,25 +144,17 @@ def _below(rows: Sequence[ResultRow], shown: Sequence[ResultRow]) -> Iterator[Re
 def _columns(rows: Sequence[ResultRow], part: str) -> list[_ComparedColumn]:
     """Return all columns that rows can have; ``part``: what they are about beside a task."""
     pairs = dict.fromkeys((row["baseline"], row["run"]) for row in rows)
-    baselines = {baseline for baseline, _ in pairs}
     columns = []
     if not part or len({row["task"] for row in rows}) > 1:
         columns.append(_words("task", rows, task_name))
     if part:
         columns.append(_words(part, rows, lambda row: row[part]))
     if len({row["metric"] for row in rows}) > 1:
-        names = {True: "", False: " ↓"}  # as the field marks what should be low
-        columns.append(_words("metric", rows, lambda row: f"{row['metric']}{names[row['higher_is_better']]}"))
+        marks = {True: "", False: " ↓"}  # as the field marks what should be low
+        columns.append(_words("metric", rows, lambda row: f"{row['metric']}{marks[row['higher_is_better']]}"))
     if len(pairs) > 1:
-        short = _short_labels(label for pair in pairs for label in pair)
-        one = len(baselines) == 1
-        columns.append(
-            _words(
-                "run",
-                rows,
-                lambda row: short[row["run"]] if one else f"{short[row['run']]} − {short[row['baseline']]}",
-            )
-        )
+        names = pair_names(pairs)
+        columns.append(_words("run", rows, lambda row: names[row["baseline"], row["run"]]))
     headings = ("baseline", "value")
     if len(pairs) == 1:
         labels = next(iter(pairs))
@@ -180,10 +173,14 @@ def _words(name: str, rows: Sequence[ResultRow], text: Callable[[ResultRow], str
     )
 
 
-def _short_labels(labels: Iterable[str]) -> dict[str, str]:
-    """Return labels that fit into a column, if each is still one of its own."""
+def pair_names(pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return what names each pair of systems in a table: the run, or both where the baselines differ."""
+    labels = dict.fromkeys(label for pair in pairs for label in pair)
     short = {label: shortened(label, _MAX_LABEL) for label in labels}
-    return short if len(set(short.values())) == len(short) else {label: label for label in short}
+    if len(set(short.values())) < len(short):
+        short = {label: label for label in labels}  # their ends do not tell them apart
+    one = len({baseline for baseline, _ in pairs}) == 1
+    return {pair: short[pair[1]] if one else f"{short[pair[1]]} − {short[pair[0]]}" for pair in pairs}
 
 
 def _figures(rows: Sequence[ResultRow], headings: tuple[str, str]) -> Iterator[_ComparedColumn]:

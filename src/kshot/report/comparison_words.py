@@ -41,8 +41,8 @@ def sentence(row: ResultRow) -> str:
     if row["verdict"] is None:
         amount = f"{signed(row['difference'], digits_of([row]))} {unit}"
         if row.get("won") == row.get("lost") == 0:
-            same = f"{row['metric']} differs in none of {_many(row['n'], 'question')}"
-            return f"{run} and {other} do the same on {task}: {same}."
+            who = "the only question has" if row["n"] == 1 else f"each of the {row['n']:,} questions has"
+            return f"{run} and {other} do the same on {task}: {who} the same {row['metric']}."
         return f"{run} and {other} cannot be told apart on {task}: {amount} {_beside(row, sign=1)}{_questions(row)}."
     better = row["verdict"] == "better"
     word = "ahead of" if better else "behind"
@@ -98,17 +98,20 @@ def _counted(rest: Sequence[ResultRow]) -> str:
     )
 
 
-def warnings(rows: Sequence[ResultRow]) -> Iterator[str]:
+def warnings(rows: Sequence[ResultRow]) -> list[str]:
     """Say which questions are no part of a comparison: those that one run does not have, and those that failed."""
-    pairs = dict.fromkeys((row["baseline"], row["run"]) for row in rows)
-    for baseline, run in pairs:
+    told: dict[str, None] = {}
+    for baseline, run in dict.fromkeys((row["baseline"], row["run"]) for row in rows):
         own = [row for row in rows if (row["baseline"], row["run"]) == (baseline, run) and "average" not in row]
-        for name, what in (("only", "asked only in"), ("failed", "failed in")):
-            found = {side: _by_task(own, f"{name}_{side}") for side in ("baseline", "run")}
-            counts = [(sum(found["baseline"].values()), baseline), (sum(found["run"].values()), run)]
-            if parts := [f"{_many(count, 'question')} {what} {label}" for count, label in counts if count]:
-                tasks = _named([*found["baseline"], *found["run"]], {row["task"] for row in own})
-                yield f"{' and '.join(parts)}{tasks}: no part of the comparison."
+        for name, here, there in (("baseline", baseline, run), ("run", run, baseline)):
+            for found, what in (
+                (_by_task(own, f"only_{name}"), f"asked in {here} and not in {there}"),
+                (_by_task(own, f"failed_{name}"), f"failed in {here}"),
+            ):
+                if found:
+                    where = _named(found, {row["task"] for row in own})
+                    told[f"{_many(sum(found.values()), 'question')} {what}{where}: no part of the comparison"] = None
+    return list(told)
 
 
 def _by_task(rows: Iterable[ResultRow], name: str) -> dict[str, int]:

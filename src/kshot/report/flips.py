@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rich.cells import cell_len
@@ -11,8 +11,9 @@ from rich.table import Table
 
 from kshot.core.records import UNANSWERED, ResultRow
 from kshot.core.visible import one_line
-from kshot.report.cells import cell
+from kshot.report.cells import cell, shortened
 from kshot.report.columns import cut, fair_width
+from kshot.report.comparison_table import pair_names
 from kshot.report.comparison_words import digits_of
 from kshot.report.sample_responses import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, written
@@ -20,6 +21,7 @@ from kshot.report.table import number
 
 _SIGNS = {True: ("+", "bold green"), False: ("-", "bold red")}
 _MAX_NAME, _MIN_TEXT = 20, 8
+_SAID = ("baseline says", "run says")
 _GAP = 2
 _LETTERS = 26
 
@@ -31,15 +33,26 @@ class Flip(NamedTuple):
     before: ResultRow
     after: ResultRow
 
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The labels of the baseline and of the run."""
+        return self.found["baseline"], self.found["run"]
 
-def flips_view(
-    flips: Sequence[Flip], won: int, lost: int, *, graded: bool, several: bool, width: int
-) -> Iterator[RenderableType]:
-    """Draw some of the samples that flipped; ``won`` and ``lost`` count all of them, of one or of ``several`` tasks."""
+    def renamed(self, labels: Mapping[str, str]) -> Flip:
+        """Return the sample with other labels of the systems."""
+        names = {side: labels.get(self.found[side], self.found[side]) for side in ("baseline", "run")}
+        return self._replace(found={**self.found, **names})
+
+
+def flips_view(flips: Sequence[Flip], rows: Sequence[ResultRow], *, width: int) -> Iterator[RenderableType]:
+    """Draw some of the samples that flipped; ``rows`` are those of all tasks, by the metric that counts."""
+    won, lost = (sum(row[name] for row in rows) for name in ("won", "lost"))
+    graded = any("both" not in row for row in rows)
     changed = "Changed" if graded else "Flipped"
-    some = "" if len(flips) == won + lost else f"; {len(flips):,} of them" if flips else ""
+    some = f"; {len(flips):,} of them" if 0 < len(flips) < won + lost else ""
     yield cell(f"{changed}: {won:,} won (+) and {lost:,} lost (-){some}", "bold")
     if flips:
+        several = len({row["task"] for row in rows}) > 1
         yield _table(flips, graded=graded, several=several, width=width)
 
 
@@ -55,10 +68,11 @@ def _table(flips: Sequence[Flip], *, graded: bool, several: bool, width: int) ->
     most = fair_width(widths[len(names) :], room - sum(narrow), _MIN_TEXT)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     limits = [most_name] * len(names) + [most] * len(texts)
+    ways = [shortened] * len(names) + [cut] * len(texts)  # the ends of names tell them apart, those of texts do not
     for name, limit in zip(("", *(name for name, _ in columns)), (1, *limits), strict=True):
         table.add_column(cell(cut(name, limit)), no_wrap=True)
     for at, flip in enumerate(flips):
-        shown = (cell(cut(cells[at], limit)) for (_, cells), limit in zip(columns, limits, strict=True))
+        shown = (cell(fit(cells[at], limit)) for (_, cells), limit, fit in zip(columns, limits, ways, strict=True))
         table.add_row(cell(*_SIGNS[flip.found["won"]]), *shown)
     return table
 
@@ -68,8 +82,10 @@ def _names(flips: Sequence[Flip], *, several: bool) -> list[tuple[str, list[str]
     columns: list[tuple[str, list[str]]] = []
     if several:
         columns.append(("task", [flip.found["task"] for flip in flips]))
-    if len(_sides(flips)) > 1:
-        columns.append(("runs", [f"{flip.found['baseline']} → {flip.found['run']}" for flip in flips]))
+    sides = _sides(flips)
+    if len(sides) > 1:
+        names = pair_names(sides)
+        columns.append(("run", [names[flip.sides] for flip in flips]))
     columns.append(("id", [flip.found["id"] for flip in flips]))
     if any(flip.found["category"] for flip in flips):
         columns.append(("category", [flip.found["category"] or "" for flip in flips]))
@@ -79,8 +95,8 @@ def _names(flips: Sequence[Flip], *, several: bool) -> list[tuple[str, list[str]
 def _texts(flips: Sequence[Flip]) -> list[tuple[str, list[str]]]:
     """Return the columns with the answers of both runs, and with what is right."""
     sides = _sides(flips)
-    labels = next(iter(sides)) if len(sides) == 1 else ("baseline", "run")
-    labels = labels if max(map(cell_len, labels)) <= _MAX_NAME else ("baseline", "run")
+    labels = sides[0] if len(sides) == 1 else _SAID
+    labels = labels if max(map(cell_len, labels)) <= _MAX_NAME else _SAID
     return [
         (labels[0], [answer_text(flip.before) for flip in flips]),
         (labels[1], [answer_text(flip.after) for flip in flips]),
@@ -88,8 +104,8 @@ def _texts(flips: Sequence[Flip]) -> list[tuple[str, list[str]]]:
     ]
 
 
-def _sides(flips: Sequence[Flip]) -> set[tuple[str, str]]:
-    return {(flip.found["baseline"], flip.found["run"]) for flip in flips}
+def _sides(flips: Sequence[Flip]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys(flip.sides for flip in flips))
 
 
 def _scores(found: ResultRow) -> str:

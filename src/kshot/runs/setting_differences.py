@@ -132,7 +132,7 @@ def _data(spec: Mapping[str, Any]) -> dict[str, str]:
     """Return the number of samples of each task, and their digest."""
     found = spec.get("data", {})
     return {
-        task: f"{each['samples']} samples, {each['digest']}"
+        task: f"{each['samples']} {'sample' if each['samples'] == 1 else 'samples'}, {each['digest'][:12]}"
         for task, each in found.items()
         if isinstance(each, dict) and type(each.get("samples")) is int and isinstance(each.get("digest"), str)
     }
