@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kshot.core.budget import LimitReached
     from kshot.core.corpus import Chunk, Corpus, Passage
     from kshot.core.errors import KshotError
-    from kshot.core.protocols import Abilities, LanguageModel, SearchEngine, Watcher
+    from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
     from kshot.core.records import (
         Absent,
         Answers,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         ask,
     )
     from kshot.core.task import Task
+    from kshot.core.watching import Watcher
     from kshot.datasets import (
         Dataset,
         GenerationDataset,
@@ -87,7 +88,7 @@ _HOMES = {
     "kshot.core.budget": ("LimitReached",),
     "kshot.core.corpus": ("Chunk", "Corpus", "Passage"),
     "kshot.core.errors": ("KshotError",),
-    "kshot.core.protocols": ("Abilities", "LanguageModel", "SearchEngine", "Watcher"),
+    "kshot.core.protocols": ("Abilities", "LanguageModel", "SearchEngine"),
     "kshot.core.records": (
         "Absent",
         "Answers",
@@ -112,6 +113,7 @@ _HOMES = {
         "ask",
     ),
     "kshot.core.task": ("Task",),
+    "kshot.core.watching": ("Watcher",),
     "kshot.datasets": (
         "Dataset",
         "GenerationDataset",

@@ -15,7 +15,8 @@ from kshot.backends.settings import ModelSettings
 from kshot.core.errors import UsageError
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
-from kshot.core.protocols import LanguageModel, Model, Watcher
+from kshot.core.protocols import LanguageModel, Model
+from kshot.core.watching import Watcher
 from kshot.index.store import Store
 from kshot.metrics.settings import JUDGE_OPTIONS
 from kshot.option_types import EvaluateOptions

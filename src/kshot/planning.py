@@ -16,10 +16,10 @@ from kshot.backends.settings import ModelSettings
 from kshot.cleanups.answer_pattern import AnswerPattern
 from kshot.core.errors import UsageError
 from kshot.core.extras import is_installed, require_all
-from kshot.core.metering import PlannedTask
 from kshot.core.options import flag
 from kshot.core.protocols import JudgedScorer, Model, Source
 from kshot.core.specs import parse_spec, split_names
+from kshot.core.watching import PlannedTask
 from kshot.loggers import logger_packages, make_logger, named_loggers
 from kshot.loggers.guarded import GuardedLogger
 from kshot.methods.search import REWRITER

@@ -264,7 +264,6 @@ def with_ticket(request: Request, ticket: int) -> Request:
 
 # ---- Responses ----
 
-
 MOST_TOKENS = 2**53
 """No count of tokens is larger: beyond this, neither JSON nor a sum of floats is exact."""
 
@@ -354,15 +353,12 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """The outcome of one sample: its answer (or ``Failed``), and every request with its response.
-
-    ``recalled``: every response was stored before, so the sample took no time of a model.
-    """
+    """The outcome of one sample: its answer (or ``Failed``), and every request with its response."""
 
     item: T
     answer: Any
     exchanges: tuple[tuple[Request, Response], ...]
-    recalled: bool = field(default=False, compare=False)
+    recalled: bool = field(default=False, compare=False)  # every response was stored before
 
     @property
     def failed(self) -> bool:

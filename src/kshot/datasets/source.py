@@ -16,11 +16,12 @@ from typing import Any
 from kshot.cleanups import CLEANUPS
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.options import with_options
-from kshot.core.protocols import LanguageModel, Model, PlannedTask, Source
+from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import Loglik, ResultRow
 from kshot.core.registry import Entry, Registry
 from kshot.core.specs import Spec, parse_spec
 from kshot.core.task import Task, TaskResult
+from kshot.core.watching import PlannedTask
 from kshot.datasets import catalogue
 from kshot.datasets.compiler import DatasetCompiler, DatasetSamples
 from kshot.datasets.dataset import Dataset, display_name, name_of, where_of

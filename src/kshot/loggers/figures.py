@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kshot.core.command_line import without_secrets
+from kshot.core.json_text import parse_json
 from kshot.core.options import flag
 from kshot.core.records import ResultRow
 
@@ -85,7 +86,14 @@ def settings_of_run(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _plain(name, value) for name, value in settings.items()}
 
 
+def without_keys(spec: bytes) -> str:
+    """Return the text of a ``spec.json`` for others to see: a request option, say, may hold a key."""
+    return json.dumps(_plain("", parse_json(spec)), indent=2, ensure_ascii=False) + "\n"
+
+
 def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_plain("", key): _plain(key, each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(name, each) for each in value]
     if isinstance(value, str):

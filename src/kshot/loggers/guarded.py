@@ -10,9 +10,9 @@ from typing import Any
 from kshot.core import interrupts
 from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError
-from kshot.core.protocols import Meter, PlannedTask, RunEnd, Watcher
 from kshot.core.records import Outcome, ResultRow, Sample
 from kshot.core.visible import one_line
+from kshot.core.watching import Meter, PlannedTask, RunEnd, Watcher
 
 _MOST_CHARACTERS = 300
 """Of an error in a note: a server may answer with a whole page."""

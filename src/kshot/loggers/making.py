@@ -7,9 +7,9 @@ from typing import Any, TypeGuard
 from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.extras import require_all
-from kshot.core.protocols import Watcher
 from kshot.core.registry import Entry, Registry
 from kshot.core.specs import parse_spec
+from kshot.core.watching import Watcher
 from kshot.loggers.guarded import GuardedLogger
 
 LOGGERS = Registry(

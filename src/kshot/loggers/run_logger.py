@@ -14,11 +14,19 @@ from kshot import __version__
 from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError
 from kshot.core.file_names import path_inside
-from kshot.core.protocols import Meter, PlannedTask, RunEnd, Watcher
 from kshot.core.records import ResultRow
 from kshot.core.text_files import read_at_most
 from kshot.core.visible import one_line
-from kshot.loggers.figures import FigureNames, figures_of, sample_table, settings_of_run, usage_of, well_formed
+from kshot.core.watching import Meter, PlannedTask, RunEnd, Watcher
+from kshot.loggers.figures import (
+    FigureNames,
+    figures_of,
+    sample_table,
+    settings_of_run,
+    usage_of,
+    well_formed,
+    without_keys,
+)
 
 _JOURNAL, _SPEC, _SUMMARY = "journal.jsonl", "spec.json", "summary.json"
 SECONDS_BETWEEN_RUNNING_FIGURES = 30.0
@@ -149,16 +157,9 @@ class RunLogger(Watcher):
 
     def _files(self) -> dict[str, str]:
         """Return the texts of the files that describe the run; an earlier summary is not that of this run."""
-        found: dict[str, str] = {}
-        if self._folder is None:
-            return found
-        for name in (_SPEC, _SUMMARY) if self._is_whole else (_SPEC,):
-            try:
-                content = read_at_most(path_inside(self._folder, name))
-            except (OSError, KshotError):  # it is no file of this run: nothing is sent
-                continue
-            found[name] = content.decode("utf-8", "backslashreplace")
-        return found
+        names = (_SPEC, _SUMMARY) if self._is_whole else (_SPEC,)
+        found = {name: _text_of(self._folder, name) for name in names} if self._folder is not None else {}
+        return {name: text for name, text in found.items() if text is not None}
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
@@ -178,3 +179,12 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def _text_of(folder: Path, name: str) -> str | None:
+    """Return the text of a file of the run, for others to see; None for what kshot did not write there."""
+    try:
+        content = read_at_most(path_inside(folder, name))
+        return without_keys(content) if name == _SPEC else content.decode("utf-8")
+    except (OSError, ValueError, KshotError):
+        return None

@@ -10,9 +10,10 @@ from contextlib import suppress
 
 from kshot.core.budget import Budget, Tries
 from kshot.core.errors import KshotError
-from kshot.core.protocols import MeterReading, Scorer
+from kshot.core.protocols import Scorer
 from kshot.core.records import Outcome, Sample, Value
 from kshot.core.task import TaskResult
+from kshot.core.watching import MeterReading
 from kshot.statistics.figures import figure
 from kshot.statistics.intervals import PERCENT, interval, wilson, within_scale
 from kshot.statistics.resampling import Interval, is_mean, mean

@@ -19,14 +19,13 @@ from kshot.core.protocols import (
     IndexStore,
     LanguageModel,
     Model,
-    PlannedTask,
     RecordedBackend,
     SearchEngine,
     Source,
-    Watcher,
 )
 from kshot.core.records import Generate, Loglik, Outcome, ResultRow, Sample, Search
 from kshot.core.task import Task, TaskResult
+from kshot.core.watching import PlannedTask, Watcher
 from kshot.runs.absent import check_nothing_lost
 from kshot.runs.data_digest import DataDigests
 from kshot.runs.folder import SUMMARY, RunFolder

@@ -10,8 +10,8 @@ from typing import Any
 from kshot.core import interrupts
 from kshot.core.budget import LimitReached
 from kshot.core.errors import UsageError
-from kshot.core.protocols import Meter, PlannedTask, RunEnd, Watcher
 from kshot.core.records import Outcome, ResultRow, Sample
+from kshot.core.watching import Meter, PlannedTask, RunEnd, Watcher
 
 
 class SilentWatcher(Watcher):

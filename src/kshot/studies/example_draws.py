@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from kshot.core.errors import UsageError
 from kshot.core.options import with_options
-from kshot.core.protocols import Model, PlannedTask, Source
+from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow, Sample
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult
+from kshot.core.watching import PlannedTask
 from kshot.runs.results import result_rows
 from kshot.runs.task_run import start_sample
 from kshot.settings import Settings
