@@ -1,0 +1,191 @@
+"""The three loggers with the real tools, each in its local mode: whole runs in a process, read back in another."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_keys import spellings
+
+ROOT = Path(__file__).parents[2]
+SECRET = "plain-Wk9Qe3Ty5Ui7"
+LOGS = ["wandb,mode=offline", "mlflow,tracking_uri=file:mlruns", "trackio"]
+DRIVER = """
+import sys
+import kshot
+from kshot.cli import main
+
+secret, *logs = sys.argv[1:]
+flags = [part for log in logs for part in ("--log", log)]
+tables = [part for log in logs for part in ("--log", log + ",samples=yes,name=with samples")]
+planets = ["-d", "planets.py:Planets", "-m", "embedded", "--limit", "2", "--json"]
+
+
+def stopped(prompt):
+    raise KeyboardInterrupt
+
+
+assert main(["run", *planets, "--out", "unlogged", "--log", "wandb"]) == 2  # there is no key
+assert main(["run", *planets, "--out", "unlogged", "--log", "mlflow,tracking_uri=nonsense://x"]) == 2
+assert main(["run", *planets, "--out", "whole", *tables]) == 0
+assert main(["score", "whole", "--json", *flags]) == 0
+away = ["-m", "openai:m,api_key_env=OTHER_KEY", "--base-url", "http://127.0.0.1:9/v1", "--patience", "0"]
+kept = ["--header", f"X-Auth={secret}", "--request-option", f"extra.api_key={secret}"]
+assert main(["run", "-d", "planets.py:PlanetNames", *away, *kept, "--out", "failed", *flags]) == 2
+try:
+    kshot.evaluate(stopped, "planets.py:PlanetNames", out="stopped", log=logs)
+except KeyboardInterrupt:
+    print("stopped", file=sys.stderr)
+kshot.evaluate([lambda p: "Mars", "embedded"], "planets.py:PlanetNames", limit=1, log=logs)
+"""
+
+
+def process(folder, *command):
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "MLFLOW", "TRACKIO"))}
+    own |= {
+        "HOME": str(folder / "home"),
+        "OTHER_KEY": SECRET,
+        "WANDB_ERROR_REPORTING": "false",
+        "PYTHONPATH": str(ROOT),
+    }
+    own |= {"TRACKIO_DIR": str(folder / "trackio"), "KSHOT_CACHE": str(folder / "cache")}
+    command = [sys.executable, *map(str, command)]
+    return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory):
+    """The folder, what the process printed, and what each tool has stored, run by run."""
+    folder = tmp_path_factory.mktemp("logged")
+    (folder / "home").mkdir()
+    (folder / "planets.py").write_text((ROOT / "examples" / "planets.py").read_text())
+    done = process(folder, "-c", DRIVER, SECRET, *LOGS)
+    assert done.returncode == 0, done.stderr
+    read = process(folder, Path(__file__).with_name("read_back.py"), folder, folder / "mlruns")
+    assert read.returncode == 0, read.stderr
+    return folder, done, json.loads(read.stdout)
+
+
+pytestmark = pytest.mark.needs("wandb", "mlflow-skinny", "trackio")
+TOOLS = ("wandb", "mlflow", "trackio")
+
+
+def expected(folder):
+    """Return the figures of the finished run as its folder has them."""
+    found = {}
+    for row in json.loads((folder / "whole" / "summary.json").read_text())["results"]:
+        found[f"planets/{row['metric']}"] = row["value"]
+        if not row.get("detail"):
+            found[f"planets/{row['metric']}_ci95_low"], found[f"planets/{row['metric']}_ci95_high"] = row["ci95"]
+            found[f"planets/{row['metric']}_n"], found[f"planets/{row['metric']}_failed"] = row["n"], row["failed"]
+    return found
+
+
+def figures(run):
+    return {name: value for name, value in run["figures"].items() if name.startswith("planets/")}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_has_the_figures_of_the_run(tool, logged):
+    folder, _, found = logged
+    for run in found[tool][:2]:  # run, scored again
+        assert figures(run) == pytest.approx(expected(folder))
+
+
+def config(run):
+    """Return the settings; MLflow has texts."""
+    read = {name: json.loads(value) if name in {"models", "datasets", "limit", "continued"} and isinstance(value, str) else value
+            for name, value in run["config"].items()}  # fmt: skip
+    return {name: read[name] for name in ("models", "datasets", "limit", "continued", "run_folder")}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_has_the_settings_and_knows_a_run_that_continues(tool, logged):
+    runs = logged[2][tool]
+    same = {"models": ["embedded"], "datasets": ["planets.py:Planets"], "limit": 2, "run_folder": "whole"}
+    assert [config(run) for run in runs[:2]] == [same | {"continued": continued} for continued in (False, True)]
+    assert [run["name"] for run in runs[:4]] == ["with samples", "whole", "failed", "stopped"]
+    assert "num_shots" not in runs[0]["config"]  # it is at its default
+
+
+def test_a_tool_knows_how_each_run_ended(logged):
+    found = logged[2]
+    assert [run["state"] for run in found["mlflow"]] == ["FINISHED"] * 2 + ["FAILED", "KILLED", "FINISHED"]
+    assert [run["exit"] for run in found["wandb"]] == [0, 0, 1, 130, 0]
+    assert [run["summary"]["state"] for run in found["wandb"]] == ["done"] * 2 + ["failed", "stopped", "done"]
+    texts = [run["figures"]["state"]["_value"] for run in found["trackio"]]
+    assert [text.splitlines()[0] for text in texts] == [f"state: {run['summary']['state']}" for run in found["wandb"]]
+    assert "127.0.0.1:9" in found["wandb"][2]["summary"]["error"]
+    assert "127.0.0.1:9" in found["mlflow"][2]["tags"]["error"]
+
+
+def test_runs_that_continue_are_tagged(logged):
+    found = logged[2]
+    assert [run["tags"] for run in found["wandb"][:2]] == [["kshot"], ["kshot", "continued"]]
+    assert ["continued" in run["tags"] for run in found["mlflow"][:2]] == [False, True]
+
+
+def test_the_files_of_the_run_go_with_it_and_samples_only_where_they_are_wanted(logged):
+    folder, _, found = logged
+    assert found["mlflow"][1]["files"]["summary.json"] == (folder / "whole" / "summary.json").read_text()
+    assert sorted(found["mlflow"][1]["files"]) == ["spec.json", "summary.json"] == found["wandb"][1]["files"]
+    assert json.loads(found["mlflow"][0]["files"]["spec.json"])["sessions"][-1]["state"] == "done"
+    assert sorted(found["mlflow"][3]["files"]) == ["spec.json"] == found["wandb"][3]["files"]
+    assert [len(run["files"]["output"]) for run in found["trackio"]] == [1, 1, 1, 1, 0]
+    table = json.loads(found["mlflow"][0]["files"]["samples.json"])
+    assert table == found["wandb"][0]["table"]
+    assert [list(row.values()) for row in found["trackio"][0]["figures"]["samples"]["_value"]] == table["data"]
+    samples = [json.loads(line) for line in (folder / "whole" / "samples.jsonl").read_text().splitlines()]
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert [(row["id"], row["prompt"], row["Accuracy"]) for row in rows] == [
+        (row["id"], row["prompt"], row["scores"]["Accuracy"]) for row in samples
+    ]
+    assert found["wandb"][1]["table"] is None
+    assert "samples" not in found["trackio"][1]["figures"]
+
+
+def test_several_models_have_figures_of_their_own(logged):
+    names = [
+        {name for name in run["figures"] if name.endswith("/EM")} for run in (logged[2][tool][4] for tool in TOOLS)
+    ]
+    assert names == [{"_lambda_/planet_names/EM", "embedded/planet_names/EM"}] * 3
+
+
+def test_the_tools_print_nothing(logged):
+    """Stdout has the JSON of two commands and nothing else; stderr what kshot says."""
+    _, done, _ = logged
+    rest = done.stdout.lstrip()
+    for _ in range(2):
+        shown, end = json.JSONDecoder().raw_decode(rest)
+        assert shown["notes"] == []
+        rest = rest[end:].lstrip()
+    assert rest == ""
+    said = [line for line in done.stderr.splitlines() if any(tool in line.lower() for tool in TOOLS)]
+    assert [line.partition(": ")[0] for line in said] == ["kshot"] * 2, done.stderr
+
+
+def test_a_tool_that_is_not_set_up_is_told_before_anything_is_asked(logged):
+    folder, done, _ = logged
+    assert "kshot: wandb: No API key configured" in done.stderr
+    assert "--log wandb,mode=offline" in done.stderr
+    assert "kshot: mlflow,tracking_uri=nonsense://x: it cannot be opened" in done.stderr
+    assert "tracking_uri=file:mlruns" in done.stderr
+    assert (
+        not (folder / "unlogged" / "journal.jsonl").exists() or not (folder / "unlogged" / "journal.jsonl").read_bytes()
+    )
+
+
+def test_no_key_is_left_in_what_the_tools_store(logged):
+    """Kshot's own folder has the request option as it was given: it says which answers are the same."""
+    folder, done, _ = logged
+    left = {
+        str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.parent.name != "failed"
+    }
+    left |= {"stdout": done.stdout.encode(), "stderr": done.stderr.encode()}
+    assert any("offline-run" in name for name in left)
+    for name, content in left.items():
+        for spelling in spellings(SECRET):
+            assert spelling.encode() not in content, name
