@@ -1,4 +1,4 @@
-"""Plug-ins of all seven kinds: in files, and in an installed package."""
+"""Plug-ins of all eight kinds: in files, and in an installed package."""
 
 import json
 import os
@@ -19,6 +19,7 @@ KINDS = {
     "metrics": "contains",
     "chunkers": "halves",
     "cleanups": "last-word",
+    "loggers": "lines",
 }
 RIDDLES = [
     {"riddle": "What has a neck and no head?", "answers": ["a bottle", "a dog"], "right": 0},
@@ -133,6 +134,15 @@ def test_search_engines_and_chunkers_of_a_package_and_of_files(here, installed):
     pytest.importorskip("bm25s")
     mixed = run("run", "-m", "hybrid:bm25+longest", *common, "--out", "c", path=installed)
     assert ("handbook", "hybrid:bm25+longest", "AC_Recall@10") in values(mixed)
+
+
+def test_loggers_of_a_package_and_of_files(here, installed):
+    common = ["-m", "embedded", "-d", "cities.py:Cities", "--out", "run"]
+    named = run("run", *common, "--log", "lines,file=a.txt", path=installed)
+    filed = run("score", "run", "--log", f"{file_of('lines')}:Lines,file=b.txt")
+    assert (named.returncode, filed.returncode) == (0, 0), named.stderr + filed.stderr
+    assert Path("a.txt").read_text() == Path("b.txt").read_text()
+    assert Path("a.txt").read_text().startswith("cities EM ")
 
 
 def test_a_function_is_a_language_model(here):
