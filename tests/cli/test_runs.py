@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -247,6 +248,16 @@ def test_names_of_strangers_are_shown_and_not_obeyed(here, capsys):
     assert "\x1b[1m" in text  # kshot's own colours
     assert "\x1b[31mred" not in text
     assert "\x07" not in text
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file names are texts")
+def test_a_name_that_is_no_text_is_listed(here, capsys):
+    made = make_run(here / "runs" / "x", results=[figure()])
+    made.rename(here / "runs" / os.fsdecode(b"\xff"))
+    assert "runs/\\udcff" in kshot(capsys, "runs").out
+    (run,) = json.loads(kshot(capsys, "runs", "--json").out)
+    assert (run["run"], run["state"]) == ("runs/\udcff", "done")
+    assert kshot(capsys, "runs", run["run"]).code == 0
 
 
 def test_strange_values_of_a_folder_end_nothing(here, capsys):

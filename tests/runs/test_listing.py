@@ -231,13 +231,14 @@ def test_where_runs_are_found(tmp_path):
         list_runs(top / "a" / "spec.json")
 
 
-def test_the_root_of_a_disk_ends(tmp_path, monkeypatch):
+def test_a_whole_disk_is_refused(tmp_path, monkeypatch):
     for number in range(30):
         (tmp_path / f"{number:02}").mkdir()
     make_run(tmp_path / "99", results=[])
     assert len(list_runs(tmp_path)) == 1
     monkeypatch.setattr(listing, "_MAX_FOLDERS", 10)
-    assert list_runs(tmp_path) == []
+    with pytest.raises(UsageError, match="there are more than 10 folders in it"):
+        list_runs(tmp_path)
 
 
 def test_the_newest_run_comes_first(tmp_path):

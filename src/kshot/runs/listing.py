@@ -68,7 +68,8 @@ def run_folders(folder: Path) -> Iterator[Path]:
         for each in level:
             seen += 1
             if seen > _MAX_FOLDERS:
-                return
+                what = f"there are more than {_MAX_FOLDERS:,} folders in it"
+                raise UsageError(what, where=str(folder), hint="Name a folder nearer to the runs.")
             try:
                 with os.scandir(each) as entries:
                     found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
