@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -55,10 +56,11 @@ def _write_log(
     forms = forms_of(figures)
     ranking_type = next((str(row["ranking_type"]) for row in figures if row.get("ranking_type")), "")
     seen: set[int] = set()
+    began = datetime.fromisoformat(header.eval.created)
     with ZipFile(file, "w", ZIP_DEFLATED) as archive, tempfile.TemporaryFile() as summaries:
         for row in rows:
             _refuse_twice(row, seen, record)
-            sample = inspect_sample(row, forms, ranking_type)
+            sample = inspect_sample(row, forms, ranking_type, began)
             _add(archive, f"samples/{sample.id}_epoch_1.json", sample.model_dump_json(exclude_none=True))
             summaries.write((b"[" if len(seen) == 1 else b",") + _encoded(sample.summary()))
         summaries.write(b"]")

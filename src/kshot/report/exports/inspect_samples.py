@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kshot.core.records import ResultRow
@@ -23,6 +24,9 @@ _SHOWN = {"task", "model", "id", "prompt", "reasoning", "answer", "target", "sco
 
 _MAX_ID = 200
 """Characters of an id that is the name of a file in the log."""
+
+_KEY = ("task", "model", "id")
+"""What no two samples of a run share."""
 
 _PERCENT = (0.0, 100.0)
 
@@ -61,19 +65,17 @@ def _form(row: ResultRow) -> ScoreForm:
     return ScoreForm(100.0 if bounds == _PERCENT else 1.0, right, row.get("rule", ""))
 
 
-def inspect_sample(row: ResultRow, forms: Mapping[str, ScoreForm], ranking_type: str) -> EvalSample:
-    """Return a sample; one that failed has an error and no scores."""
+def inspect_sample(row: ResultRow, forms: Mapping[str, ScoreForm], ranking_type: str, when: datetime) -> EvalSample:
+    """Return a sample; one that failed has an error and no scores. ``when`` the run began is the time of its events."""
     from inspect_ai.log import EvalError, EvalSample
 
     row = storable_value(row)
     found = read_response(row, ranking_type)
-    mark = hashlib.blake2b(json.dumps([row.get(name) for name in ("task", "model", "id")]).encode(), digest_size=8)
-    asked = _messages(row.get("prompt"), mark.hexdigest())
-    output = _output(row, found, mark.hexdigest())
-    choices = list(found.measured.texts)
+    mark = hashlib.blake2b(json.dumps([row.get(name) for name in _KEY]).encode(), digest_size=8).hexdigest()
+    asked, output, choices = _messages(row.get("prompt"), mark), _output(row, found, mark), list(found.measured.texts)
     failed = row.get("failed")
     shown = None if row.get("answer") is None or found.passages else _named(row["answer"], choices)
-    return EvalSample(
+    sample = EvalSample(
         id=sample_id(row.get("id")),
         epoch=1,
         input=row["prompt"] if isinstance(row.get("prompt"), str) else asked,
@@ -84,8 +86,10 @@ def inspect_sample(row: ResultRow, forms: Mapping[str, ScoreForm], ranking_type:
         scores={} if failed else _scores(row, forms, shown),
         metadata={name: value for name, value in row.items() if name not in _SHOWN and not _is_reply(name, value)},
         error=None if not failed else EvalError(message=str(failed), traceback="", traceback_ansi=""),
-        uuid=mark.hexdigest(),
+        uuid=mark,
     )
+    sample.events = _events(sample, asked, when)
+    return sample
 
 
 def _is_reply(name: str, value: Any) -> bool:
@@ -142,6 +146,31 @@ def _output(row: ResultRow, found: ReadResponse, mark: str) -> ModelOutput:
         message = ChatMessageAssistant(id=f"{mark}-reply-{at}", content=_content(text, found.reasoning, at, len(texts)))
         choices.append(ChatCompletionChoice(message=message, stop_reason=_STOP_REASONS.get(str(reason), "unknown")))
     return ModelOutput(model=_text(row.get("model")), choices=choices, completion=texts[0] if texts else "")
+
+
+def _events(sample: EvalSample, asked: list[ChatMessage], when: datetime) -> list[Any]:
+    """Return what the viewer shows as the transcript: the question with its reply, and the first score or the error."""
+    from inspect_ai.event import ErrorEvent, ModelEvent, ScoreEvent
+    from inspect_ai.model import GenerateConfig
+
+    model = ModelEvent(
+        uuid=f"{sample.uuid}-model",
+        timestamp=when,
+        working_start=0,
+        model=sample.output.model,
+        input=asked,
+        tools=[],
+        tool_choice="none",
+        config=GenerateConfig(),
+        output=sample.output,
+    )
+    if sample.error is not None:
+        return [model, ErrorEvent(uuid=f"{sample.uuid}-error", timestamp=when, working_start=0, error=sample.error)]
+    first = next(iter((sample.scores or {}).items()), None)
+    if first is None:
+        return [model]
+    scored = {"score": first[1], "scorer": first[0], "target": sample.target}
+    return [model, ScoreEvent(uuid=f"{sample.uuid}-score", timestamp=when, working_start=0, **scored)]
 
 
 def _content(text: str, reasoning: Sequence[str], at: int, count: int) -> Any:
