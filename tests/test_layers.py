@@ -195,6 +195,12 @@ def test_mypy_knows_the_parts_of_the_package(tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed: kshot[dev]")
     (tmp_path / "user.py").write_text(
         "import kshot\nreveal_type(kshot.evaluate)\nreveal_type(kshot.lookup.prompts)\nkshot.lookup.no_such_thing\n"
+        "kshot.evaluate('embedded', 'lookup', num_shots=5, length=[10, 20], ranking_type='ppl', log='wandb')\n"
+        "kshot.preview('lookup', stop='x', data=['a.jsonl'], temperature=1)\n"
+        "kshot.evaluate('embedded', 'lookup', num_shot=5)\n"
+        "kshot.evaluate('embedded', 'lookup', num_shots='x')\n"
+        "kshot.evaluate('embedded', 'lookup', ranking_type='best')\n"
+        "kshot.preview('lookup', model_type='instruct')\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"), "user.py"],
@@ -203,6 +209,9 @@ def test_mypy_knows_the_parts_of_the_package(tmp_path):
     assert '"Any"' not in done.stdout, done.stdout
     assert "-> kshot.result.Result" in done.stdout
     assert 'has no attribute "no_such_thing"' in done.stdout
+    wrong = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line}
+    assert wrong == {4, 7, 8, 9, 10}, done.stdout
+    assert 'Unexpected keyword argument "num_shot"' in done.stdout
 
 
 def test_no_source_file_is_too_long_to_read():

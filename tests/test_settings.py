@@ -1,9 +1,13 @@
 """The settings of all parts together."""
 
+import inspect
+import pydoc
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+import kshot
 from kshot.backends.server.settings import ServerSettings
 from kshot.backends.settings import ModelSettings
 from kshot.core.errors import UsageError
@@ -85,3 +89,33 @@ def test_values_that_mean_nothing_are_refused(options, message):
 def test_the_typed_options_are_those_of_the_settings():
     assert PLACE.read_text(encoding="utf-8") == written(), "write it again: .venv/bin/python tests/option_types.py"
     assert list(EvaluateOptions.__annotations__) == list(Settings.declared())
+
+
+@pytest.mark.parametrize("function", [kshot.evaluate, kshot.preview])
+def test_inspect_and_help_show_every_option_with_its_default_and_type(function):
+    shown = inspect.signature(function).parameters
+    options = {name: each for name, each in shown.items() if name in Settings.declared()}
+    assert list(options) == list(Settings.declared())
+    for name, declared in Settings.declared().items():
+        assert options[name].kind is inspect.Parameter.KEYWORD_ONLY
+        assert options[name].default == declared.default
+        assert options[name].annotation == EvaluateOptions.__annotations__[name]
+    assert not any(each.kind is each.VAR_KEYWORD for each in shown.values())
+    assert "num_shots: int | None = 0" in pydoc.render_doc(function, renderer=pydoc.plaintext)
+
+
+def value_of(declared):
+    """Return a value that an option may have."""
+    one = declared.choices[0] if declared.choices else {str: "1", int: 1, float: 1.0, bool: True}[declared.kind]
+    return [one] if declared.several else one
+
+
+def test_evaluate_takes_what_the_types_allow():
+    """None stands for the default; a list, a single value and a path are read."""
+    declared = Settings.declared()
+    assert settings_from(dict.fromkeys(declared)) == Settings()
+    settings = settings_from({name: value_of(each) for name, each in declared.items()})
+    assert settings.data == ("1",)
+    assert settings_from({"data": "rows.csv", "dataset_path": Path("rows")}) == Settings(
+        data=("rows.csv",), dataset_path="rows"
+    )
