@@ -30,7 +30,10 @@ _MAX_WORDS = 28
 _MAX_LABEL = 20
 """Longer labels of runs are cut in their middle."""
 
-_MIN_WORDS = 8
+_MIN_WORDS = 12
+_NARROW: tuple[set[str], ...] = (set(), {"95 %"}, {"95 %", "n"})
+"""What goes on a terminal that is narrower than most."""
+
 
 _GAP = 2
 """The space between columns."""
@@ -214,11 +217,13 @@ def _counts(rows: Sequence[ResultRow]) -> Iterator[_ComparedColumn]:
 
 
 def _fitting(columns: Sequence[_ComparedColumn], steps: Sequence[Collection[str]], width: int) -> list[_ComparedColumn]:
-    """Return the columns that fit; if none of the steps is enough, the last one, whose words will be folded."""
+    """Return the columns that fit. If no step is enough, names are folded more, and the interval and n go too."""
+    last = set(steps[-1])
+    tried = [*((step, _MAX_WORDS) for step in steps), *((last | more, _MIN_WORDS) for more in _NARROW)]
     chosen: list[_ComparedColumn] = []
-    for without in steps:
+    for without, words in tried:
         chosen = [column for column in columns if column.kind not in without]
-        widths = [min(column.width, _MAX_WORDS) if column.words else column.width for column in chosen]
+        widths = [min(column.width, words) if column.words else column.width for column in chosen]
         if sum(widths) + _GAP * (len(chosen) - 1) <= width:
             break
     return chosen

@@ -43,11 +43,11 @@ def sentence(row: ResultRow) -> str:
         if row.get("won") == row.get("lost") == 0:
             who = "the only question has" if row["n"] == 1 else f"each of the {row['n']:,} questions has"
             return f"{run} and {other} do the same on {task}: {who} the same {row['metric']}."
-        return f"{run} and {other} cannot be told apart on {task}: {amount} {_beside(row, sign=1)}{_questions(row)}."
+        return f"{run} and {other} cannot be told apart on {task}: {amount}{_beside(row, sign=1)}{_questions(row)}."
     better = row["verdict"] == "better"
     word = "ahead of" if better else "behind"
     amount = f"by {number(abs(ahead), digits_of([row]))} {unit}"
-    return f"{run} is {word} {other} on {task} {amount} {_beside(row, sign if better else -sign)}{_questions(row)}."
+    return f"{run} is {word} {other} on {task} {amount}{_beside(row, sign if better else -sign)}{_questions(row)}."
 
 
 def task_name(row: ResultRow) -> str:
@@ -68,7 +68,7 @@ def _beside(row: ResultRow, sign: int) -> str:
         parts.append(f"95{GLUE}%: {write(_plain(low, digits), digits)} to {write(_plain(high, digits), digits)}")
     if row["p_corrected"] is not None:
         parts.append(shown_p(row).replace(" ", GLUE))
-    return f"({'; '.join(parts)})" if parts else ""
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _questions(row: ResultRow) -> str:

@@ -71,7 +71,7 @@ def shown_values(row: Mapping[str, Any], room: int) -> list[str]:
     if max(map(cell_len, texts)) <= room:
         return texts
     same = os.path.commonprefix(texts)  # noqa: RUF071 - these are texts, compared by character
-    start = len(same) - _CONTEXT if len(same) + _CONTEXT > room else 0
+    start = max(len(same) - _CONTEXT, 0) if len(same) + _CONTEXT > room else 0
     return [cut(f"…{text[start:]}" if start else text, room) for text in texts]
 
 
