@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import argparse
 
     from kshot.core.records import ResultRow
+    from kshot.core.watching import Watcher
     from kshot.result import Result
     from kshot.runs.gates import Gates
 
@@ -83,6 +84,12 @@ class Gating:
     gates: Gates
     junit: Path | None = None
     summary: Path | None = None
+
+    def watchers(self) -> list[Watcher]:
+        """Return what refuses, before anything is asked, a threshold of a metric that the run will not have."""
+        from kshot.runs.gates import ThresholdWatcher
+
+        return [ThresholdWatcher(self.gates)] if self.gates.under else []
 
 
 def gating(parsed: argparse.Namespace) -> Gating:

@@ -156,7 +156,8 @@ def _run(parsed: argparse.Namespace) -> int:
     wanted = gating(parsed)
     wanted.gates.check_baselines(out)
     with Progress() as progress:
-        result = evaluate(models, datasets, out=out, reuse=parsed.reuse, log=parsed.log, watcher=progress, **options)
+        watchers = [progress, *wanted.watchers()]
+        result = evaluate(models, datasets, out=out, reuse=parsed.reuse, log=parsed.log, watcher=watchers, **options)
     return finish(result, wanted, as_json=parsed.json)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -14,6 +14,7 @@ from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow, Sample
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult
+from kshot.core.watching import PlannedTask
 from kshot.lookup.configurations import (
     LookupConfiguration,
     LookupSamples,
@@ -24,7 +25,7 @@ from kshot.lookup.configurations import (
 )
 from kshot.lookup.generate import LOOKUP_TASKS, group_of
 from kshot.lookup.metric import LookupAccuracy
-from kshot.lookup.scoring import KINDS, chance, error_kind, gaps
+from kshot.lookup.scoring import GAPS, KINDS, chance, error_kind, gaps
 from kshot.lookup.settings import LookupSettings
 from kshot.methods.generation import generate as generation
 from kshot.metrics.settings import refuse_scoring_options
@@ -73,6 +74,12 @@ class LookupSource(Source[LookupSettings]):
         found = recorded_configurations(recorded, tasks) if recorded else configurations(settings, tasks)
         for configuration in found:
             yield _task(configuration, settings, self.folders)
+
+    def planned(self, settings: LookupSettings, rehearsed: Sequence[PlannedTask]) -> list[PlannedTask]:
+        """Return all tasks; beside their own metrics, the run has the gaps between them."""
+        del settings  # the rehearsal has compiled all
+        between = tuple(f"gap: {kind}" for kind in GAPS)
+        return [replace(task, metrics=(*task.metrics, *between)) for task in rehearsed]
 
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
         """Compare tasks on the same records: right with left, and last with first."""

@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kshot.core.errors import KshotError, RunError, UsageError
 from kshot.core.records import ResultRow
-from kshot.runs.gate_checks import Threshold, check_failed, check_under, check_worse, scale_notes, thresholds
+from kshot.core.watching import Meter, PlannedTask, Watcher
+from kshot.runs.gate_checks import (
+    Threshold,
+    check_failed,
+    check_names,
+    check_under,
+    check_worse,
+    scale_notes,
+    thresholds,
+)
 from kshot.runs.record import RunRecord, read_record
 from kshot.runs.run_state import is_working
 from kshot.runs.samples_file import sample_rows
+from kshot.runs.spec_file import read_spec
 
 if TYPE_CHECKING:
     from kshot.runs.comparing import Comparison
@@ -89,6 +99,21 @@ class Gates:
         return rows, list(dict.fromkeys(notes))
 
 
+class ThresholdWatcher(Watcher):
+    """Refuses thresholds of metrics that no task of a run has, when the tasks are known and nothing is asked yet."""
+
+    def __init__(self, gates: Gates) -> None:
+        """Take the gates of the run."""
+        self._gates = gates
+
+    def planned(self, tasks: Sequence[PlannedTask], meter: Meter, *, complete: bool) -> None:
+        """Compare the names."""
+        del meter  # it counts what comes later
+        metrics = [name for task in tasks for name in task.metrics]
+        if complete and metrics:
+            check_names(self._gates.under, metrics)
+
+
 def enforce(rows: Iterable[ResultRow]) -> list[ResultRow]:
     """Return the rows if all passed; raise ``GateFailed`` if not."""
     found = list(rows)
@@ -98,7 +123,16 @@ def enforce(rows: Iterable[ResultRow]) -> list[ResultRow]:
 
 
 def check_finished(path: Path) -> None:
-    """Refuse a run folder in which a process works: its figures are of an earlier state."""
+    """Refuse a run whose figures are older than its latest session, which goes on or did not come to its end."""
+    _check_idle(path)
+    sessions = read_spec(path).get("sessions", [])
+    state = sessions[-1].get("state") if sessions else "done"  # a folder of version 0.1 has none
+    if state != "done":
+        what = f"its latest session did not come to its end ({state!r:.20}), so its figures are older"
+        raise RunError(what, where=str(path), hint="The command that started it continues it.")
+
+
+def _check_idle(path: Path) -> None:
     if is_working(path):
         hint = "Wait for it: gates are for finished runs."
         raise RunError("another process is working in this run folder", where=str(path), hint=hint)
@@ -106,7 +140,7 @@ def check_finished(path: Path) -> None:
 
 def _check_baseline(path: Path, run: str | Path | None) -> None:
     read_record(path)
-    check_finished(path)
+    _check_idle(path)
     if run is not None and path.resolve() == Path(run).expanduser().resolve():
         hint = "A run is never worse than itself: give the new run another folder with --out, or name another baseline."
         raise UsageError("the baseline is the run itself", where=str(path), hint=hint)

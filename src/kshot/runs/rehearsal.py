@@ -35,10 +35,11 @@ def rehearse(task: Task[Any], *, judged: bool) -> set[type]:
 
 
 def planned_task(task: Task[Any]) -> PlannedTask:
-    """Return the name and the size of a task, as far as it is known without reading its samples."""
+    """Return the name, the metrics and the size of a task, as far as it is known without reading its samples."""
     total = len(task.samples) if isinstance(task.samples, Sized) else None
     group = str(task.labels["dataset"]) if {"dataset", "subset"} <= set(task.labels) else ""
-    return PlannedTask(task.name, total=total, group=group)
+    metrics = tuple(name for metric in task.metrics for name in metric.names if name not in metric.details)
+    return PlannedTask(task.name, total=total, group=group, metrics=metrics)
 
 
 class Faults:

@@ -1,0 +1,511 @@
+"""Gates on the command line: exit codes, what is said where, the files for CI, and what must never pass."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import kshot as package
+from tests.commands import kshot, kshot_process
+
+EXAM = '''
+from kshot import Em, Failed, Generate, Generated, GenerationDataset
+
+
+class Exam(GenerationDataset):
+    """Thirty questions, each with its number."""
+
+    instruction = "Question {number}\\nAnswer:"
+    metrics = [Em()]
+
+    def load_raw_dataset(self, dataset_path, subset_name, evaluation_set, example_set):
+        self.evaluation_data = [{"number": n, "field": "odd" if n % 2 else "even"} for n in range(int(dataset_path or 30))]
+        self.example_data = []
+
+    def format_instance(self, row):
+        return {"number": row["number"], "target": "yes"}
+
+    category_column = "field"
+
+
+class Parts(Exam):
+    """Two subsets, the second of which is hard."""
+
+    categorized_subsets = {"all": ["easy", "hard"]}
+    instruction = "{part} {number}\\nAnswer:"
+
+    def load_raw_dataset(self, dataset_path, subset_name, evaluation_set, example_set):
+        base = 0 if subset_name == "easy" else 100
+        self.evaluation_data = [{"number": base + n, "part": "Question", "field": subset_name} for n in range(10)]
+        self.example_data = []
+
+    def format_instance(self, row):
+        return {"number": row["number"], "part": row["part"], "target": "yes"}
+
+
+class Pupil:
+    """Knows the first questions, if they are asked in the way that it has learned; some it cannot answer."""
+
+    name, answers = "pupil", (Generate,)
+
+    def __init__(self, knows: int = 30, fails: int = 0) -> None:
+        self.knows, self.fails, self.fingerprint = knows, fails, f"pupil {knows} {fails}"
+
+    def serve(self, queue):
+        for request in queue:
+            text = request.prompt.text
+            number = int("".join(filter(str.isdigit, text)))
+            learned = self.knows if text.endswith("Answer:") else self.knows // 3
+            if number < self.fails:
+                yield request, Failed("broken", "no pencil")
+            else:
+                yield request, Generated("yes" if number < learned else "no")
+'''
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """Finished runs: one that is right, one with another prompt, one that fails, one in parts, one of two models."""
+    place = tmp_path_factory.mktemp("gates")
+    (place / "exam.py").write_text(EXAM)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        for name, dataset, model, options in (
+            ("good", "Exam", "Pupil", {}),
+            ("near", "Exam", "Pupil,knows=28", {}),
+            ("prompt", "Exam", "Pupil", {"instruction": "Question {number}\nReply:"}),
+            ("failing", "Exam", "Pupil,fails=3", {}),
+            ("silent", "Exam", "Pupil,fails=99", {}),
+            ("parts", "Parts", "Pupil", {}),
+        ):
+            package.evaluate(f"exam.py:{model}", f"exam.py:{dataset}", out=f"runs/{name}", **options)
+        package.evaluate(["exam.py:Pupil", "exam.py:Pupil,knows=5"], "exam.py:Exam", out="runs/two")
+    return place
+
+
+@pytest.fixture
+def at(runs, monkeypatch):
+    """Work beside the finished runs, outside of GitHub."""
+    monkeypatch.chdir(runs)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return runs
+
+
+# ---- kshot gate ----
+
+
+def test_a_run_that_is_good_enough_passes(at, capsys):
+    done = kshot(
+        capsys, "gate", "runs/good", "--fail-under", "EM=90", "--fail-on-failed", "--fail-if-worse", "runs/near"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert done.out.count("✓ passed") == 3
+    assert "100.00 after 93.33" in done.out
+
+
+def test_one_line_says_why_a_gate_fails(at, capsys):
+    done = kshot(capsys, "gate", "runs/near", "--fail-under", "EM=95")
+    assert (done.code, done.err) == (
+        3,
+        "kshot: gate: the check failed: exam EM on pupil,knows=28 is 93.33, below 95\n",
+    )
+    assert "✗ failed" in done.out
+
+
+def test_a_lower_number_alone_is_not_worse(at, capsys):
+    done = kshot(capsys, "gate", "runs/near", "--fail-if-worse", "runs/good")
+    assert (done.code, done.err) == (0, "")
+    assert "93.33 after 100.00, p 0.5, 30 paired" in done.out
+
+
+def test_a_prompt_change_that_makes_things_worse_stops_a_build(at, capsys):
+    done = kshot(capsys, "gate", "runs/prompt", "--fail-if-worse", "runs/good")
+    assert done.code == 3
+    assert re.fullmatch(
+        r"kshot: gate: the check failed: exam EM on prompt is worse than good: 33.33 after 100.00, p < 0.0001, "
+        r"30 samples paired\n",
+        done.err,
+    )
+
+
+def test_samples_that_failed_are_counted(at, capsys):
+    done = kshot(capsys, "gate", "runs/failing", "--fail-on-failed", "--fail-if-worse", "runs/good", "--json")
+    rows = {row["gate"]: row for row in json.loads(done.out)["gates"]}
+    assert (done.code, rows["fail_on_failed"]["failed"], rows["fail_on_failed"]["ids"]) == (3, 3, ["0", "1", "2"])
+    assert (rows["fail_if_worse"]["passed"], rows["fail_if_worse"]["n"]) == (True, 27)
+    assert "(3 failed in the run)" in rows["fail_if_worse"]["reason"]
+    assert "3 of 30 samples failed (0, 1, 2)" in done.err
+
+
+@pytest.mark.parametrize("gate", [("--fail-under", "EM=0"), ("--fail-if-worse", "runs/good"), ("--fail-on-failed",)])
+def test_a_run_without_answers_passes_no_gate(at, capsys, gate):
+    done = kshot(capsys, "gate", "runs/silent", *gate)
+    assert (done.code, len(done.err.splitlines())) == (3, 1)
+
+
+def test_without_a_gate_that_fails_nothing_answered_is_its_own_code(at, capsys, tmp_path):
+    shutil.copytree("runs/silent", tmp_path / "run")
+    assert kshot(capsys, "score", tmp_path / "run", "-d", "exam.py:Exam", "--json").code == 1
+    assert kshot(capsys, "score", tmp_path / "run", "-d", "exam.py:Exam", "--fail-on-failed").code == 3
+
+
+def test_every_model_must_pass(at, capsys):
+    done = kshot(capsys, "gate", "runs/two", "--fail-under", "EM=50")
+    assert done.code == 3
+    assert "1 of 2 checks failed: exam EM on pupil,knows=5 is 16.67" in done.err
+
+
+def test_the_average_is_checked_and_a_subset_by_name(at, capsys):
+    assert kshot(capsys, "gate", "runs/parts", "--fail-under", "EM=50").code == 0
+    assert kshot(capsys, "gate", "runs/parts", "--fail-under", "parts:EM=51").code == 3
+    done = kshot(capsys, "gate", "runs/parts", "--fail-under", "parts:hard:EM=50")
+    assert (done.code, "parts:hard EM on pupil is 0.00" in done.err) == (3, True)
+
+
+def test_categories_are_checked_by_name_alone(at, capsys):
+    done = kshot(capsys, "gate", "runs/prompt", "--fail-under", "exam[odd]:EM=40", "--json")
+    (row,) = json.loads(done.out)["gates"]
+    assert (done.code, row["task"], row["passed"]) == (3, "exam[odd]", False)
+
+
+# ---- what must not pass ----
+
+
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        (("--fail-under", "Accuracy=1"), "the run has no figure 'Accuracy'. It has: EM."),
+        (("--fail-under", "em=1"), "It has: EM."),
+        (("--fail-under", "other:EM=1"), "It has: EM."),
+        (("--fail-under", "EM"), "METRIC=NUMBER"),
+        (("--fail-under", "EM=nan"), "METRIC=NUMBER"),
+        (("--fail-under", "EM=inf"), "METRIC=NUMBER"),
+        (("--fail-under", ""), "METRIC=NUMBER"),
+        (("--fail-if-worse", "runs/none"), "this is not a run folder"),
+        (("--fail-if-worse", ""), "must be a run folder"),
+        (("--fail-if-worse", "runs/good"), "the baseline is the run itself"),
+        (("--fail-if-worse", "runs/../runs/good/."), "the baseline is the run itself"),
+        (("--fail-if-worse", "runs/parts"), "no task in common"),
+        (("--junit", "j.xml"), "no gate is named"),
+        ((), "no gate is named"),
+        (("--fail-on-failed", "--step-summary"), "GITHUB_STEP_SUMMARY is not set"),
+        (("--fail-on-failed", "--step-summary", "exam.py"), "does not end in .md"),
+        (("--fail-on-failed", "--junit", "runs"), "is not a file"),
+        (("--fail-on-failed", "--junit", ""), "is not a file"),
+        (("--fail-on-failed", "--junit", "exam.py/j.xml"), "cannot be written"),
+    ],
+)
+def test_what_makes_no_sense_is_wrong_input(at, capsys, gate, said):
+    done = kshot(capsys, "gate", "runs/good", *gate)
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert said in done.err
+
+
+def test_other_questions_under_the_same_ids_are_no_baseline(at, capsys, tmp_path):
+    base = changed(tmp_path, lambda row: row | {"question": f"other {row['id']}"} if row["id"] == "7" else row)
+    done = kshot(capsys, "gate", "runs/good", "--fail-if-worse", base)
+    assert (done.code, "ask other questions (ids: 7)" in done.err) == (2, True)
+
+
+def test_missing_ids_are_told(at, capsys, tmp_path):
+    shutil.copytree("runs/good", tmp_path / "all")
+    package.evaluate("exam.py:Pupil", "exam.py:Exam", out=tmp_path / "some", limit=20)
+    done = kshot(capsys, "gate", tmp_path / "some", "--fail-if-worse", tmp_path / "all", "--json")
+    (row,) = json.loads(done.out)["gates"]
+    assert (done.code, row["n"], row["only_baseline"], row["only_run"]) == (0, 20, 10, 0)
+    assert "20 samples paired (10 only in the baseline)" in row["reason"]
+
+
+def changed(tmp_path, change):
+    """A copy of the good run with other rows."""
+    base = shutil.copytree("runs/good", tmp_path / "base")
+    rows = [change(json.loads(line)) for line in (base / "samples.jsonl").read_text().splitlines()]
+    (base / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return base
+
+
+def test_a_run_of_an_earlier_kshot_must_be_scored_again_first(at, capsys, tmp_path):
+    base = changed(tmp_path, lambda row: {name: value for name, value in row.items() if name != "question"})
+    done = kshot(capsys, "gate", "runs/near", "--fail-if-worse", base)
+    assert (done.code, "kshot score" in done.err) == (2, True)
+    asked = kshot(
+        capsys, "run", "-m", "exam.py:Pupil", "-d", "exam.py:Exam", "--out", tmp_path / "new", "--fail-if-worse", base
+    )
+    assert (asked.code, (tmp_path / "new").exists()) == (2, False)
+
+
+def test_a_run_that_goes_on_is_neither_checked_nor_a_baseline(at, capsys, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    base = shutil.copytree("runs/good", tmp_path / "base")
+    with (base / "journal.jsonl").open("a") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        for command in (("gate", base, "--fail-on-failed"), ("gate", "runs/near", "--fail-if-worse", base)):
+            done = kshot(capsys, *command)
+            assert (done.code, "another process is working" in done.err) == (2, True)
+    assert kshot(capsys, "gate", base, "--fail-on-failed").code == 0
+    (base / "summary.json").unlink()
+    done = kshot(capsys, "gate", "runs/near", "--fail-if-worse", base)
+    assert (done.code, "has not come to its end" in done.err) == (2, True)
+
+
+def test_a_stopped_session_after_the_figures_is_not_checked(at, capsys, tmp_path):
+    run = shutil.copytree("runs/good", tmp_path / "run")
+    spec = json.loads((run / "spec.json").read_text())
+    spec["sessions"].append({**spec["sessions"][-1], "state": "stopped"})
+    (run / "spec.json").write_text(json.dumps(spec))
+    done = kshot(capsys, "gate", run, "--fail-on-failed")
+    assert (done.code, "stopped" in done.err) == (2, True)
+
+
+def test_no_code_of_the_folder_is_imported(at, capsys, tmp_path, monkeypatch):
+    shutil.copytree("runs", tmp_path / "runs")
+    (tmp_path / "exam.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path)
+    assert kshot(capsys, "gate", "runs/good", "--fail-under", "EM=90", "--fail-if-worse", "runs/near").code == 0
+
+
+# ---- kshot run and kshot score ----
+
+
+def run(capsys, out, *more, model="Pupil"):
+    return kshot(capsys, "run", "-m", f"exam.py:{model}", "-d", "exam.py:Exam", "--out", out, *more)
+
+
+def test_a_run_shows_and_stores_its_figures_before_a_gate_fails(at, capsys, tmp_path):
+    done = run(capsys, tmp_path / "run", "--fail-under", "EM=95", "--fail-if-worse", "runs/good", model="Pupil,knows=9")
+    assert done.code == 3
+    assert done.out.index("30.00") < done.out.index("run folder:") < done.out.index("✗ failed")
+    assert "2 of 2 checks failed" in done.err.splitlines()[-1]
+    assert package.load(tmp_path / "run").results[-1]["value"] == 30
+    again = run(capsys, tmp_path / "run", "--fail-under", "EM=25", model="Pupil,knows=9")  # resumed, with another gate
+    assert again.code == 0
+
+
+def test_json_stays_json_when_a_gate_fails(at, capsys, tmp_path):
+    done = run(capsys, tmp_path / "run", "--json", "--fail-under", "EM=95", "--fail-on-failed", model="Pupil,knows=9")
+    found = json.loads(done.out)
+    assert (done.code, [row["passed"] for row in found["gates"]]) == (3, [False, True])
+    assert {"gate", "passed", "reason", "task", "model", "metric", "value", "threshold"} <= found["gates"][0].keys()
+    assert found["results"][-1]["value"] == 30
+    assert json.loads(run(capsys, tmp_path / "run", "--json", model="Pupil,knows=9").out)["gates"] == []
+
+
+def test_figures_are_shown_if_a_gate_cannot_be_decided(at, capsys, tmp_path):
+    other = changed(tmp_path, lambda row: row | {"question": f"other {row['id']}"})
+    done = run(capsys, tmp_path / "run", "--fail-if-worse", other)
+    assert (done.code, "100.00" in done.out, "other questions" in done.err) == (2, True, True)
+    done = run(capsys, tmp_path / "run", "--fail-if-worse", other, "--json")
+    found = json.loads(done.out)
+    assert (done.code, found["results"][-1]["value"]) == (2, 100)
+    assert [(row["gate"], row["passed"]) for row in found["gates"]] == [(None, False)]
+
+
+@pytest.mark.parametrize(
+    ("gate", "said"),
+    [
+        (("--fail-under", "Accuracy=1"), "It has: EM."),
+        (("--fail-under", "EM=x"), "METRIC=NUMBER"),
+        (("--fail-if-worse", "runs/none"), "not a run folder"),
+        (("--step-summary",), "GITHUB_STEP_SUMMARY"),
+    ],
+)
+def test_what_cannot_be_right_is_told_before_anything_is_asked(at, capsys, tmp_path, gate, said):
+    done = run(capsys, tmp_path / "run", *gate)
+    assert (done.code, said in done.err) == (2, True)
+    journal = tmp_path / "run" / "journal.jsonl"
+    assert not journal.exists() or not journal.read_bytes()
+
+
+def test_the_run_itself_is_no_baseline_of_a_run(at, capsys, tmp_path):
+    shutil.copytree("runs/good", tmp_path / "run")
+    done = run(capsys, tmp_path / "run", "--fail-if-worse", tmp_path / "run")
+    assert (done.code, "the baseline is the run itself" in done.err) == (2, True)
+
+
+def test_a_limit_ends_a_run_before_its_gates(at, capsys, tmp_path):
+    done = run(capsys, tmp_path / "run", "--max-requests", "3", "--fail-under", "EM=99", "--junit", tmp_path / "j.xml")
+    assert (done.code, (tmp_path / "j.xml").exists()) == (4, False)
+
+
+def test_score_has_the_same_gates(at, capsys, tmp_path):
+    shutil.copytree("runs/near", tmp_path / "run")
+    done = kshot(
+        capsys, "score", tmp_path / "run", "-d", "exam.py:Exam", "--fail-under", "EM=95", "--fail-if-worse", "runs/good"
+    )
+    assert (done.code, "1 of 2 checks failed" in done.err) == (3, True)
+
+
+def test_a_threshold_that_looks_like_a_share_of_one_is_noticed(at, capsys):
+    done = kshot(capsys, "gate", "runs/good", "--fail-under", "EM=0.9")
+    assert (done.code, "between 0 and 100" in done.err) == (0, True)
+
+
+# ---- output that is lost ----
+
+
+def test_a_reader_who_has_gone_does_not_let_a_gate_pass(at, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "kshot",
+        "gate",
+        "runs/near",
+        "--fail-under",
+        "EM=95",
+        "--junit",
+        str(tmp_path / "j.xml"),
+    ]
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as gone:
+        done = subprocess.run(command, cwd=at, stdout=gone, stderr=subprocess.PIPE, text=True, timeout=600, check=False)
+    assert (done.returncode, "is 93.33, below 95" in done.stderr) == (3, True)
+    assert (tmp_path / "j.xml").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(("least", "code"), [("95", 3), ("90", 2)])
+def test_a_full_disk_does_not_hide_a_gate(at, capsys, least, code):
+    done = kshot(capsys, "gate", "runs/near", "--fail-under", f"EM={least}", "--step-summary", "full.md")
+    Path("full.md").unlink()
+    assert done.code == (3 if code == 3 else 0)
+    Path("full.md").symlink_to("/dev/full")
+    try:
+        done = kshot(capsys, "gate", "runs/near", "--fail-under", f"EM={least}", "--step-summary", "full.md")
+    finally:
+        Path("full.md").unlink()
+    assert (done.code, "full.md: it cannot be written" in done.err, "93.33" in done.out) == (code, True, True)
+
+
+# ---- files for CI ----
+
+
+def test_junit_and_summary_tell_the_same(at, capsys, tmp_path):
+    (tmp_path / "summary.md").write_text("# before\n")
+    done = kshot(
+        *(capsys, "gate", "runs/prompt", "--fail-if-worse", "runs/good", "--fail-on-failed"),
+        *("--junit", tmp_path / "reports" / "j.xml", "--step-summary", tmp_path / "summary.md"),
+    )
+    assert done.code == 3
+    suite = ET.parse(tmp_path / "reports" / "j.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert "worse than good: 33.33 after 100.00" in suite.find("testcase/failure").text
+    text = (tmp_path / "summary.md").read_text()
+    assert text.startswith("# before\n## kshot: prompt\n\n❌ **1 of 2 checks failed**\n")
+    assert "### Compared with runs/good" in text
+
+
+def test_github_names_the_summary(at, capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "step_summary_1"))
+    assert kshot(capsys, "gate", "runs/good", "--fail-on-failed", "--step-summary").code == 0
+    assert kshot(capsys, "gate", "runs/near", "--fail-on-failed", "--step-summary").code == 0
+    assert (tmp_path / "step_summary_1").read_text().count("## kshot: ") == 2
+
+
+def test_files_are_written_without_gates_too(at, capsys, tmp_path):
+    done = run(
+        capsys,
+        tmp_path / "run",
+        "--junit",
+        tmp_path / "j.xml",
+        "--step-summary",
+        tmp_path / "s.md",
+        model="Pupil,fails=2",
+    )
+    assert done.code == 0
+    assert [case.get("name") for case in ET.parse(tmp_path / "j.xml").iter("testcase")] == ["EM"]
+    assert "### Failed samples" in (tmp_path / "s.md").read_text()
+
+
+# ---- the examples ----
+
+
+def commands_in(steps, *, baseline):
+    """The shell lines of a workflow, of the steps whose condition on the baseline holds."""
+    for step in steps:
+        wanted = {
+            "hashFiles('baseline/summary.json') != ''": baseline,
+            "hashFiles('baseline/summary.json') == ''": not baseline,
+        }
+        if "run" in step and wanted.get(step.get("if"), True):
+            yield from (shlex.split(line) for line in step["run"].splitlines())
+
+
+def test_the_workflow_for_github_runs(capsys, tmp_path, monkeypatch):
+    yaml = pytest.importorskip("yaml")
+    root = Path(__file__).parents[2]
+    workflow = yaml.safe_load((root / "examples" / "ci" / "github-actions.yml").read_text())
+    steps = workflow["jobs"]["evaluate"]["steps"]
+    assert {step["uses"].partition("@")[0] for step in steps if "uses" in step} >= {
+        "actions/checkout",
+        "actions/upload-artifact",
+    }
+    shutil.copytree(root / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    for baseline in (False, True):
+        for words in commands_in(steps, baseline=baseline):
+            if words[0] == "kshot":
+                done = kshot(capsys, *words[1:])
+                assert done.code == 0, done.err
+            elif words[0] != "pip":
+                assert words[0] in {"rm", "cp"}
+                subprocess.run(words, check=True, timeout=60)
+        ET.parse("kshot-junit.xml")
+    assert "Compared with baseline" in Path("summary").read_text()
+
+
+def test_the_file_for_gitlab_is_valid(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    root = Path(__file__).parents[2]
+    job = yaml.safe_load((root / "examples" / "ci" / "gitlab-ci.yml").read_text())["evaluate"]
+    script = "\n".join(job["script"])
+    names = re.findall(r"--junit (\S+)", script)
+    assert set(names) == {job["artifacts"]["reports"]["junit"]}
+    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False, timeout=60).returncode == 0
+    both = yaml.safe_load((root / "examples" / "ci" / "github-actions.yml").read_text())["jobs"]["evaluate"]["steps"]
+    same = {" ".join(words) for words in (*commands_in(both, baseline=True), *commands_in(both, baseline=False))}
+    for line in re.findall(r"kshot (?:run|gate) .*", script):
+        assert line in {text.removesuffix(" --step-summary") for text in same}
+
+
+# ---- Python ----
+
+
+def test_python_has_the_same_gates(at):
+    near = package.load("runs/near")
+    rows = near.check(fail_under={"EM": 90}, fail_if_worse="runs/good", fail_on_failed=True)
+    assert [row["gate"] for row in rows] == ["fail_under", "fail_if_worse", "fail_on_failed"]
+    with pytest.raises(package.GateFailed, match="below 95") as failed:
+        near.check(fail_under=["EM=95", "EM=10"])
+    assert [row["passed"] for row in failed.value.gates] == [False, True]
+    with pytest.raises(package.KshotError, match="no gate"):
+        near.check()
+
+
+def test_results_in_memory_have_gates_too(at):
+    before = package.evaluate("exam.py:Pupil", "exam.py:Exam")
+    after = package.evaluate("exam.py:Pupil", "exam.py:Exam", instruction="Question {number}\nReply:")
+    with pytest.raises(package.GateFailed, match="worse than"):
+        after.check(fail_if_worse=before)
+    assert before.check(fail_if_worse=after, fail_on_failed=True)
+
+
+def test_help_says_what_the_gates_are(capsys):
+    for command in ("run", "score", "gate"):
+        shown = kshot(capsys, command, "--help").out
+        assert {"--fail-under", "--fail-if-worse", "--fail-on-failed", "--junit", "--step-summary"} <= set(
+            re.findall(r"--[a-z-]+", shown)
+        )
+
+
+def test_a_gate_is_a_command_of_its_own(at):
+    done = kshot_process("gate", "runs/near", "--fail-under", "EM=95", cwd=at)
+    assert (done.code, done.err.startswith("kshot: gate: ")) == (3, True)
