@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,17 +89,19 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("n", "failed", "length", "family", "ties", "unanswered", "failed_replies"), (int,)),
     **dict.fromkeys(("passages", "prompt_tokens", "completion_tokens"), (int,)),
     **dict.fromkeys(("value", "difference", "p", "p_corrected", "cost_usd", "sd", "lowest", "highest"), _NUMBER),
+    **dict.fromkeys(("higher_is_better", "detail", "binary", "token_budget", "server"), (bool,)),
+    **dict.fromkeys(("ci95", "bounds"), (list, type(None))),
+    "tasks": (list,),
 }
 """The types of what rows of ``summary.json`` have under these names."""
-_FLAGS = ("higher_is_better", "detail", "binary", "token_budget", "server")
 _NEEDED = {
-    "results": ("task", "model", "metric", "value", "n", "failed", "ci95"),
-    "comparisons": ("task", "metric", "a", "b", "difference", "ci95"),
-    "usage": ("model", "role", "prompt_tokens", "completion_tokens"),
+    "results": {"task", "model", "metric", "value", "n", "failed", "ci95"},
+    "comparisons": {"task", "metric", "a", "b", "difference", "ci95"},
+    "usage": {"model", "role", "prompt_tokens", "completion_tokens"},
 }
 _COMPARED = {"a_model", "b_model", "higher_is_better", "p_corrected", "family", "ahead"}
 """What a comparison has since p is corrected; those of earlier versions are left out."""
-_NEEDED_BY_KIND = {"lookup": ("lookup", "variant", "length"), "passages": ("benchmark", "passages")}
+_NEEDED_BY_KIND = {"lookup": {"lookup", "variant", "length"}, "passages": {"benchmark", "passages"}}
 
 
 def _checked_summary(found: Any) -> dict[str, Any]:
@@ -115,28 +118,25 @@ def _checked_summary(found: Any) -> dict[str, Any]:
     return found
 
 
-def _is_row(row: Any, needed: tuple[str, ...]) -> bool:
-    if not isinstance(row, dict):
+def _is_row(row: Any, needed: AbstractSet[str]) -> bool:
+    """Whether a row has what it needs, in the types that kshot writes. A list of runs asks this a million times."""
+    if not isinstance(row, dict) or not row.keys() >= needed:
         return False
-    kind = row.get("kind")
-    more = _NEEDED_BY_KIND.get(kind, ()) if isinstance(kind, str) else ()
-    ends, tasks = row.get("bounds"), row.get("tasks", [])
-    if not isinstance(tasks, list):
-        return False
+    for name, value in row.items():
+        kinds = _TYPES.get(name)
+        if kinds is not None and type(value) not in kinds:
+            return False
     return (
-        all(name in row for name in (*needed, *more))
-        and all(_has_type(row[name], kinds) for name, kinds in _TYPES.items() if name in row)
-        and all(isinstance(row[name], bool) for name in _FLAGS if name in row)
-        and _is_interval(row.get("ci95"))
-        and _is_interval([0 if end is None else end for end in ends] if isinstance(ends, list) else ends)
-        and all(isinstance(task, str) for task in tasks)
+        row.keys() >= _NEEDED_BY_KIND.get(row.get("kind", ""), set())
+        and _is_interval(row.get("ci95"), _ENDS)
+        and _is_interval(row.get("bounds"), _BOUNDS)
+        and all(type(task) is str for task in row.get("tasks", ()))
     )
 
 
-def _has_type(value: Any, kinds: tuple[type, ...]) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
+_ENDS = {int, float}
+_BOUNDS = {int, float, type(None)}
 
 
-def _is_interval(found: Any) -> bool:
-    numbers = isinstance(found, list) and all(type(end) in {int, float} for end in found)
-    return found is None or (numbers and len(found) == 2)  # noqa: PLR2004 - its two ends
+def _is_interval(found: list[Any] | None, kinds: AbstractSet[type]) -> bool:
+    return found is None or (len(found) == 2 and {type(end) for end in found} <= kinds)  # noqa: PLR2004 - its two ends
