@@ -497,6 +497,24 @@ score run_tasks | run_tasks
 score run_binary | run_binary
 score run_deep | run_deep
 score run_nojournal | run_nojournal
+compare nowhere nowhere | nowhere
+compare "a file" run_nothing | a file
+compare run_nothing run_empty | run_nothing
+compare run_empty | run_empty
+compare run_broken run_broken | run_broken
+compare run_list x | run_list
+compare run_foreign x | run_foreign
+compare run_identity x | run_identity
+compare run_models x | run_models
+compare run_tasks x | run_tasks
+compare run_facts x | run_facts
+compare run_binary x | run_binary
+compare run_deep x | run_deep
+compare run_nojournal run_nojournal | has not come to its end
+compare rows.jsonl rows.jsonl | rows.jsonl
+compare "" | spec.json
+compare x y --flips few | --flips
+compare x y --flips=-3 | --flips
 {good} --reuse nowhere | nowhere
 {good} --reuse run_nothing | run_nothing
 {good} --reuse binary.jsonl | binary.jsonl
