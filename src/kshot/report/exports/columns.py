@@ -30,12 +30,13 @@ _FITTING: dict[str, tuple[type, ...]] = {"text": (str,), "whole": (int,), "numbe
 
 
 class Columns:
-    """The columns of some rows, with their types, and the values of each row in their order."""
+    """The columns of some rows: the ``names`` to write, their types by their own names, and the values of each row."""
 
     def __init__(self, rows: Rows) -> None:
         """Take what reads the rows; it is called twice."""
         self._rows = rows
         self.types = _types(rows())
+        self.names = _distinct(map(storable, self.types))
 
     def values(self) -> Iterator[list[Any]]:
         """Yield the values of each row, in the types of the columns; None stands for no value."""
@@ -43,6 +44,17 @@ class Columns:
             if not row.keys() <= self.types.keys():
                 raise _changed()
             yield [_stored(row.get(name), kind) for name, kind in self.types.items()]
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Return names of which no two are equal: two that UTF-8 cannot write may become the same text."""
+    found: dict[str, None] = {}
+    for name in names:
+        new = name
+        while new in found:
+            new += "_"
+        found[new] = None
+    return list(found)
 
 
 def _types(rows: Iterable[ResultRow]) -> dict[str, ColumnType]:

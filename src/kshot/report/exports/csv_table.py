@@ -17,7 +17,7 @@ def write_csv(file: IO[str], rows: Rows, *, raw: bool = False) -> None:
     escapes; ``raw``: every text as it is, for programs.
     """
     columns = Columns(rows)
-    lines = chain([list(columns.types)], columns.values())
+    lines = chain([columns.names], columns.values())
     if not raw:
         write_spreadsheet(file, lines)
         return

@@ -60,7 +60,7 @@ def _written(table: FiguresTable, label: str) -> str:
     columns += r"r@{\hspace{0.4em}}l" * len(table.columns)
     named = f"{latex_text(table.title)}. " if table.title else ""
     caption = f"\\caption{{{named}{' '.join(latex_text(note) for note in table.notes)}}}\\label{{{label}}}"
-    heads = [latex_text(name) for name in table.labels]
+    heads = [f"${name}$" if name in {"n", "p"} else latex_text(name) for name in table.labels]
     heads += [rf"\multicolumn{{2}}{{c}}{{{latex_text(name)}}}" for name in table.columns]
     lines = [_line(labels, cells) for labels, cells in table.lines]
     if _is_long(table):

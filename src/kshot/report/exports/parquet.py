@@ -25,7 +25,7 @@ def write_parquet(file: IO[bytes], rows: Rows) -> None:
     types = {"text": pa.string(), "json": pa.string(), "whole": pa.int64(), "number": pa.float64(), "truth": pa.bool_()}
     schema = pa.schema(
         pa.field(name, types[kind], metadata=_JSON_MARK if kind == "json" else None)
-        for name, kind in columns.types.items()
+        for name, kind in zip(columns.names, columns.types.values(), strict=True)
     )
     with pq.ParquetWriter(file, schema) as writer:
         for group in _groups(columns.values()):
