@@ -26,6 +26,7 @@ from kshot.runs.code import ImportedCode
 from kshot.runs.folder import RunFolder
 from kshot.runs.previews import Preview, previewed
 from kshot.runs.runner import Run
+from kshot.runs.tracking import FolderProgress
 from kshot.runs.watchers import Watchers, closing_for, given_watchers
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
@@ -78,9 +79,10 @@ def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watch
         if out is not None:
             folder = stack.enter_context(RunFolder(out, plan.identity(), reuse=others, fsync=settings.fsync))
             code.record_in(folder.spec)
+            watcher = Watchers(watcher, stack.enter_context(FolderProgress(folder.path, folder.started)))
         helpers: dict[str, Model] = {}
         for role, spec in plan.helpers.items():
-            helpers[role] = open_model(spec, options_for(role, settings, spec))
+            helpers[role] = _opened(role, spec, settings, watcher)
             stack.callback(_close, helpers[role], watcher.note)
         run = Run(
             settings,
@@ -98,7 +100,7 @@ def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watch
             run.note(text)
         for text in not_taken(settings.changed(ModelSettings, ServerSettings), [*models, *plan.helpers.values()]):
             watcher.note(text)
-        return Result.of(run.all(stack.enter_context(closing(_in_turn(models, settings, watcher.note))), sources))
+        return Result.of(run.all(stack.enter_context(closing(_in_turn(models, settings, watcher))), sources))
 
 
 def _runs_to_reuse(reuse: Any) -> list[str | Path]:
@@ -111,11 +113,21 @@ def _runs_to_reuse(reuse: Any) -> list[str | Path]:
     return list(runs)
 
 
-def _in_turn(specs: Iterable[str | Model], settings: Settings, tell: Callable[[str], None]) -> Generator[Model]:
+def _opened(role: str, spec: str, settings: Settings, watcher: Watcher) -> Model:
+    """Open a model, which may take minutes: those who watch see it."""
+    label = f"opening {spec}"
+    watcher.step(label, 0, 1)
+    try:
+        return open_model(spec, options_for(role, settings, spec))
+    finally:
+        watcher.step(label, 1, 1)
+
+
+def _in_turn(specs: Iterable[str | Model], settings: Settings, watcher: Watcher) -> Generator[Model]:
     """Open one model at a time; close each model that was opened here before the next one opens."""
     names: set[str] = set()
     for spec in specs:
-        model = open_model(spec, options_for("model", settings, spec)) if isinstance(spec, str) else spec
+        model = _opened("model", spec, settings, watcher) if isinstance(spec, str) else spec
         try:
             if model.name in names:
                 raise UsageError(f"two models are called {model.name!r}", hint="Give each a name of its own.")
@@ -126,7 +138,7 @@ def _in_turn(specs: Iterable[str | Model], settings: Settings, tell: Callable[[s
             yield model
         finally:
             if isinstance(spec, str):
-                _close(model, tell)
+                _close(model, watcher.note)
 
 
 def _close(model: Model, tell: Callable[[str], None]) -> None:
@@ -167,8 +179,8 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
 # ---- what inspect, help and notebooks show ----
 
 
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature of a function whose options are written out."""
+def _show_options(function: Any) -> None:
+    """Write the options of a function out in its signature."""
     shown = inspect.signature(function)
     types, declared = EvaluateOptions.__annotations__, Settings.declared()
     options = [
@@ -176,8 +188,8 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
         for name, each in declared.items()
     ]
     own = [each for each in shown.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    return shown.replace(parameters=[*own, *options])
+    function.__signature__ = shown.replace(parameters=[*own, *options])
 
 
-for _function in (evaluate, preview):
-    _function.__signature__ = _signature(_function)  # type: ignore[attr-defined]  # inspect reads it
+_show_options(evaluate)
+_show_options(preview)
