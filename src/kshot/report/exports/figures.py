@@ -11,7 +11,7 @@ from kshot.core.records import ResultRow
 from kshot.report.exports.leaders import SystemId, leaders, question_of
 from kshot.report.systems import shown_measures
 from kshot.report.table import number, short_names
-from kshot.report.verdicts import shown_p
+from kshot.report.verdicts import p_value
 from kshot.runs.headline import finite
 from kshot.runs.record import RunRecord
 
@@ -124,14 +124,8 @@ def comparisons_table(comparisons: Sequence[ResultRow]) -> FiguresTable:
     digits = _digits(comparisons, "difference")
     lines = []
     for row in comparisons:
-        labels = [
-            row["task"],
-            row["metric"],
-            row["a"],
-            row["b"],
-            str(row.get("n", "")),
-            shown_p(row).removeprefix("p "),
-        ]
+        p = "–" if finite(row["p_corrected"]) is None else p_value(row)
+        labels = [row["task"], row["metric"], row["a"], row["b"], str(row.get("n", "")), p]
         lines.append((labels, [_cell(row, digits, ahead=row["ahead"] is not None, name="difference", sign="+")]))
     family = max((row.get("family", 1) for row in comparisons), default=1)
     note = f"p is that of a paired test{_corrected(family)}. A difference in bold is beyond chance (p < 5 %)."

@@ -1,0 +1,198 @@
+"""Tables for papers: every figure as in summary.json, bold only by the test, and no name that is a command."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from kshot.report.exports.figures import comparisons_table, figures_tables
+from kshot.report.exports.latex import latex_of, latex_text
+from kshot.report.exports.markdown import markdown_of
+from kshot.runs.record import RunRecord
+
+NAMES = [
+    r"a\b{c}d$e$f&g#h%i_j~k^l", r"\input{/etc/passwd}", r"\end{tabular}", "[x] y", "*y", "--a ---b ?` ``q'' ,, <<>> |x",
+    "two\nlines\ttab\x00\x1b", '"quoted"', "%%%", "a\\\\[2cm]b", "é ü – … “x”", "^^41", "~~", "{", "}", "\\", "half \ud800",
+]  # fmt: skip
+
+
+def row(task, model, value, metric="EM", half=1.5, **more):
+    ends = None if value is None else [value - half, value + half]
+    return {"task": task, "model": model, "metric": metric, "value": value, "n": 10, "failed": 0, "ci95": ends} | more
+
+
+def pair(a, b, ahead, task="t", metric="EM", **more):
+    told = {"difference": 5.0, "ci95": [1.0, 9.0], "p": 0.01, "p_corrected": 0.02, "family": 3, "n": 10}
+    return {"task": task, "metric": metric, "a": a, "b": b, "a_model": a, "b_model": b, "ahead": ahead} | told | more
+
+
+def tables(rows, comparisons=(), **runs):
+    given = {"r": RunRecord(rows, [])} | {name: RunRecord(own, []) for name, own in runs.items()}
+    return list(figures_tables(given, list(comparisons)))
+
+
+def bold(table):
+    return [labels[0] for labels, cells in table.lines if any(cell and cell.ahead for cell in cells)]
+
+
+def test_tasks_go_down_and_systems_across():
+    rows = [row("t", "a", 61.25), row("t", "b", None, n=0, failed=10), row("u", "b", 3.0, "PPL", half=0.02)]
+    (table,) = tables(rows)
+    assert (table.labels, table.columns) == (["task", "metric", "n", "failed"], ["a", "b"])
+    assert [labels for labels, _ in table.lines] == [["t", "EM", "10 / 0", "0 / 10"], ["u", "PPL", "10", "0"]]
+    assert table.lines[0][1][1].value == "–"  # a model that failed everywhere has no figure, and no 0
+    assert table.lines[0][1][0] == ("61.2", ("59.8", "62.8"), False)
+    assert table.lines[1][1] == [None, ("3.000", ("2.980", "3.020"), False)]  # digits by the width of the interval
+    assert "Failed samples are in no figure." in table.notes
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "expected"),
+    [
+        ([], []),
+        ([pair("a", "b", None), pair("a", "c", None), pair("b", "c", None)], []),
+        ([pair("a", "b", "a"), pair("a", "c", None), pair("b", "c", None)], []),  # the best number alone is no reason
+        ([pair("a", "b", "a"), pair("a", "c", "a"), pair("b", "c", None)], ["t"]),
+        ([pair("b", "a", "a"), pair("c", "a", "a")], ["t"]),
+        ([pair("a", "b", "a", task="other"), pair("a", "c", "a", task="other")], []),
+    ],
+)
+def test_bold_is_what_the_test_puts_ahead_of_all(comparisons, expected):
+    (table,) = tables([row("t", "a", 90.0), row("t", "b", 50.0), row("t", "c", 10.0)], comparisons)
+    assert bold(table) == expected
+    assert any("Bold" in note for note in table.notes) == bool(expected)
+    if comparisons:
+        assert "corrected for 3 comparisons" in " ".join(table.notes)
+
+
+def test_runs_side_by_side_are_named_by_what_tells_them_apart():
+    same = tables([row("t", "m", 1.0)], five=[row("t", "m", 2.0)])
+    assert same[0].columns == ["r", "five"]
+    assert tables([row("t", "m", 1.0)], five=[row("t", "o", 2.0)])[0].columns == ["m", "o"]
+    both = tables([row("t", "m", 1.0), row("t", "o", 1.0)], five=[row("t", "m", 2.0)])
+    assert both[0].columns == ["r · m", "r · o", "five · m"]
+    won = pair("five", "r", "five", a_run="five", b_run="r", a_model="m", b_model="m")
+    (table,) = tables([row("t", "m", 1.0)], [won], five=[row("t", "m", 2.0)])
+    assert [cell.ahead for cell in table.lines[0][1]] == [False, True]
+
+
+def test_lookup_has_lengths_across_and_passages_measures():
+    of_lookup = [
+        row(f"lookup:UR:{length}", "m", 50.0, "Accuracy", kind="lookup", lookup="UR", variant="v", length=length)
+        for length in (40, 10)
+    ]
+    found = [
+        row("handbook", model, 0.5, measure, half=0.05, kind="passages", benchmark="handbook", passages=9)
+        for model in ("fts5", "bm25")
+        for measure in ("nDCG@10", "R@100")
+    ]
+    gap = row("gap", "m", 1.0, kind="lookup", lookup="UR-UL", variant="v", length=10, gap="right - left")
+    detail = row("lookup:UR:10", "m", 1.0, "error", kind="lookup", lookup="UR", variant="v", length=10, detail=True)
+    won = pair("bm25", "fts5", "bm25", task="handbook", metric="R@100")
+    lookup, passages = tables([*of_lookup, gap, detail, *found], [won])
+    assert (lookup.columns, len(lookup.lines)) == (["10", "40"], 1)
+    assert (passages.title, passages.columns) == ("handbook", ["nDCG@10", "R@100"])
+    assert [[cell.ahead for cell in cells] for _, cells in passages.lines] == [[False, False], [False, True]]
+    assert passages.lines[0][1][0].value == "0.500"
+
+
+def test_the_same_engine_on_other_passages_is_another_system():
+    rows = [
+        row(f"b:{chunks}", "fts5", 0.5, "R@2000t", half=0.1, kind="passages", benchmark="b", passages=9, chunks=chunks)
+        for chunks in ("small", "large")
+    ]
+    won = pair("fts5 · large", "fts5 · small", "fts5 · large", task="b", metric="R@2000t")
+    won |= {"a_model": "fts5", "b_model": "fts5", "a_chunks": "large", "b_chunks": "small"}
+    (table,) = tables(rows, [won])
+    assert [labels[0] for labels, _ in table.lines] == ["fts5 · small", "fts5 · large"]
+    assert bold(table) == ["fts5 · large"]
+
+
+def test_comparisons_are_a_table_too():
+    table = comparisons_table(
+        [pair("a", "b", "a"), pair("a", "c", None, p_corrected=0.31), pair("b", "c", None, p_corrected=None)]
+    )
+    assert [labels for labels, _ in table.lines] == [
+        ["t", "EM", "a", "b", "10", "0.02"],
+        ["t", "EM", "a", "c", "10", "0.31"],
+        ["t", "EM", "b", "c", "10", "–"],
+    ]
+    assert [cells[0].ahead for _, cells in table.lines] == [True, False, False]
+    assert table.lines[0][1][0].value == "+5.0"
+    assert "corrected for 3 comparisons" in " ".join(table.notes)
+
+
+def test_a_table_of_markdown():
+    won = pair("a", "b", "a", task="t|x", family=1)
+    assert markdown_of(tables([row("t|x", "a", 90.0), row("t|x", "b", 50.0)], [won])) == (
+        "| task     | metric |   n |                     a |                 b |\n"
+        "| -------- | ------ | --: | --------------------: | ----------------: |\n"
+        "| t&#124;x | EM     |  10 | **90.0** [88.5, 91.5] | 50.0 [48.5, 51.5] |\n"
+        "\n"
+        "Brackets are 95 % intervals.\n"
+        "Bold: ahead of every other system, by a paired test (p &lt; 5 %).\n"
+    )
+
+
+def test_a_table_of_latex():
+    text = latex_of(
+        tables([row("t_1", "a", 90.0), row("t_1", "b", -50.0)], [pair("a", "b", "a", task="t_1", family=1)]), "my run!"
+    )
+    assert text.splitlines() == [
+        r"% Made by kshot. In the preamble: \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        (
+            r"\caption{Brackets are 95 \% intervals. Bold: ahead of every other system, by a paired test "
+            r"(p \textless{} 5 \%).}\label{tab:my-run}"
+        ),
+        r"\begin{tabular}{llrr@{\hspace{0.4em}}lr@{\hspace{0.4em}}l}",
+        r"\toprule",
+        r"task & metric & $n$ & \multicolumn{2}{c}{a} & \multicolumn{2}{c}{b} \\",
+        r"\midrule",
+        r"t\_1 & EM & 10 & \textbf{90.0} & {\scriptsize [88.5, 91.5]} & $-$50.0 & {\scriptsize [$-$51.5, $-$48.5]} \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+
+
+COMMANDS = {
+    *("textbackslash", "textasciitilde", "textasciicircum", "textless", "textgreater", "textbar", "char"),
+    *("{", "}", "$", "&", "#", "%", "_"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_is_a_command(name):
+    text = latex_text(name)
+    assert set(re.findall(r"\\([a-z]+|.)", text)) <= COMMANDS
+    rest = re.sub(r"\\([a-z]+|.)", "", text)
+    assert not set(rest) & set("$&#%_^~\\")
+    assert rest.count("{") == rest.count("}")
+    assert "\n" not in text
+    assert not text.startswith(("[", "*"))
+
+
+def test_long_tables_go_on_on_the_next_page_and_fonts_are_told():
+    text = latex_of(tables([row(f"t{at}", "m", 1.0) for at in range(57)]), "r")
+    assert "longtable}" in text.splitlines()[0]
+    assert text.count(r"\begin{longtable}") == 1
+    assert "XeLaTeX" in latex_of(tables([row("日本", "m", 1.0)]), "r")
+    assert "XeLaTeX" not in latex_of(tables([row("é", "m", 1.0)]), "r")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_the_tables_compile(tmp_path):
+    systems = NAMES[:3]
+    hostile = tables(
+        [row(name, model, 12.3) for name in NAMES for model in systems], [pair(systems[0], systems[1], systems[0])]
+    )
+    long = tables([row(f"t{at}_&", "m", 1.0) for at in range(57)])
+    body = latex_of([*hostile, *long, comparisons_table([pair(*systems[:2], systems[0])])], NAMES[0])
+    preamble = "\\documentclass{article}\\usepackage{booktabs, longtable}\\begin{document}\n"
+    (tmp_path / "t.tex").write_text(f"{preamble}{body}\\end{{document}}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode("latin1")[-2000:]
