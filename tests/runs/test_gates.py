@@ -189,12 +189,29 @@ def test_names_are_known_before_a_run():
 
 
 def test_a_figure_without_direction_is_refused():
-    detail = {name: value for name, value in figure(detail=True).items() if name != "higher_is_better"}
-    with pytest.raises(UsageError, match="Name the figure itself"):
-        check_under([detail], Threshold("Accuracy", 10))
+    error = {**undirected("error: last token", 40.0), "error": "last token"}
+    with pytest.raises(UsageError, match="is a kind of error"):
+        check_under([figure(), error], Threshold("error: last token", 10))
     early = {name: value for name, value in figure().items() if name != "higher_is_better"}
     with pytest.raises(RunError, match="kshot score"):
         check_under([early], Threshold("Accuracy", 10))
+
+
+def undirected(metric, value):
+    row = figure(metric=metric, value=value, detail=True)
+    return {name: value for name, value in row.items() if name != "higher_is_better"}
+
+
+def test_a_detail_has_the_direction_of_what_it_breaks_down():
+    rows = [figure(), undirected("acc_norm", 55.0), figure("other", metric="PPL", better=False)]
+    assert passed(rows, "acc_norm=60") == {("quiz", "m"): False}
+    assert passed(rows, "acc_norm=50") == {("quiz", "m"): True}
+    texts = [figure(metric="PPL", value=9.0, better=False), undirected("word_perplexity", 30.0)]
+    assert passed(texts, "word_perplexity=20") == {("quiz", "m"): False}
+    assert passed(texts, "word_perplexity=40") == {("quiz", "m"): True}
+    for unclear in ([undirected("perplexity", 55.0)], [*texts, undirected("perplexity", 55.0), figure()]):
+        with pytest.raises(RunError, match="whether higher or lower"):
+            passed(unclear, "perplexity=50")
 
 
 def test_a_share_of_one_is_noticed():

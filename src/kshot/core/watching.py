@@ -15,7 +15,7 @@ class PlannedTask:
     """A task that a run will do on one model; ``total`` is the number of its samples, as far as it is known.
 
     ``group``: the dataset that the task is a subset of, or "". A model may call itself otherwise once it is open.
-    ``metrics``: the names of its figures, without details; none where they are not known yet.
+    ``metrics``: the names of its figures, without kinds of error; none where they are not known yet.
     """
 
     task: str

@@ -68,7 +68,7 @@ def check_under(results: Sequence[ResultRow], threshold: Threshold) -> list[Resu
     chosen = _chosen(results, threshold.name)
     if not chosen:
         raise _unknown(threshold.name, _names(results))
-    return [_under(row, threshold) for row in chosen]
+    return [_under(row, threshold, upwards=_is_better_upwards(row, results)) for row in chosen]
 
 
 def check_names(wanted: Iterable[Threshold], metrics: Iterable[str]) -> None:
@@ -134,24 +134,30 @@ def _topmost(rows: Sequence[ResultRow], results: Sequence[ResultRow]) -> list[Re
     return found
 
 
-def _under(row: ResultRow, threshold: Threshold) -> ResultRow:
+def _is_better_upwards(row: ResultRow, results: Iterable[ResultRow]) -> bool:
+    """Return whether more of a figure is better. A detail has the direction of the other figures, if they have one."""
+    here = [other for other in results if (other["model"], other["task"]) == (row["model"], row["task"])]
+    headlines = [row] if not row.get("detail") else [other for other in here if not other.get("detail")]
+    found = {other.get("higher_is_better") for other in headlines}
+    if "error" in row:  # the share of a kind of error breaks an accuracy down, and less of it may be better
+        raise UsageError(
+            f"--fail-under: {row['metric']} is a kind of error", hint="Name the figure that it breaks down."
+        )
+    if len(found) != 1 or not isinstance(upwards := found.pop(), bool):
+        hint = "kshot score RUN writes the figures again, with that; or name another figure."
+        raise RunError(f"the folder does not say whether higher or lower {row['metric']} is better", hint=hint)
+    return upwards
+
+
+def _under(row: ResultRow, threshold: Threshold, *, upwards: bool) -> ResultRow:
     """Return whether a figure reaches a threshold: from above, where lower figures are better."""
     what = f"{row['task']} {row['metric']} on {row['model']}"
-    upwards = row.get("higher_is_better")
-    if row.get("detail"):
-        raise UsageError(
-            f"--fail-under: {row['metric']} breaks another figure down, and does not say whether more of it is better",
-            hint="Name the figure itself.",
-        )
-    if not isinstance(upwards, bool):
-        hint = "kshot score RUN writes the figures again, with that."
-        raise RunError(f"the folder does not say whether higher or lower {row['metric']} is better", hint=hint)
     value, least = finite(row["value"]), threshold.value
     if value is None:
         failed = f" ({row['failed']} failed)" if row["failed"] else ""
         passed, reason = False, f"{what} has no value: no sample was scored{failed}"
     else:
-        passed = math.isclose(value, least, rel_tol=1e-9) or (value > least) == upwards
+        passed = math.isclose(value, least, rel_tol=1e-9, abs_tol=1e-9) or (value > least) == upwards
         words = ("at least", "below") if upwards else ("at most", "above")
         ceiling = "" if upwards else " (lower is better)"
         reason = f"{what} is {_shown(value, least)}, {words[not passed]} {least:g}{ceiling}"

@@ -38,7 +38,8 @@ def planned_task(task: Task[Any]) -> PlannedTask:
     """Return the name, the metrics and the size of a task, as far as it is known without reading its samples."""
     total = len(task.samples) if isinstance(task.samples, Sized) else None
     group = str(task.labels["dataset"]) if {"dataset", "subset"} <= set(task.labels) else ""
-    metrics = tuple(name for metric in task.metrics for name in metric.names if name not in metric.details)
+    names = [name for metric in task.metrics for name in metric.names]
+    metrics = tuple(name for name in names if "error" not in task.metric_labels.get(name, {}))
     return PlannedTask(task.name, total=total, group=group, metrics=metrics)
 
 
