@@ -39,6 +39,8 @@ def user(tmp_path, monkeypatch, tiny_llama):
     monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "cache"))
     for name in ("MY_KEY", "MY_TOKEN"):
         monkeypatch.setenv(name, f"the-{name}-1234")
+    for name in ("TRACKIO_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR"):  # else they are in HOME
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
     return tmp_path
 
 
