@@ -66,6 +66,7 @@ def test_a_damaged_summary_is_one_message(run, text):
     [
         {"n": True}, {"value": "50"}, {"model": None}, {"ci95": [1, "2"]}, {"bounds": [0]}, {"bounds": "ab"},
         {"category": 3}, {"kind": "lookup"}, {"kind": "passages"}, {"higher_is_better": 1}, {"sd": []}, {"rule": {}},
+        {"value": 10**400}, {"ci95": [0, 10**400]}, {"n": -(10**400)},
     ],
 )  # fmt: skip
 def test_a_row_with_a_value_of_another_type_is_damage(run, more):

@@ -124,7 +124,7 @@ def _is_row(row: Any, needed: AbstractSet[str]) -> bool:
         return False
     for name, value in row.items():
         kinds = _TYPES.get(name)
-        if kinds is not None and type(value) not in kinds:
+        if kinds is not None and (type(value) not in kinds or (type(value) is int and _is_beyond(value))):
             return False
     return (
         row.keys() >= _NEEDED_BY_KIND.get(row.get("kind", ""), set())
@@ -134,9 +134,18 @@ def _is_row(row: Any, needed: AbstractSet[str]) -> bool:
     )
 
 
+def _is_beyond(value: int) -> bool:
+    """Whether a whole number is too large to be computed with."""
+    return abs(value) > _LARGEST
+
+
+_LARGEST = 10**300
 _ENDS = {int, float}
 _BOUNDS = {int, float, type(None)}
 
 
 def _is_interval(found: list[Any] | None, kinds: AbstractSet[type]) -> bool:
-    return found is None or (len(found) == 2 and {type(end) for end in found} <= kinds)  # noqa: PLR2004 - its two ends
+    if found is None:
+        return True
+    typed = len(found) == 2 and {type(end) for end in found} <= kinds  # noqa: PLR2004 - its two ends
+    return typed and not any(type(end) is int and _is_beyond(end) for end in found)
