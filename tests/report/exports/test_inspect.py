@@ -1,0 +1,197 @@
+"""Logs of Inspect: they open with its own reader, with the scores of the run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kshot.core.errors import RunError
+from kshot.report.exports.inspect_logs import write_logs
+from kshot.report.exports.inspect_samples import sample_id
+from kshot.runs.record import read_record
+from kshot.runs.spec_file import read_spec
+from tests.finished_runs import Item, Points, Right, finished, task
+
+pytestmark = pytest.mark.needs("inspect-ai")
+EARLY = Path(__file__).parents[2] / "data" / "runs_0_1"
+ITEMS = {
+    "b": Item(100, "?", "red"),
+    "a/../\x00\n": Item(0, "?", "red"),
+    "c": Item(None),
+    "d": Item(100),
+    "é 日": Item(0),
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    graded = {str(at): Item(at * 7.25) for at in range(4)}
+    return finished(
+        tmp_path_factory.mktemp("runs") / "run", task("right_wrong", ITEMS), task("graded", graded, Points(), Right())
+    )
+
+
+def all_logs_of(path, folder):
+    from inspect_ai.log import read_eval_log
+
+    return [read_eval_log(str(log)) for log in write_logs(folder, read_record(path), read_spec(path))]
+
+
+def logs_of(path, folder):
+    return {log.eval.task: log for log in all_logs_of(path, folder)}
+
+
+def rows_of(path, name):
+    return [row for line in (path / "samples.jsonl").open() if (row := json.loads(line))["task"] == name]
+
+
+@pytest.fixture(scope="module")
+def logs(run, tmp_path_factory):
+    return logs_of(run, tmp_path_factory.mktemp("logs"))
+
+
+def test_right_and_wrong_are_those_of_the_run(run, logs):
+    log = logs["right_wrong"]
+    rows = {sample_id(row["id"]): row for row in rows_of(run, "right_wrong")}
+    assert {sample.id for sample in log.samples} == set(rows)
+    for sample in log.samples:
+        row = rows[sample.id]
+        expected = {name: "C" if score == 100 else "I" for name, score in row["scores"].items()}
+        assert {name: score.value for name, score in sample.scores.items()} == expected
+        assert (sample.error.message if sample.error else None) == row.get("failed")
+        assert sample.input == row["prompt"]
+        assert sample.output.completion == (row["response"] or "")
+        assert sample.metadata.get("category") == row.get("category")
+        assert sample.metadata["question"] == row["question"]
+
+
+def test_other_scores_are_shares_of_one(run, logs):
+    log = logs["graded"]
+    rows = {row["id"]: row for row in rows_of(run, "graded")}
+    for sample in log.samples:
+        assert sample.scores["Points"].value == rows[sample.id]["scores"]["Points"] / 100
+        assert sample.scores["Points"].answer == rows[sample.id]["answer"]
+
+
+def test_figures_are_those_of_the_summary(run, logs):
+    for row in read_record(run).results:
+        if "category" in row:
+            continue
+        log = logs[row["task"]]
+        (score,) = [score for score in log.results.scores if score.name == row["metric"]]
+        figure = score.metrics["accuracy" if row.get("binary") else "value"]
+        assert figure.value == row["value"] / 100
+        assert [score.metrics[end].value for end in ("ci95_low", "ci95_high")] == [end / 100 for end in row["ci95"]]
+        assert (score.scored_samples, score.unscored_samples) == (row["n"], row["failed"])
+        assert score.metadata == row
+    results = logs["right_wrong"].results
+    assert (results.total_samples, results.completed_samples) == (5, 4)
+    assert [row["category"] for row in results.metadata["categories"]] == ["red"]
+
+
+def test_inspect_computes_the_same_accuracy_from_the_samples(logs):
+    from inspect_ai.scorer import value_to_float
+
+    log, read = logs["right_wrong"], value_to_float()
+    scored = [read(sample.scores["Right"].value) for sample in log.samples if sample.scores]
+    assert sum(scored) / len(scored) == log.results.scores[0].metrics["accuracy"].value
+
+
+def test_the_header_says_what_was_run(run, logs):
+    spec, log = read_spec(run), logs["graded"]
+    assert (log.status, log.eval.model, log.eval.dataset.samples) == ("success", "model", 4)
+    assert log.eval.created == spec["sessions"][0]["started"]
+    assert log.eval.packages["kshot"] == spec["sessions"][0]["versions"]["kshot"]
+    assert log.eval.task_args == {"num_shots": 0}
+    assert len({each.eval.eval_id for each in logs.values()}) == len({each.eval.task_id for each in logs.values()}) == 2
+    assert len({each.eval.run_id for each in logs.values()}) == 1
+
+
+def test_the_viewer_finds_logs_summaries_and_single_samples(run, tmp_path):
+    from inspect_ai.log import list_eval_logs, read_eval_log_sample, read_eval_log_sample_summaries
+
+    logs_of(run, tmp_path)
+    (first,) = [info for info in list_eval_logs(str(tmp_path)) if info.task == "right-wrong"]
+    summaries = read_eval_log_sample_summaries(first.name)
+    assert sorted(each.id for each in summaries) == sorted(map(sample_id, ITEMS))
+    for each in summaries:
+        sample = read_eval_log_sample(first.name, each.id)
+        assert [event.event for event in sample.events] == ["model", "error" if sample.error else "score"]
+
+
+def test_the_same_run_gives_the_same_bytes(run, tmp_path):
+    first, second = (
+        [path.read_bytes() for path in write_logs(tmp_path / name, read_record(run), read_spec(run))]
+        for name in ("one", "two")
+    )
+    assert first == second
+
+
+def changed(run, folder, change):
+    """Copy a run whose samples a stranger has changed."""
+    folder.mkdir()
+    for name in ("spec.json", "summary.json"):
+        (folder / name).write_bytes((run / name).read_bytes())
+    rows = [json.loads(line) for line in (run / "samples.jsonl").open()]
+    (folder / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in change(rows)))
+    return folder
+
+
+ODD = [
+    None,
+    7,
+    1e400,
+    "text \ud800",
+    [],
+    {},
+    ["x", 1, None, {"role": 5, "content": ["y"]}],
+    {"nll": "x"},
+    [[["deep"]]],
+    True,
+]
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["id", "prompt", "response", "reasoning", "answer", "target", "scores", "category", "rule", "judge", "stop_reason"],
+)
+def test_whatever_a_stranger_writes_is_a_sample(run, tmp_path, field):
+    odd = changed(
+        run, tmp_path / "odd", lambda rows: [{**rows[0], "id": str(at), field: odd} for at, odd in enumerate(ODD)]
+    )
+    (log,) = logs_of(odd, tmp_path / "logs").values()
+    assert len(log.samples) == len(ODD)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: [*rows, rows[0]], "not in the order of tasks"),
+        (lambda rows: [rows[0], rows[0]], "have the id 'b'"),
+        (lambda rows: [{**rows[0], "task": 5}], "not in the order of tasks"),
+        (lambda rows: [], "has no samples"),
+    ],
+)
+def test_samples_that_kshot_did_not_write_are_told(run, tmp_path, change, message):
+    with pytest.raises(RunError, match=message):
+        logs_of(changed(run, tmp_path / "odd", change), tmp_path / "logs")
+
+
+def test_ids_stay_distinct():
+    ids = ["a\x00", "a\\x00", "x" * 500, "x" * 501, "half \ud800", "half \\ud800", "a/b", "a"]
+    assert len({sample_id(each) for each in ids}) == len(ids)
+    assert sample_id("a/b") == "a/b"
+    assert all(len(sample_id(each)) < 300 for each in ids)
+
+
+@pytest.mark.parametrize("name", ["planets", "rag", "search", "seeds"])
+def test_folders_of_earlier_versions(name, tmp_path):
+    found = all_logs_of(EARLY / name, tmp_path)
+    assert sum(len(log.samples) for log in found) == len((EARLY / name / "samples.jsonl").read_text().splitlines())
+    for log in found:
+        for score in log.results.scores:  # they do not say their scale, so figures stay as they are
+            assert score.metrics["value"].value == score.metadata["value"]
+    if name == "planets":
+        sample = found[0].samples[0]
+        assert sample.choices == ["Mercury", "Venus", "Mars", "Jupiter"]
+        assert (sample.target, sample.scores["Accuracy"].answer, sample.output.completion) == ("A", "C", "Mars")
