@@ -48,6 +48,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/retrievers.py
 	$(BIN)/python benchmarks/evidence.py
+	$(BIN)/python benchmarks/compare.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/server.py --peers
 	$(BIN)/python benchmarks/scoring.py text letters
