@@ -8,6 +8,7 @@ from typing import Any
 
 from kshot.core.records import ResultRow
 from kshot.report.sample_texts import parts_of
+from kshot.runs.headline import finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +56,17 @@ def read_response(row: ResultRow, ranking_type: str) -> ReadResponse:
     )
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def is_number(value: Any) -> bool:
+    """Whether a value can be written as a decimal number; infinity counts, an integer beyond all floats does not."""
+    return isinstance(value, float) or finite(value) is not None
 
 
 def _is_hit(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("id"), str) and _is_number(part.get("score"))
+    return isinstance(part, dict) and isinstance(part.get("id"), str) and is_number(part.get("score"))
 
 
 def _is_option(part: Any) -> bool:
-    return isinstance(part, dict) and isinstance(part.get("text"), str) and _is_number(part.get("logprob"))
+    return isinstance(part, dict) and isinstance(part.get("text"), str) and is_number(part.get("logprob"))
 
 
 def _options(measured: Sequence[ResultRow], prompt: Any) -> MeasuredOptions:

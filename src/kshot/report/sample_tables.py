@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kshot.core.records import UNANSWERED, ResultRow
 from kshot.report.cells import cell
-from kshot.report.sample_responses import MeasuredOptions
+from kshot.report.sample_responses import MeasuredOptions, is_number
 from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, option_letter, written
 
 _MAX_PASSAGES = 5
@@ -63,7 +63,7 @@ def likelihood_text(answer: Any) -> str:
         if isinstance(answer.get(f"{name}s"), int)
     ]
     greedy = {True: ["the model would write it"], False: ["the model would write something else"]}
-    nats = f"{answer['nll']:.2f} nats" if isinstance(answer.get("nll"), (int, float)) else ""
+    nats = f"{answer['nll']:.2f} nats" if is_number(answer.get("nll")) else ""
     told = answer.get("greedy")
     return " · ".join([nats, *counts, *(greedy[told] if isinstance(told, bool) else [])])
 

@@ -32,17 +32,17 @@ def sorted_places(
     """
     key_of = _keys(filter_).get(order or "")
 
-    def with_keys() -> Iterator[tuple[bool, _Key, int]]:
+    def with_keys() -> Iterator[tuple[bool, tuple[Any, ...], int, int]]:
         for number, (row, place, _) in enumerate(chosen):
             key = (number,) if key_of is None else key_of(row)
             known = key is not None
-            yield known == reverse, (*(key or ()), -number if reverse else number), place
+            yield known == reverse, key or (), -number if reverse else number, place
 
     if limit is None:
         found = sorted(with_keys(), reverse=reverse)
     else:
         found = (heapq.nlargest if reverse else heapq.nsmallest)(limit, with_keys())
-    return [place for _, _, place in found]
+    return [place for *_, place in found]
 
 
 def _keys(filter_: SampleFilter) -> dict[str, Callable[[ResultRow], _Key]]:

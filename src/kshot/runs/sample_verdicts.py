@@ -10,10 +10,11 @@ from typing import Any, Literal, TypeAlias
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
 from kshot.runs.headline import finite, headline_rank, task_rows
-from kshot.statistics.figures import ROUNDING
 
 SampleVerdict: TypeAlias = Literal["right", "partly", "wrong", "failed", "unrated"]
 """``partly``: the score is between the ends of its scale. ``unrated``: the score says neither, or there is none."""
+
+_ROUNDING = 1e-9
 
 SystemKey: TypeAlias = tuple[str, str]
 """A task and a model."""
@@ -53,7 +54,7 @@ class MetricScale:
 
 def _reaches(score: float, end: float, *, upwards: bool) -> bool:
     beyond = score >= end if upwards else score <= end
-    return beyond or math.isclose(score, end, rel_tol=ROUNDING, abs_tol=ROUNDING)
+    return beyond or math.isclose(score, end, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
 
 
 def _is_likelihood(answer: Any) -> bool:
