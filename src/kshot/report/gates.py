@@ -13,7 +13,10 @@ from kshot.report.table import number, short_names
 from kshot.report.verdicts import shown_p
 
 _MAX_LINES = 20
-"""Checks on the screen: those that failed come first, and the rest is counted."""
+"""Failed checks on the screen; the rest is counted."""
+
+_MAX_PASSED = 5
+"""Checks of one kind that pass and have lines of their own."""
 
 
 def gate_label(row: ResultRow) -> str:
@@ -46,16 +49,40 @@ def gate_subjects(rows: Sequence[ResultRow]) -> list[str]:
 
 
 def gates_table(rows: Sequence[ResultRow]) -> Table:
-    """Draw the checks, failed ones first; of many that pass, the first."""
-    order = sorted(zip(rows, gate_subjects(rows), strict=True), key=lambda pair: pair[0]["passed"])
+    """Draw the checks, failed ones first. Many that pass are one line for each thing that they check."""
+    told = list(zip(rows, gate_subjects(rows), strict=True))
+    failed = [(row, subject) for row, subject in told if not row["passed"]]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
     table.add_column("gate", no_wrap=True)
     for title in ("check", "task", "found"):
         table.add_column(title, overflow="fold")
-    for row, subject in order[:_MAX_LINES]:
-        mark = Text("✓ passed", "green") if row["passed"] else Text("✗ failed", "bold red")
+    for row, subject in failed[:_MAX_LINES]:
+        mark = Text("✗ failed", "bold red")
         table.add_row(mark, cell(gate_label(row)), cell(subject), cell(gate_finding(row)))
-    if rest := order[_MAX_LINES:]:
-        failed = sum(not row["passed"] for row, _ in rest)
-        table.add_row(Text("…", "dim"), cell(f"{len(rest) - failed} more passed, {failed} more failed", "dim"), "", "")
+    if len(failed) > _MAX_LINES:
+        table.add_row(Text("✗ failed", "bold red"), "", cell(f"… and {len(failed) - _MAX_LINES} more"), "")
+    checks: dict[str, list[tuple[ResultRow, str]]] = {}
+    for row, subject in told:
+        if row["passed"]:
+            checks.setdefault(gate_label(row), []).append((row, subject))
+    for label, passed in checks.items():
+        many = len(passed) > _MAX_PASSED
+        lines = (
+            [(f"{len(passed)} checks", _span([row for row, _ in passed]))]
+            if many
+            else [(subject, gate_finding(row)) for row, subject in passed]
+        )
+        for subject, finding in lines:
+            table.add_row(Text("✓ passed", "green"), cell(label), cell(subject), cell(finding))
     return table
+
+
+def _span(rows: Sequence[ResultRow]) -> str:
+    """Return what many rows of one gate found."""
+    values = sorted(row["value"] for row in rows if row.get("value") is not None)
+    if values:
+        return f"{number(values[0], 2)} to {number(values[-1], 2)}"
+    if rows[0]["gate"] == "fail_if_worse":
+        better = sum(row["verdict"] == "better" for row in rows)
+        return f"{better} better, {len(rows) - better} not told apart"
+    return f"0 of {sum(row['n'] for row in rows):,} failed"
