@@ -116,8 +116,8 @@ def _overall(state: ProgressState) -> list[_Part]:
     rate = next((task.rate for task in state.tasks if task.state == "running"), None)
     if rate is not None:
         parts.append(_Part(pace(rate)))
-    left = None if state.left is None else f"{duration(state.left)} left"
-    parts.append(_Part(left or f"{duration(state.elapsed)} so far"))
+    is_open = state.left is not None and (total is None or done < total)
+    parts.append(_Part(f"{duration(state.left or 0)} left" if is_open else f"{duration(state.elapsed)} so far"))
     return parts
 
 
