@@ -77,6 +77,16 @@ def test_every_block_runs(page, user, local, capsys):
             assert "has no effect" not in done.err, f"{page.name}: {line}\n{done.err}"
 
 
+def test_the_readme_shows_what_a_comparison_prints(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    section = (ROOT / "README.md").read_text().partition("## After the number")[2]
+    commands, shown = re.search(r"```bash\n(.*?)```\n\n```text\n(.*?)```", section, re.DOTALL).groups()
+    for line in commands.splitlines():
+        done = kshot(capsys, *shlex.split(line)[1:])
+    assert [line.rstrip() for line in done.out.splitlines()] == shown.splitlines()
+
+
 def test_pages_name_only_options_that_exist(capsys):
     known = set(
         re.findall(r"--[a-z][a-z-]+", "".join(kshot(capsys, *c, "--help").out for c in ((), ("run",), ("preview",))))
