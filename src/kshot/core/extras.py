@@ -26,7 +26,7 @@ PACKAGES: Mapping[str, Package] = {
     "vllm": Package("vllm", "vllm"),
     "aiohttp": Package("aiohttp", "api"),
     "datasets": Package("datasets", "datasets"),
-    "pyarrow": Package("pyarrow", "datasets"),
+    "pyarrow": Package("pyarrow", "parquet"),
     "PyStemmer": Package("Stemmer", "search"),
     "tantivy": Package("tantivy", "search"),
     "sentence-transformers": Package("sentence_transformers", "dense"),
@@ -50,6 +50,7 @@ PACKAGES: Mapping[str, Package] = {
 """By the name that pip knows."""
 
 INCLUDED: Mapping[str, frozenset[str]] = {
+    "datasets": frozenset({"parquet"}),
     "dense": frozenset({"hf"}),
     "late": frozenset({"hf", "dense"}),
     "passages": frozenset({"search"}),

@@ -1,0 +1,242 @@
+"""``kshot export``: every format of every kind of run, what is printed, what is refused."""
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kshot.cli.export import FORMATS
+from kshot.report.exports.columns import Columns
+from tests.commands import kshot
+from tests.finished_runs import Item, Points, Right, finished, task
+from tests.lacking import lack
+
+EARLY = Path(__file__).parents[1] / "data" / "runs_0_1"
+HOSTILE = "=1+1 | \\x{y} $z$ & # % _ ~ ^ \x1b[31m\n\u202e"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two runs of the same questions, 0-shot and 5-shot so to say, and one with names that a stranger chose."""
+    folder = tmp_path_factory.mktemp("made")
+    zero = {str(at): Item(100 if at < 8 else 0, f"{at}?", "red" if at % 2 else "blue") for at in range(20)}
+    five = {key: item._replace(score=100 if int(key) < 19 else None) for key, item in zero.items()}
+    finished(folder / "zero", task("quiz", zero), task("essay", {"a": Item(31.25)}, Points()), model="m")
+    finished(folder / "five", task("quiz", five), task("essay", {"a": Item(50)}, Points()), model="m")
+    odd = {f"{HOSTILE}{at}": Item(100, HOSTILE, HOSTILE) for at in range(2)}
+    finished(folder / "odd", task(f"t{HOSTILE}", odd, Right()), model="strange")
+    for name in ("summary.json", "samples.jsonl"):  # kshot takes no such name of a model
+        text = (folder / "odd" / name).read_text()
+        (folder / "odd" / name).write_text(text.replace('"strange"', json.dumps(f"m{HOSTILE}")))
+    return folder
+
+
+@pytest.fixture
+def here(made, tmp_path, monkeypatch):
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def read_csv(text):
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def results_of(run):
+    return json.loads(Path(run, "summary.json").read_text())["results"]
+
+
+def refused(capsys, *words):
+    before = sorted(Path.cwd().rglob("*"))
+    done = kshot(capsys, "export", *words)
+    assert (done.code, done.out) == (2, "")
+    assert "fault in kshot" not in done.err
+    assert sorted(Path.cwd().rglob("*")) == before
+    return done.err
+
+
+def test_csv_has_the_figures_of_the_summary(here, capsys):
+    done = kshot(capsys, "export", "zero", "five", "--to", "csv")
+    assert (done.code, done.err) == (0, "")
+    expected = [("zero", row) for row in results_of("zero")] + [("five", row) for row in results_of("five")]
+    found = read_csv(done.out)
+    assert [row["run"] for row in found] == [run for run, _ in expected]
+    for row, (_, result) in zip(found, expected, strict=True):
+        assert (row["task"], row["metric"]) == (result["task"], result["metric"])
+        assert float(row["value"]) == result["value"]
+        assert [float(row["ci95_low"]), float(row["ci95_high"])] == result["ci95"]
+        assert (int(row["n"]), int(row["failed"])) == (result["n"], result["failed"])
+
+
+def test_samples_are_flat_and_failures_told(here, capsys):
+    done = kshot(capsys, "export", "five", "--to", "csv", "--what", "samples", "--out", "s.csv")
+    assert (done.code, done.out) == (0, "s.csv\n")
+    rows = [row for row in read_csv(Path("s.csv").read_text()) if row["task"] == "quiz"]
+    assert [row["score_Right"] for row in rows] == ["100.0"] * 19 + [""]
+    assert [row["failed"] for row in rows] == [""] * 19 + ["timeout: no answer"]
+    assert rows[0]["response"] == rows[0]["answer"] == "100"
+    assert {"prompt", "target", "category", "question", "id", "model"} <= rows[0].keys()
+
+
+@pytest.mark.needs("pyarrow")
+@pytest.mark.parametrize("what", ["results", "samples"])
+def test_parquet_and_csv_read_back_equal(here, capsys, what):
+    import pyarrow.parquet as pq
+
+    for run in ("zero", "odd"):
+        assert kshot(capsys, "export", run, "--to", "parquet", "--what", what).out == f"{run}-{what}.parquet\n"
+        assert kshot(capsys, "export", run, "--to", "csv", "--what", what, "--raw", "--out", "a.csv").code == 0
+        stored = pq.read_table(f"{run}-{what}.parquet").to_pylist()
+        with Path("a.csv").open(newline="", encoding="utf-8") as file:
+            texts = list(csv.DictReader(file))
+        assert [{name: "" if value is None else str(value) for name, value in row.items()} for row in stored] == texts
+        if what == "samples":
+            rows = [json.loads(line) for line in Path(run, "samples.jsonl").read_text().splitlines()]
+            assert [row["prompt"] for row in stored] == [row["prompt"] for row in rows]
+            assert [row["id"] for row in stored] == [row["id"] for row in rows]
+
+
+def test_two_runs_side_by_side_for_a_paper(here, capsys):
+    done = kshot(capsys, "export", "zero", "five", "--to", "latex")
+    assert (done.code, done.err) == (0, "")
+    quiz = next(line for line in done.out.splitlines() if line.startswith("quiz & "))
+    assert quiz.split(" & ")[:4] == ["quiz", "Right", "20 / 19", "0 / 1"]
+    assert r"& 40.0 &" in quiz
+    assert r"\textbf{100.0}" in quiz
+    essay = next(line for line in done.out.splitlines() if line.startswith("essay"))
+    assert "textbf" not in essay  # 50 is more than 31.2, but one sample shows nothing
+    assert r"\multicolumn{2}{c}{zero} & \multicolumn{2}{c}{five}" in done.out
+    table = kshot(capsys, "export", "zero", "five", "--to", "markdown").out
+    assert "**100.0** [83.2, 100.0]" in table
+    assert "Bold: ahead of every other system, by a paired test" in table
+
+
+def test_comparisons_of_runs(here, capsys):
+    done = kshot(capsys, "export", "zero", "five", "--to", "csv", "--what", "comparisons")
+    quiz = next(row for row in read_csv(done.out) if row["task"] == "quiz")
+    assert (quiz["a"], quiz["b"], quiz["ahead"], quiz["n"]) == ("five", "zero", "five", "19")
+    found = json.loads(kshot(capsys, "compare", "zero", "five", "--json").out)["rows"]
+    expected = next(row for row in found if row["task"] == "quiz")
+    assert float(quiz["difference"]) == expected["difference"]
+    assert float(quiz["p_corrected"]) == expected["p_corrected"]
+    table = kshot(capsys, "export", "zero", "five", "--to", "markdown", "--what", "comparisons").out
+    assert "| five  | zero" in table
+    assert "there are no comparisons" in refused(capsys, "zero", "--to", "csv", "--what", "comparisons")
+
+
+def test_runs_that_cannot_be_compared_still_stand_side_by_side(here, capsys):
+    done = kshot(capsys, "export", "zero", "odd", "--to", "markdown")
+    assert done.code == 0
+    assert "the runs are not compared" in done.err
+    assert "quiz" in done.out
+
+
+@pytest.mark.parametrize("name", ["planets", "rag", "search", "seeds"])
+@pytest.mark.parametrize("to", ["csv", "parquet", "markdown", "latex"])
+def test_folders_of_earlier_versions(name, to, tmp_path, capsys):
+    parts = ("results", "samples") if to in {"csv", "parquet"} else ("results",)
+    for what in parts:
+        done = kshot(capsys, "export", EARLY / name, "--to", to, "--what", what, "--out", tmp_path / "file")
+        assert done.code == 0, done.err
+        assert (tmp_path / "file").stat().st_size > 100
+
+
+@pytest.mark.needs("inspect-ai", "pyarrow")
+def test_hostile_names_in_every_format(here, capsys):
+    for to in ("csv", "parquet", "markdown", "latex", "inspect", "hf"):
+        more = ("--dataset-id", "a/b") if to == "hf" else ()
+        for out in ((), ("--out", f"out-{to}")):
+            done = kshot(capsys, "export", "odd", "--to", to, *more, *out)
+            assert done.code == 0, done.err
+            assert not set("\x1b\u202e") & set(done.out + done.err)
+    inside = {path.resolve() for path in here.rglob("*")}
+    assert all(path.is_relative_to(here) for path in inside)
+    assert not [path for path in inside if path.name.endswith(".draft")]
+
+
+def test_a_file_is_replaced_as_a_whole_and_runs_are_spared(here, capsys):
+    Path("t.csv").write_text("old")
+    Path("link.csv").symlink_to("t.csv")
+    assert kshot(capsys, "export", "zero", "--to", "csv", "--out", "link.csv").code == 0
+    assert Path("t.csv").read_text() == "old"  # nothing is written through a link
+    for name in ("spec.json", "summary.json", "samples.jsonl", "journal.jsonl"):
+        assert "a file of the run" in refused(capsys, "zero", "--to", "csv", "--out", f"zero/{name}")
+    assert "cannot be written" in refused(capsys, "zero", "--to", "csv", "--out", "five")
+    damaged = Path("zero/samples.jsonl").read_text()[:-9]
+    Path("zero/samples.jsonl").write_text(damaged)
+    Path("s.csv").write_text("old")
+    assert "this line is damaged" in refused(capsys, "zero", "--to", "csv", "--what", "samples", "--out", "s.csv")
+    assert Path("s.csv").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("zero", "five", "--to", "inspect"), "--to inspect takes one run"),
+        (("zero", "five", "--to", "trec"), "--to trec takes one run"),
+        (("zero", "--to", "markdown", "--raw"), "--raw is for --to csv"),
+        (("zero", "--to", "csv", "--raw"), "--raw needs --out"),
+        (("zero", "--to", "csv", "--trust", "a.py"), "--trust is for --to trec"),
+        (("zero", "--to", "csv", "--dataset-id", "a/b"), "--dataset-id is for --to hf"),
+        (("zero", "--to", "hf", "--what", "samples"), "--what is for --to csv"),
+        (("zero", "--to", "latex", "--what", "samples"), "too long for a table"),
+        (("zero", "--to", "csv", "--out", ""), "--out is empty"),
+        (("zero", "--to", "hf"), "unknown for quiz, essay"),
+        (("zero", "--to", "trec"), "searched no passages"),
+        (("nowhere", "--to", "csv"), "not a run folder"),
+        (("zero",), "--to"),
+        (("zero", "--to", "xml"), "invalid choice"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(here, capsys, words, message):
+    assert message in refused(capsys, *words)
+
+
+@pytest.mark.parametrize("to", sorted(set(FORMATS) - {"trec"}))
+def test_a_run_that_is_not_finished(here, capsys, to):
+    Path("zero/summary.json").unlink()
+    assert "has not come to its end" in refused(capsys, "zero", "--to", to)
+
+
+@pytest.mark.parametrize(("to", "package"), [("parquet", "pyarrow"), ("inspect", "inspect-ai")])
+def test_a_missing_package_is_told_with_its_extra(here, capsys, monkeypatch, to, package):
+    lack(monkeypatch, package)
+    message = refused(capsys, "zero", "--to", to)
+    assert f"--to {to} needs the package '{package}'" in message
+    assert f"pip install 'kshot[{to}]'" in message
+
+
+def test_rankings_as_trec_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert kshot(capsys, "run", "-d", "handbook", "-m", "fts5", "--limit", "3", "--out", "run").code == 0
+    done = kshot(capsys, "export", "run", "--to", "trec")
+    assert done.code == 0, done.err
+    alias = kshot(capsys, "passages", "export", "run", "other")
+    assert alias.out == done.out.replace("run-trec", "other")
+    names = [Path(line).relative_to("run-trec") for line in done.out.splitlines()]
+    assert [(tmp_path / "run-trec" / name).read_bytes() for name in names] == [
+        (tmp_path / "other" / name).read_bytes() for name in names
+    ]
+    table = kshot(capsys, "export", "run", "--to", "markdown").out
+    assert "AC_MRR@10" in table
+
+
+def test_memory_does_not_grow_with_the_samples(monkeypatch):
+    """Rows are read twice, one at a time: no list of them is made."""
+    alive, most = set(), 0
+
+    class Row(dict):
+        def __init__(self, at):
+            super().__init__(id=str(at), value=1.0)
+            alive.add(at)
+            self.at = at
+
+        def __del__(self):
+            alive.discard(self.at)
+
+    for _ in Columns(lambda: map(Row, range(500))).values():
+        most = max(most, len(alive))
+    assert most <= 2
