@@ -18,6 +18,9 @@ _MOST_CHARACTERS = 300
 """Of an error in a note: a server may answer with a whole page."""
 
 
+_GOES_ON = "logging stops, the run goes on"
+
+
 class GuardedLogger(Watcher):
     """Passes everything on to a logger, until the logger raises an error.
 
@@ -72,7 +75,7 @@ class GuardedLogger(Watcher):
     def closed(self, state: RunEnd, error: BaseException | None) -> None:
         """Pass it on, also after an error: what the logger has opened is to be closed."""
         if self._works:
-            self._pass(lambda: self._logger.closed(state, error))
+            self._pass(lambda: self._logger.closed(state, error), "the last of it may not be logged")
         else:
             with suppress(Exception, SystemExit):
                 self._logger.closed(state, error)
@@ -85,20 +88,20 @@ class GuardedLogger(Watcher):
         """Pass it on."""
         self._pass(lambda: self._logger.step(label, done, total))
 
-    def _pass(self, call: Callable[[], None]) -> None:
+    def _pass(self, call: Callable[[], None], then: str = _GOES_ON) -> None:
         if not self._works:
             return
         try:
             call()
         except (Exception, SystemExit) as exc:  # noqa: BLE001 - a tool may raise anything
-            self._stop(exc)
+            self._stop(exc, then)
 
-    def _stop(self, error: BaseException) -> None:
+    def _stop(self, error: BaseException, then: str = _GOES_ON) -> None:
         """Log no more, and say why."""
         if interrupts.received() is not None:  # a signal may come out of a library as any error
             raise error
         self._works = False
         (text,) = without_secrets([one_line(f"{type(error).__name__}: {error}")])
         shown = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
-        self.notes.append(f"{self._name}: {shown}; logging stops, the run goes on")
+        self.notes.append(f"{self._name}: {shown}; {then}")
         self._tell(self.notes[-1])

@@ -32,8 +32,8 @@ class MlflowLogger(RunLogger):
         """Take where the run goes: a server, or a folder (default: as MLflow itself decides)."""
         super().__init__(**common)
         self._experiment = experiment
+        self._mlflow = import_package("mlflow", "mlflow-skinny")
         with self._quiet():
-            self._mlflow = import_package("mlflow", "mlflow-skinny")
             try:
                 self._client = self._mlflow.MlflowClient(tracking_uri=tracking_uri)
             except Exception as exc:

@@ -22,8 +22,7 @@ class TrackioLogger(RunLogger):
         """Take where the run goes: this machine, or a space of the hub."""
         super().__init__(**common)
         self._where = {"project": project, "group": group, "space_id": space_id}
-        with self._quiet():
-            self._trackio = import_package("trackio", "trackio")
+        self._trackio = import_package("trackio", "trackio")
         self._context = copy_context()
 
     def _call(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:

@@ -33,8 +33,7 @@ class WandbLogger(RunLogger):
         if mode is not None and mode not in get_args(_Mode):
             raise UsageError(f"mode is {mode!r}; it must be one of {', '.join(get_args(_Mode))}", where="wandb")
         self._where = {"project": project, "entity": entity, "group": group, "mode": mode, "dir": dir}
-        with self._quiet():
-            self._wandb = import_package("wandb", "wandb")
+        self._wandb = import_package("wandb", "wandb")
         self._run: Any = None
 
     def open_run(self, name: str, config: Mapping[str, Any], tags: Sequence[str]) -> None:
