@@ -476,6 +476,20 @@ def test_the_file_for_gitlab_is_valid(tmp_path):
         assert line in {text.removesuffix(" --step-summary") for text in same}
 
 
+def test_the_page_shows_what_happens(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    page = (Path(__file__).parents[2] / "docs" / "ci.md").read_text()
+    commands = re.search(r"```bash\n(.*?)```", page, re.DOTALL)[1].splitlines()
+    _, second, third = (kshot(capsys, *shlex.split(line, comments=True)[1:]) for line in commands)
+    assert (second.code, "p 0.25, 50 paired" in second.out) == (0, True)
+    shown = [line.rstrip() for line in (*third.out.splitlines(), *third.err.splitlines())]
+    for line in re.search(r"```text\n(.*?)```", page, re.DOTALL)[1].splitlines():
+        assert line in shown
+    rows = package.compare("runs/main", "runs/two").rows + package.compare("runs/main", "runs/one").rows
+    assert [(row["won"], row["lost"], row["n"]) for row in rows] == [(0, 3, 50), (0, 16, 50)]
+
+
 # ---- Python ----
 
 
