@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,14 @@ from kshot.cli.streams import OutputError, flushed, say, show_json
 from kshot.core.visible import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kshot.core.records import ResultRow
     from kshot.result import Result
+
+
+_MAX_FAILURES = 3
+"""Tasks whose first failure is told; a dataset may have dozens of subsets."""
 
 
 def show_result(result: Result, *, as_json: bool, gates: Sequence[ResultRow] | None = None) -> None:
@@ -29,8 +36,8 @@ def show_result(result: Result, *, as_json: bool, gates: Sequence[ResultRow] | N
 
 
 def _show(result: Result, *, as_json: bool, gates: Sequence[ResultRow] | None) -> None:
-    for failure in result.first_failures:
-        say(failure)
+    for line in _failures(result):
+        say(line)
     if as_json:
         shown = {
             "results": result.results,
@@ -43,6 +50,15 @@ def _show(result: Result, *, as_json: bool, gates: Sequence[ResultRow] | None) -
         show_json(shown, indent=2)
     else:
         _print(result)
+
+
+def _failures(result: Result) -> Iterator[str]:
+    """Yield the first failure of each task, of a few tasks, and where to see the others."""
+    yield from result.first_failures[:_MAX_FAILURES]
+    more = len(result.first_failures) - _MAX_FAILURES
+    if more > 0:
+        where = "" if result.path is None else f"; kshot samples {shlex.quote(str(result.path))} --failed shows them"
+        yield f"… and failures in {more} more tasks{where}"
 
 
 def _print(result: Result) -> None:
