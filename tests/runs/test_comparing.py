@@ -90,6 +90,13 @@ def test_one_task_or_one_metric_is_a_family_of_its_own(pair):
         kshot.compare(*pair, task="quis")
     with pytest.raises(KshotError, match=r"no run has the metric 'EM'.*Right, Points"):
         kshot.compare(*pair, metric="EM")
+    alone = finished(None, task("quiz", items(shares(3))))
+    with pytest.raises(KshotError, match="run 2: it has no Points"):
+        kshot.compare(pair[0], alone, metric="Points")
+    with pytest.raises(KshotError, match=r"not all of them the task 'essay'"):
+        kshot.compare(pair[0], alone, task="essay")
+    with pytest.raises(KshotError, match="is not a run"):
+        kshot.compare([pair[0], pair[1]])
 
 
 def test_swapped_runs_have_swapped_signs(pair):
@@ -187,6 +194,7 @@ def test_tasks_left_over_are_paired_by_their_questions(tmp_path):
     found = kshot.compare(plain, draws)
     assert [(row["task"], row["run_task"]) for row in found.rows] == [("quiz", f"quiz@{seed}") for seed in range(3)]
     assert found.notes == ["only plain has other"]
+    assert [row["run_task"] for row in kshot.compare(plain, draws, task="quiz@1").rows] == ["quiz@1"]
     others = finished(tmp_path / "others", *(task(f"quiz@{seed}", items(shares(5 + seed))) for seed in range(2, 5)))
     found = kshot.compare(draws, others)
     assert [(row["task"], row.get("run_task")) for row in found.rows] == [
@@ -282,6 +290,41 @@ def test_where_lower_is_better(tmp_path):
     assert (row["difference"], row["verdict"], row["won"], row["lost"]) == (-45.0, "better", 9, 0)
     assert (row["both"], row["neither"]) == (6, 5)
     assert all(each["won"] for each in kshot.compare(one, other).flips())
+
+
+def test_one_name_for_two_rules_is_not_compared(tmp_path):
+    class Points(Bleu):
+        """Another figure under the same name."""
+
+        @property
+        def names(self):
+            return ("Sentence_BLEU", "Points")
+
+        def __init__(self):
+            super().__init__()
+            self.name = "Points"
+
+    same = items(["100", "0", "50"])
+    one = finished(tmp_path / "one", task("quiz", same, Right(), _points()))
+    other = finished(tmp_path / "other", task("quiz", same, Right(), Points()))
+    found = kshot.compare(one, other)
+    assert [row["metric"] for row in found.rows] == ["Right"]
+    assert "quiz: the runs compute Points by different rules" in found.notes
+
+
+def _points():
+    return Points()
+
+
+def test_a_scale_that_the_runs_do_not_share_is_not_used(tmp_path):
+    class Share(Points):
+        name, binary, bounds = "Right", False, (0.0, 200.0)
+
+    one = finished(tmp_path / "one", task("quiz", items(shares(5))))
+    other = finished(tmp_path / "other", task("quiz", items(shares(5)), Share()))
+    (row,) = kshot.compare(one, other).rows
+    assert row["tied"] == 20
+    assert "both" not in row
 
 
 def test_rounding_is_no_change(tmp_path):
@@ -638,6 +681,24 @@ def test_a_file_that_changes_between_reading_and_flips_is_told(pair, tmp_path):
     (tmp_path / "run" / "samples.jsonl").write_text("".join(reversed(lines)))
     with pytest.raises(KshotError):
         list(found.flips())
+
+
+@pytest.mark.parametrize("parts", [[-5.0] * 10, [1e308] * 10, [1.0, 1.0, *[-1.0] * 8], [0.0] * 10])
+def test_parts_that_no_run_has_are_an_error_or_a_figure(tmp_path, parts):
+    paths = [translated(tmp_path / name, words, Bleu()) for name, words in (("short", 3), ("long", 9))]
+    with_row(paths[1], 2, row_of(paths[1], 2) | {"parts": {"Corpus_BLEU": parts}})
+    with pytest.raises(KshotError, match=r"disagree about Corpus_BLEU|cannot be computed"):
+        kshot.compare(*paths)
+
+
+def test_scores_beyond_all_scales(tmp_path):
+    class Huge(Points):
+        bounds = None
+
+    one = finished(tmp_path / "one", task("quiz", items([1e308, 1.0]), Huge()))
+    other = finished(tmp_path / "other", task("quiz", items([-1e308, 2.0]), Huge()))
+    (row,) = kshot.compare(one, other).rows
+    assert (row["p"], row["ci95"], row["n"]) == (1.0, None, 2)
 
 
 @settings(max_examples=15)

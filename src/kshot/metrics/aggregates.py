@@ -87,7 +87,7 @@ _RULES: Mapping[str, tuple[Callable[..., float], Callable[[int], bool]]] = {
 }
 """By name: the rule, and whether it can sum up tuples of so many numbers."""
 
-_MAX_BETA = 1000
+_MAX_DIGITS = 3
 
 
 def aggregate(name: str, width: int) -> Reduce | None:
@@ -97,10 +97,18 @@ def aggregate(name: str, width: int) -> Reduce | None:
     """
     spec = parse_spec(name)
     rule, suits = _RULES.get(spec.name, (None, None))
-    if rule is None or suits is None or not suits(width) or spec.argument:
+    if rule is None or suits is None or not suits(width) or spec.argument or spec.file:
         return None
-    if spec.name != "chrf":
-        return None if spec.options else rule
-    beta = spec.options.get("beta", "")
-    known = set(spec.options) == {"beta"} and beta.isascii() and beta.isdigit() and len(beta) <= len(str(_MAX_BETA))
-    return partial(rule, beta=int(beta)) if known and 0 < int(beta) <= _MAX_BETA else None
+    if spec.name == "chrf":
+        beta = spec.options.get("beta", "")
+        known = set(spec.options) == {"beta"} and beta.isascii() and beta.isdigit() and len(beta) <= _MAX_DIGITS
+        return partial(_computed, spec.name, partial(rule, beta=int(beta))) if known and int(beta) else None
+    return None if spec.options else partial(_computed, spec.name, rule)
+
+
+def _computed(name: str, rule: Reduce, values: Sequence[Value]) -> float:
+    """Compute a figure; numbers that no run has, such as negative counts, are an error that says so."""
+    try:
+        return rule(values)
+    except (ArithmeticError, ValueError) as exc:
+        raise DataError(f"{name} cannot be computed from these parts: {exc}") from exc

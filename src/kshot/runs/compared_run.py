@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kshot.core.errors import RunError
+from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
 from kshot.runs.record import RunRecord, read_record
 from kshot.runs.sample_scores import TaskOnModel, TaskScores, digest_of, read_scores
@@ -49,6 +49,19 @@ class ComparedRun:
         """The tasks of one model that have samples, in their order."""
         return [task for task, of in self.figures if of == model and (task, of) in self.scores]
 
+    def names(self, task: str, model: str) -> list[str]:
+        """The names by which a user may choose a task: its own, those of its dataset, and of averages over it."""
+        row = next(iter(self.figures[task, model].values()))
+        labels = [row[label] for label in ("dataset", "of", "benchmark") if isinstance(row.get(label), str)]
+        averages = [each["task"] for each in self.averages if each["model"] == model and task in each["tasks"]]
+        return list(dict.fromkeys((task, *labels, *averages)))
+
+    def keep_metric(self, metric: str | None) -> None:
+        """Leave out all other metrics; None: keep all."""
+        if metric is not None:
+            kept = {key: {metric: rows[metric]} for key, rows in self.figures.items() if metric in rows}
+            self.figures, self.averages = kept, [row for row in self.averages if row["metric"] == metric]
+
     @property
     def name(self) -> str:
         """The folder, or what stands for it in messages."""
@@ -81,6 +94,10 @@ class ComparedRun:
 
 def open_run(run: str | Path | RunRecord) -> ComparedRun:
     """Open a run: a folder, or what ``evaluate`` returned."""
+    if not isinstance(run, (str, Path, RunRecord)):
+        raise UsageError(
+            f"{run!r:.60} is not a run", hint="Give folders, or what kshot.evaluate and kshot.load return."
+        )
     if isinstance(run, RunRecord) and run.path is None:
         return ComparedRun(run, {"identity": run.settings})
     path = run.path if isinstance(run, RunRecord) else Path(run)
@@ -96,13 +113,11 @@ def name_runs(runs: Sequence[ComparedRun]) -> None:
         depth = 1
         while depth < len(paths[at]) and any(other[-depth:] == paths[at][-depth:] for other in others):
             depth += 1
-        run.label = "/".join(paths[at][-depth:]) or f"run {at + 1}"
-    counts = Counter(run.label for run in runs)
-    seen: Counter[str] = Counter()
-    for run in runs:
-        if counts[run.label] > 1:  # the same folder, given twice
-            seen[run.label] += 1
-            run.label = f"{run.label} ({seen[run.label]})"
+        run.label = str(Path(*paths[at][-depth:])) if paths[at] else f"run {at + 1}"
+    while twice := {label for label, count in Counter(run.label for run in runs).items() if count > 1}:
+        for label in twice:  # the same folder, given twice
+            for number, run in enumerate((run for run in runs if run.label == label), start=1):
+                run.label = f"{label} ({number})"
 
 
 def read_figures(run: ComparedRun) -> None:

@@ -13,8 +13,13 @@ from kshot.core.errors import RunError
 from kshot.runs.compared_run import ComparedRun
 from kshot.runs.sample_scores import TaskScores
 
-_MAX_LISTED = 5
-"""Ids and tasks that a message lists."""
+_MAX_IDS, _MAX_NAMES = 5, 8
+"""Ids and names that a message lists."""
+
+
+def listed(names: Sequence[str], most: int = _MAX_NAMES) -> str:
+    """Return names for a message; of many, the first ones."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,10 @@ class ComparedSystem:
     def tasks(self) -> list[str]:
         """The tasks of the model, in their order."""
         return self.run.tasks(self.model)
+
+    def names(self, task: str) -> list[str]:
+        """The names by which a user may choose the task."""
+        return self.run.names(task, self.model)
 
     def scores(self, task: str) -> TaskScores:
         """The scores of a task."""
@@ -148,11 +157,10 @@ def match(baseline: ComparedSystem, other: ComparedSystem, tasks: tuple[str, str
     _, at, there = np.intersect1d(one.ids, theirs.ids, assume_unique=True, return_indices=True)
     differ = np.flatnonzero(one.questions[at] != theirs.questions[there])
     if len(differ):
-        first = sorted(differ, key=lambda each: int(one.places[at[each]]))[:_MAX_LISTED]
-        ids = ", ".join(baseline.run.ids(one, [int(at[each]) for each in first]))
-        more = ", …" if len(differ) > _MAX_LISTED else ""
+        first = sorted(differ, key=lambda each: int(one.places[at[each]]))[: _MAX_IDS + 1]
+        ids = listed(list(baseline.run.ids(one, [int(at[each]) for each in first])), _MAX_IDS)
         raise RunError(
-            f"{len(differ)} of the {len(at)} samples that both runs have ask other questions (ids: {ids}{more})",
+            f"{len(differ)} of the {len(at)} samples that both runs have ask other questions (ids: {ids})",
             where=f"{tasks[0]} in {baseline.run.label} and {other.run.label}",
             hint="The data have changed between the runs: run both on the same data.",
         )

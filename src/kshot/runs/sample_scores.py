@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from shlex import quote
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -71,7 +72,7 @@ def read_scores(rows: Iterable[PlacedRow], wanted: Figures, run: str) -> dict[Ta
 
 def _made_earlier(run: str) -> RunError:
     what = "an earlier version of kshot made this run: its samples do not say which questions they are"
-    return RunError(what, where=run, hint=f"This command adds it, without asking a model: kshot score {run}")
+    return RunError(what, where=run, hint=f"This command adds it, without asking a model: kshot score {quote(run)}")
 
 
 class _Columns:
@@ -83,7 +84,6 @@ class _Columns:
         self._scores = {name: array("d") for name in names}
         self._parts: dict[str, tuple[int, array[float]]] = {}
         self._names: dict[str, int] = {}
-        self._lines: list[str] = []
 
     def add(self, placed: PlacedRow) -> None:
         row, where = placed.row, placed.where

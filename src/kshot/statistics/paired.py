@@ -165,14 +165,20 @@ def _tested(pair: Pair, a: Sequence[Value], b: Sequence[Value], *, of_means: boo
     if not of_means:
         interval = middle_95(paired_bootstrap(a, b, pair.reduce), len(a)) if len(a) > 1 else None
         return swaps(a, b, pair.reduce), interval
+    gaps = _gaps(a, b)
+    with np.errstate(over="ignore"):
+        size = float(np.abs(gaps).sum())
+    if not math.isfinite(size):
+        return 1.0, None
     width = math.inf if pair.bounds is None else pair.bounds[1] - pair.bounds[0]
     weights = None if pair.weights is None else np.asarray(pair.weights, dtype=np.float64)
     return sign_flips(
-        _gaps(a, b),
+        gaps,
         largest=width if math.isfinite(width) else None,
         weights=None if weights is None else weights / weights.mean(),
     )
 
 
 def _gaps(a: Values, b: Values) -> FloatArray:
-    return np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        return np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)

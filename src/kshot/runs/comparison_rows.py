@@ -1,0 +1,249 @@
+"""The rows of a comparison of finished runs: what is tested together, and what the tests found."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+import numpy as np
+
+from kshot.core.records import ResultRow
+from kshot.runs.changed_samples import without_rounding
+from kshot.runs.compared_run import Aggregates, bounds_of, rule_of
+from kshot.runs.pairing import ComparedSystem, Match, listed, match, task_pairs
+from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family
+from kshot.statistics.resampling import Values, sequence_of
+
+
+class Gathered:
+    """The comparisons that are to be tested together."""
+
+    def __init__(self, aggregates: Aggregates, notes: dict[str, None], task: str | None = None) -> None:
+        """Take the rules of figures that are not means, and the notes to add to; ``task``: leave all others out."""
+        self.matches: list[Match] = []
+        self.rows: list[ResultRow] = []
+        self.categories: list[ResultRow] = []
+        self.flippable: list[tuple[ResultRow, Match]] = []
+        self._aggregates, self._notes, self._task_name = aggregates, notes, task
+        self._rows: list[tuple[Hashable, ResultRow, Pair | None, Match | None]] = []
+
+    def add(self, one: ComparedSystem, other: ComparedSystem) -> None:
+        """Add all comparisons of two systems."""
+        tasks = task_pairs(one, other)
+        if self._task_name is not None:
+            tasks = [(a, b) for a, b in tasks if self._task_name in {*one.names(a), *other.names(b)}]
+        matches = [match(one, other, pair) for pair in tasks]
+        self._note_left_over(one, other, tasks)
+        pairs: dict[tuple[str, str], Pair] = {}
+        for matched in matches:
+            for metric in self._metrics(matched):
+                pair = self._task(matched, metric)
+                if pair is not None:
+                    pairs[matched.baseline_task, metric] = pair
+        self._averages(one, other, dict(tasks), matches, pairs)
+        self.matches += matches
+
+    def _note_left_over(self, one: ComparedSystem, other: ComparedSystem, tasks: Sequence[tuple[str, str]]) -> None:
+        if not tasks or self._task_name is not None:
+            return
+        for system, side in ((one, 0), (other, 1)):
+            used = {pair[side] for pair in tasks}
+            if left := [task for task in system.tasks() if task not in used]:
+                self._note(f"only {system.label} has {listed(left)}")
+
+    def _note(self, text: str) -> None:
+        self._notes[text] = None
+
+    def _metrics(self, matched: Match) -> Iterator[str]:
+        """Yield the metrics by which both systems can be compared, and note the others."""
+        one, other = _figures(matched)
+        for metric in dict.fromkeys((*one, *other)):
+            if metric not in one or metric not in other:
+                holder = matched.baseline if metric in one else matched.other
+                self._note(f"{matched.baseline_task}: only {holder.label} has {metric}")
+            elif _is_higher_better(one[metric]) != _is_higher_better(other[metric]):
+                self._note(f"{matched.baseline_task}: the runs disagree whether a higher {metric} is better")
+            elif not _same_rule(matched, metric):
+                self._note(f"{matched.baseline_task}: the runs compute {metric} by different rules")
+            elif one[metric].get("chunks") != other[metric].get("chunks") and not one[metric].get("token_budget"):
+                self._note(
+                    f"{matched.baseline_task}: the passages of {matched.baseline.label} and {matched.other.label} "
+                    "differ in size, so they are compared only by measures with a token budget"
+                )
+            else:
+                yield metric
+
+    def _task(self, matched: Match, metric: str) -> Pair | None:
+        """Add a task by a metric, as a whole and by category; return its pair."""
+        figure = _shared_figure(matched, metric)
+        row = _start(matched, figure)
+        pair = self._pair(matched, figure, None)
+        family = (figure.get("kind", "plain"), metric)
+        self._rows.append((family, row | _counted(matched, figure, None), pair, matched))
+        for category in sorted(set(matched.scores[0].category_names) | set(matched.scores[1].category_names)):
+            part = self._pair(matched, figure, category)
+            own = row | {"category": category} | _counted(matched, figure, category)
+            self._rows.append((("category", *family), own, part, matched))
+        return pair
+
+    def _pair(self, matched: Match, figure: ResultRow, category: str | None) -> Pair | None:
+        ours, theirs = matched.chosen(category)
+        if not len(ours):
+            return None
+        one, other = matched.scores
+        metric = figure["metric"]
+        reduce = rule_of(figure, one, self._aggregates)
+        if reduce is None:
+            return None
+        a, b = other.values(metric)[theirs], one.values(metric)[ours]
+        if a.ndim == 1:
+            a = without_rounding(a, b)
+        return Pair(a, b, reduce, _is_higher_better(figure), bounds_of(figure))
+
+    def _averages(
+        self,
+        one: ComparedSystem,
+        other: ComparedSystem,
+        tasks: dict[str, str],
+        matches: Sequence[Match],
+        pairs: dict[tuple[str, str], Pair],
+    ) -> None:
+        """Add the averages that both systems have over the same subsets."""
+        by_task = {matched.baseline_task: matched for matched in matches}
+        for row in (row for row in one.run.averages if row["model"] == one.model and self._is_wanted(row)):
+            same = [
+                each
+                for each in other.run.averages
+                if (each["model"], each["metric"], each["average"]) == (other.model, row["metric"], row["average"])
+                and {tasks.get(task) for task in row["tasks"]} == set(each["tasks"])
+            ]
+            held = [pairs.get((task, row["metric"])) for task in row["tasks"]]
+            found = [pair for pair in held if pair is not None]
+            if not same or len(found) != len(held):
+                self._note(f"{row['task']}: the runs do not have it over the same subsets, so it is not compared")
+                continue
+            pair = averaged(found, weighted=row["average"] == "weighted")
+            if pair is None:
+                self._note(f"{row['task']}: an average of {row['metric']} is not compared, only the subsets are")
+                continue
+            chosen = [by_task[task] for task in row["tasks"]]
+            figure = _shared_figure(chosen[0], row["metric"])
+            counts = [_counted(matched, figure, None) for matched in chosen]
+            summed = {name: sum(each[name] for each in counts) for name in counts[0]}
+            start = _start(chosen[0], figure) | {"task": row["task"], "average": row["average"]}
+            start.pop("run_task", None)
+            self._rows.append(((figure.get("kind", "plain"), row["metric"]), start | summed, pair, None))
+
+    def _is_wanted(self, average: ResultRow) -> bool:
+        return self._task_name in {None, average["task"], average.get("dataset")}
+
+    def decide(self) -> None:
+        """Test everything, and fill the rows of whole tasks and averages, and those of categories."""
+        tested = iter(compare_by_family([(family, pair) for family, _, pair, _ in self._rows if pair is not None]))
+        averages: list[ResultRow] = []
+        for _, start, pair, matched in self._rows:
+            row = _ordered(start | (_NOTHING if pair is None else _verdict(start, pair, next(tested))))
+            if "category" in row:
+                self.categories.append(row)
+            elif matched is None:
+                averages.append(row)
+            else:
+                self.rows.append(row)
+                self.flippable.append((row, matched))
+        self.rows += averages
+
+
+_NOTHING: ResultRow = {
+    **dict.fromkeys(("baseline_value", "run_value", "difference", "ci95", "p", "p_corrected")),
+    "family": 0,
+    "verdict": None,
+}
+"""What a row has where both systems answered no sample."""
+
+_ORDER = (
+    "task", "run_task", "category", "average", "kind", "metric", "higher_is_better", "baseline", "run", "baseline_run",
+    "baseline_model", "run_run", "run_model", "baseline_value", "run_value", "difference", "ci95", "p", "p_corrected",
+    "family", "n", "won", "lost", "both", "neither", "tied", "only_baseline", "only_run", "failed_baseline",
+    "failed_run", "verdict",
+)  # fmt: skip
+
+
+def _ordered(row: ResultRow) -> ResultRow:
+    return {name: row[name] for name in _ORDER if name in row}
+
+
+def _figures(matched: Match) -> tuple[dict[str, ResultRow], dict[str, ResultRow]]:
+    one, other = matched.baseline, matched.other
+    return one.run.figures[matched.baseline_task, one.model], other.run.figures[matched.other_task, other.model]
+
+
+def _shared_figure(matched: Match, metric: str) -> ResultRow:
+    """Return the row of a figure, with the scale that both runs agree on."""
+    one, other = (figures[metric] for figures in _figures(matched))
+    agreed = {name for name in ("bounds", "binary") if one.get(name) == other.get(name)}
+    return {name: value for name, value in one.items() if name not in {"bounds", "binary"} or name in agreed}
+
+
+def _same_rule(matched: Match, metric: str) -> bool:
+    """Whether the values of both runs become a figure in the same way."""
+    one, other = (figures[metric].get("aggregate") for figures in _figures(matched))
+    sizes = {scores.parts[metric].shape[1] for scores in matched.scores if metric in scores.parts}
+    return one == other and len(sizes) <= 1
+
+
+def _is_higher_better(row: ResultRow) -> bool:
+    return bool(row.get("higher_is_better", True))
+
+
+def _start(matched: Match, figure: ResultRow) -> ResultRow:
+    one, other = matched.baseline, matched.other
+    return {
+        "task": matched.baseline_task,
+        **({} if matched.other_task == matched.baseline_task else {"run_task": matched.other_task}),
+        **({"kind": figure["kind"]} if "kind" in figure else {}),
+        "metric": figure["metric"],
+        "higher_is_better": _is_higher_better(figure),
+        "baseline": one.label,
+        "run": other.label,
+        "baseline_run": one.run.label,
+        "baseline_model": one.model,
+        "run_run": other.run.label,
+        "run_model": other.model,
+    }
+
+
+def _counted(matched: Match, figure: ResultRow, category: str | None) -> ResultRow:
+    """Count the samples by who was right, or whose score is better."""
+    (one, other), (ours, theirs) = matched.scores, matched.chosen(category)
+    before, after = one.scores[figure["metric"]][ours], other.scores[figure["metric"]][theirs]
+    after = without_rounding(after, before)
+    gained = after > before if _is_higher_better(figure) else after < before
+    equal = after == before
+    counts = {"n": len(ours), "won": int(gained.sum()), "lost": int((~gained & ~equal).sum())}
+    bounds = bounds_of(figure)
+    if figure.get("binary") and bounds is not None:
+        right = before == (bounds[1] if _is_higher_better(figure) else bounds[0])
+        counts |= {"both": int((equal & right).sum()), "neither": int((equal & ~right).sum())}
+    else:
+        counts["tied"] = int(equal.sum())
+    return counts | matched.counts(category)
+
+
+def _verdict(row: ResultRow, pair: Pair, found: Paired) -> ResultRow:
+    better = (found.difference > 0) == row["higher_is_better"]
+    return {
+        "baseline_value": _value(pair, pair.b),
+        "run_value": _value(pair, pair.a),
+        "difference": found.difference,
+        "ci95": list(found.interval) if found.interval else None,
+        "p": found.p,
+        "p_corrected": found.p_corrected,
+        "family": found.family,
+        "verdict": ("better" if better else "worse") if found.decided else None,
+    }
+
+
+def _value(pair: Pair, values: Values) -> float:
+    """Return the figure of one system."""
+    if pair.weights is None:
+        return pair.reduce(sequence_of(values))
+    return float(np.average(np.asarray(values, dtype=np.float64), weights=pair.weights))
