@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -264,7 +265,12 @@ def test_strange_values_of_a_folder_end_nothing(here, capsys):
     for at, sessions in enumerate(([{}], [{"state": "done", "started": 3, "ended": [], "host": {}, "versions": []}],
                                    [{"state": "done", "command": "rm", "versions": {"kshot": []}}])):  # fmt: skip
         name = f"runs/{at}"
-        make_run(here / name, sessions=sessions, results=[figure()], spent={"model": {"requests": -1}, "x": 2})
+        make_run(
+            here / name,
+            sessions=sessions,
+            results=[figure()],
+            spent={"model": {"requests": -1, "prompt_tokens": 10**400}, "x": 2},
+        )
         assert kshot(capsys, "runs", name).code == 0
     assert kshot(capsys, "runs").code == 0
 
@@ -338,9 +344,11 @@ def test_a_run_is_running_then_killed_then_done(live, capsys, tmp_path):
     assert state_of(capsys) == "running"  # looking does not disturb it
     refused = kshot(capsys, *arguments)
     assert (refused.code, "another process is working" in refused.err) == (2, True)
+    wait_for(lambda: (found := read_progress(Path("runs/live"))) is not None and found.total == 5, process)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert state_of(capsys) == "killed"
+    assert re.search(r"killed +\d+ % of 5 ", kshot(capsys, "runs").out)
     Path("go_on").touch()
     done = kshot_process(*arguments, cwd=tmp_path)
     assert done.code == 0, done.err
@@ -491,9 +499,11 @@ def test_the_watch_of_one_run_ends_with_it(live, monkeypatch):
         Path("go_on").touch()
         process.communicate()
 
+    wait_for(lambda: (found := read_progress(Path("runs/live"))) is not None and found.total == 5, process)
     Pauses(monkeypatch, nothing, go_on)
     code, text = on_terminal("runs", "--watch", "runs/live", columns=100)
     assert code == 0, text
     assert "running" in text
+    assert re.search(r"\d of 5\b", text)
     assert "Ctrl-C ends this view" in text
     assert "runs/live: done, EM 20.0" in text.splitlines()[-1]

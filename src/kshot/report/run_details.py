@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _LABEL_WIDTH = 10
 _MAX_FIGURES = 8
+_MAX_COUNT = 1 << 63
+"""More tokens than there are."""
 _UNITS = ("B", "kB", "MB", "GB")
 _THOUSAND = 1000
 
@@ -88,7 +90,7 @@ def _spent(spent: Any) -> Iterator[str]:
     for role, counts in spent.items() if isinstance(spent, Mapping) else ():
         if not isinstance(counts, Mapping):
             continue
-        found = {name: count for name, count in counts.items() if type(count) is int and count >= 0}
+        found = {name: count for name, count in counts.items() if type(count) is int and 0 <= count < _MAX_COUNT}
         parts = [f"{found.get('requests', 0):,} requests"]
         parts += [f"{found[name]:,} {name}" for name in ("failed", "unanswered") if found.get(name)]
         read, written = (abridged(found.get(name, 0)) for name in ("prompt_tokens", "completion_tokens"))
