@@ -206,7 +206,7 @@ def test_a_line_of_a_log_tells_the_same():
         "1,483 samples · the total is not known · 18.6/min · 1 min 35 s so far · my_rows Accuracy 48.2"
     )
     assert progress_line(STATES["index"]) == "0 of 191 (0.0 %) · 1 min 6 s so far · bm25 index: 12,000 of 100,000"
-    assert progress_line(STATES["nothing"]) == "0 samples · the total is not known · 0 s so far"
+    assert progress_line(STATES["nothing"]) == "preparing · 0 s so far"
 
 
 def test_colour_is_never_the_only_carrier():

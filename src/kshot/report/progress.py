@@ -111,8 +111,10 @@ def _overall(state: ProgressState) -> list[_Part]:
     elif state.complete:
         finished = sum(task.state == "done" for task in state.tasks)
         parts = [_Part(f"{finished:,} of {len(state.tasks):,} tasks", "bold"), _Part(f"{done:,} samples")]
-    else:
+    elif state.tasks:
         parts = [_Part(f"{done:,} samples", "bold"), _Part("the total is not known")]
+    else:
+        parts = [_Part("preparing", "bold")]
     rate = next((task.rate for task in state.tasks if task.state == "running"), None)
     if rate is not None:
         parts.append(_Part(pace(rate)))

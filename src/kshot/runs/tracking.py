@@ -249,9 +249,13 @@ class FolderProgress(ProgressTracker):
 
     def _write(self, text: str) -> None:
         draft = self._path.with_name(f".{PROGRESS}.draft")
-        with open_new(draft) as file:
-            file.write(text)
-        draft.replace(self._path)
+        try:
+            with open_new(draft) as file:
+                file.write(text)
+            draft.replace(self._path)
+        except OSError:  # such as a full disk
+            draft.unlink(missing_ok=True)
+            raise
 
 
 def _within_limits(state: ProgressState) -> ProgressState:
