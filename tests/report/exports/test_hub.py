@@ -90,6 +90,8 @@ def test_a_task_that_nothing_was_scored_of_is_left_out(tmp_path):
         (("t=a/b",), "unknown for u"),
         (("a/b",), "t and u would both be the task 'default' of a/b"),
         (("v=a/b",), "no task 'v'"),
+        (("a/b", "c/d"), "given twice"),
+        (("t=a/b", "u=a/c", "u=a/d"), "given twice"),
         (("not a name",), "no dataset of the hub"),
         (("a/b/c",), "no dataset of the hub"),
         (("a--b/c",), "no dataset of the hub"),

@@ -137,6 +137,41 @@ def changed(run, folder, change):
     return folder
 
 
+def test_conversations_thoughts_and_several_replies(run, tmp_path):
+    turns = [{"role": role, "content": role.upper()} for role in ("system", "user", "assistant", "user")]
+    told = {"prompt": turns, "response": ["x", "y"], "reasoning": ["hm", "aha"], "stop_reason": ["stop", "length"]}
+    chat = changed(run, tmp_path / "chat", lambda rows: [{**rows[0], **told, "rule": "boxed", "answer": "x"}])
+    (sample,) = logs_of(chat, tmp_path / "logs")["right_wrong"].samples
+    assert [(message.role, message.text) for message in sample.messages[:-1]] == [
+        (turn["role"], turn["content"]) for turn in turns
+    ]
+    assert [choice.message.text for choice in sample.output.choices] == ["x", "y"]
+    assert [choice.message.content[0].reasoning for choice in sample.output.choices] == ["hm", "aha"]
+    assert [choice.stop_reason for choice in sample.output.choices] == ["stop", "max_tokens"]
+    assert sample.scores["Right"].explanation == "The answer was read by the rule boxed."
+
+
+def test_one_sample_is_in_memory_at_a_time(run, tmp_path):
+    alive, most = set(), []
+
+    class Watched(dict):
+        def __init__(self, at, row):
+            super().__init__(row, id=str(at))
+            self.at = at
+            alive.add(at)
+            most.append(len(alive))
+
+        def __del__(self):
+            alive.discard(self.at)
+
+    record = read_record(run)
+    first = rows_of(run, "right_wrong")[0]
+    record.iter_samples = lambda: (Watched(at, first) for at in range(200))
+    list(write_logs(tmp_path, record, read_spec(run)))
+    assert len(most) == 200
+    assert max(most) <= 3
+
+
 ODD = [
     None,
     7,

@@ -109,6 +109,13 @@ def test_the_same_engine_on_other_passages_is_another_system():
     assert bold(table) == ["fts5 · large"]
 
 
+@pytest.mark.parametrize("ends", [None, [0.0, 0.0], [-1e308, 1e308], [float("nan"), 1.0], [0, 10**400]])
+def test_any_interval_of_a_stranger_leaves_a_table(ends):
+    (table,) = tables([row("t", "m", 5.0, ci95=ends, kind="of another version")])
+    assert table.lines[0][1][0].value == "5.00"
+    assert latex_of([table], "r").count(r"\\") == 2
+
+
 def test_comparisons_are_a_table_too():
     table = comparisons_table(
         [pair("a", "b", "a"), pair("a", "c", None, p_corrected=0.31), pair("b", "c", None, p_corrected=None)]

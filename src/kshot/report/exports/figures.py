@@ -17,6 +17,9 @@ from kshot.runs.record import RunRecord
 
 _DEFAULT_DIGITS, _MAX_DIGITS = 2, 6
 
+_OWN_TABLES = ("lookup", "passages")
+"""The kinds of tasks that have tables of their own."""
+
 
 class Cell(NamedTuple):
     """A figure with its interval, as texts; ``ahead``: a test puts it ahead of all others of its task and metric."""
@@ -63,7 +66,7 @@ def figures_tables(runs: Mapping[str, RunRecord], comparisons: Sequence[ResultRo
     yield from _lookup_tables(figures)
     for benchmark in dict.fromkeys(row["benchmark"] for _, row in rows if row.get("kind") == "passages"):
         yield _benchmark_table(benchmark, figures)
-    if any("kind" not in row for _, row in rows):
+    if any(row.get("kind") not in _OWN_TABLES for _, row in rows):
         yield _tasks_table(figures)
 
 
@@ -72,7 +75,7 @@ def figures_tables(runs: Mapping[str, RunRecord], comparisons: Sequence[ResultRo
 
 def _tasks_table(figures: _Figures) -> FiguresTable:
     """Return tasks down and systems across."""
-    rows = [(system, row) for system, row in figures.rows if "kind" not in row]
+    rows = [(system, row) for system, row in figures.rows if row.get("kind") not in _OWN_TABLES]
     systems = list(dict.fromkeys(system for system, _ in rows))
     found: dict[tuple[str, str], dict[SystemId, ResultRow]] = {}
     for system, row in rows:
@@ -220,7 +223,7 @@ def _digits(rows: Iterable[ResultRow], name: str) -> int:
     """Return the digits after the point that the narrowest interval allows: its half has two that count."""
     known = [ends for row in rows if finite(row.get(name)) is not None and (ends := _ends(row)) is not None]
     halves = [abs(high - low) / 2 for low, high in known]
-    narrowest = min((half for half in halves if half > 0), default=None)
+    narrowest = min((half for half in halves if 0 < half < math.inf), default=None)
     if narrowest is None:
         return _DEFAULT_DIGITS
     return min(max(1 - math.floor(math.log10(narrowest)), 1), _MAX_DIGITS)

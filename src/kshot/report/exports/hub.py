@@ -67,7 +67,8 @@ def _named(datasets: Sequence[str], tasks: Sequence[str]) -> dict[str, HubDatase
         task, equals, rest = text.rpartition("=")
         if equals and task not in tasks:
             raise UsageError(f"the run has no task {task!r}", where=text, hint=f"It has: {', '.join(tasks)}.")
-        given[task if equals else None] = _dataset(rest, text)
+        if given.setdefault(task if equals else None, _dataset(rest, text)) != _dataset(rest, text):
+            raise UsageError("--dataset-id is given twice, with different values", where=text)
     found = {task: given.get(task, given.get(None)) for task in tasks}
     missing = [task for task, dataset in found.items() if dataset is None]
     if missing:
