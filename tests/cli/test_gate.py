@@ -86,6 +86,7 @@ def runs(tmp_path_factory):
             ("parts", "Parts", "Pupil", {}),
         ):
             package.evaluate(f"exam.py:{model}", f"exam.py:{dataset}", out=f"runs/{name}", **options)
+        (place / "folder.xml").mkdir()
         package.evaluate(["exam.py:Pupil", "exam.py:Pupil,knows=5"], "exam.py:Exam", out="runs/two")
     return place
 
@@ -169,6 +170,12 @@ def test_the_average_is_checked_and_a_subset_by_name(at, capsys):
     assert (done.code, "parts:hard EM on pupil is 0.00" in done.err) == (3, True)
 
 
+def test_a_model_without_baseline_is_told(at, capsys):
+    done = kshot(capsys, "gate", "runs/two", "--fail-if-worse", "runs/good", "--fail-if-worse", "runs/near")
+    assert (done.code, "runs/good has no model to compare pupil,knows=5 with" in done.err) == (3, True)
+    assert "pupil,knows=5" in done.err.splitlines()[-1]  # near has another model, with which both are compared
+
+
 def test_categories_are_checked_by_name_alone(at, capsys):
     done = kshot(capsys, "gate", "runs/prompt", "--fail-under", "exam[odd]:EM=40", "--json")
     (row,) = json.loads(done.out)["gates"]
@@ -197,7 +204,8 @@ def test_categories_are_checked_by_name_alone(at, capsys):
         ((), "no gate is named"),
         (("--fail-on-failed", "--step-summary"), "GITHUB_STEP_SUMMARY is not set"),
         (("--fail-on-failed", "--step-summary", "exam.py"), "does not end in .md"),
-        (("--fail-on-failed", "--junit", "runs"), "is not a file"),
+        (("--fail-on-failed", "--junit", "runs/good/summary.json"), "does not end in .xml"),
+        (("--fail-on-failed", "--junit", "folder.xml"), "is not a file"),
         (("--fail-on-failed", "--junit", ""), "is not a file"),
         (("--fail-on-failed", "--junit", "exam.py/j.xml"), "cannot be written"),
     ],

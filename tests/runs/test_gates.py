@@ -310,9 +310,10 @@ def test_all_gates_are_told_in_one_line():
 def test_the_notes_of_a_comparison_are_told():
     given = []
     found = SimpleNamespace(rows=[compared()], notes=["only before has arc"], runs=[{"label": "before"}])
-    before, after = RunRecord([], []), RunRecord([figure()], [])
+    before, after = RunRecord([], []), RunRecord([figure(), figure(model="new")], [])
     rows, notes = Gates.of(fail_if_worse=before).rows(after, lambda *pair: given.append(pair) or found)
-    assert (given, notes, rows[0]["baseline_path"]) == ([(before, after)], ["only before has arc"], "before")
+    assert (given, rows[0]["baseline_path"]) == ([(before, after)], "before")
+    assert notes == ["only before has arc", "before has no model to compare new with"]
 
 
 @pytest.mark.parametrize("given", ["", 5, None, ["a", None]])

@@ -51,7 +51,7 @@ def add_gates(command: argparse.ArgumentParser) -> None:
         help="fail if the run is worse than this finished run by the paired, corrected test (repeatable)",
     )
     group.add_argument("--fail-on-failed", action="store_true", help="fail if any sample failed")
-    group.add_argument("--junit", metavar="FILE", help="write the gates and figures as JUnit XML")
+    group.add_argument("--junit", metavar="FILE.xml", help="write the gates and figures as JUnit XML")
     group.add_argument(
         "--step-summary",
         nargs="?",
@@ -98,24 +98,23 @@ def gating(parsed: argparse.Namespace) -> Gating:
     from kshot.runs.gates import Gates
 
     gates = Gates.of(parsed.fail_under or (), parsed.fail_if_worse or (), fail_on_failed=parsed.fail_on_failed)
-    junit = None if parsed.junit is None else _file(parsed.junit, "--junit")
+    junit = None if parsed.junit is None else _file(parsed.junit, "--junit", ".xml")
     if parsed.step_summary is None:
         return Gating(gates, junit)
     place = parsed.step_summary or os.environ.get(SUMMARY_VARIABLE, "")
     if not place:
         hint = "Name a file: --step-summary summary.md."
         raise UsageError(f"--step-summary has no file, and {SUMMARY_VARIABLE} is not set", hint=hint)
-    summary = _file(place, "--step-summary")
-    if parsed.step_summary and summary.suffix != ".md":  # a config file may stand there by mistake
-        raise UsageError(f"--step-summary {parsed.step_summary!r:.80} does not end in .md", hint="Name another file.")
-    return Gating(gates, junit, summary)
+    return Gating(gates, junit, _file(place, "--step-summary", ".md" if parsed.step_summary else ""))
 
 
-def _file(text: str, option: str) -> Path:
-    """Return the path of a file to write, if it can be one."""
+def _file(text: str, option: str, suffix: str) -> Path:
+    """Return the path of a file to write, if it can be one; without this suffix, it may be a file of another kind."""
     from kshot.core.errors import UsageError
 
     path = Path(text).expanduser()
+    if text and suffix not in {"", path.suffix}:
+        raise UsageError(f"{option} {text!r:.80} does not end in {suffix}", hint="Name another file.")
     if not text or path.is_dir():
         raise UsageError(f"{option} {text!r:.80} is not a file", hint="Name a file.")
     folder = next(parent for parent in path.absolute().parents if parent.exists())

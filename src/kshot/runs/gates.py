@@ -92,8 +92,11 @@ class Gates:
                 _check_baseline(Path(baseline).expanduser(), record.path)
             path = baseline.path if isinstance(baseline, RunRecord) else baseline
             found = compare(baseline, record)
-            rows += check_worse(found.rows, str(path or found.runs[0]["label"]))
-            notes += found.notes
+            name = str(path or found.runs[0]["label"])
+            rows += check_worse(found.rows, name)
+            compared = {row["run_model"] for row in found.rows}
+            alone = dict.fromkeys(row["model"] for row in record.results if row["model"] not in compared)
+            notes += [*found.notes, *(f"{name} has no model to compare {model} with" for model in alone)]
         if self.on_failed:
             rows += check_failed(record.results, record.iter_samples())
         return rows, list(dict.fromkeys(notes))
