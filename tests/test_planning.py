@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -259,3 +260,32 @@ def test_what_is_given_twice_runs_once(tmp_path):
     twice = kshot.evaluate(["embedded", "embedded"], ["lookup:UR", "lookup:UR"], **options)
     assert len(twice.samples) == 2 * len({row["task"] for row in twice.samples})
     assert kshot.score(tmp_path / "run").results == twice.results
+
+
+# ---- the tasks of a run, before it starts ----
+
+
+def planned_tasks(models, datasets, **options):
+    tasks = kshot.planning.planned(models, datasets, kshot.settings.settings_from(options)).tasks
+    return None if tasks is None else [(each.model, each.task, each.total) for each in tasks]
+
+
+def test_all_tasks_of_all_models_are_known_with_their_sizes():
+    tasks = planned_tasks(["embedded", "fts5"], ["lookup", "handbook"], length=(10, 20), samples=7)
+    assert [(model, total) for model, _, total in tasks[:12]] == [("embedded", 7)] * 12
+    ((model, task, total),) = tasks[12:]  # a search engine has the passages alone
+    assert (model, task.partition(":")[0]) == ("fts5", "handbook")
+    assert total > 7
+
+
+def test_samples_that_can_be_read_once_have_no_size_before_the_run():
+    once = replace(digits(), samples=iter(digits().samples))
+    assert planned_tasks([says("1")], [once]) == [(says("1").name, "digits", None)]
+
+
+def test_every_draw_of_examples_is_a_task_of_the_plan(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("cities.py").write_text(CAPITALS)
+    whole = planned_tasks([says("1")], ["cities.py:Cities"], num_shots=1)
+    drawn = planned_tasks([says("1")], ["cities.py:Cities"], num_shots=1, retriever_seeds="0..2")
+    assert drawn == [(model, f"{task}@{seed}", total) for seed in range(3) for model, task, total in whole]

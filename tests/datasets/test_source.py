@@ -10,6 +10,7 @@ import kshot
 from kshot import Em, GenerationDataset
 from kshot.core.errors import DataError, UsageError
 from kshot.core.specs import parse_spec
+from kshot.core.watching import PlannedTask
 from kshot.datasets.catalogue.mmlu import Mmlu
 from kshot.datasets.catalogue.race import Race
 from kshot.datasets.dataset import name_of
@@ -170,6 +171,17 @@ def test_the_hub_is_asked_only_if_the_class_lists_no_subsets(monkeypatch):
     assert asked == []
     assert shown(resolve("race")) == ["high", "middle"]
     assert asked == ["ehovy/race"]
+
+
+def test_the_subsets_on_the_hub_are_planned_by_name_before_they_are_loaded():
+    pytest.importorskip("datasets")
+    names = [f"mmlu:{subset}" for subset in shown(resolve("mmlu"))]
+    first = PlannedTask(names[0], total=100, group="mmlu")
+    assert resolve("mmlu").planned(DatasetSettings(), [first]) == [
+        first,
+        *(PlannedTask(name, group="mmlu") for name in names[1:]),
+    ]
+    assert resolve("mmlu:anatomy").planned(DatasetSettings(), [first]) == [first]
 
 
 def test_one_class_twice_with_different_subsets(tmp_path):
