@@ -309,6 +309,17 @@ def test_a_run_is_scored_and_exported_again(here, capsys):
         check(done.out + done.err)
         assert MARK in done.out or JSON_MARK in done.out
     check(on_terminal("score", "out")[1], own_codes=True)
+    for to in (
+        ("csv",),
+        ("csv", "--what", "samples"),
+        ("markdown",),
+        ("latex",),
+        ("latex", "--out", f"own/{NAME}.tex"),
+    ):
+        done = kshot(capsys, "export", "out", "--to", *to)
+        assert done.code == 0
+        check(done.out + done.err)
+        assert "58;5;77mX" in done.out
     shutil.rmtree(here / "out")
     assert kshot(capsys, *COMMANDS["run passages"][0]).code == 0
     done = kshot(capsys, "passages", "export", "out", f"own/{NAME}")

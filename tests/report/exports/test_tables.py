@@ -37,14 +37,19 @@ def bold(table):
 
 
 def test_tasks_go_down_and_systems_across():
-    rows = [row("t", "a", 61.25), row("t", "b", None, n=0, failed=10), row("u", "b", 3.0, "PPL", half=0.02)]
+    rows = [
+        row("t", "a", 61.25),
+        row("t", "b", None, n=0, failed=10),
+        row("u", "b", 3.0, "PPL", half=0.02, higher_is_better=False),
+    ]
     (table,) = tables(rows)
     assert (table.labels, table.columns) == (["task", "metric", "n", "failed"], ["a", "b"])
-    assert [labels for labels, _ in table.lines] == [["t", "EM", "10 / 0", "0 / 10"], ["u", "PPL", "10", "0"]]
+    assert [labels for labels, _ in table.lines] == [["t", "EM", "10 / 0", "0 / 10"], ["u", "PPL ↓", "10", "0"]]
     assert table.lines[0][1][1].value == "–"  # a model that failed everywhere has no figure, and no 0
     assert table.lines[0][1][0] == ("61.2", ("59.8", "62.8"), False)
     assert table.lines[1][1] == [None, ("3.000", ("2.980", "3.020"), False)]  # digits by the width of the interval
-    assert "Failed samples are in no figure." in table.notes
+    assert {"Failed samples are in no figure.", "↓: lower is better."} <= set(table.notes)
+    assert r"u & PPL $\downarrow$ & 10" in latex_of([table], "r")
 
 
 @pytest.mark.parametrize(

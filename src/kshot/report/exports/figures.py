@@ -83,7 +83,8 @@ def _tasks_table(figures: _Figures) -> FiguresTable:
     lines = []
     for (task, metric), own in found.items():
         cells = [own.get(system) for system in systems]
-        lines.append(([task, metric, *_counts(cells, rows)], cells))
+        lower = all(row is None or row.get("higher_is_better") is False for row in cells)
+        lines.append(([task, f"{metric} ↓" if lower else metric, *_counts(cells, rows)], cells))
     columns = [figures.names[system] for system in systems] if len(systems) > 1 else ["value"]
     title = "" if len(systems) > 1 else systems[0].model
     return _table(title, ["task", "metric", *_count_names(rows)], columns, lines, figures)
@@ -168,6 +169,8 @@ def _notes(
     notes = []
     if any(cell.interval for cell in cells):
         notes.append("Brackets are 95 % intervals.")
+    if any(row.get("higher_is_better") is False for row in shown):
+        notes.append("↓: lower is better.")
     if any(row.get("failed") for row in shown):
         notes.append("Failed samples are in no figure.")
     if any(cell.ahead for cell in cells):

@@ -22,6 +22,7 @@ _SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"} | {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    "↓": r"$\downarrow$",
 }
 _LIGATURE = re.compile("(?<=[-,'`?!])(?=[-,'`])")
 """Where fonts join two signs to another one: ``--``, ``?```."""
