@@ -76,6 +76,9 @@ def test_a_run_without_gates_has_test_cases_too():
 def test_the_parts_stand_in_the_order_of_ant():
     (suite,) = report([figure()], check_under([figure()], Threshold("Accuracy", 60)))
     assert [child.tag for child in suite] == ["properties", "testcase", "system-out", "system-err"]
+    needed = {"name", "timestamp", "hostname", "tests", "failures", "errors", "time", "id", "package"}
+    assert set(suite.attrib) == needed  # and no other
+    assert {tuple(case.attrib) for case in suite.findall("testcase")} == {("classname", "name", "time")}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
