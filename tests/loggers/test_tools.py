@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 SECRET = "plain-Wk9Qe3Ty5Ui7"
 LOGS = ["wandb,mode=offline", "mlflow,tracking_uri=file:mlruns", "trackio"]
 DRIVER = """
+import shutil
 import sys
 import kshot
 from kshot.cli import main
@@ -39,6 +40,18 @@ try:
     kshot.evaluate(stopped, "planets.py:PlanetNames", out="stopped", log=logs)
 except KeyboardInterrupt:
     print("stopped", file=sys.stderr)
+
+
+class Removing(kshot.Watcher):
+    # it takes the store away while the run goes on
+    def begin(self, task, model, total):
+        shutil.rmtree("taken")
+
+
+gone = kshot.evaluate(
+    "embedded", "planets.py:PlanetNames", limit=1, out="gone", log="mlflow,tracking_uri=file:taken", watcher=Removing()
+)
+print("notes:", gone.notes, [row["n"] for row in gone.results], file=sys.stderr)
 kshot.evaluate([lambda p: "Mars", "embedded"], "planets.py:PlanetNames", limit=1, log=logs)
 """
 
@@ -163,7 +176,11 @@ def test_the_tools_print_nothing(logged):
         assert shown["notes"] == []
         rest = rest[end:].lstrip()
     assert rest == ""
-    said = [line for line in done.stderr.splitlines() if any(tool in line.lower() for tool in TOOLS)]
+    said = [
+        line
+        for line in done.stderr.splitlines()
+        if any(tool in line.lower() for tool in TOOLS) and not line.startswith("notes:")
+    ]
     assert [line.partition(": ")[0] for line in said] == ["kshot"] * 2, done.stderr
 
 
@@ -176,6 +193,14 @@ def test_a_tool_that_is_not_set_up_is_told_before_anything_is_asked(logged):
     assert (
         not (folder / "unlogged" / "journal.jsonl").exists() or not (folder / "unlogged" / "journal.jsonl").read_bytes()
     )
+
+
+def test_a_tool_that_fails_while_the_run_goes_on_is_a_note(logged):
+    folder, done, _ = logged
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("notes:")]
+    assert "mlflow: " in said
+    assert said.endswith('; logging stops, the run goes on"] [1]')
+    assert (folder / "gone" / "summary.json").exists()
 
 
 def test_no_key_is_left_in_what_the_tools_store(logged):

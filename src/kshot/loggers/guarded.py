@@ -101,7 +101,7 @@ class GuardedLogger(Watcher):
         if interrupts.received() is not None:  # a signal may come out of a library as any error
             raise error
         self._works = False
-        (text,) = without_secrets([one_line(f"{type(error).__name__}: {error}")])
+        (text,) = without_secrets([one_line(f"{type(error).__name__}: {error}").rstrip(".")])
         shown = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
         self.notes.append(f"{self._name}: {shown}; {then}")
         self._tell(self.notes[-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from kshot.core.errors import UsageError
 from kshot.core.extras import import_package
@@ -17,6 +17,8 @@ _UPLOAD_SECONDS = 60.0
 
 class WandbLogger(RunLogger):
     """Logs a run to Weights & Biases."""
+
+    variables: ClassVar[Mapping[str, str]] = {"WANDB_INIT_TIMEOUT": "30"}  # seconds; a run waits for it
 
     def __init__(
         self,
