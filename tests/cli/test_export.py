@@ -172,6 +172,26 @@ def test_a_file_is_replaced_as_a_whole_and_runs_are_spared(here, capsys):
     assert Path("s.csv").read_text() == "old"
 
 
+def test_the_hub_knows_the_datasets_of_kshot(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("rows").mkdir()
+    for split in ("test", "train"):
+        choices = {"text": ["yes", "no"], "label": ["A", "B"]}
+        Path(f"rows/{split}.jsonl").write_text(json.dumps({"question": "Wet?", "choices": choices, "answerKey": "A"}))
+    run = ("run", "-m", "embedded", "-d", "arc:ARC-Easy", "--dataset-path", "rows", "--out", "run")
+    assert kshot(capsys, *run).code == 0
+    assert "unknown for arc:ARC-Easy" in refused(capsys, "run", "--to", "hf")  # the rows may be anybody's
+    spec = json.loads(Path("run/spec.json").read_text())
+    del spec["identity"]["dataset_path"]
+    Path("run/spec.json").write_text(json.dumps(spec))
+    assert kshot(capsys, "export", "run", "--to", "hf").out == "run-hf/.eval_results/run.yaml\n"
+    assert 'id: "allenai/ai2_arc"\n    task_id: "ARC-Easy"' in Path("run-hf/.eval_results/run.yaml").read_text()
+    spec["identity"]["datasets"] = ["evil.py:Arc", "evil"]  # a folder of a stranger names code
+    Path("run/spec.json").write_text(json.dumps(spec))
+    Path("evil.py").write_text("open('imported', 'w')")
+    assert "unknown for arc:ARC-Easy" in refused(capsys, "run", "--to", "hf")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kshot.core import kill_points
-from kshot.core.durable import new_version
+from kshot.core.durable import new_binary_version, new_version
 from kshot.core.errors import RunError
 
 
@@ -84,3 +84,17 @@ def test_an_error_of_the_writer_is_not_one_of_the_disk(tmp_path):
     with pytest.raises(FileNotFoundError, match="other"), new_version(tmp_path / "a.txt"):
         raise FileNotFoundError("other")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_of_bytes_is_whole_or_as_before(tmp_path):
+    path = tmp_path / "a" / "b.bin"
+    with new_binary_version(path) as file:
+        file.write(b"\x00\xff??")
+        file.seek(2)  # as a zip does when it knows the size of what it has written
+        file.write(b"\n!")
+    assert path.read_bytes() == b"\x00\xff\n!"
+    with pytest.raises(RunError, match="b.bin: it cannot be written: No space left"), new_binary_version(path) as file:
+        file.write(b"new")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as a library that writes to it does
+    assert path.read_bytes() == b"\x00\xff\n!"
+    assert [each.name for each in path.parent.iterdir()] == ["b.bin"]

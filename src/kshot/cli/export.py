@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -133,7 +133,22 @@ def _for_tool(parsed: argparse.Namespace, run: ComparedRun) -> Iterator[Path]:
         return write_logs(out, run.record, run.spec)
     from kshot.report.exports.hub import write_eval_results
 
-    return write_eval_results(out, run.record, run.spec, parsed.dataset_id or ())
+    return write_eval_results(out, run.record, run.spec, parsed.dataset_id or (), _on_hub(run.spec))
+
+
+def _on_hub(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Return the ids of kshot's own datasets that the run has read from the hub; no code that the folder names runs."""
+    from kshot.core.specs import parse_spec
+    from kshot.datasets.source import DATASETS
+
+    identity = spec["identity"]
+    if identity.get("dataset_path") is not None:
+        return {}  # rows of the user, perhaps others than those of the hub
+    specs = [parse_spec(label) for label in identity.get("datasets", ())]
+    named = {each.name for each in specs if each.file is None}
+    own = [entry for entry in DATASETS.entries() if entry.origin == "kshot" and entry.name in named]
+    loaded = {entry.name: entry.load().load_args for entry in own}
+    return {name: given[0] for name, given in loaded.items() if given}
 
 
 def _default_name(parsed: argparse.Namespace) -> str:

@@ -33,17 +33,21 @@ class HubDataset(NamedTuple):
 
 
 def write_eval_results(
-    folder: Path, record: RunRecord, spec: Mapping[str, Any], datasets: Sequence[str]
+    folder: Path,
+    record: RunRecord,
+    spec: Mapping[str, Any],
+    datasets: Sequence[str],
+    known: Mapping[str, str] | None = None,
 ) -> Iterator[Path]:
     """Write a file for each model; yield their paths. The folder is a copy of the model's repository, or becomes one.
 
-    ``datasets`` are ``[TASK=]ID[:TASK_ID]``: what the tasks of the run are on the hub. Of several models each has a
-    folder of its own.
+    ``datasets`` are ``[TASK=]ID[:TASK_ID]``: what the tasks of the run are on the hub; ``known`` are the ids there of
+    datasets that need not be named, by their names in the run. Of several models each has a folder of its own.
     """
     figures = [row for row in headline_figures(record.results) if row["value"] is not None]
     if not figures:
         raise RunError("the run has no figure", where=str(record.path))
-    named = _named(datasets, list(dict.fromkeys(row["task"] for row in figures)))
+    named = _named(datasets, list(dict.fromkeys(row["task"] for row in figures)), _known(record, known or {}))
     _refuse_equal(named)
     models = list(dict.fromkeys(row["model"] for row in figures))
     names = FileNames()
@@ -60,7 +64,17 @@ def write_eval_results(
 # ---- what the tasks are on the hub ----
 
 
-def _named(datasets: Sequence[str], tasks: Sequence[str]) -> dict[str, HubDataset]:
+def _known(record: RunRecord, ids: Mapping[str, str]) -> dict[str, HubDataset]:
+    """Return the tasks of known datasets: a subset is a task of the dataset on the hub."""
+    found = {}
+    for row in record.results:
+        dataset, subset = str(row.get("dataset", row["task"])), str(row.get("subset", _DEFAULT_TASK))
+        if dataset in ids and _TASK_ID.fullmatch(subset):
+            found[row["task"]] = HubDataset(ids[dataset], subset)
+    return found
+
+
+def _named(datasets: Sequence[str], tasks: Sequence[str], known: Mapping[str, HubDataset]) -> dict[str, HubDataset]:
     """Return the dataset of each task; one message names all that have none."""
     given: dict[str | None, HubDataset] = {}
     for text in datasets:
@@ -69,7 +83,7 @@ def _named(datasets: Sequence[str], tasks: Sequence[str]) -> dict[str, HubDatase
             raise UsageError(f"the run has no task {task!r}", where=text, hint=f"It has: {', '.join(tasks)}.")
         if given.setdefault(task if equals else None, _dataset(rest, text)) != _dataset(rest, text):
             raise UsageError("--dataset-id is given twice, with different values", where=text)
-    found = {task: given.get(task, given.get(None)) for task in tasks}
+    found = {task: given.get(task) or given.get(None) or known.get(task) for task in tasks}
     missing = [task for task, dataset in found.items() if dataset is None]
     if missing:
         what = f"the hub needs to know which dataset each figure is of; unknown for {', '.join(missing)}"
