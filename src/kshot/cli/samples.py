@@ -149,8 +149,10 @@ def _print(rows: Iterable[tuple[int, ResultRow]], selection: SampleSelection, pa
     console = Screen()
     looks = SampleLooks(parsed.run, selection.wanted, full=parsed.full)
     others = None if selection.flipped is None else SampleLooks(parsed.flipped, selection.wanted, full=parsed.full)
+    failed = False
     for place, row in rows:
         look = looks.of(row)
+        failed |= bool(row.get("failed"))
         if selection.flipped is None or others is None:
             parts = sample_view(look)
         else:
@@ -161,11 +163,13 @@ def _print(rows: Iterable[tuple[int, ResultRow]], selection: SampleSelection, pa
         for part in parts:
             console.print(part)
         console.print()
-    for line in _summary(selection, parsed):
+    for line in _summary(selection, full=parsed.full):
         console.print(line, style="dim")
+    if failed:
+        console.print("the command that made the run, given again, asks the failed samples again", style="dim")
 
 
-def _summary(selection: SampleSelection, parsed: argparse.Namespace) -> Iterator[str]:
+def _summary(selection: SampleSelection, *, full: bool) -> Iterator[str]:
     """Yield how many samples match, and how to see more."""
     every = f"{selection.total:,} sample{'' if selection.total == 1 else 's'}"
     matching, shown = selection.matching, selection.shown
@@ -181,7 +185,5 @@ def _summary(selection: SampleSelection, parsed: argparse.Namespace) -> Iterator
     chosen = every if matching == selection.total else f"{matching:,} of {every} match{'es' if matching == 1 else ''}"
     before = f", {shown:,} {'is' if shown == 1 else 'are'} shown" if shown < matching else ""
     more = [f"--limit {matching} shows all"] if shown < matching else []
-    more += [] if parsed.full else ["--full shows all of it" if shown == 1 else "--full shows all of each"]
+    more += [] if full else ["--full shows all of it" if shown == 1 else "--full shows all of each"]
     yield f"{chosen}{before}{'; ' if more else ''}{', '.join(more)}"
-    if parsed.failed:
-        yield "the command that made the run, given again, asks the failed samples again"
