@@ -12,6 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from kshot.core.visible import one_line
+from kshot.report.cells import cell
 from kshot.report.quantities import abridged, duration, money, pace
 
 if TYPE_CHECKING:
@@ -129,12 +130,12 @@ def _bar(share: float, width: int) -> Text:
 
 
 def _step(step: StepProgress, width: int) -> Text:
-    return _cut(Text(_step_text(step)), width)
+    return _cut(cell(_step_text(step)), width)
 
 
 def _step_text(step: StepProgress) -> str:
     counts = f": {step.done:,} of {step.total:,}" if step.total > 1 else ""
-    return one_line(step.label) + counts
+    return step.label + counts
 
 
 def _model(model: str, tasks: Sequence[TaskProgress], width: int, *, folded: bool, alone: bool) -> list[Text]:
@@ -172,7 +173,7 @@ def _fold(name: str, tasks: Sequence[TaskProgress], what: str, width: int) -> It
     figures = [task.value for task in done if task.value is not None]
     metrics = {task.metric for task in done}
     if figures and what == "subsets" and len(metrics) == 1 and len(figures) == len(done):
-        parts.append(_Part(f"mean {one_line(metrics.pop())} {sum(figures) / len(figures):.1f}", "bold"))
+        parts.append(_Part(f"mean {metrics.pop()} {sum(figures) / len(figures):.1f}", "bold"))
     parts += _spent(done)
     return _flowing(name, parts, width)
 
@@ -196,7 +197,7 @@ def _running(task: TaskProgress, width: int) -> Iterator[Text]:
 def _figure(task: TaskProgress) -> Iterator[_Part]:
     if task.value is not None:
         ends = "" if task.low is None or task.high is None else f" [{task.low:.1f}, {task.high:.1f}]"
-        yield _Part(f"{one_line(task.metric)} {task.value:.1f}{ends}", "bold")
+        yield _Part(f"{task.metric} {task.value:.1f}{ends}", "bold")
 
 
 def _spent(tasks: Sequence[TaskProgress]) -> Iterator[_Part]:
@@ -220,20 +221,22 @@ def _spent(tasks: Sequence[TaskProgress]) -> Iterator[_Part]:
 def _flowing(name: str, parts: Sequence[_Part], width: int, indent: str = "  ", style: str = "") -> Iterator[Text]:
     """Yield a name and what is said about it: as many lines as needed, each within the width."""
     room = max(8, (width if not parts else width // 2) - len(indent))
-    line = Text.assemble(indent, (_shortened(name, room), style) if name else "")
+    line = Text.assemble(indent, cell(_shortened(name, room) if name else "", style))
     empty = not name
     for part in parts:
         separator = "" if empty else "  " if line.plain.strip() and part is parts[0] else _SEPARATOR
         if not empty and cell_len(line.plain) + cell_len(separator) + cell_len(part.text) > width:
             yield _cut(line, width)
             line, separator = Text(indent + "    "), ""
-        line = Text.assemble(line, (separator, "dim"), (part.text, part.style))
+        line = Text.assemble(line, cell(separator, "dim"), cell(part.text, part.style))
         empty = False
     yield _cut(line, width)
 
 
 def _joined(parts: Sequence[_Part]) -> Text:
-    pieces = [((_SEPARATOR if number else "", "dim"), (part.text, part.style)) for number, part in enumerate(parts)]
+    pieces = [
+        (cell(_SEPARATOR if number else "", "dim"), cell(part.text, part.style)) for number, part in enumerate(parts)
+    ]
     return Text.assemble(*(piece for pair in pieces for piece in pair))
 
 

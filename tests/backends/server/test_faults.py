@@ -59,9 +59,11 @@ def test_refused_requests_are_sent_again_until_they_are_answered(refusal):
         return refusal if call.number < 3 else echo(call)
 
     with FakeServer(answer) as server:
-        found = ask_all(connect(server, max_concurrency=100), chat_requests(500))
+        model = connect(server, max_concurrency=100)
+        found = ask_all(model, chat_requests(500))
     assert all(isinstance(each, Generated) for each in found)
     assert len(server.calls) == 503
+    assert model.abilities.tries.retries == 3  # which a run shows while it is under way
 
 
 def test_a_retry_after_beyond_the_patience_stops_the_run():
