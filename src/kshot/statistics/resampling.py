@@ -70,33 +70,34 @@ def bootstrap(values: Sequence[Value], reduce: Reduce) -> FloatArray:
 
     The values are sorted first, so that their order does not matter.
     """
-    return _resampled(sorted(values), reduce)
+    return _resampled([sorted(values)], reduce)[:, 0]
 
 
 def paired_bootstrap(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> FloatArray:
     """Return the differences of the two figures over resamples of the samples, whatever their order."""
     pairs, turned = sorted(zip(a, b, strict=True)), sorted(zip(b, a, strict=True))
     first = max(pairs, turned)  # the same way round, whichever system is named first
-    one, other = (_resampled([pair[side] for pair in first], reduce) for side in (0, 1))
-    return one - other if first == pairs else other - one
+    figures = _resampled([[pair[side] for pair in first] for side in (0, 1)], reduce)
+    difference: FloatArray = figures[:, 0] - figures[:, 1]
+    return difference if first == pairs else -difference
 
 
-def _resampled(values: Sequence[Value], reduce: Reduce) -> FloatArray:
-    n = len(values)
+def _resampled(systems: Sequence[Sequence[Value]], reduce: Reduce) -> FloatArray:
+    """Return the figures of each resample, a column for each system."""
+    n = len(systems[0])
     draws = np.random.default_rng(SEED)
-    figure = _figure_of_counts(values, reduce)
-    return np.array(
-        [figure(np.bincount(draws.integers(n, size=n), minlength=n)) for _ in range(resamples(n))], dtype=np.float64
-    )
+    figures = [_figure_of_counts(values, reduce) for values in systems]
+    drawn = (np.bincount(draws.integers(n, size=n), minlength=n) for _ in range(resamples(n)))
+    return np.array([[figure(counts) for figure in figures] for counts in drawn], dtype=np.float64)
 
 
 def _figure_of_counts(values: Sequence[Value], reduce: Reduce) -> Callable[[NDArray[np.int64]], float]:
     """Return the function from a resample, given as how often each value was drawn, to its figure."""
     table: FloatArray = np.asarray(values, dtype=np.float64)
     if table.ndim == 1 and is_mean(reduce, values):
-        return lambda counts: float(counts @ table) / len(table)
+        return lambda counts: float(counts.astype(np.float64) @ table) / len(table)
     if depends_on_sums(values, reduce):
-        return lambda counts: reduce([_as_tuple(counts @ table)])
+        return lambda counts: reduce([_as_tuple(counts.astype(np.float64) @ table)])  # a product of floats is fast
     return lambda counts: reduce([values[int(i)] for i in np.repeat(np.arange(len(values)), counts)])
 
 
