@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kshot.report.columns import broken, cut, fair_width
-from kshot.report.comparison import comparison_view
+from kshot.report.comparison import comparison_view, headlines
 from kshot.report.comparison_words import answers, sentence, warnings
 from kshot.report.flips import Flip, answer_text, target_text
 from kshot.report.setting_table import setting_table, shown_values
@@ -235,6 +235,19 @@ def test_lower_is_better_has_a_mark_and_a_word():
     assert "F1 ↓" in shown
     assert shown.count("ahead  ") == 2
     assert "F1, lower is better" in drawn([graded(higher_is_better=False)])
+
+
+def test_search_is_shown_by_its_main_measures():
+    measures = ("AC_MRR@1", "AC_MRR@10", "AC_Recall@1", "AC_Recall@10", "AC_Recall@2000t")
+    rows = [{**graded(kind="passages"), "metric": name} for name in measures]
+    categories = [{**each, "category": "runs"} for each in rows]
+    shown = drawn(rows, categories)
+    assert "… and 2 more by other measures; --all shows them" in shown
+    assert "@1 " not in shown
+    assert "By category: AC_MRR@10 (baseline: zero)" in shown
+    assert [each["metric"] for each in headlines(rows)] == ["AC_MRR@10"]
+    assert drawn(rows, everything=True, width=120).count("@1 ") >= 2
+    assert "AC_MRR@1 (baseline: zero)" in drawn(rows[:1])
 
 
 # ---- settings ----

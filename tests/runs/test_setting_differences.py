@@ -74,7 +74,7 @@ def test_models_that_a_config_names_are_told_by_what_was_asked():
         (  # one task each: renamed
             spec(tasks=facts(a={"ranking_type": "ppl"})),
             spec(tasks=facts(b={"ranking_type": "generation"})),
-            {"ranking_type": ["ppl", "generation"]},
+            {"ranking_type in use": ["ppl", "generation"]},
         ),
         (
             spec(tasks=facts(a={"kept": {}})),

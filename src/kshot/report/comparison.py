@@ -11,10 +11,12 @@ from rich.text import Text
 
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
+from kshot.report.cells import cell
 from kshot.report.comparison_table import category_tables, task_tables
 from kshot.report.comparison_words import GLUE, answers, warnings
 from kshot.report.flips import Flip, flips_view
 from kshot.report.setting_table import setting_table
+from kshot.report.systems import shown_measures
 from kshot.report.table import short_names
 
 if TYPE_CHECKING:
@@ -26,9 +28,12 @@ def comparison_view(
 ) -> Iterator[RenderableType]:
     """Draw a comparison for a terminal of this width; the smallest of many differences fold, but for ``everything``."""
     labels = _short_labels(comparison.rows)
-    rows, categories = _renamed(comparison.rows, labels), _renamed(comparison.categories, labels)
+    every, parts = _renamed(comparison.rows, labels), _renamed(comparison.categories, labels)
+    rows, categories = (every, parts) if everything else (main_rows(every), main_rows(parts))
     yield from (_wrapped(line, width) for line in answers(rows))
     yield from task_tables(rows, width=width, everything=everything)
+    if left := len(every) - len(rows):
+        yield cell(f"… and {left:,} more by other measures; --all shows them", "dim")
     yield from category_tables(categories, width=width, everything=everything)
     if comparison.settings:
         yield ""
@@ -38,16 +43,22 @@ def comparison_view(
         yield ""
     yield from (_wrapped(f"warning: {line}", width, "red") for line in careful)
     yield from (_wrapped(f"note: {line}", width) for line in notes)
-    main = headlines(rows)
+    main = headlines(every)
     if any(row["won"] or row["lost"] for row in main):
         yield ""
         yield from flips_view([flip.renamed(labels) for flip in flips], main, width=width)
 
 
+def main_rows(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Return the rows without those of search by measures that no table shows."""
+    shown = set(shown_measures([row for row in rows if row.get("kind") == "passages"]))
+    return [row for row in rows if row.get("kind") != "passages" or row["metric"] in shown]
+
+
 def headlines(rows: Sequence[ResultRow]) -> list[ResultRow]:
-    """Return the rows of whole tasks, each by its first metric."""
+    """Return the rows of whole tasks, each by its first metric that is shown."""
     first: dict[tuple[str, ...], ResultRow] = {}
-    for row in rows:
+    for row in main_rows(rows):
         if "average" not in row:
             first.setdefault((row["baseline"], row["run"], row["task"], row.get("run_task", "")), row)
     return list(first.values())

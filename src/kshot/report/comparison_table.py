@@ -95,7 +95,9 @@ def category_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) 
     yield ""
     yield cell(f"By category: {_title(shown)}", "bold")
     yield _table(_fitting(_columns(shown, "category"), _CATEGORIES, width), width)
-    yield from _below(found, shown)
+    yield from _below(main, shown)
+    if len(main) < len(found):
+        yield cell(f"… and {len(found) - len(main):,} more by other metrics; --all shows them", "dim")
 
 
 def _folded(rows: Sequence[ResultRow], limit: int | None) -> list[ResultRow]:

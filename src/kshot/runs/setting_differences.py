@@ -13,8 +13,8 @@ from kshot.settings import Settings
 _FACTS = {
     "shots": ("shots in prompts", "num_shots"),
     "kept": ("samples with fewer shots", ""),
-    "ranking_type": ("ranking_type", "ranking_type"),
-    "within": ("within", "within"),
+    "ranking_type": ("ranking_type in use", "ranking_type"),
+    "within": ("within in use", "within"),
     "corpus": ("corpus", ""),
 }
 """What a run notes of a task: its name, and the option (if any) that says the same unless a dataset has its own."""
