@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.table import Table
-from rich.text import Text
 
 from kshot.core.records import ResultRow
 from kshot.report.cells import cell
@@ -57,10 +56,10 @@ def gates_table(rows: Sequence[ResultRow]) -> Table:
     for title in ("check", "task", "found"):
         table.add_column(title, overflow="fold")
     for row, subject in failed[:_MAX_LINES]:
-        mark = Text("✗ failed", "bold red")
+        mark = cell("✗ failed", "bold red")
         table.add_row(mark, cell(gate_label(row)), cell(subject), cell(gate_finding(row)))
     if len(failed) > _MAX_LINES:
-        table.add_row(Text("✗ failed", "bold red"), "", cell(f"… and {len(failed) - _MAX_LINES} more"), "")
+        table.add_row(cell("✗ failed", "bold red"), "", cell(f"… and {len(failed) - _MAX_LINES} more"), "")
     checks: dict[str, list[tuple[ResultRow, str]]] = {}
     for row, subject in told:
         if row["passed"]:
@@ -73,7 +72,7 @@ def gates_table(rows: Sequence[ResultRow]) -> Table:
             else [(subject, gate_finding(row)) for row, subject in passed]
         )
         for subject, finding in lines:
-            table.add_row(Text("✓ passed", "green"), cell(label), cell(subject), cell(finding))
+            table.add_row(cell("✓ passed", "green"), cell(label), cell(subject), cell(finding))
     return table
 
 
