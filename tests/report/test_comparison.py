@@ -321,6 +321,16 @@ def test_answers_are_shown_in_words(sample, answer, target):
     assert (answer_text(sample), target_text(sample)) == (answer, target)
 
 
+def test_texts_of_megabytes_stay_on_their_line():
+    long = "ab c_" * 200_000
+    found = {**row(task=long), "id": long, "category": long, "baseline_score": 0.0, "run_score": 1.0}
+    flip = Flip({**found, "won": True}, {"answer": long, "target": [long]}, {"answer": long + "!"})
+    setting = {"setting": "instruction", "values": [long + "x", long + "y"], "default": None}
+    shown = drawn([row(task=long, only_run=2)], [row(task=long, category=long)], [setting], (), [flip])
+    assert len(shown.splitlines()) < 60
+    assert "…" in shown
+
+
 HOSTILE = "\x1b[31mred\x1b[0m [bold]x[/] \u202e:smile:\nnext"
 
 

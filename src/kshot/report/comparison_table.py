@@ -27,6 +27,9 @@ _MAX_HEADING = 12
 _MAX_WORDS = 28
 """Wider names may be folded so that more columns fit."""
 
+_MAX_PART = 100
+"""Columns of the name of a category; strangers may have chosen it."""
+
 _MAX_LABEL = 20
 """Longer labels of runs are cut in their middle."""
 
@@ -153,7 +156,7 @@ def _columns(rows: Sequence[ResultRow], part: str) -> list[_ComparedColumn]:
     if not part or len({row["task"] for row in rows}) > 1:
         columns.append(_words("task", rows, task_name))
     if part:
-        columns.append(_words(part, rows, lambda row: row[part]))
+        columns.append(_words(part, rows, lambda row: shortened(row[part], _MAX_PART)))
     if len({row["metric"] for row in rows}) > 1:
         marks = {True: "", False: " ↓"}  # as the field marks what should be low
         columns.append(_words("metric", rows, lambda row: f"{row['metric']}{marks[row['higher_is_better']]}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kshot.core.records import ResultRow
+from kshot.report.cells import shortened
 from kshot.report.table import number
 from kshot.report.verdicts import shown_p
 
@@ -13,6 +14,9 @@ SENTENCES = 5
 
 GLUE = "\xa0"
 """A space at which no line is broken."""
+
+_MAX_TASK = 100
+"""Columns of the name of a task; strangers may have chosen it."""
 
 _MAX_NAMED = 3
 """Tasks that a warning names."""
@@ -52,7 +56,8 @@ def sentence(row: ResultRow) -> str:
 
 def task_name(row: ResultRow) -> str:
     """Return the name of a task; both names, if the runs have it under different ones."""
-    return f"{row['task']} → {row['run_task']}" if row.get("run_task") else str(row["task"])
+    names = [row["task"], *([row["run_task"]] if row.get("run_task") else [])]
+    return " → ".join(shortened(name, _MAX_TASK) for name in names)
 
 
 def _beside(row: ResultRow, sign: int) -> str:
@@ -125,7 +130,7 @@ def _named(tasks: Iterable[str], among: Iterable[str]) -> str:
     if len(set(among)) == 1:
         return ""
     more = f" and {len(names) - _MAX_NAMED} more tasks" if len(names) > _MAX_NAMED else ""
-    return f" ({', '.join(names[:_MAX_NAMED])}{more})"
+    return f" ({', '.join(shortened(name, _MAX_TASK) for name in names[:_MAX_NAMED])}{more})"
 
 
 # ---- numbers ----

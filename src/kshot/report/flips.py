@@ -24,6 +24,8 @@ _MAX_NAME, _MIN_TEXT = 20, 8
 _SAID = ("baseline says", "run says")
 _GAP = 2
 _LETTERS = 26
+_MAX_CHARACTERS = 500
+"""No terminal is wider; to measure a reply of megabytes would take long."""
 
 
 class Flip(NamedTuple):
@@ -98,9 +100,9 @@ def _texts(flips: Sequence[Flip]) -> list[tuple[str, list[str]]]:
     labels = sides[0] if len(sides) == 1 else _SAID
     labels = labels if max(map(cell_len, labels)) <= _MAX_NAME else _SAID
     return [
-        (labels[0], [answer_text(flip.before) for flip in flips]),
-        (labels[1], [answer_text(flip.after) for flip in flips]),
-        ("target", [target_text(flip.before) for flip in flips]),
+        (labels[0], [answer_text(flip.before)[:_MAX_CHARACTERS] for flip in flips]),
+        (labels[1], [answer_text(flip.after)[:_MAX_CHARACTERS] for flip in flips]),
+        ("target", [target_text(flip.before)[:_MAX_CHARACTERS] for flip in flips]),
     ]
 
 

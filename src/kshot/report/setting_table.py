@@ -24,6 +24,9 @@ _MAX_NAME = 28
 _CONTEXT = 12
 """Characters before the first difference that are shown of long texts."""
 
+_LONGEST = 500
+"""Characters that may have to be measured: no terminal is wider."""
+
 _SPACE = 2
 
 
@@ -68,11 +71,12 @@ def _name(row: Mapping[str, Any]) -> str:
 def shown_values(row: Mapping[str, Any], room: int) -> list[str]:
     """Return the values for so many terminal columns: of long texts what begins shortly before the first difference."""
     texts = [_shown(value, row) for value in row["values"]]
-    if max(map(cell_len, texts)) <= room:
+    if all(len(text) <= room and cell_len(text) <= room for text in texts):
         return texts
     same = os.path.commonprefix(texts)  # noqa: RUF071 - these are texts, compared by character
     start = max(len(same) - _CONTEXT, 0) if len(same) + _CONTEXT > room else 0
-    return [cut(f"…{text[start:]}" if start else text, room) for text in texts]
+    ends = [text[start : start + _LONGEST] for text in texts]
+    return [cut(f"…{end}" if start else end, room) for end in ends]
 
 
 def _shown(value: Any, row: Mapping[str, Any]) -> str:
