@@ -87,7 +87,7 @@ def test_57_subsets_fit_on_one_screen(monkeypatch, columns):
             progress.begin(task.task, task.model, 10)
             progress.finished([])
         progress.begin("mmlu:13", "n", 10)
-        lines = progress._live.console.render_lines(progress._view(), pad=False)
+        lines = progress._live.console.render_lines(progress._live.get_renderable(), pad=False)
     drawn = ["".join(segment.text for segment in line) for line in lines]
     assert len(drawn) < 12
     assert max(map(len, drawn)) <= columns

@@ -209,6 +209,14 @@ def test_a_line_of_a_log_tells_the_same():
     assert progress_line(STATES["nothing"]) == "preparing · 0 s so far"
 
 
+def test_a_terminal_without_unicode_gets_ascii():
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(progress_view(STATES["trouble"], 80, ascii_only=True))
+    text = console.file.getvalue()
+    assert text.isascii()
+    assert text.startswith("#########-----------------   36.3 %  10,170 of 28,044 | 41.2/s | 7 min 14 s left\n")
+
+
 def test_colour_is_never_the_only_carrier():
     console = Console(file=io.StringIO(), width=120, color_system="truecolor", force_terminal=True)
     console.print(progress_view(STATES["trouble"], 120))

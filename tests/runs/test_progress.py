@@ -272,6 +272,17 @@ def test_a_figure_that_is_no_mean_is_computed_as_at_the_end():
     assert found.interval is None
 
 
+def test_a_metric_that_cannot_be_summed_up_yet_hides_nothing_else():
+    class Odd(Accuracy):
+        def reduce(self, name, values):
+            raise RuntimeError("not yet")
+
+    meter = RunMeter(Budget())
+    meter.begin(result_of(Odd(), [100.0, 0.0]))
+    meter.answered(Outcome(Sample("0", {}), "a", ()))
+    assert (meter.read().done, meter.read().value) == (1, None)
+
+
 def test_the_meter_counts_samples_tokens_cost_and_retries_of_the_running_task():
     budget, tries = Budget(prices={"model": (1.0, 2.0)}), Tries()
     meter = RunMeter(budget)

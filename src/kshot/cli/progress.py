@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from kshot.runs.tracking import ProgressTracker, Ticker
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
+
+    from kshot.cli.screen import Screen
 
 LINE_SECONDS = 30.0
 """The time between two lines where there is no terminal; a shorter run says nothing."""
@@ -42,7 +45,12 @@ class Progress(ProgressTracker):
         screen = Screen(stderr=True)
         if screen.is_dumb_terminal:  # it cannot move its cursor
             return None
-        return Live(console=screen, get_renderable=self._view, refresh_per_second=_REFRESH_PER_SECOND, transient=True)
+        return Live(
+            console=screen,
+            get_renderable=partial(self._view, screen),
+            refresh_per_second=_REFRESH_PER_SECOND,
+            transient=True,
+        )
 
     def __enter__(self) -> Progress:  # noqa: PYI034 - Self needs Python 3.11
         """Start showing."""
@@ -84,9 +92,8 @@ class Progress(ProgressTracker):
         else:
             say(text)
 
-    def _view(self) -> RenderableType:
+    def _view(self, screen: Screen) -> RenderableType:
         from kshot.report.progress import progress_view
 
-        console = self._live.console if self._live is not None else None
-        width, height = (80, 24) if console is None else console.size
-        return progress_view(self.state(), width, max(1, height - 1))
+        lines = max(1, screen.height - 1)
+        return progress_view(self.state(), screen.width, lines, ascii_only=screen.options.ascii_only)

@@ -24,6 +24,8 @@ _MAX_BAR, _MIN_BAR = 40, 8
 _MAX_DONE_LINES = 6
 """More tasks that are done become one line, also where there is room."""
 _SEPARATOR = " · "
+_ASCII = str.maketrans("━─·…", "#-|.")
+"""What stands for signs that a terminal without Unicode lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,12 @@ class _Part:
     style: str = ""
 
 
-def progress_view(state: ProgressState, width: int, height: int = 24) -> RenderableType:
+def progress_view(state: ProgressState, width: int, height: int = 24, *, ascii_only: bool = False) -> RenderableType:
     """Return the progress as at most ``height`` lines, none of them wider than ``width``."""
-    return Group(*progress_lines(state, width, height))
+    lines = progress_lines(state, width, height)
+    for line in lines if ascii_only else ():
+        line.plain = line.plain.translate(_ASCII)
+    return Group(*lines)
 
 
 def progress_lines(state: ProgressState, width: int, height: int = 24) -> list[Text]:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from kshot.core.budget import Budget, Tries
-from kshot.core.errors import KshotError
 from kshot.core.protocols import Scorer
 from kshot.core.records import Outcome, Sample, Value
 from kshot.core.task import TaskResult
@@ -45,8 +44,10 @@ class RunMeter:
     def answered(self, outcome: Outcome[Sample]) -> None:
         """Count a sample."""
         self._done += 1
-        self._failed += outcome.failed
-        self._recalled += outcome.recalled
+        if outcome.recalled:
+            self._recalled += 1
+        if outcome.failed:
+            self._failed += 1
 
     def read(self) -> MeterReading:
         """Return the counts of the task that runs now, or of the last one."""
@@ -55,7 +56,7 @@ class RunMeter:
             name, n, value, found = "", 0, None, None
             if result is not None:
                 name = self._figure.name
-                with suppress(KshotError):  # the run will tell what is wrong with a metric
+                with suppress(Exception):  # a plug-in may raise anything; the run itself will tell what is wrong
                     n, value, found = self._figure.read(result)
             (read, written), cost = self._budget.tokens, self._budget.cost
             return MeterReading(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kshot.core import interrupts
 from kshot.core.budget import LimitReached
@@ -24,6 +24,9 @@ class Watchers(Watcher):
     def __init__(self, *watchers: Watcher | None) -> None:
         """Take the watchers; None stands for one that is not there."""
         self._all = tuple(watcher for watcher in watchers if watcher is not None)
+        # Most watchers leave single samples alone: a sample costs nothing for them.
+        self._at_answers = [each.answered for each in self._all if _looks(each, "answered")]
+        self._at_scores = [each.scored for each in self._all if _looks(each, "scored")]
 
     def started(self, settings: Mapping[str, Any], path: Path | None) -> None:
         """Tell all that the run starts."""
@@ -42,13 +45,13 @@ class Watchers(Watcher):
 
     def answered(self, outcome: Outcome[Sample]) -> None:
         """Tell all that a sample is answered."""
-        for watcher in self._all:
-            watcher.answered(outcome)
+        for tell in self._at_answers:
+            tell(outcome)
 
     def scored(self, row: ResultRow) -> None:
         """Tell all that a sample is scored."""
-        for watcher in self._all:
-            watcher.scored(row)
+        for tell in self._at_scores:
+            tell(row)
 
     def finished(self, rows: Sequence[ResultRow]) -> None:
         """Tell all that a task is done."""
@@ -74,6 +77,14 @@ class Watchers(Watcher):
         """Show a step on all."""
         for watcher in self._all:
             watcher.step(label, done, total)
+
+
+def _looks(watcher: Watcher, at: Literal["answered", "scored"]) -> bool:
+    """Whether a watcher does something at each sample."""
+    if isinstance(watcher, Watchers):
+        return bool(watcher._at_answers if at == "answered" else watcher._at_scores)  # noqa: SLF001 - of this class
+    own = type(watcher).answered if at == "answered" else type(watcher).scored
+    return own not in (Watcher.answered, Watcher.scored)
 
 
 @contextmanager
