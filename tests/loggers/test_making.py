@@ -1,5 +1,6 @@
 """Naming loggers: what is wrong with one is told before anything is asked."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,17 @@ def test_a_logger_of_a_file_gets_its_options(here, capsys):
     assert done.code == 0, done.err
     assert (here / "lines.txt").read_text() == "PLANET_NAMES EM 2\n"
     assert (here / "other.txt").read_text() == "planet_names EM 2\n"  # named twice, made once
+
+
+def test_a_logger_is_no_part_of_what_identifies_a_run(here, capsys):
+    assert run(capsys, "--log", "lines.py:Lines").code == 0
+    spec = json.loads((here / "run" / "spec.json").read_text())
+    assert "log" not in {**spec["identity"], **spec["options"]}
+    assert run(capsys).code == 0  # the same run continues
+    (here / "lines.py").unlink()
+    done = command(capsys, "score", "run")  # and logs nothing that it is not told to
+    assert done.code == 0, done.err
+    assert (here / "lines.txt").read_text() == "planet_names EM 2\n"
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ gone = kshot.evaluate(
     "embedded", "planets.py:PlanetNames", limit=1, out="gone", log="mlflow,tracking_uri=file:taken", watcher=Removing()
 )
 print("notes:", gone.notes, [row["n"] for row in gone.results], file=sys.stderr)
-kshot.evaluate([lambda p: "Mars", "embedded"], "planets.py:PlanetNames", limit=1, log=logs)
+kshot.evaluate([lambda p: "Mars", "embedded"], "planets.py:PlanetNames", limit=1, judge="embedded", log=logs)
 """
 
 
@@ -165,6 +165,13 @@ def test_several_models_have_figures_of_their_own(logged):
         {name for name in run["figures"] if name.endswith("/EM")} for run in (logged[2][tool][4] for tool in TOOLS)
     ]
     assert names == [{"_lambda_/planet_names/EM", "embedded/planet_names/EM"}] * 3
+
+
+def test_the_notes_of_a_run_go_with_it(logged):
+    found = {tool: logged[2][tool][4] for tool in TOOLS}
+    note = "--judge has no effect: no metric of this run asks a judge"
+    assert found["wandb"]["notes"] == note == found["mlflow"]["tags"]["mlflow.note.content"]
+    assert found["trackio"]["figures"]["state"]["_value"] == f"state: done\n\n{note}"
 
 
 def test_the_tools_print_nothing(logged):
