@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -11,6 +12,7 @@ from tests.commands import kshot
 from tests.compared_runs import make_runs
 from tests.screens import assert_screen
 
+EARLY = Path(__file__).parents[1] / "data" / "runs_0_1" / "planets"
 CLERK = "shop.py:Clerk"
 RUNS = {
     "zero": (CLERK, "shop.py:Prices", {}),
@@ -207,6 +209,7 @@ def broken(folder, name, **files):
         (("zero", "five", "--flips", "-1"), "--flips is '-1'; it must be a number of samples"),
         (("--flips", "zero", "five"), "--flips is 'zero'; it must be a number of samples. Write the runs before it"),
         (("zero", "five", "--flips", "²"), "--flips is '²'; it must be a number of samples"),
+        (("zero", EARLY), "an earlier version of kshot made this run"),
         ((), "RUN"),
     ],
 )

@@ -21,8 +21,8 @@ def add(commands: Any) -> None:
         "compare",
         help="compare finished runs question by question: who is ahead, where, and what differs",
         description="Compare finished runs, question by question. Models, prompts, shots and clean-ups may differ; the "
-        "questions may not. The first run is the baseline of all others. Of one run alone the models are compared, with "
-        "the first as the baseline.",
+        "questions may not. The first run is the baseline of all others. Of one run alone, the models are compared "
+        "with its first one.",
     )
     command.add_argument("run", nargs="+", metavar="RUN", help="run folders")
     command.add_argument("--metric", metavar="NAME", help="compare by this metric only")
