@@ -37,6 +37,13 @@ class SampleLook:
         prompt = self.row.get("prompt")
         return whole_prompt(prompt) if self.full else folded_prompt(prompt, self.shots)
 
+    @property
+    def answer(self) -> Any:
+        """The answer that the metric scores: that of its own rule, where a sample was answered by several."""
+        answers = self.row.get("answers")
+        own = self.row.get("answer")
+        return answers.get(self.scale.metric, own) if isinstance(answers, dict) else own
+
     @cached_property
     def response(self) -> ReadResponse:
         """The parts of the response by their kind."""

@@ -24,7 +24,10 @@ class MeasuredOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadResponse:
-    """What a model or search engine gave; ``chooses``: the answer is the number of an option."""
+    """What a model or search engine gave.
+
+    ``chooses``: the answer is the number of an option. ``ranks``: it is a list of passages, which may be empty.
+    """
 
     replies: Sequence[str] = ()
     reasoning: Sequence[str] = ()
@@ -33,6 +36,7 @@ class ReadResponse:
     measured: MeasuredOptions = field(default_factory=MeasuredOptions)
     likelihood: ResultRow | None = None
     chooses: bool = False
+    ranks: bool = False
 
 
 def read_response(row: ResultRow, ranking_type: str) -> ReadResponse:
@@ -45,14 +49,16 @@ def read_response(row: ResultRow, ranking_type: str) -> ReadResponse:
     answer = row.get("answer")
     document = isinstance(answer, dict) and "nll" in answer and len(measured) == 1
     options = MeasuredOptions() if document else _options(measured, row.get("prompt"))
+    replies = [part for part in parts[first:] if isinstance(part, str)]
     return ReadResponse(
-        [part for part in parts[first:] if isinstance(part, str)],
+        replies,
         [text for text in parts_of(thoughts) if isinstance(text, str)],
         [parts[at] for at in hits],
         rewritten=any(isinstance(part, str) for part in parts[:first]),
         measured=options,
         likelihood=measured[0] if document else None,
         chooses=bool(options.texts) or bool(ranking_type),
+        ranks=isinstance(answer, list) and not replies and not measured and bool(hits or not answer),
     )
 
 

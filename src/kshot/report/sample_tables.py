@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -13,7 +13,7 @@ from kshot.report.cells import cell
 from kshot.report.sample_responses import MeasuredOptions, is_number
 from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, option_letter, written
 
-_MAX_PASSAGES = 5
+_MAX_PASSAGES, _MAX_RELEVANT = 5, 5
 _MAX_LETTERED = 10_000
 """No prompt has more options."""
 _SHORT = TextLimit(240, 4)
@@ -29,18 +29,36 @@ def passages_table(passages: Sequence[ResultRow], target: Any, *, full: bool) ->
         grade = grades.get(hit["id"])
         relevant = cell(f"✓ relevant (grade {written(grade)})", "green") if grade else cell("")
         table.add_row(cell(rank, _DIM), cell(hit["id"], overflow="fold"), cell(figure_text(hit["score"])), relevant)
+    if not passages:
+        table.add_row(cell("nothing", "dim italic"))
     if len(shown) < len(passages):
         table.add_row("", cell(f"… {len(passages) - len(shown)} more", "dim italic"))
     return table
 
 
-def options_table(measured: MeasuredOptions, row: ResultRow, *, full: bool) -> Table:
+def relevant_text(grades: Mapping[str, Any], passages: Sequence[ResultRow], *, full: bool) -> Text:
+    """Return which passages the reference grades, and at which rank each was found."""
+    ranks = {hit["id"]: rank for rank, hit in enumerate(passages, start=1)}
+    names = [name for name, grade in grades.items() if grade]
+    shown = names if full else names[:_MAX_RELEVANT]
+    more = [cell(f"… {len(names) - len(shown)} more", "dim italic")] if len(shown) < len(names) else []
+    lines = [
+        Text.assemble(cell(name), f" (grade {written(grades[name])}) ", cell(_rank(ranks.get(name)), _DIM))
+        for name in shown
+    ]
+    return Text("\n").join([*lines, *more]) if names else cell("none", _DIM)
+
+
+def _rank(rank: int | None) -> str:
+    return "not found" if rank is None else f"found as number {rank}"
+
+
+def options_table(measured: MeasuredOptions, answer: Any, target: Any, *, full: bool) -> Table:
     """Show every option with its log-probability; a sign and a word mark the chosen and the right one."""
-    right = row.get("target")
-    rights = right if isinstance(right, list) else [right]
+    rights = target if isinstance(target, list) else [target]
     table = Table.grid(padding=(0, 2))
     for index, text in enumerate(measured.texts):
-        chosen, fits = index == row.get("answer"), index in rights
+        chosen, fits = index == answer, index in rights
         mark = "✓ right" if fits else "✗" if chosen else ""
         words = ", ".join(word for word in ("chosen" if chosen else "", mark) if word).replace(", ✗", " ✗")
         style = "green" if fits else "red" if chosen else ""

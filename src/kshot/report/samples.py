@@ -14,7 +14,7 @@ from kshot.core.records import UNANSWERED, ResultRow
 from kshot.report.cells import block, cell
 from kshot.report.sample_look import SampleLook
 from kshot.report.sample_responses import ReadResponse
-from kshot.report.sample_tables import likelihood_text, option_text, options_table, passages_table
+from kshot.report.sample_tables import likelihood_text, option_text, options_table, passages_table, relevant_text
 from kshot.report.sample_texts import (
     TextLimit,
     counted,
@@ -26,7 +26,7 @@ from kshot.report.sample_texts import (
     written,
 )
 from kshot.runs.sample_filters import name_of
-from kshot.runs.sample_verdicts import MetricScale, SampleVerdict
+from kshot.runs.sample_verdicts import SampleVerdict
 
 _PROMPT, _REPLY, _SHORT = TextLimit(900, 14), TextLimit(600, 9), TextLimit(240, 4)
 _MAX_REPLIES = 4
@@ -107,9 +107,8 @@ def _asked(look: SampleLook, *, note: bool = True) -> Iterator[tuple[str, Render
     if prompt is None:
         yield "prompt", cell("(nothing was asked)", _DIM)
         return
-    ranks = response.passages and isinstance(look.row.get("answer"), list)
     shown = look.question if note else replace(look.question, above="")
-    yield "query" if ranks else "prompt", shown.text(look.limit(_PROMPT))
+    yield "query" if response.ranks else "prompt", shown.text(look.limit(_PROMPT))
     if response.rewritten:
         yield "", cell("the rewriter wrote the query", "dim italic")
 
@@ -119,7 +118,7 @@ def _asked(look: SampleLook, *, note: bool = True) -> Iterator[tuple[str, Render
 
 def _answered(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     row, response = look.row, look.response
-    if response.passages:
+    if response.passages or response.ranks:
         yield "found", passages_table(response.passages, row.get("target"), full=look.full)
     if look.full:
         yield from (("reasoning", excerpt(text, None)) for text in response.reasoning if text)
@@ -128,7 +127,7 @@ def _answered(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     yield from _replies(look, response.replies)
     yield from (("", cell(note, "dim italic")) for note in _cuts(row))
     if response.measured.texts:
-        yield "options", options_table(response.measured, row, full=look.full)
+        yield "options", options_table(response.measured, look.answer, row.get("target"), full=look.full)
     if response.likelihood:
         yield "text", excerpt(response.likelihood["text"], look.limit(_REPLY))
         yield "measured", cell(likelihood_text(row.get("answer")))
@@ -167,10 +166,9 @@ def _cuts(row: ResultRow) -> Iterator[str]:
 
 def _answer(look: SampleLook, response: ReadResponse) -> RenderableType:
     """Return the answer, and the rule that read it."""
-    answer, rule = look.row.get("answer"), _rule(look.row, look.scale, response)
-    ranks = response.passages and not response.replies
-    if ranks and isinstance(answer, list):
-        shown = cell(f"the order of these {len(answer)} passages")
+    answer, rule = look.answer, _rule(look)
+    if response.ranks:
+        shown = cell(f"{counted(len(answer), 'passage')}, in this order" if answer else "no passage")
     elif response.chooses and isinstance(answer, int):
         shown = option_text(answer, response.measured, look.row)
     elif isinstance(answer, dict) and isinstance(answer.get("text"), str):
@@ -185,20 +183,19 @@ def _answer(look: SampleLook, response: ReadResponse) -> RenderableType:
     return Text.assemble(shown, cell(f"   {rule}", _DIM)) if rule else shown
 
 
-def _rule(row: ResultRow, scale: MetricScale, response: ReadResponse) -> str:
+def _rule(look: SampleLook) -> str:
     """Return the rule by which the answer was read from the reply, or chosen among the options."""
+    row, answers = look.row, look.row.get("answers")
     rule = row.get("rule")
     if isinstance(rule, list):
         names = dict.fromkeys(written(each) for each in rule if each is not None)
         return f"the most frequent; read by: {', '.join(names)}" if names else ""
     if rule is not None:
         return f"({written(rule)})" if row.get("answer") == UNANSWERED else f'by the rule "{written(rule)}"'
-    if response.measured.texts and scale.rule:
-        others = row.get("answers")
-        differ = (
-            [name for name, index in others.items() if index != row.get("answer")] if isinstance(others, dict) else []
-        )
-        return f"by {scale.rule}" + (f" (not by {', '.join(differ)})" if differ else "")
+    if isinstance(answers, dict) and look.response.measured.texts:
+        own = look.scale.metric if look.scale.metric in answers else look.scale.rule
+        differ = [name for name, index in answers.items() if index != look.answer]
+        return (f"by {own}" + (f" (not by {', '.join(differ)})" if differ else "")) if own else ""
     return ""
 
 
@@ -226,16 +223,23 @@ def _expected(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
         rights = target if isinstance(target, list) else [target]
         names = [option_text(each, response.measured, row) for each in rights]
         yield "target", Text(" or ").join(names)
-    elif isinstance(target, dict) and response.passages:
-        yield "relevant", cell(", ".join(f"{name} ({written(grade)})" for name, grade in target.items()))
+    elif isinstance(target, dict) and response.ranks:
+        yield "relevant", relevant_text(target, response.passages, full=look.full)
     elif isinstance(target, list) and target and all(isinstance(each, list) for each in target):
-        lines = [Text(" or ").join(block(f"“{written(q)}”") for q in quotes) for quotes in target]
-        yield "evidence", Text("\n").join(lines)
+        quoted = (
+            [Text.assemble("“", excerpt(written(q), look.limit(_SHORT)), "”") for q in quotes] for quotes in target
+        )
+        yield "evidence", Text("\n").join(Text(" or ").join(quotes) for quotes in quoted)
     elif isinstance(target, list) and target and all(isinstance(each, (str, int, float)) for each in target):
         turns = isinstance(row.get("answer"), list) and len(row["answer"]) == len(target)
         yield "target", several(target, look.limit(_SHORT), numbered=turns and len(target) > 1)
     else:
         yield "target", excerpt(written(target), look.limit(_SHORT))
+
+
+def _quotes(quotes: Sequence[Any], limit: TextLimit | None) -> Text:
+    """Return the quotes that show one part of an answer; any of them is enough."""
+    return Text(" or ").join(Text.assemble("“", excerpt(written(quote), limit), "”") for quote in quotes)
 
 
 def _details(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:

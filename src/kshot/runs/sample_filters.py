@@ -166,7 +166,8 @@ def _resolved(record: RunRecord, wanted: Mapping[str, Sequence[str]]) -> dict[st
 def _meant(record: RunRecord, part: str, name: str, known: Sequence[str]) -> Sequence[str]:
     """Return what a user means by a name: that very one, all of a dataset or subset, or the one that begins so."""
     folded = name.casefold()
-    subsets = [one for one in known if one.startswith(f"{name}:") or one.endswith(f":{name}")] if part == "task" else []
+    inside = (f"{name}:", f"{name}@", f"{name},")  # a subset, a draw of examples, options
+    subsets = [one for one in known if one.startswith(inside) or one.endswith(f":{name}")] if part == "task" else []
     for meant in ([name] if name in known else [], subsets, [one for one in known if one.casefold() == folded]):
         if meant:
             return meant
