@@ -72,6 +72,7 @@ def test_a_run_that_is_stopped_leaves_one_line_and_a_sane_terminal(monkeypatch):
         stopped()
     *_, last = terminal.getvalue().split("\x1b[?25h")
     assert "3 of 4" in last
+    assert "left" not in last
     assert "hf:model" not in last
     assert (sys.stdout, sys.stderr) == (before, terminal)
     assert not [thread for thread in threading.enumerate() if thread.name == "kshot progress"]

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import threading
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,7 @@ from kshot.metrics import F1, Accuracy, Chrf
 from kshot.runs.meter import RunMeter
 from kshot.runs.progress import PROGRESS, ProgressState, StepProgress, TaskProgress, read_progress
 from kshot.runs.results import result_rows
-from kshot.runs.tracking import FolderProgress, ProgressTracker, RecentRate
+from kshot.runs.tracking import FolderProgress, ProgressTracker, RecentRate, Ticker
 from kshot.statistics.intervals import interval
 from tests.datasets.fakes import Fake
 
@@ -359,7 +360,7 @@ def test_a_run_that_stops_leaves_how_far_it_was_and_the_next_one_replaces_it(tmp
         kshot.evaluate(Fake(breaks), [quiz("a", 4), quiz("b", 3)], out=folder)
     state = read_progress(folder)
     assert [(task.task, task.state, task.total) for task in state.tasks] == [("a", "running", 4), ("b", "waiting", 3)]
-    assert (state.done, state.total, state.complete) == (2, 7, True)
+    assert (state.done, state.total, state.complete, state.left) == (2, 7, True, None)
     reader = Reader(folder)
     kshot.evaluate(Fake(lambda r: Generated("0")), [quiz("a", 4), quiz("b", 3)], out=folder, watcher=reader)
     assert not (folder / PROGRESS).exists()
@@ -418,6 +419,21 @@ def test_the_file_is_written_at_once_and_rarely_where_it_takes_long(tmp_path):
     clock.now += 60
     found.store()
     assert read_progress(tmp_path).tasks[0].state == "done"
+
+
+def test_a_call_that_hangs_does_not_keep_a_run_from_ending(monkeypatch):
+    monkeypatch.setattr("kshot.runs.tracking._STOP_SECONDS", 0.01)
+    entered, release = threading.Event(), threading.Event()
+
+    def hangs():
+        entered.set()
+        release.wait()
+
+    ticker = Ticker(0.001, hangs)
+    ticker.start()
+    assert entered.wait(60)
+    ticker.stop()
+    release.set()
 
 
 def test_a_folder_that_is_gone_stays_gone(tmp_path):

@@ -70,10 +70,11 @@ class Progress(ProgressTracker):
             self._ticker.stop()
         if self._live is not None:
             self._live.stop()
-            if kind is not None and self.state().tasks:
+            state = self.stopped_state()
+            if kind is not None and state.tasks:
                 from kshot.report.progress import overall_line
 
-                self._live.console.print(overall_line(self.state(), self._live.console.width))
+                self._live.console.print(overall_line(state, self._live.console.width))
 
     def tick(self) -> None:
         """Print a line if it is time for one."""

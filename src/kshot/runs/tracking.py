@@ -21,6 +21,7 @@ _RATE_SECONDS = 30.0
 _RATE_SAMPLES = 5
 """The rate is that of the last seconds, and of so many samples at least."""
 _POINT_SECONDS = 1.0
+_STOP_SECONDS = 2.0
 _STORE_SECONDS = 1.0
 _STORE_SHARE = 0.02
 """The file takes at most this share of a run's time, however many tasks it lists."""
@@ -129,6 +130,11 @@ class ProgressTracker(Watcher):
                 step=None if state.step is None else replace(state.step),
             )
 
+    def stopped_state(self) -> ProgressState:
+        """Return the state of a run that has stopped: nothing goes on, so nobody knows how long the rest takes."""
+        state = self.state()
+        return replace(state, left=None, step=None, tasks=[replace(task, rate=None) for task in state.tasks])
+
     def _measure(self) -> None:
         """Read the meter."""
         task = self._running
@@ -192,10 +198,10 @@ class Ticker:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; a call that is under way ends first."""
+        """End the thread; a call that is under way ends first, unless it hangs, as on a pipe that nobody reads."""
         self._stop.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(_STOP_SECONDS)
 
     def _run(self) -> None:
         while not self._stop.wait(self._seconds):
@@ -225,12 +231,11 @@ class FolderProgress(ProgressTracker):
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         """Store where the run has stopped, or remove the file of a run that is done."""
         self._ticker.stop()
-        if kind is not None:
-            self._next = self._clock()
-            self.store()
-            return
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)
+        with suppress(OSError, ValueError):
+            if kind is None:
+                self._path.unlink(missing_ok=True)
+            elif self._path.parent.is_dir():
+                self._write(self.stopped_state())
 
     def finished(self, rows: Sequence[ResultRow]) -> None:
         """End a task, and store that."""
@@ -244,10 +249,11 @@ class FolderProgress(ProgressTracker):
             if began < self._next or not self._path.parent.is_dir():
                 return
             with suppress(OSError, ValueError):
-                self._write(json.dumps(_within_limits(self.state()).as_json()))
+                self._write(self.state())
             self._next = began + (self._clock() - began) / _STORE_SHARE
 
-    def _write(self, text: str) -> None:
+    def _write(self, state: ProgressState) -> None:
+        text = json.dumps(_within_limits(state).as_json())
         draft = self._path.with_name(f".{PROGRESS}.draft")
         try:
             with open_new(draft) as file:
