@@ -691,6 +691,35 @@ def test_parts_that_no_run_has_are_an_error_or_a_figure(tmp_path, parts):
         kshot.compare(*paths)
 
 
+@pytest.mark.parametrize(
+    "bounds", [[100, 0], [0, 0], [None, None], [0, float("inf")], [float("nan"), 5], [0, 1], [20, 60]]
+)
+def test_a_scale_that_cannot_be_is_no_scale(tmp_path, pair, bounds):
+    """Both folders say the same wrong ends; the average over subsets uses them, too."""
+    paths = [tmp_path / "one", tmp_path / "other"]
+    for source, path in zip(pair, paths, strict=True):
+        shutil.copytree(source, path)
+        summary = json.loads((path / "summary.json").read_text())
+        for row in summary["results"]:
+            row["bounds"] = bounds
+        whole = {"task": "All", "average": "macro", "tasks": ["quiz", "parts"]}
+        summary["results"] += [
+            summary["results"][0] | whole,
+            summary["results"][0] | whole | {"task": "None", "tasks": []},
+        ]
+        (path / "summary.json").write_text(json.dumps(summary))
+    found, sound = kshot.compare(*paths), kshot.compare(*pair)
+    assert [row["p"] for row in found.rows if row["task"] != "All"] == [row["p"] for row in sound.rows]
+    assert all(np.isfinite(row["ci95"]).all() for row in found.rows)
+
+
+def test_where_no_figure_is_left_the_notes_say_why(tmp_path):
+    one = finished(tmp_path / "one", task("quiz", items(["100"]), Right()))
+    other = finished(tmp_path / "other", task("quiz", items(["100"]), Points()))
+    with pytest.raises(KshotError, match=r"no figure to compare the runs by: quiz: only one has Right"):
+        kshot.compare(one, other)
+
+
 def test_scores_beyond_all_scales(tmp_path):
     class Huge(Points):
         bounds = None

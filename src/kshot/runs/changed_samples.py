@@ -14,7 +14,8 @@ from kshot.statistics.resampling import FloatArray
 
 def without_rounding(after: FloatArray, before: FloatArray) -> FloatArray:
     """Return scores in which those that differ from the others by rounding alone do not differ."""
-    found: FloatArray = np.where(np.isclose(after, before, rtol=ROUNDING, atol=ROUNDING), before, after)
+    with np.errstate(over="ignore"):  # values near the largest float
+        found: FloatArray = np.where(np.isclose(after, before, rtol=ROUNDING, atol=ROUNDING), before, after)
     return found
 
 
@@ -27,7 +28,8 @@ def changed_samples(
     """
     (one, other), (ours, theirs) = matched.scores, matched.chosen(category)
     before, after = one.scores[row["metric"]][ours], other.scores[row["metric"]][theirs]
-    change = without_rounding(after, before) - before
+    with np.errstate(over="ignore"):
+        change = without_rounding(after, before) - before
     gained = change > 0 if row["higher_is_better"] else change < 0
     changed = np.flatnonzero((change != 0) & (True if won is None else gained == won))
     size = np.zeros(len(changed)) if "both" in row else -np.abs(change[changed])

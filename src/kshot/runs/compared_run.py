@@ -132,11 +132,12 @@ def read_figures(run: ComparedRun) -> None:
 
 
 def bounds_of(row: ResultRow) -> tuple[float, float] | None:
-    """Return the ends of the scale of a figure, as ``summary.json`` has them: null is no end."""
+    """Return the ends of the scale of a figure, as ``summary.json`` has them: null is no end. None: they are wrong."""
     if row.get("bounds") is None:
         return None
     low, high = row["bounds"]
-    return (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+    ends = (-math.inf if low is None else float(low), math.inf if high is None else float(high))
+    return ends if ends[0] < ends[1] else None
 
 
 def load_scores(run: ComparedRun, wanted: Collection[TaskOnModel], aggregates: Aggregates) -> Iterator[str]:

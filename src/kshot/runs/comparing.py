@@ -95,6 +95,8 @@ def compare_runs(
     if not any(len(matched.ours) for matched in found.matches):
         raise RunError("the runs have no sample in common: their ids differ", hint="Run both on the same data.")
     found.decide()
+    if not found.rows:
+        raise RunError(f"there is no figure to compare the runs by: {'; '.join(notes)}")
     return Comparison(
         [
             {

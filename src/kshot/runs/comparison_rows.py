@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from kshot.core.records import ResultRow
 from kshot.runs.changed_samples import without_rounding
 from kshot.runs.compared_run import Aggregates, bounds_of, rule_of
 from kshot.runs.pairing import ComparedSystem, Match, listed, match, task_pairs
+from kshot.statistics.figures import ROUNDING
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family
 from kshot.statistics.resampling import Values, sequence_of
 
@@ -95,9 +97,13 @@ class Gathered:
         if reduce is None:
             return None
         a, b = other.values(metric)[theirs], one.values(metric)[ours]
+        bounds = bounds_of(figure)
         if a.ndim == 1:
             a = without_rounding(a, b)
-        return Pair(a, b, reduce, _is_higher_better(figure), bounds_of(figure))
+            low, high = bounds or (-math.inf, math.inf)
+            if min(a.min(), b.min()) < low - ROUNDING or max(a.max(), b.max()) > high + ROUNDING:
+                bounds = None  # the metric says so, and its values do not
+        return Pair(a, b, reduce, _is_higher_better(figure), bounds)
 
     def _averages(
         self,

@@ -131,7 +131,12 @@ def _student(centre: float, groups: Sequence[FloatArray], shares: FloatArray) ->
     """Return Student's interval of the average of the groups' means, with Welch's degrees of freedom."""
     if any(len(values) < 2 for values in groups):  # noqa: PLR2004 - one value has no spread
         return None
-    parts = [share**2 * float(values.var(ddof=1)) / len(values) for share, values in zip(shares, groups, strict=True)]
+    with np.errstate(over="ignore", invalid="ignore"):  # values near the largest float
+        parts = [
+            share**2 * float(values.var(ddof=1)) / len(values) for share, values in zip(shares, groups, strict=True)
+        ]
+    if not all(map(math.isfinite, parts)):
+        return None
     variance = math.fsum(parts)
     if not variance:
         return (centre, centre)

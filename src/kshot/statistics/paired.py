@@ -93,10 +93,11 @@ def compare_by_family(found: Sequence[tuple[Hashable, Pair]]) -> list[Paired]:
 def averaged(subsets: Sequence[Pair], *, weighted: bool) -> Pair | None:
     """Join the pairs of all subsets of a dataset: a sample weighs as in the average of the subsets' figures.
 
-    ``weighted``: subsets count by their size. None where a subset is empty, and for figures that are not means.
+    ``weighted``: subsets count by their size. None where there is no subset or an empty one, and for figures that are
+    not means.
     """
     values = [(sequence_of(pair.a), sequence_of(pair.b)) for pair in subsets]
-    if not all(a and _of_means(pair.reduce, a, b) for pair, (a, b) in zip(subsets, values, strict=True)):
+    if not values or not all(a and _of_means(pair.reduce, a, b) for pair, (a, b) in zip(subsets, values, strict=True)):
         return None
     ones, others = (np.concatenate(each) for each in zip(*values, strict=True))
     weights = np.concatenate([np.full(len(pair.a), 1.0 if weighted else 1 / len(pair.a)) for pair in subsets])
