@@ -183,6 +183,7 @@ ODD = [
     {"nll": "x"},
     [[["deep"]]],
     True,
+    {"Right": 10**400, "Points": float("nan"), "x": "y"},
 ]
 
 

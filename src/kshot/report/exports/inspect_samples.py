@@ -12,6 +12,7 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.exports.columns import storable_value
 from kshot.report.sample_responses import ReadResponse, read_response
+from kshot.runs.headline import finite
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalSample
@@ -203,9 +204,9 @@ def _scores(row: ResultRow, forms: Mapping[str, ScoreForm], answer: str | None) 
     found = row.get("scores")
     scores = {}
     for name, score in found.items() if isinstance(found, dict) else ():
-        if isinstance(score, (int, float)):
+        if (known := finite(score)) is not None:
             form = forms.get(name, ScoreForm())
-            scores[name] = Score(value=form.value(score), answer=answer, explanation=_explanation(row, form.rule))
+            scores[name] = Score(value=form.value(known), answer=answer, explanation=_explanation(row, form.rule))
     return scores
 
 
