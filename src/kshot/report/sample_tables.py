@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -20,17 +21,19 @@ _SHORT = TextLimit(240, 4)
 _DIM = "dim"
 
 
-def passages_table(passages: Sequence[ResultRow], target: Any, *, full: bool) -> Table:
+def passages_table(passages: Sequence[ResultRow], target: Any, *, full: bool) -> RenderableType:
     """Show the best passages; those that the reference grades are marked."""
+    if not passages:
+        return cell("nothing", "dim italic")
     grades = target if isinstance(target, dict) else {}
     shown = passages if full else passages[:_MAX_PASSAGES]
     table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for rank, hit in enumerate(shown, start=1):
         grade = grades.get(hit["id"])
         relevant = cell(f"✓ relevant (grade {written(grade)})", "green") if grade else cell("")
-        table.add_row(cell(rank, _DIM), cell(hit["id"], overflow="fold"), cell(figure_text(hit["score"])), relevant)
-    if not passages:
-        table.add_row(cell("nothing", "dim italic"))
+        table.add_row(cell(rank, _DIM), cell(hit["id"]), _narrow(figure_text(hit["score"])), relevant)
     if len(shown) < len(passages):
         table.add_row("", cell(f"… {len(passages) - len(shown)} more", "dim italic"))
     return table
@@ -57,18 +60,24 @@ def options_table(measured: MeasuredOptions, answer: Any, target: Any, *, full: 
     """Show every option with its log-probability; a sign and a word mark the chosen and the right one."""
     rights = target if isinstance(target, list) else [target]
     table = Table.grid(padding=(0, 2))
+    table.add_column(overflow="fold")
     for index, text in enumerate(measured.texts):
         chosen, fits = index == answer, index in rights
-        mark = "✓ right" if fits else "✗" if chosen else ""
-        words = ", ".join(word for word in ("chosen" if chosen else "", mark) if word).replace(", ✗", " ✗")
+        words = {(True, True): "chosen, ✓ right", (True, False): "chosen ✗", (False, True): "✓ right"}
         style = "green" if fits else "red" if chosen else ""
-        cells = [excerpt(text, None if full else _SHORT), cell(f"{measured.logprobs[index]:.2f}", justify="right")]
-        if measured.tokens[index] is not None and full:
-            cells.append(cell(f"{measured.tokens[index]} tokens", _DIM))
+        cells = [excerpt(text, None if full else _SHORT), _narrow(f"{measured.logprobs[index]:.2f}", justify="right")]
+        if full:
+            tokens = measured.tokens[index]
+            cells.append(cell("" if tokens is None else counted(tokens, "token"), _DIM))
         if full and measured.baselines:
             cells.append(cell(f"baseline {measured.baselines[index]:.2f}", _DIM))
-        table.add_row(*cells, cell(words, style))
+        table.add_row(*cells, _narrow(words.get((chosen, fits), ""), style))
     return table
+
+
+def _narrow(text: str, style: str = "", **options: Any) -> Text:
+    """Return a figure or a mark, which stays on one line beside a long text."""
+    return cell(text, style, no_wrap=True, **options)
 
 
 def likelihood_text(answer: Any) -> str:

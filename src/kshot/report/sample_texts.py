@@ -83,6 +83,9 @@ def folded_prompt(prompt: Any, shots: int | None) -> FoldedPrompt:
         start, count = _question_start(text, shots or 0)
         return FoldedPrompt([("", text[start:])], counted(count, "example") if start else "", start)
     folded, shown = _split_messages(prompt, shots)
+    start, count = _question_start(shown[-1]["content"], shots or 0) if not folded else (0, 0)
+    if start:  # examples and question are one message
+        return FoldedPrompt([("", shown[-1]["content"][start:])], counted(count, "example"), start)
     size = sum(len(message["content"]) for message in folded)
     what = counted(len(folded), "message") if shots is None else counted(shots, "example")
     asked = [(str(message["role"]), message["content"]) for message in shown]
