@@ -279,6 +279,21 @@ def test_no_code_of_the_folder_is_imported(at, capsys, tmp_path, monkeypatch):
     assert kshot(capsys, "gate", "runs/good", "--fail-under", "EM=90", "--fail-if-worse", "runs/near").code == 0
 
 
+def test_names_of_strangers_do_not_steer_the_terminal(at, capsys, tmp_path):
+    run = shutil.copytree("runs/near", tmp_path / "run")
+    summary = json.loads((run / "summary.json").read_text())
+    for row in summary["results"]:
+        row |= {"task": "a\x1b[2J\nkshot: all gates passed\u202e", "model": "[red]m[/red]\x07"}
+    (run / "summary.json").write_text(json.dumps(summary))
+    done = kshot(
+        capsys, "gate", run, "--fail-under", "EM=95", "--junit", tmp_path / "j.xml", "--step-summary", tmp_path / "s.md"
+    )
+    assert (done.code, len(done.err.splitlines())) == (3, 1)
+    for text in (done.out, done.err, (tmp_path / "j.xml").read_text(), (tmp_path / "s.md").read_text()):
+        assert not set(text) & set("\x1b\x07\u202e")
+        assert not any(line.startswith("kshot: all") for line in text.splitlines())
+
+
 # ---- kshot run and kshot score ----
 
 

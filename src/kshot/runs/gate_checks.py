@@ -68,7 +68,8 @@ def check_under(results: Sequence[ResultRow], threshold: Threshold) -> list[Resu
     chosen = _chosen(results, threshold.name)
     if not chosen:
         raise _unknown(threshold.name, _names(results))
-    return [_under(row, threshold, upwards=_is_better_upwards(row, results)) for row in chosen]
+    directions = _directions(results)
+    return [_under(row, threshold, upwards=_is_better_upwards(row, directions)) for row in chosen]
 
 
 def check_names(wanted: Iterable[Threshold], metrics: Iterable[str]) -> None:
@@ -134,19 +135,27 @@ def _topmost(rows: Sequence[ResultRow], results: Sequence[ResultRow]) -> list[Re
     return found
 
 
-def _is_better_upwards(row: ResultRow, results: Iterable[ResultRow]) -> bool:
+def _directions(results: Iterable[ResultRow]) -> dict[tuple[str, str], set[Any]]:
+    """Return by model and task whether more of its figures is better, of those that are no details."""
+    found: dict[tuple[str, str], set[Any]] = {}
+    for row in results:
+        if not row.get("detail"):
+            found.setdefault((row["model"], row["task"]), set()).add(row.get("higher_is_better"))
+    return found
+
+
+def _is_better_upwards(row: ResultRow, directions: Mapping[tuple[str, str], set[Any]]) -> bool:
     """Return whether more of a figure is better. A detail has the direction of the other figures, if they have one."""
-    here = [other for other in results if (other["model"], other["task"]) == (row["model"], row["task"])]
-    headlines = [row] if not row.get("detail") else [other for other in here if not other.get("detail")]
-    found = {other.get("higher_is_better") for other in headlines}
+    own = {row.get("higher_is_better")}
+    found = directions.get((row["model"], row["task"]), set()) if row.get("detail") else own
     if "error" in row:  # the share of a kind of error breaks an accuracy down, and less of it may be better
         raise UsageError(
             f"--fail-under: {row['metric']} is a kind of error", hint="Name the figure that it breaks down."
         )
-    if len(found) != 1 or not isinstance(upwards := found.pop(), bool):
+    if found not in ({True}, {False}):
         hint = "kshot score RUN writes the figures again, with that; or name another figure."
         raise RunError(f"the folder does not say whether higher or lower {row['metric']} is better", hint=hint)
-    return upwards
+    return True in found
 
 
 def _under(row: ResultRow, threshold: Threshold, *, upwards: bool) -> ResultRow:
