@@ -10,6 +10,7 @@ import pytest
 import kshot
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed, Generated
+from kshot.core.watching import Watcher
 from tests.backends.server.clients import chat_requests, connect
 from tests.datasets.fakes import generation
 from tests.fake_server import FakeServer, Reply, chat, echo, error
@@ -227,3 +228,26 @@ def test_a_reply_that_is_sent_twice_answers_no_other_request(concurrency):
         found = ask_all(connect(server, max_concurrency=concurrency), chat_requests(100))
     assert [each.text for each in found] == [f"<{number}>" for number in range(100)]
     assert len(server.calls) == 100
+
+
+def test_a_run_shows_retries_tokens_and_cost_while_it_is_under_way():
+    class Gauge(Watcher):
+        def planned(self, tasks, meter, *, complete):
+            self.meter = meter
+
+        def finished(self, rows):
+            self.reading = self.meter.read()
+
+    rows, gauge = [{"q": str(i), "target": f"<{i}:>"} for i in range(20)], Gauge()
+    with FakeServer(lambda call: Reply("no", 503) if call.number < 2 else echo(call)) as server:
+        options = dict(base_url=server.url, model_type="chat", price_in=1.0, price_out=2.0)
+        result = kshot.evaluate("openai:m", generation(rows), watcher=gauge, **options)
+    (spent,) = result.usage
+    assert (gauge.reading.done, gauge.reading.failed, gauge.reading.retried) == (20, 0, 2)
+    assert (gauge.reading.prompt_tokens, gauge.reading.completion_tokens) == (
+        spent["prompt_tokens"],
+        spent["completion_tokens"],
+    )
+    assert gauge.reading.cost_usd == pytest.approx(spent["cost_usd"], abs=1e-6)
+    assert gauge.reading.prompt_tokens > 0
+    assert (gauge.reading.value, gauge.reading.scored) == (result.results[0]["value"], 20)
