@@ -13,8 +13,6 @@ from kshot.runs.samples_file import PlacedRow
 
 _Key: TypeAlias = tuple[Any, ...] | None
 
-ORDERS = ("score", "id", "task", "category", "prompt", "reply")
-"""What samples can be sorted by: ``score`` has the worst first, ``prompt`` and ``reply`` the shortest."""
 _PIECES = re.compile(r"\d+|\D+")
 
 
@@ -46,6 +44,8 @@ def sorted_places(
 
 
 def _keys(filter_: SampleFilter) -> dict[str, Callable[[ResultRow], _Key]]:
+    """Return what samples can be sorted by: ``score`` has the worst first, ``prompt`` and ``reply`` the shortest."""
+
     def score(row: ResultRow) -> _Key:
         scale = filter_.scale(row)
         found = None if row.get("failed") else scale.score(row)
