@@ -229,6 +229,8 @@ def test_missing_ids_are_told(at, capsys, tmp_path):
     (row,) = json.loads(done.out)["gates"]
     assert (done.code, row["n"], row["only_baseline"], row["only_run"]) == (0, 20, 10, 0)
     assert "20 samples paired (10 only in the baseline)" in row["reason"]
+    shown = kshot(capsys, "gate", tmp_path / "some", "--fail-if-worse", tmp_path / "all").out
+    assert "20 paired (10 only in the baseline)" in " ".join(shown.split())
 
 
 def changed(tmp_path, change):

@@ -10,6 +10,7 @@ from kshot.core.records import ResultRow
 from kshot.report.cells import cell
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import shown_p
+from kshot.runs.gate_checks import unpaired_samples
 
 _MAX_LINES = 20
 """Failed checks on the screen; the rest is counted."""
@@ -38,7 +39,8 @@ def gate_finding(row: ResultRow) -> str:
         return f"not comparable, {row['failed_run']} failed"
     values = [row["run_value"], row["baseline_value"]]
     run, before = ("–" if value is None else number(value, 2) for value in values)
-    return f"{run} after {before}, {shown_p(row)}, {row['n']} paired"
+    rest = unpaired_samples(row)
+    return f"{run} after {before}, {shown_p(row)}, {row['n']} paired" + (f" ({rest})" if rest else "")
 
 
 def gate_subjects(rows: Sequence[ResultRow]) -> list[str]:

@@ -265,7 +265,7 @@ _SAME_QUESTIONS = "A baseline has the same questions, and the same metric."
 
 
 def _worse(row: ResultRow, baseline: str) -> ResultRow:
-    task, unpaired = row.get("run_task", row["task"]), _unpaired(row)
+    task, unpaired = row.get("run_task", row["task"]), unpaired_samples(row)
     what = f"{task} {row['metric']} on {row['run']}"
     if row["difference"] is None or row["p_corrected"] is None:
         if not row.get("failed_run"):
@@ -300,7 +300,7 @@ def _p(p: float) -> str:
     return "p < 0.0001" if p < _SMALLEST_P else f"p {rounded if rounded != '0.05' else f'{p:.4g}'}"
 
 
-def _unpaired(row: ResultRow) -> str:
+def unpaired_samples(row: ResultRow) -> str:
     """Say how many samples only one side has, or only one side has answered."""
     counts = {
         "only in the baseline": row.get("only_baseline"),
