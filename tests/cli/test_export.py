@@ -135,7 +135,9 @@ def test_runs_that_cannot_be_compared_still_stand_side_by_side(here, capsys):
 
 
 @pytest.mark.parametrize("name", ["planets", "rag", "search", "seeds"])
-@pytest.mark.parametrize("to", ["csv", "parquet", "markdown", "latex"])
+@pytest.mark.parametrize(
+    "to", ["csv", pytest.param("parquet", marks=pytest.mark.needs("pyarrow")), "markdown", "latex"]
+)
 def test_folders_of_earlier_versions(name, to, tmp_path, capsys):
     parts = ("results", "samples") if to in {"csv", "parquet"} else ("results",)
     for what in parts:
