@@ -35,3 +35,11 @@ def test_a_notebook_shows_the_figures_and_the_folder(result):
     text = result._repr_html_()
     assert "50.00" in text
     assert str(result.path) in text
+
+
+def test_samples_are_found_by_what_they_are(result):
+    assert [row["id"] for row in result.find(wrong=True)] == ["1"]
+    assert [row["id"] for row in kshot.load(result.path).find(right=True, id=["0", "1"])] == ["0"]
+    assert list(result.find(contains="two", right=True)) == []
+    with pytest.raises(UsageError, match="no task"):
+        list(result.find(task="nowhere"))

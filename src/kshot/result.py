@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -27,6 +27,39 @@ class Result(RunRecord):
     def of(cls, record: RunRecord) -> Result:
         """Return a record as a result."""
         return cls(*(getattr(record, each.name) for each in fields(record)))
+
+    def find(
+        self,
+        *,
+        wrong: bool = False,
+        right: bool = False,
+        failed: bool = False,
+        task: str | Sequence[str] = (),
+        model: str | Sequence[str] = (),
+        id: str | Sequence[str] = (),  # noqa: A002 - as the rows and the command line call it
+        category: str | Sequence[str] = (),
+        contains: str | None = None,
+        metric: str | None = None,
+        below: float | None = None,
+        above: float | None = None,
+    ) -> Iterator[ResultRow]:
+        """Yield the samples that ``kshot samples`` with these options shows, in the order of the run."""
+        from kshot.runs.sample_filters import find_samples
+
+        return find_samples(
+            self,
+            wrong=wrong,
+            right=right,
+            failed=failed,
+            task=task,
+            model=model,
+            id=id,
+            category=category,
+            contains=contains,
+            metric=metric,
+            below=below,
+            above=above,
+        )
 
     def to_pandas(self, part: Part = "results") -> pd.DataFrame:
         """Return the rows of a part as a frame of pandas: ``ci95_low`` and ``score_EM`` are columns of their own."""
