@@ -713,10 +713,12 @@ def test_a_scale_that_cannot_be_is_no_scale(tmp_path, pair, bounds):
     assert all(np.isfinite(row["ci95"]).all() for row in found.rows)
 
 
-def test_where_no_figure_is_left_the_notes_say_why(tmp_path):
+def test_where_no_metric_is_left_the_notes_say_why(tmp_path):
     one = finished(tmp_path / "one", task("quiz", items(["100"]), Right()))
     other = finished(tmp_path / "other", task("quiz", items(["100"]), Points()))
-    with pytest.raises(KshotError, match=r"no figure to compare the runs by: quiz: only one has Right"):
+    with pytest.raises(
+        KshotError, match=r"no metric in common\. quiz: only one has Right; quiz: only other has Points"
+    ):
         kshot.compare(one, other)
 
 

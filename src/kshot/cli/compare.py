@@ -42,12 +42,9 @@ def add(commands: Any) -> None:
 def execute(parsed: argparse.Namespace) -> int:
     """Compare runs, and print what was found."""
     from kshot.comparing import compare
-    from kshot.core.errors import RunError
 
     count = _flip_count(parsed.flips)
     found = compare(*parsed.run, metric=parsed.metric, task=parsed.task, all_pairs=parsed.all_pairs)
-    if not found.rows:
-        raise RunError("the runs have no metric in common", hint="; ".join(found.notes))
     flips = list(_flips(found, count))
     if parsed.json:
         from kshot.cli.streams import show_json

@@ -96,7 +96,7 @@ def compare_runs(
         raise RunError("the runs have no sample in common: their ids differ", hint="Run both on the same data.")
     found.decide()
     if not found.rows:
-        raise RunError(f"there is no figure to compare the runs by: {'; '.join(notes)}")
+        raise RunError("the runs have no metric in common", hint="; ".join(notes))
     return Comparison(
         [
             {
