@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.text import Text
 
 from kshot.core.visible import one_line, visible
+
+SafeText: TypeAlias = Text
+"""A text that was made by the functions below; other modules make none of their own."""
 
 _MIN_ROOM = 6
 """Columns in which the two ends of a text can be told."""
@@ -21,6 +25,19 @@ def cell(text: object, style: str = "", **options: Any) -> Text:
 def block(text: str, style: str = "", **options: Any) -> Text:
     """Return a text that may have several lines: a question, an answer, a quote."""
     return Text(visible(text), style, **options)
+
+
+def assembled(*parts: Text | str | tuple[str, str]) -> Text:
+    """Return texts one after the other; a string is literal, a pair is a string and its style."""
+    made = [
+        block(*part) if isinstance(part, tuple) else block(part) if isinstance(part, str) else part for part in parts
+    ]
+    return Text.assemble(*made)
+
+
+def joined(between: str, parts: Iterable[Text]) -> Text:
+    """Return texts with another one between them."""
+    return block(between).join(parts)
 
 
 def shortened(text: object, room: int) -> str:

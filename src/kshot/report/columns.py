@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from rich.cells import cell_len, chop_cells, set_cell_size
-from rich.text import Text
+
+from kshot.report.cells import SafeText, block
 
 _PARTS = re.compile(r"[^\s:|_/,.·→-]*[\s:|_/,.·→-]*")
 """A part of a name, with the separator after it."""
@@ -25,7 +26,7 @@ def cut(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
 
 
-def broken(text: Text, width: int) -> Text:
+def broken(text: SafeText, width: int) -> SafeText:
     """Return a name in lines of so many columns, which end where its parts do, if those are not too wide."""
     lines = [""]
     for part in _PARTS.findall(text.plain):
@@ -33,4 +34,4 @@ def broken(text: Text, width: int) -> Text:
             if cell_len(lines[-1] + piece.rstrip()) > width:
                 lines.append("")
             lines[-1] += piece
-    return Text("\n".join(line.rstrip() for line in lines), text.style)
+    return block("\n".join(line.rstrip() for line in lines), str(text.style))

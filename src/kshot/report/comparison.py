@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import RenderableType
-from rich.text import Text
 
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
-from kshot.report.cells import cell
+from kshot.report.cells import SafeText, block, cell
 from kshot.report.comparison_table import category_tables, task_tables
 from kshot.report.comparison_words import GLUE, answers, warnings
 from kshot.report.flips import Flip, flips_view
@@ -64,7 +63,7 @@ def headlines(rows: Sequence[ResultRow]) -> list[ResultRow]:
     return list(first.values())
 
 
-def _wrapped(line: str, width: int, style: str = "") -> Text:
+def _wrapped(line: str, width: int, style: str = "") -> SafeText:
     """Return a line that is broken at its spaces, but for those that belong to one value."""
     lines = [""]
     for word in one_line(line).split(" "):
@@ -73,7 +72,7 @@ def _wrapped(line: str, width: int, style: str = "") -> Text:
             lines.append(word)
         else:
             lines[-1] = longer
-    return Text("\n".join(lines).replace(GLUE, " "), style)
+    return block("\n".join(lines).replace(GLUE, " "), style)
 
 
 def _short_labels(rows: Sequence[ResultRow]) -> dict[str, str]:

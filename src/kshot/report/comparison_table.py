@@ -8,10 +8,9 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from kshot.core.records import ResultRow
-from kshot.report.cells import cell, shortened
+from kshot.report.cells import SafeText, cell, shortened
 from kshot.report.columns import broken, fair_width
 from kshot.report.comparison_words import SENTENCES, digits_of, signed, task_name
 from kshot.report.table import number
@@ -62,7 +61,7 @@ class _ComparedColumn(NamedTuple):
 
     kind: str
     heading: str
-    cells: list[Text]
+    cells: list[SafeText]
     words: bool = False
 
     @property

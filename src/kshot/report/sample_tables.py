@@ -7,10 +7,9 @@ from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from kshot.core.records import UNANSWERED, ResultRow
-from kshot.report.cells import cell
+from kshot.report.cells import SafeText, assembled, cell, joined
 from kshot.report.sample_responses import MeasuredOptions, is_number
 from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, option_letter, written
 
@@ -39,17 +38,17 @@ def passages_table(passages: Sequence[ResultRow], target: Any, *, full: bool) ->
     return table
 
 
-def relevant_text(grades: Mapping[str, Any], passages: Sequence[ResultRow], *, full: bool) -> Text:
+def relevant_text(grades: Mapping[str, Any], passages: Sequence[ResultRow], *, full: bool) -> SafeText:
     """Return which passages the reference grades, and at which rank each was found."""
     ranks = {hit["id"]: rank for rank, hit in enumerate(passages, start=1)}
     names = [name for name, grade in grades.items() if grade]
     shown = names if full else names[:_MAX_RELEVANT]
     more = [cell(f"… {len(names) - len(shown)} more", "dim italic")] if len(shown) < len(names) else []
     lines = [
-        Text.assemble(cell(name), f" (grade {written(grades[name])}) ", cell(_rank(ranks.get(name)), _DIM))
+        assembled(cell(name), f" (grade {written(grades[name])}) ", cell(_rank(ranks.get(name)), _DIM))
         for name in shown
     ]
-    return Text("\n").join([*lines, *more]) if names else cell("none", _DIM)
+    return joined("\n", [*lines, *more]) if names else cell("none", _DIM)
 
 
 def _rank(rank: int | None) -> str:
@@ -75,7 +74,7 @@ def options_table(measured: MeasuredOptions, answer: Any, target: Any, *, full: 
     return table
 
 
-def _narrow(text: str, style: str = "", **options: Any) -> Text:
+def _narrow(text: str, style: str = "", **options: Any) -> SafeText:
     """Return a figure or a mark, which stays on one line beside a long text."""
     return cell(text, style, no_wrap=True, **options)
 
@@ -95,7 +94,7 @@ def likelihood_text(answer: Any) -> str:
     return " · ".join([nats, *counts, *(greedy[told] if isinstance(told, bool) else [])])
 
 
-def option_text(index: Any, measured: MeasuredOptions, row: ResultRow) -> Text:
+def option_text(index: Any, measured: MeasuredOptions, row: ResultRow) -> SafeText:
     """Return the text of an option, or its letter where only the prompt has the texts."""
     if not isinstance(index, int):
         return excerpt(written(index), _SHORT)

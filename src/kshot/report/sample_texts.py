@@ -7,10 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.text import Text
-
 from kshot.core.records import ResultRow
-from kshot.report.cells import block, cell
+from kshot.report.cells import SafeText, assembled, block, cell, joined
 
 _ROUND_BREAK = "\n\n"
 _NOTE = "dim italic"
@@ -25,7 +23,7 @@ class TextLimit:
     lines: int
 
 
-def excerpt(text: str, limit: TextLimit | None) -> Text:
+def excerpt(text: str, limit: TextLimit | None) -> SafeText:
     """Return a text, without its middle if it is longer than the limit; the count of what is left out stands there."""
     if not text:
         return cell("(empty)", _NOTE)
@@ -40,7 +38,7 @@ def excerpt(text: str, limit: TextLimit | None) -> Text:
         return block(text)
     before, after = text[:head].rstrip("\n"), text[tail:].lstrip("\n")
     note = f"… {len(text) - len(before) - len(after):,} characters left out …"
-    return Text("\n").join([block(before), cell(note, _NOTE), block(after)])
+    return joined("\n", [block(before), cell(note, _NOTE), block(after)])
 
 
 def _beginning(text: str, characters: int, lines: int) -> int:
@@ -64,13 +62,13 @@ class FoldedPrompt:
     above: str = ""
     size: int = 0
 
-    def text(self, limit: TextLimit | None) -> Text:
+    def text(self, limit: TextLimit | None) -> SafeText:
         """Return the prompt, after a note on what is folded away."""
         parts = [cell(f"… {self.above} above ({self.size:,} characters)", _NOTE)] if self.above else []
         for role, content in self.messages:
             parts += [cell(f"[{role}]", "dim")] if role else []
             parts.append(excerpt(content, limit))
-        return Text("\n").join(parts)
+        return joined("\n", parts)
 
 
 def folded_prompt(prompt: Any, shots: int | None) -> FoldedPrompt:
@@ -143,17 +141,15 @@ def written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def several(values: Sequence[Any], limit: TextLimit | None, *, numbered: bool) -> Text:
+def several(values: Sequence[Any], limit: TextLimit | None, *, numbered: bool) -> SafeText:
     """Return values one below the other: numbered, or as alternatives of which any is right."""
     shown = values if limit is None else values[:_MAX_LISTED]
     more = [cell(f"… {len(values) - len(shown)} more", _NOTE)] if len(shown) < len(values) else []
     lines = [
-        Text.assemble(
-            (f"{number}. " if numbered else "or " if number > 1 else "", "dim"), excerpt(written(each), limit)
-        )
+        assembled((f"{number}. " if numbered else "or " if number > 1 else "", "dim"), excerpt(written(each), limit))
         for number, each in enumerate(shown, start=1)
     ]
-    return Text("\n").join([*lines, *more])
+    return joined("\n", [*lines, *more])
 
 
 def option_letter(index: int) -> str:

@@ -8,10 +8,9 @@ from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from kshot.core.records import UNANSWERED, ResultRow
-from kshot.report.cells import block, cell
+from kshot.report.cells import SafeText, assembled, block, cell, joined
 from kshot.report.sample_look import SampleLook
 from kshot.report.sample_responses import ReadResponse
 from kshot.report.sample_tables import likelihood_text, option_text, options_table, passages_table, relevant_text
@@ -55,7 +54,7 @@ def sample_view(look: SampleLook) -> Iterator[RenderableType]:
 def flip_view(looks: Sequence[SampleLook], labels: tuple[str, str]) -> Iterator[RenderableType]:
     """Show a sample of the first run, and below it the same one as the systems of the second run answered it."""
     first = looks[0]
-    yield _head(first, Text())
+    yield _head(first, block(""))
     same = first.full is False and all(look.question.messages == first.question.messages for look in looks)
     grid = _grid()
     if same:
@@ -64,7 +63,7 @@ def flip_view(looks: Sequence[SampleLook], labels: tuple[str, str]) -> Iterator[
         name, model = labels[min(number, 1)], name_of(look.row, "model")
         other = f" · {model}" if any(name_of(each.row, "model") != model for each in looks) else ""
         above = f"   after {look.question.above}" if same and look.question.above else ""
-        title = Text.assemble(cell(f"{name}{other}", "bold"), "  ", verdict_text(look), (above, "dim italic"))
+        title = assembled(cell(f"{name}{other}", "bold"), "  ", verdict_text(look), (above, "dim italic"))
         grid.add_row(cell("run", _DIM), title)
         _add(grid, [] if same else _asked(look))
         _add(grid, _answered(look))
@@ -72,17 +71,17 @@ def flip_view(looks: Sequence[SampleLook], labels: tuple[str, str]) -> Iterator[
     yield grid
 
 
-def verdict_text(look: SampleLook) -> Text:
+def verdict_text(look: SampleLook) -> SafeText:
     """Return whether a sample is right, and its score."""
     sign, colour = _SIGNS[look.scale.verdict(look.row)]
     score = look.scale.score(look.row)
     figure = "" if score is None else f"{look.scale.metric} {figure_text(score)}"
-    return Text.assemble((sign, f"bold {colour}"), cell(" · " if sign and figure else ""), cell(figure))
+    return assembled((sign, f"bold {colour}"), cell(" · " if sign and figure else ""), cell(figure))
 
 
-def _head(look: SampleLook, outcome: Text) -> Text:
+def _head(look: SampleLook, outcome: SafeText) -> SafeText:
     names = [name for part in ("task", "id", "category", "model") if (name := name_of(look.row, part))]
-    return Text.assemble("── ", cell(" · ".join(names), "bold"), " ── " if outcome else "", outcome)
+    return assembled("── ", cell(" · ".join(names), "bold"), " ── " if outcome else "", outcome)
 
 
 def _grid() -> Table:
@@ -132,7 +131,7 @@ def _answered(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
         yield "text", excerpt(response.likelihood["text"], look.limit(_REPLY))
         yield "measured", cell(likelihood_text(row.get("answer")))
     if row.get("failed"):
-        yield "failed", Text.assemble(block(written(row["failed"]), "red"))
+        yield "failed", block(written(row["failed"]), "red")
     elif not response.likelihood:
         yield "answer", _answer(look, response)
     yield from _judgements(look)
@@ -180,7 +179,7 @@ def _answer(look: SampleLook, response: ReadResponse) -> RenderableType:
         shown = cell("the whole reply")
     else:
         shown = excerpt(written(answer), look.limit(_SHORT))
-    return Text.assemble(shown, cell(f"   {rule}", _DIM)) if rule else shown
+    return assembled(shown, cell(f"   {rule}", _DIM)) if rule else shown
 
 
 def _rule(look: SampleLook) -> str:
@@ -207,7 +206,7 @@ def _judgements(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
         reply = excerpt(written(each.get("response")), look.limit(_REPLY))
         if look.full:
             asked = whole_prompt(each.get("prompt")).text(None)
-            reply = Text.assemble(asked, "\n", ("[the judge's reply]", _DIM), "\n", reply)
+            reply = assembled(asked, "\n", ("[the judge's reply]", _DIM), "\n", reply)
         yield "judge", reply
 
 
@@ -222,14 +221,12 @@ def _expected(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     if response.chooses:
         rights = target if isinstance(target, list) else [target]
         names = [option_text(each, response.measured, row) for each in rights]
-        yield "target", Text(" or ").join(names)
+        yield "target", joined(" or ", names)
     elif isinstance(target, dict) and response.ranks:
         yield "relevant", relevant_text(target, response.passages, full=look.full)
     elif isinstance(target, list) and target and all(isinstance(each, list) for each in target):
-        quoted = (
-            [Text.assemble("“", excerpt(written(q), look.limit(_SHORT)), "”") for q in quotes] for quotes in target
-        )
-        yield "evidence", Text("\n").join(Text(" or ").join(quotes) for quotes in quoted)
+        quoted = ([assembled("“", excerpt(written(q), look.limit(_SHORT)), "”") for q in quotes] for quotes in target)
+        yield "evidence", joined("\n", (joined(" or ", quotes) for quotes in quoted))
     elif isinstance(target, list) and target and all(isinstance(each, (str, int, float)) for each in target):
         turns = isinstance(row.get("answer"), list) and len(row["answer"]) == len(target)
         yield "target", several(target, look.limit(_SHORT), numbered=turns and len(target) > 1)
@@ -237,9 +234,9 @@ def _expected(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
         yield "target", excerpt(written(target), look.limit(_SHORT))
 
 
-def _quotes(quotes: Sequence[Any], limit: TextLimit | None) -> Text:
+def _quotes(quotes: Sequence[Any], limit: TextLimit | None) -> SafeText:
     """Return the quotes that show one part of an answer; any of them is enough."""
-    return Text(" or ").join(Text.assemble("“", excerpt(written(quote), limit), "”") for quote in quotes)
+    return joined(" or ", (assembled("“", excerpt(written(quote), limit), "”") for quote in quotes))
 
 
 def _details(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
@@ -254,7 +251,7 @@ def _details(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     yield from ((name.replace("_", " "), excerpt(written(row[name]), None)) for name in names if name in row)
 
 
-def _named(values: Mapping[str, Text]) -> Table:
+def _named(values: Mapping[str, SafeText]) -> Table:
     table = Table.grid(padding=(0, 2))
     for name, value in values.items():
         table.add_row(cell(name, _DIM, overflow="fold"), value)

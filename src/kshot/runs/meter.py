@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from array import array
 from collections.abc import Sequence
@@ -130,7 +129,7 @@ class RunningFigure:
         self._n += len(new)
         self._lows += sum(value == low for value in new)
         self._highs += sum(value == high for value in new)
-        self._sum += math.fsum(new)
+        self._sum += sum(new)  # beyond all floats it is infinite, where fsum raises
 
     def _check(self, result: TaskResult, values: Sequence[Value], metric: Scorer) -> None:
         """Compute the figure from all values, as at the end, and find out whether it is their mean."""
