@@ -3,7 +3,7 @@
 import pytest
 
 import kshot
-from kshot.core.errors import UsageError
+from kshot.core.errors import RunError, UsageError
 from tests.datasets.fakes import generation, says
 
 ROWS = [{"q": "one", "target": "1"}, {"q": "two", "target": "2"}, {"q": "three", "target": "1"}]
@@ -32,3 +32,10 @@ def test_a_notebook_shows_who_is_ahead(compared):
 def test_no_run_is_an_error():
     with pytest.raises(UsageError, match="there is no run to compare"):
         kshot.compare()
+
+
+def test_a_run_that_shares_no_task_is_an_error():
+    ones = [kshot.evaluate(says(text), generation(ROWS)) for text in ("1", "2")]
+    other = kshot.evaluate(says("1"), "lookup:UR", length=(10,), samples=3)
+    with pytest.raises(RunError, match="this run has nothing in common with those it is compared with"):
+        kshot.compare(*ones, other)

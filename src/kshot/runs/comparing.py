@@ -97,6 +97,7 @@ def compare_runs(
     found.decide()
     if not found.rows:
         raise RunError("the runs have no metric in common", hint="; ".join(notes))
+    _check_all_compared(runs, found.rows)
     return Comparison(
         [
             {
@@ -127,6 +128,16 @@ def _choose(runs: Sequence[ComparedRun], task: str | None, metric: str | None) -
         if not run.figures:
             what = "it has no figure that runs are compared by" if metric is None else f"it has no {metric}"
             raise RunError(what, where=run.name)
+
+
+def _check_all_compared(runs: Sequence[ComparedRun], rows: Sequence[ResultRow]) -> None:
+    """Refuse a run that no row speaks of: whoever names it would take it for compared."""
+    compared = {row[side] for row in rows for side in ("baseline_run", "run_run")}
+    alone = next((run for run in runs if run.label not in compared), None)
+    if alone is not None:
+        tasks = listed(list(dict.fromkeys(name for name, _ in alone.figures)))
+        hint = f"It has {tasks}. Leave it out, or name runs that ask its questions."
+        raise RunError("this run has nothing in common with those it is compared with", where=alone.name, hint=hint)
 
 
 def _nothing_in_common(runs: Sequence[ComparedRun], task: str | None) -> RunError:
