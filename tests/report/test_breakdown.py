@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from kshot.core.errors import UsageError
-from kshot.report.breakdown import breakdown, breakdown_table
+from kshot.report.breakdown import below, breakdown, breakdown_table
 
 
 def row(part, value, by="category", **more):
@@ -35,7 +35,11 @@ def test_the_worst_come_first_and_what_has_no_figure_last():
 
 def test_a_limit_keeps_the_count_of_all():
     found = breakdown(ROWS, limit=2)
-    assert (parts(found), found.total) == (["b", "a"], 4)
+    assert (parts(found), len(found.every)) == (["b", "a"], 4)
+    assert list(below(found, "worst")) == [
+        "the 2 worst of 4 figures", "without a figure, because every sample failed: 1 (c)",
+    ]  # fmt: skip
+    assert list(below(breakdown(ROWS), "worst")) == []
 
 
 def test_where_lower_is_better_the_highest_is_the_worst():
@@ -62,9 +66,9 @@ def test_a_run_without_parts_says_so():
         breakdown(ROWS[-1:])
 
 
-def drawn(rows, width):
+def drawn(rows, width, limit=None):
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(breakdown_table(breakdown(rows), width))
+    console.print(breakdown_table(breakdown(rows, limit=limit), width))
     return [line.rstrip() for line in console.export_text().splitlines()]
 
 
@@ -80,3 +84,4 @@ def test_a_wide_terminal_has_bars_as_long_as_the_figures():
 def test_names_of_several_tasks_and_models_have_columns():
     rows = [row("a", 40.0), row("a", 60.0) | {"task": "u[a]", "model": "other"}]
     assert drawn(rows, 80)[1].split()[:4] == ["a", "t", "m", "EM"]
+    assert drawn(rows, 80, limit=1)[1].split()[:4] == ["a", "t", "m", "EM"]  # though one line shows one of each

@@ -45,7 +45,8 @@ def execute(parsed: argparse.Namespace) -> int:
 def _show_parts(rows: Any, parsed: argparse.Namespace, count: int | None) -> int:
     from kshot.cli.screen import Screen
     from kshot.cli.streams import show_json
-    from kshot.report.breakdown import Order, breakdown, breakdown_table
+    from kshot.core.visible import one_line
+    from kshot.report.breakdown import Order, below, breakdown, breakdown_table
 
     order: Order = "worst" if parsed.best is None else "best"
     found = breakdown(rows, parsed.by, metric=parsed.metric, order=order, limit=count)
@@ -54,6 +55,6 @@ def _show_parts(rows: Any, parsed: argparse.Namespace, count: int | None) -> int
         return 0
     console = Screen()
     console.print(breakdown_table(found, console.width))
-    if len(found.rows) < found.total:
-        console.print(f"the {len(found.rows)} {order} of {found.total} figures")
+    for line in below(found, order):
+        console.print(one_line(line))
     return 0

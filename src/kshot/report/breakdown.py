@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from rich.table import Table
@@ -16,6 +16,7 @@ from kshot.report.table import number, short_names
 By: TypeAlias = Literal["category", "subset"]
 Order: TypeAlias = Literal["worst", "best"]
 
+_MAX_LISTED = 5
 _BAR_COLUMNS = 24
 _EIGHTHS: tuple[str, ...] = ("", *"▏▎▍▌▋▊▉")
 _WIDE = 100
@@ -23,10 +24,10 @@ _WIDE = 100
 
 
 class Breakdown(NamedTuple):
-    """The parts of a run that were asked for, in order, and how many there are in all."""
+    """The parts of a run that were asked for, in order, among all parts; those without a figure come last."""
 
     rows: list[ResultRow]
-    total: int
+    every: list[ResultRow]
     by: By
 
 
@@ -59,7 +60,7 @@ def breakdown(
     shown = [row for row in found if row["metric"] in wanted]
     shown.sort(key=_badness, reverse=order == "worst")
     shown.sort(key=lambda row: row.get("value") is None)
-    return Breakdown(shown[:limit], len(shown), chosen)
+    return Breakdown(shown[:limit], shown, chosen)
 
 
 def _headlines(rows: Sequence[ResultRow]) -> set[str]:
@@ -83,8 +84,8 @@ def _badness(row: ResultRow) -> float:
 def breakdown_table(found: Breakdown, width: int) -> Table:
     """Draw the parts as a table; a wide terminal has bars, too."""
     rows = found.rows
-    names = short_names(dict.fromkeys(str(row.get("model", "")) for row in rows))
-    wholes = {_whole(row, found.by) for row in rows}
+    names = short_names(dict.fromkeys(str(row.get("model", "")) for row in found.every))
+    wholes = {_whole(row, found.by) for row in found.every}
     scales = {tuple(row["bounds"]) for row in rows if row.get("bounds")}
     bars = width >= _WIDE and len(scales) == 1 and all(row.get("bounds") for row in rows)
     small = all(abs(row.get("value") or 0) <= 1 for row in rows) and (not scales or scales == {(0, 1)})
@@ -115,6 +116,18 @@ def breakdown_table(found: Breakdown, width: int) -> Table:
         texts += [_bar(row)] if bars else []
         table.add_row(*map(cell, texts))
     return table
+
+
+def below(found: Breakdown, order: Order) -> Iterator[str]:
+    """Say what the table leaves out: other parts, and parts in which every sample failed, which have no figure."""
+    if len(found.rows) < len(found.every):
+        yield f"the {len(found.rows)} {order} of {len(found.every)} figures"
+    shown = [id(row) for row in found.rows]
+    hidden = [row for row in found.every if row.get("value") is None and id(row) not in shown]
+    if hidden:
+        names = ", ".join(dict.fromkeys(str(row[found.by]) for row in hidden[:_MAX_LISTED]))
+        more = ", …" if len(hidden) > _MAX_LISTED else ""
+        yield f"without a figure, because every sample failed: {len(hidden)} ({names}{more})"
 
 
 def _whole(row: ResultRow, by: By) -> str:
