@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kshot.core.p_values import p_text
 from kshot.core.records import ResultRow
 from kshot.report.systems import shown_measures
 from kshot.report.table import number, short_names
@@ -14,8 +15,6 @@ _MAX_LISTED = 3
 
 _MAX_LINES = 5
 """Sentences of one kind on the screen; the rest is in ``summary.json``."""
-
-_SMALLEST_P = 1e-4
 
 
 class _Sentence(NamedTuple):
@@ -122,12 +121,8 @@ def shown_p(row: ResultRow) -> str:
 
 
 def p_value(row: ResultRow) -> str:
-    """Return that p for a table, with enough digits to see on which side of 5 % it lies."""
-    p: float = row["p_corrected"]
-    if p < _SMALLEST_P:
-        return "< 0.0001"
-    rounded = f"{p:.2g}"
-    return rounded if rounded != "0.05" else f"{p:.4g}"
+    """Return that p for a table."""
+    return p_text(row["p_corrected"])
 
 
 def corrected_for(family: int) -> str:
