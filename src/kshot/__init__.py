@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         ask,
     )
     from kshot.core.task import Task
-    from kshot.core.watching import Watcher
+    from kshot.core.watcher import Watcher
     from kshot.datasets import (
         Dataset,
         GenerationDataset,
@@ -113,7 +113,7 @@ _HOMES = {
         "ask",
     ),
     "kshot.core.task": ("Task",),
-    "kshot.core.watching": ("Watcher",),
+    "kshot.core.watcher": ("Watcher",),
     "kshot.datasets": (
         "Dataset",
         "GenerationDataset",

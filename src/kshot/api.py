@@ -16,7 +16,7 @@ from kshot.core.errors import UsageError
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
 from kshot.core.protocols import LanguageModel, Model
-from kshot.core.watching import Watcher
+from kshot.core.watcher import Watcher
 from kshot.index.store import Store
 from kshot.metrics.settings import JUDGE_OPTIONS
 from kshot.option_types import EvaluateOptions
@@ -25,8 +25,8 @@ from kshot.result import Result
 from kshot.runs.code import ImportedCode
 from kshot.runs.folder import RunFolder
 from kshot.runs.previews import Preview, previewed
+from kshot.runs.progress_tracker import FolderProgress
 from kshot.runs.runner import Run
-from kshot.runs.tracking import FolderProgress
 from kshot.runs.watchers import Watchers, closing_for, given_watchers
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from

@@ -19,7 +19,7 @@ from kshot.core.extras import is_installed, require_all
 from kshot.core.options import flag
 from kshot.core.protocols import JudgedScorer, Model, Source
 from kshot.core.specs import parse_spec, split_names
-from kshot.core.watching import PlannedTask
+from kshot.core.watcher import PlannedTask
 from kshot.loggers import logger_packages, make_logger, named_loggers
 from kshot.loggers.guarded import GuardedLogger
 from kshot.methods.search import REWRITER

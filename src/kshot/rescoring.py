@@ -15,7 +15,7 @@ from kshot.core.protocols import Model, Source
 from kshot.core.records import Hit, Ranking
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
-from kshot.core.watching import Watcher
+from kshot.core.watcher import Watcher
 from kshot.index.store import Store
 from kshot.loggers import make_loggers
 from kshot.passages import is_passages

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from kshot.cli.progress import LINE_SECONDS, Progress
-from kshot.core.watching import MeterReading, PlannedTask
+from kshot.core.watcher import MeterReading, PlannedTask
 from tests.terminal import on_terminal
 
 

@@ -10,7 +10,7 @@ import kshot
 from kshot import Em, GenerationDataset
 from kshot.core.errors import DataError, UsageError
 from kshot.core.specs import parse_spec
-from kshot.core.watching import PlannedTask
+from kshot.core.watcher import PlannedTask
 from kshot.datasets.catalogue.mmlu import Mmlu
 from kshot.datasets.catalogue.race import Race
 from kshot.datasets.dataset import name_of

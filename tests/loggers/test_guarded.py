@@ -8,7 +8,7 @@ import pytest
 
 import kshot
 from kshot.core.errors import UsageError
-from kshot.core.watching import Watcher
+from kshot.core.watcher import Watcher
 from kshot.loggers import run_logger
 from kshot.loggers.run_logger import RunLogger
 

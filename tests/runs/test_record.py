@@ -1,14 +1,18 @@
 """What a run found, read back from its folder."""
 
+import copy
 import json
 import shutil
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import kshot
 from kshot.core.errors import RunError
-from kshot.core.records import Answers, Option, Sample
+from kshot.core.records import Answers, AnyOption, Gold, Option, Sample
 from kshot.runs.data_digest import question_digest
 from tests.datasets.fakes import generation, says
 
@@ -92,12 +96,57 @@ def test_a_link_out_of_the_folder_is_refused(run, tmp_path):
 
 def test_the_digest_of_a_question_knows_neither_prompt_nor_id():
     row = {"q": "one", "gold": "1"}
-    first = Sample("0", {"source": "Question: one"}, Answers(("1",)), row=row)
+    first = Sample("0", {"source": "Question: one"}, Answers(("1 a",)), row=row)
     other = Sample(
-        "7", {"source": "one?"}, Answers(("one",)), category="c", position=3, row=dict(reversed(row.items()))
+        "7", {"source": "one?"}, Answers((" 1  A",)), category="c", position=3, row=dict(reversed(row.items()))
     )
     assert question_digest(first) == question_digest(other)
     assert question_digest(first) != question_digest(Sample("0", first.fields, first.target, row={**row, "gold": "2"}))
+
+
+def test_what_is_right_belongs_to_the_question_also_where_code_decides_it():
+    row, choices = {"q": "one"}, ("red", "green", "blue")
+    digests = [
+        question_digest(Sample("0", {}, target, choices, row=row))
+        for target in (
+            Option(0),
+            Option(1),
+            AnyOption((0, 1)),
+            AnyOption((1, 2)),
+            Answers(("red",)),
+            Answers(("red", "x")),
+        )
+    ]
+    assert len(set(digests)) == 5  # the option "red" and the answer "red" are the same
+    shuffled = Sample("0", {}, Option(2), ("green", "blue", "Red "), row=row)
+    assert question_digest(shuffled) == digests[0]
+    cleaned = [Sample("0", row, Gold(gold), row=row) for gold in ("1", "one")]
+    assert question_digest(cleaned[0]) == question_digest(cleaned[1])  # a clean-up works on the gold of a config
+
+
+class Opaque:
+    """A value that shows nothing but its place in memory."""
+
+
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        (np.int64(1), np.int64(2)), (np.array(["paris"]), np.array(["rome"])), (date(2026, 1, 1), date(2026, 1, 2)),
+        (Decimal("1.0"), Decimal("2.0")), (Path("a"), Path("b")), (1j, 2j), (b"a", b"b"), ({1}, {2}),
+    ],
+)  # fmt: skip
+def test_values_that_json_does_not_know_are_told_apart(value, other):
+    digest, same, different = (
+        question_digest(Sample("0", {}, row={"gold": each})) for each in (value, copy.deepcopy(value), other)
+    )
+    assert digest == same
+    assert digest != different
+
+
+def test_a_place_in_memory_is_no_part_of_a_question():
+    assert question_digest(Sample("0", {}, row={"x": Opaque()})) == question_digest(
+        Sample("0", {}, row={"x": Opaque()})
+    )
 
 
 def test_without_a_row_all_that_is_known_is_the_question():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import kshot
 from kshot.core.protocols import Abilities
 from kshot.core.records import Generate, Generated
-from kshot.core.watching import Watcher
+from kshot.core.watcher import Watcher
 from kshot.runs.sharing import note_on_sharing
 from tests.runs.test_runner import digits
 

@@ -1,7 +1,7 @@
 """Several watchers as one."""
 
 from kshot.core.records import Outcome, Sample
-from kshot.core.watching import MeterReading, Watcher
+from kshot.core.watcher import MeterReading, Watcher
 from kshot.runs.watchers import Watchers
 
 EVENTS = {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import argparse
 
     from kshot.core.records import ResultRow
-    from kshot.core.watching import Watcher
+    from kshot.core.watcher import Watcher
     from kshot.result import Result
     from kshot.runs.gates import Gates
 

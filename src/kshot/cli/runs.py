@@ -62,7 +62,7 @@ def _watch(folder: Path, parsed: argparse.Namespace, *, unused: bool) -> int:
     from kshot.cli.runs_watch import watch
     from kshot.core.errors import UsageError
     from kshot.runs.listing import is_run_folder
-    from kshot.runs.watching import RUNNING
+    from kshot.runs.watched import RUNNING
 
     if not folder.is_dir() and not unused:
         raise UsageError("there is no such folder", where=str(folder), hint="Name a folder with runs, or one run.")

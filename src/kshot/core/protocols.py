@@ -2,7 +2,7 @@
 
 A class need not inherit from these protocols. A plug-in may leave out members that have an obvious default:
 ``backends.adapters`` supplies those of models. Classes inherit from ``Source`` to get its defaults.
-The protocol of those who watch a run is in ``core.watching``.
+The protocol of those who watch a run is in ``core.watcher``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_che
 
 from kshot.core.corpus import Chunk, Corpus
 from kshot.core.records import Absent, Request, RequestGenerator, Response, ResultRow, Sample, Value
-from kshot.core.watching import PlannedTask
+from kshot.core.watcher import PlannedTask
 
 if TYPE_CHECKING:  # a Task names its metrics by the protocol below
     from kshot.core.budget import Tries

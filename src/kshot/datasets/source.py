@@ -21,7 +21,7 @@ from kshot.core.records import Loglik, ResultRow
 from kshot.core.registry import Entry, Registry
 from kshot.core.specs import Spec, parse_spec
 from kshot.core.task import Task, TaskResult
-from kshot.core.watching import PlannedTask
+from kshot.core.watcher import PlannedTask
 from kshot.datasets import catalogue
 from kshot.datasets.compiler import DatasetCompiler, DatasetSamples
 from kshot.datasets.dataset import Dataset, display_name, name_of, where_of

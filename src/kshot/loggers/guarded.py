@@ -12,7 +12,7 @@ from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError
 from kshot.core.records import Outcome, ResultRow, Sample
 from kshot.core.visible import one_line
-from kshot.core.watching import Meter, PlannedTask, RunEnd, Watcher
+from kshot.core.watcher import Meter, PlannedTask, RunEnd, Watcher
 
 _MOST_CHARACTERS = 300
 """Of an error in a note: a server may answer with a whole page."""

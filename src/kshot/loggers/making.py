@@ -9,7 +9,7 @@ from kshot.core.errors import KshotError, UsageError
 from kshot.core.extras import require_all
 from kshot.core.registry import Entry, Registry
 from kshot.core.specs import parse_spec
-from kshot.core.watching import Watcher
+from kshot.core.watcher import Watcher
 from kshot.loggers.guarded import GuardedLogger
 
 LOGGERS = Registry(

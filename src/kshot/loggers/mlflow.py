@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from kshot.core.errors import UsageError
 from kshot.core.extras import import_package
-from kshot.core.watching import RunEnd
+from kshot.core.watcher import RunEnd
 from kshot.loggers.run_logger import RunLogger
 
 _STATES: Mapping[RunEnd, str] = {"done": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}

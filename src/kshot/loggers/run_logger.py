@@ -17,7 +17,7 @@ from kshot.core.file_names import path_inside
 from kshot.core.records import ResultRow
 from kshot.core.text_files import read_at_most
 from kshot.core.visible import one_line
-from kshot.core.watching import Meter, PlannedTask, RunEnd, Watcher
+from kshot.core.watcher import Meter, PlannedTask, RunEnd, Watcher
 from kshot.loggers.figures import (
     FigureNames,
     figures_of,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.extras import import_package
-from kshot.core.watching import RunEnd
+from kshot.core.watcher import RunEnd
 from kshot.loggers.run_logger import RunLogger
 
 

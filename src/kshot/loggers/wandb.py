@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from kshot.core.errors import UsageError
 from kshot.core.extras import import_package
-from kshot.core.watching import RunEnd
+from kshot.core.watcher import RunEnd
 from kshot.loggers.run_logger import RunLogger
 
 _Mode: TypeAlias = Literal["online", "offline", "disabled"]

@@ -14,7 +14,7 @@ from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow, Sample
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult
-from kshot.core.watching import PlannedTask
+from kshot.core.watcher import PlannedTask
 from kshot.lookup.configurations import (
     LookupConfiguration,
     LookupSamples,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
+from kshot.report.comparison import main_rows
 from kshot.report.comparison_words import answers, digits_of, signed, task_name, warnings
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import model_verdicts, p_value
 from kshot.runs.comparing import Comparison
+from kshot.runs.headline import failed_samples, finite
 from kshot.runs.record import RunRecord
 
 MAX_ROWS = 30
@@ -29,11 +31,13 @@ _INTERVAL = f'stroke="{_ACCENT}" stroke-width="4" stroke-opacity=".5" stroke-lin
 def results_html(record: RunRecord) -> str:
     """Return the figures of a run: averages and tasks first, then, folded, categories and details."""
     rows = [row for row in record.results if row.get("value") is not None or "n" in row]
-    main = [row for row in rows if not row.get("detail") and "category" not in row]
+    whole = [row for row in rows if "category" not in row]
+    main = main_rows([row for row in whole if not row.get("detail")])
+    shown = set(map(id, main))
     main.sort(key=lambda row: "average" not in row)  # it is stable: the rest keeps its order
     folded = {
-        "By category": [row for row in rows if "category" in row and not row.get("detail")],
-        "More figures": [row for row in rows if row.get("detail") and "category" not in row],
+        "By category": main_rows([row for row in rows if "category" in row and not row.get("detail")]),
+        "More figures": [row for row in whole if id(row) not in shown],
     }
     parts = [_table(main)]
     parts += [f"<div>{_text(line)}</div>" for line in model_verdicts(_of_models(record.comparisons))]
@@ -42,9 +46,9 @@ def results_html(record: RunRecord) -> str:
         for title, found in folded.items()
         if found
     ]
-    failed = sum(row.get("failed", 0) for row in _first_of_each_task(main))
-    if failed:
-        parts.append(f"<div><b>{failed} samples failed</b> and are in no figure.</div>")
+    if failed := failed_samples(record.results):
+        told = "1 sample failed</b> and is" if failed == 1 else f"{failed:,} samples failed</b> and are"
+        parts.append(f"<div><b>{told} in no figure.</div>")
     if record.path is not None:
         parts.append(f'<div style="opacity:.7">run folder: <code>{_text(record.path)}</code></div>')
     return f'<div class="kshot">{"".join(parts)}</div>'
@@ -53,16 +57,6 @@ def results_html(record: RunRecord) -> str:
 def _of_models(comparisons: Sequence[ResultRow]) -> list[ResultRow]:
     """Return the comparisons that can be put into sentences: those of search engines name their passages, too."""
     return [row for row in comparisons if "a_chunks" not in row]
-
-
-def _first_of_each_task(rows: Iterable[ResultRow]) -> Iterator[ResultRow]:
-    """Yield one row for each task of each model: all metrics of a task have the same failures."""
-    seen = set()
-    for row in rows:
-        key = (row["task"], row.get("model"))
-        if key not in seen and "average" not in row:
-            seen.add(key)
-            yield row
 
 
 def _table(rows: Sequence[ResultRow]) -> str:
@@ -126,12 +120,15 @@ def _scales(rows: Sequence[ResultRow]) -> dict[str, tuple[float, float]]:
     """Return the ends of the chart of each metric: those of its scale, or of what is drawn on it."""
     scales: dict[str, tuple[float, float]] = {}
     for row in rows:
-        bounds = row.get("bounds")
-        drawn = [each for each in (row.get("value"), *(row.get("ci95") or ())) if each is not None]
-        finite = [each for each in (*(bounds or ()), *drawn) if math.isfinite(each)]
+        ends = _known(*(row.get("bounds") or ()), row.get("value"), *(row.get("ci95") or ()))  # a bound may be open
         low, high = scales.get(row["metric"], (math.inf, -math.inf))
-        scales[row["metric"]] = (min([low, *finite]), max([high, *finite]))
+        scales[row["metric"]] = (min([low, *ends]), max([high, *ends]))
     return scales
+
+
+def _known(*values: object) -> list[float]:
+    """Return the numbers among values that are known and finite."""
+    return [number for value in values if (number := finite(value)) is not None]
 
 
 def _chart(row: ResultRow, scale: tuple[float, float], name: str = "value") -> str:
@@ -139,8 +136,8 @@ def _chart(row: ResultRow, scale: tuple[float, float], name: str = "value") -> s
 
     A difference has a mark at 0.
     """
-    value, (low, high) = row.get(name), scale
-    if value is None or not math.isfinite(value) or not low < high:
+    value, (low, high) = finite(row.get(name)), scale
+    if value is None or not low < high:
         return "&nbsp;"
 
     def place(at: float) -> str:
@@ -167,11 +164,16 @@ def _chart(row: ResultRow, scale: tuple[float, float], name: str = "value") -> s
 
 def comparison_html(comparison: Comparison) -> str:
     """Return what a comparison of runs found: who is ahead, in sentences and in a table, and what differs."""
-    parts = [f"<div>{_text(line)}</div>" for line in answers(comparison.rows)]
-    parts.append(_differences(comparison.rows))
-    if comparison.categories:
-        table = _differences(comparison.categories)
-        parts.append(f"<details><summary>By category ({len(comparison.categories)})</summary>{table}</details>")
+    rows, categories = main_rows(comparison.rows), main_rows(comparison.categories)
+    shown = set(map(id, rows))
+    folded = {"By category": categories, "More figures": [row for row in comparison.rows if id(row) not in shown]}
+    parts = [f"<div>{_text(line)}</div>" for line in answers(rows)]
+    parts.append(_differences(rows))
+    parts += [
+        f"<details><summary>{title} ({len(found)})</summary>{_differences(found)}</details>"
+        for title, found in folded.items()
+        if found
+    ]
     if comparison.settings:
         heads = [_cell(each["label"], "", "th") for each in comparison.runs]
         lines = [f"{_cell('setting', '', 'th')}{''.join(heads)}"]
@@ -179,7 +181,7 @@ def comparison_html(comparison: Comparison) -> str:
             values = [_cell("default" if value is None else value, "") for value in row["values"]]
             lines.append(f"{_cell(row['setting'], '')}{''.join(values)}")
         parts.append(f"<details><summary>What differs ({len(comparison.settings)})</summary>{_rows(lines)}</details>")
-    parts += [f"<div>{_text(line)}</div>" for line in (*warnings(comparison.rows), *comparison.notes)]
+    parts += [f"<div>{_text(line)}</div>" for line in (*warnings(rows), *comparison.notes)]
     return f'<div class="kshot">{"".join(parts)}</div>'
 
 
@@ -190,23 +192,35 @@ def _differences(rows: Sequence[ResultRow]) -> str:
     heads = {name: name for name in columns} | (
         dict(zip(("before", "after"), *systems, strict=True)) if not several else {}
     )
-    reach = max(
-        [abs(each) for row in rows for each in (row["difference"], *(row["ci95"] or ())) if math.isfinite(each)],
-        default=0.0,
-    )
-    digits = digits_of(rows)
+    metrics = dict.fromkeys(row["metric"] for row in rows)
+    same = {metric: [row for row in rows if row["metric"] == metric] for metric in metrics}
+    scales = {metric: _reach(found) for metric, found in same.items()}
+    digits = {metric: digits_of(found) for metric, found in same.items()}
     lines = ["".join(_cell(heads[name], name, "th") for name in columns)]
     for row in rows[:MAX_ROWS]:
-        name = f"{row['task']}[{row['category']}]" if "category" in row else task_name(row)
-        texts = {
-            **{each: row[each] for each in ("baseline", "run", "metric", "n", "won", "lost")},
-            "task": name,
-            "before": number(row["baseline_value"], digits),
-            "after": number(row["run_value"], digits),
-            "difference": signed(row["difference"], digits),
-            "95 %": "" if row["ci95"] is None else " to ".join(signed(end, digits) for end in row["ci95"]),
-            "p": p_value(row),
-        }
-        drawn = _chart(row, (-reach, reach), "difference")
+        texts = _compared_texts(row, digits[row["metric"]])
+        drawn = _chart(row, scales[row["metric"]], "difference")
         lines.append("".join(_cell(texts[name], name) if name else f"<td>{drawn}</td>" for name in columns))
     return _rows(lines, _rest(rows, len(columns)))
+
+
+def _reach(rows: Sequence[ResultRow]) -> tuple[float, float]:
+    """Return the ends of the charts of the differences by one metric; 0 is in the middle."""
+    ends = [abs(each) for row in rows for each in _known(row["difference"], *(row["ci95"] or ()))]
+    furthest = max(ends, default=0.0)
+    return -furthest, furthest
+
+
+def _compared_texts(row: ResultRow, digits: int) -> dict[str, object]:
+    """Return the cells of a comparison; "–" stands for a figure that no sample gives."""
+    values = {"before": row["baseline_value"], "after": row["run_value"]}
+    return {
+        **{each: row[each] for each in ("baseline", "run", "n")},
+        **{each: "" if row.get(each) is None else row[each] for each in ("won", "lost")},
+        **{name: "–" if value is None else number(value, digits) for name, value in values.items()},
+        "task": f"{row['task']}[{row['category']}]" if "category" in row else task_name(row),
+        "metric": row["metric"] if row["higher_is_better"] else f"{row['metric']} ↓",
+        "difference": "–" if row["difference"] is None else signed(row["difference"], digits),
+        "95 %": "" if row["ci95"] is None else " to ".join(signed(end, digits) for end in row["ci95"]),
+        "p": "" if row["p_corrected"] is None else p_value(row),
+    }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from kshot.core.records import Sample
+from kshot.core.records import Answers, AnyOption, Option, Sample
 
 
 class DataDigests:
@@ -88,12 +89,30 @@ def question_digest(sample: Sample) -> str:
 
     The id and the category are no part of it. Two runs are compared on samples with the same id and the same digest.
     """
-    asked = [sample.fields, sample.target, sample.choices] if sample.row is None else sample.row
+    asked = [sample.fields, sample.target, sample.choices] if sample.row is None else [sample.row, *_right(sample)]
     try:
         text = _encode_sorted(asked)
     except (TypeError, ValueError, RecursionError):  # keys of several types, or a value that holds itself
         text = _content(sample).decode()
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _right(sample: Sample) -> list[str]:
+    """Return the right answers of a row, as a class has found them: it may take others after a change of its code.
+
+    Options count by their texts, so that their order may change; white space and capital letters may change, too. The
+    gold of a config is a column of the row, and a clean-up may work on it.
+    """
+    match sample.target:
+        case Option(index):
+            texts: Iterable[str] = [sample.choices[index]] if index < len(sample.choices) else [str(index)]
+        case AnyOption(indices):
+            texts = [sample.choices[each] if each < len(sample.choices) else str(each) for each in indices]
+        case Answers(texts):
+            pass
+        case _:
+            texts = []
+    return sorted(" ".join(str(text).split()).casefold() for text in texts)
 
 
 def _content(sample: Sample) -> bytes:
@@ -105,15 +124,22 @@ def _content(sample: Sample) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON does not know in a form that is the same in every process."""
+    """Return a value that JSON does not know in a form that is the same in every process, and differs if it does."""
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return hashlib.blake2b(value, digest_size=16).hexdigest()
     if isinstance(value, (set, frozenset)):
         return sorted(map(str, value))
-    return type(value).__qualname__  # its text may hold an address
+    as_list = getattr(value, "tolist", None)  # arrays and numbers of numpy, torch and their like
+    if callable(as_list) and not isinstance(value, type):
+        return as_list()
+    shown = repr(value)
+    return type(value).__qualname__ if _ADDRESS.search(shown) else f"{type(value).__qualname__} {shown}"
 
+
+_ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
+"""What Python shows of a value that has no form of its own: its place in memory, which differs in every process."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=_plain, skipkeys=True).encode
 _encode_sorted = json.JSONEncoder(separators=(",", ":"), default=_plain, skipkeys=True, sort_keys=True).encode

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kshot.core.errors import KshotError, RunError, UsageError
 from kshot.core.records import ResultRow
-from kshot.core.watching import Meter, PlannedTask, Watcher
+from kshot.core.watcher import Meter, PlannedTask, Watcher
 from kshot.runs.gate_checks import (
     Threshold,
     check_failed,

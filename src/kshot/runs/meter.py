@@ -11,7 +11,7 @@ from kshot.core.budget import Budget, Tries
 from kshot.core.protocols import Scorer
 from kshot.core.records import Outcome, Sample, Value
 from kshot.core.task import TaskResult
-from kshot.core.watching import MeterReading
+from kshot.core.watcher import MeterReading
 from kshot.statistics.figures import figure
 from kshot.statistics.intervals import PERCENT, interval, wilson, within_scale
 from kshot.statistics.resampling import Interval, is_mean, mean

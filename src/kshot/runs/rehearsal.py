@@ -10,7 +10,7 @@ from typing import Any
 from kshot.core.errors import BackendError, KshotError, UsageError
 from kshot.core.protocols import JudgedScorer
 from kshot.core.task import Task
-from kshot.core.watching import PlannedTask
+from kshot.core.watcher import PlannedTask
 from kshot.runs.previews import previewed
 from kshot.runs.task_run import check_names
 

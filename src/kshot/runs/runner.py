@@ -25,7 +25,7 @@ from kshot.core.protocols import (
 )
 from kshot.core.records import Generate, Loglik, Outcome, ResultRow, Sample, Search
 from kshot.core.task import Task, TaskResult
-from kshot.core.watching import PlannedTask, Watcher
+from kshot.core.watcher import PlannedTask, Watcher
 from kshot.runs.absent import check_nothing_lost
 from kshot.runs.data_digest import DataDigests
 from kshot.runs.folder import SUMMARY, RunFolder

@@ -11,7 +11,7 @@ from kshot.core import interrupts
 from kshot.core.budget import LimitReached
 from kshot.core.errors import UsageError
 from kshot.core.records import Outcome, ResultRow, Sample
-from kshot.core.watching import Meter, PlannedTask, RunEnd, Watcher
+from kshot.core.watcher import Meter, PlannedTask, RunEnd, Watcher
 
 
 class SilentWatcher(Watcher):

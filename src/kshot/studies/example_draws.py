@@ -15,7 +15,7 @@ from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow, Sample
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task, TaskResult
-from kshot.core.watching import PlannedTask
+from kshot.core.watcher import PlannedTask
 from kshot.runs.results import result_rows
 from kshot.runs.task_run import start_sample
 from kshot.settings import Settings

@@ -10,7 +10,7 @@ import pytest
 import kshot
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed, Generated
-from kshot.core.watching import Watcher
+from kshot.core.watcher import Watcher
 from tests.backends.server.clients import chat_requests, connect
 from tests.datasets.fakes import generation
 from tests.fake_server import FakeServer, Reply, chat, echo, error

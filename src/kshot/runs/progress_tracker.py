@@ -14,7 +14,7 @@ from time import monotonic
 
 from kshot.core.durable import open_new
 from kshot.core.records import ResultRow
-from kshot.core.watching import Meter, PlannedTask, Watcher
+from kshot.core.watcher import Meter, PlannedTask, Watcher
 from kshot.runs.progress import MAX_CHARACTERS, PROGRESS, ProgressState, StepProgress, TaskProgress
 
 _RATE_SECONDS = 30.0
