@@ -122,6 +122,8 @@ def test_what_is_right_belongs_to_the_question_also_where_code_decides_it():
     assert question_digest(shuffled) == digests[0]
     cleaned = [Sample("0", row, Gold(gold), row=row) for gold in ("1", "one")]
     assert question_digest(cleaned[0]) == question_digest(cleaned[1])  # a clean-up works on the gold of a config
+    decided = [Sample("0", {"source": "?"}, Gold({"sum": gold}), row=row) for gold in (1, 2)]
+    assert question_digest(decided[0]) != question_digest(decided[1])
 
 
 class Opaque:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from kshot.core.records import Answers, AnyOption, Option, Sample
+from kshot.core.records import Answers, AnyOption, Gold, Option, Sample
 
 
 class DataDigests:
@@ -89,9 +89,9 @@ def question_digest(sample: Sample) -> str:
 
     The id and the category are no part of it. Two runs are compared on samples with the same id and the same digest.
     """
-    asked = [sample.fields, sample.target, sample.choices] if sample.row is None else [sample.row, *_right(sample)]
     try:
-        text = _encode_sorted(asked)
+        whole = [sample.fields, sample.target, sample.choices]
+        text = _encode_sorted(whole if sample.row is None else [sample.row, *_right(sample)])
     except (TypeError, ValueError, RecursionError):  # keys of several types, or a value that holds itself
         text = _content(sample).decode()
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -110,6 +110,8 @@ def _right(sample: Sample) -> list[str]:
             texts = [sample.choices[each] if each < len(sample.choices) else str(each) for each in indices]
         case Answers(texts):
             pass
+        case Gold(value) if sample.row is not sample.fields:
+            texts = [_encode_sorted(value)]
         case _:
             texts = []
     return sorted(" ".join(str(text).split()).casefold() for text in texts)
