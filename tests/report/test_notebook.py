@@ -3,9 +3,13 @@
 import re
 from html.parser import HTMLParser
 
+import pytest
+
+import kshot
 from kshot.report.notebook import MAX_ROWS, comparison_html, results_html
 from kshot.runs.comparing import Comparison
 from kshot.runs.record import RunRecord
+from tests.compared_runs import SHOP
 
 ROW = {
     "task": "arc", "model": "m", "metric": "Accuracy", "higher_is_better": True, "value": 60.0, "n": 50, "failed": 0,
@@ -84,6 +88,32 @@ def test_failures_are_told_once_for_each_task():
     assert Page(text).rows[1][-1] == "3"
 
 
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    (tmp_path / "shop.py").write_text(SHOP, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("models", "dataset", "options"),
+    [
+        (["shop.py:Clerk,fails=9"], "shop.py:Prices", {"dataset_path": "40"}),  # categories
+        (["shop.py:Clerk,fails=9", "shop.py:Clerk,fails=5,seed=b"], "shop.py:Graded", {"dataset_path": "40"}),
+        (
+            ["shop.py:Clerk,fails=9"],
+            "shop.py:Prices",
+            {"dataset_path": "40", "num_shots": 2, "retriever_seeds": "0..1"},
+        ),
+        (["shop.py:Clerk,fails=9"], "shop.py:Exams:anatomy,virology,astronomy", {}),  # subsets and their averages
+    ],
+)
+def test_each_failed_sample_of_a_run_is_counted_once(shop, models, dataset, options):
+    result = kshot.evaluate(models, dataset, **options)
+    failed = sum("failed" in row for row in result.iter_samples())
+    assert failed
+    assert f"<b>{failed} sample{'' if failed == 1 else 's'} failed</b>" in result._repr_html_()
+
+
 def test_a_task_without_a_figure_has_no_chart():
     page = shown({**ROW, "value": None, "ci95": None, "n": 0, "failed": 9})
     assert page.rows[1][3] == "–"
@@ -105,6 +135,20 @@ def test_figures_without_bounds_share_the_scale_of_what_is_drawn():
     row = {name: value for name, value in ROW.items() if name != "bounds"}
     page = shown(row, {**row, "task": "other", "value": 10.0, "ci95": [5.0, 20.0]})
     assert page.rows[0][-1] == "572.4"
+
+
+def test_an_open_scale_ends_where_the_figures_end():
+    page = shown({**ROW, "metric": "TER", "higher_is_better": False, "bounds": [0.0, None]})
+    assert page.rows[0][-1] == "072.4"
+
+
+def test_search_shows_the_measures_that_a_terminal_shows_and_folds_the_others():
+    result = kshot.evaluate("fts5", "handbook", limit=5)
+    measures = dict.fromkeys(row["metric"] for row in result.results)
+    main = Page(result._repr_html_().partition("<details>")[0] + "</div>").rows[1:]
+    assert 0 < len(main) < len(measures)
+    assert {row[0] for row in main} == {row["task"] for row in result.results if "category" not in row}
+    assert f"More figures ({len(measures) - len(main)})" in result._repr_html_()
 
 
 COMPARED = {
@@ -145,3 +189,36 @@ def test_several_comparisons_name_their_systems_and_fold_their_categories():
 
 def test_foreign_names_of_a_comparison_are_text():
     assert "<script" not in comparison_html(compared({**COMPARED, "task": "<script>", "run": "<script>"}))
+
+
+NOTHING = {
+    **COMPARED, "run_value": None, "baseline_value": None, "difference": None, "ci95": None, "p": None,
+    "p_corrected": None, "n": 0, "won": 0, "lost": 0, "both": 0, "neither": 0, "verdict": None,
+}  # fmt: skip
+
+
+def test_a_comparison_in_which_no_sample_was_answered_on_both_sides_has_no_figure(shop):
+    zero = kshot.evaluate("shop.py:Clerk", "shop.py:Prices", limit=8, out="zero")
+    asleep = kshot.evaluate("shop.py:Clerk,fails=100", "shop.py:Prices", limit=8, out="asleep")
+    text = kshot.compare(zero, asleep)._repr_html_()
+    assert "cannot be compared on prices: no question was answered in both" in text
+    row = Page(text).rows[1]
+    assert row[:7] == ["prices", "EM", "0", "–", "–", "–", ""]
+    assert "<svg" not in text
+
+
+def test_a_figure_that_is_missing_leaves_the_others_drawn():
+    page = Page(comparison_html(compared({**NOTHING, "task": "other"}, COMPARED)))
+    assert [row[5] for row in page.rows] == ["difference", "–", "+10.0"]
+    assert [row[8] for row in page.rows] == ["p", "", "0.01"]
+    assert [tag for tag, _ in page.tags].count("svg") == 1
+
+
+def test_each_metric_has_a_chart_on_its_own_scale_and_digits():
+    small = {"metric": "BPB", "higher_is_better": False, "baseline_value": 0.5, "run_value": 0.4, "difference": -0.1}
+    graded = {name: value for name, value in COMPARED.items() if name not in {"both", "neither"}}
+    page = Page(comparison_html(compared(COMPARED, {**graded, **small, "ci95": [-0.2, 0.0], "tied": 80})))
+    assert [row[1] for row in page.rows[1:]] == ["Accuracy", "BPB ↓"]
+    assert page.rows[2][3:6] == ["0.500", "0.400", "-0.100"]
+    places = [float(attrs["cx"]) for tag, attrs in page.tags if tag == "circle"]
+    assert places == [pytest.approx(90 + 85 * 10 / 18, abs=0.1), pytest.approx(90 - 85 / 2, abs=0.1)]
