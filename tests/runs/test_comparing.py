@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 import kshot
 from kshot import F1, Bleu, Chrf, Em, KshotError, Metric, Perplexity, Ter
 from kshot.metrics.aggregates import aggregate
+from kshot.runs.compared_run import open_run
+from kshot.runs.comparing import compare_runs
 from kshot.statistics import holm, sign_test
 from tests.finished_runs import Item, Points, Replies, Right, finished, task
 
@@ -186,6 +189,18 @@ def test_models_that_runs_share_are_compared_with_themselves(tmp_path):
         kshot.compare(third)
     with pytest.raises(KshotError, match="there is no run"):
         kshot.compare()
+
+
+def test_every_system_is_compared_with_every_other_one(tmp_path):
+    """Models of one run, too, and those that only one run has; a run of other questions is left out."""
+    one, other = models_of(tmp_path / "one", a=0, b=20), models_of(tmp_path / "other", a=8, c=10)
+    alone = finished(tmp_path / "alone", task("else", {"x": Item(100)}))
+    found = compare_runs([open_run(run) for run in (one, other, alone)], aggregate, every_system=True)
+    systems = ["one · a", "one · b", "other · a", "other · c"]
+    assert [(row["baseline"], row["run"]) for row in found.rows] == list(combinations(systems, 2))
+    assert {row["family"] for row in found.rows} == {6}
+    within = compare_runs([open_run(other)], aggregate, every_system=True)
+    assert [(row["baseline"], row["run"]) for row in within.rows] == [("a", "c")]
 
 
 def test_tasks_left_over_are_paired_by_their_questions(tmp_path):

@@ -77,8 +77,12 @@ def compare_runs(
     metric: str | None = None,
     task: str | None = None,
     all_pairs: bool = False,
+    every_system: bool = False,
 ) -> Comparison:
-    """Compare every run with the first, or every two; ``aggregates`` knows the rules of figures that are not means."""
+    """Compare every run with the first, or every two; ``aggregates`` knows the rules of figures that are not means.
+
+    ``every_system``: compare each model of each run with every other one, as far as they have something in common.
+    """
     name_runs(runs)
     notes: dict[str, None] = {}
     for run in runs:
@@ -88,7 +92,7 @@ def compare_runs(
         notes |= dict.fromkeys(load_scores(run, list(run.figures), aggregates))
         check_ids(run)
     found = Gathered(aggregates, notes, task)
-    for one, other in system_pairs(runs, all_pairs=all_pairs):
+    for one, other in system_pairs(runs, all_pairs=all_pairs, every_system=every_system):
         found.add(one, other)
     if not found.matches:
         raise _nothing_in_common(runs, task)
@@ -97,7 +101,8 @@ def compare_runs(
     found.decide()
     if not found.rows:
         raise RunError("the runs have no metric in common", hint="; ".join(notes))
-    _check_all_compared(runs, found.rows)
+    if not every_system:
+        _check_all_compared(runs, found.rows)
     return Comparison(
         [
             {

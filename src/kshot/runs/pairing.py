@@ -44,16 +44,18 @@ class ComparedSystem:
 
 
 def system_pairs(
-    runs: Sequence[ComparedRun], *, all_pairs: bool = False
+    runs: Sequence[ComparedRun], *, all_pairs: bool = False, every_system: bool = False
 ) -> list[tuple[ComparedSystem, ComparedSystem]]:
     """Return which systems are compared, the baseline first: see ``kshot.comparing.compare``."""
+    if every_system and len(runs) > 1:
+        return list(combinations([_system(run, model) for run in runs for model in run.models], 2))
     if len(runs) == 1:
         run = runs[0]
         alone = [ComparedSystem(run, model, model) for model in run.models]
         if len(alone) < 2:  # noqa: PLR2004 - a system and its baseline
             what = f"this run has {len(alone)} model, and nothing to compare it with"
             raise RunError(what, where=run.name, hint="Name a second run.")
-        return list(combinations(alone, 2)) if all_pairs else [(alone[0], other) for other in alone[1:]]
+        return list(combinations(alone, 2)) if all_pairs or every_system else [(alone[0], other) for other in alone[1:]]
     pairs = combinations(runs, 2) if all_pairs else [(runs[0], other) for other in runs[1:]]
     return [systems for one, other in pairs for systems in _systems(one, other)]
 
