@@ -103,3 +103,16 @@ def test_a_file_of_bytes_is_whole_or_as_before(tmp_path):
         write_partly(path)
     assert path.read_bytes() == b"\x00\xff\n!"
     assert [each.name for each in path.parent.iterdir()] == ["b.bin"]
+
+
+def test_a_pipe_or_a_device_is_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    link = tmp_path / "link.csv"
+    link.symlink_to(os.devnull)
+    for path in (pipe, link, tmp_path):
+        with pytest.raises(RunError, match="Name a plain file"), new_version(path) as file:
+            file.write("text")
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["link.csv", "pipe.csv"]

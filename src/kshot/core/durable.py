@@ -12,6 +12,7 @@ from typing import IO, TextIO, cast
 
 from kshot.core.errors import RunError
 from kshot.core.kill_points import reach
+from kshot.core.text_files import check_regular
 
 _GROUP_SECONDS = 0.5
 """A group is flushed this long after its first write, so that a power cut costs less than a second."""
@@ -24,6 +25,7 @@ _HINTS = {
     errno.EDQUOT: "Free some of your quota",
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Make it writable"),
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), "Close other programs, or raise the limit (ulimit -n)"),
+    **dict.fromkeys((errno.EINVAL, errno.EISDIR), "Name a plain file"),
     errno.EIO: "The disk reports a fault: check it",
 }
 
@@ -90,6 +92,8 @@ def new_version(
     """
     draft = path.with_name(f".{path.name}.draft")
     with writing(path, advice):
+        if path.exists():
+            check_regular(path)  # a device or a pipe would be replaced by a file
         missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open_new(draft, errors)
