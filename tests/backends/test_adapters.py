@@ -12,7 +12,7 @@ from kshot.backends.adapters import CallableModel, as_model, renamed
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
 from kshot.core.records import Generate, Generated, Prompt
-from tests.datasets.fakes import Fake, from_rows, says
+from tests.datasets.fakes import Fake, from_rows, generation, says
 
 
 def always(text):
@@ -164,3 +164,12 @@ def test_members_of_wrong_types_are_named(member, value, message):
     setattr(fake, member, value)
     with pytest.raises(BackendError, match=message):
         as_model(fake)
+
+
+def test_a_function_may_fail_one_sample():
+    def careful(prompt):
+        return kshot.Failed("timeout", "no reply after 10 s") if "two" in prompt else "1"
+
+    found = kshot.evaluate(careful, generation([{"q": "one", "target": "1"}, {"q": "two", "target": "1"}]))
+    assert (found.results[0]["value"], found.results[0]["n"], found.results[0]["failed"]) == (100.0, 1, 1)
+    assert found.samples[1]["failed"] == "timeout: no reply after 10 s"

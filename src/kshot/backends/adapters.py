@@ -19,7 +19,7 @@ from kshot.core.protocols import (
     SearchEngine,
 )
 from kshot.core.reasoning import opens_thoughts, split_thoughts
-from kshot.core.records import Generate, Generated, Request, Response
+from kshot.core.records import Failed, Generate, Generated, Request, Response
 
 _MODEL_MEMBERS = ("name", "fingerprint", "answers", "serve")
 _SEARCH_ENGINE_MEMBERS = ("name", "fingerprint", "over")
@@ -97,6 +97,9 @@ class CallableModel:
         for request in queue:
             assert isinstance(request, Generate)  # noqa: S101 - the engine asks only what ``answers`` lists
             text, thoughts = self._function(request.prompt.text), ""
+            if isinstance(text, Failed):  # this sample has no reply, and the run goes on
+                yield request, text
+                continue
             if isinstance(text, str):
                 text, thoughts = split_thoughts(text, opened=opens_thoughts(request.prompt.text))
                 ends = [at for stop in request.stop if (at := text.find(stop)) >= 0]
