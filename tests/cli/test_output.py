@@ -42,3 +42,20 @@ def test_messages_that_cannot_be_written_end_no_run(tmp_path):
     done = kshot(tmp_path, *RUN, "--base-url", "http://localhost:1", stderr=True)  # there is a note: it has no effect
     assert done.returncode == 0
     assert "run folder: run" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [("list", "metrics"), ("runs", "."), ("preview", "-d", "lookup:UR", "--limit", "1")]
+)
+def test_a_stdout_that_is_closed_is_no_fault(tmp_path, arguments):
+    """A daemon may have none: what is printed is for nobody."""
+    code = f"import os, sys\nos.close(1)\nsys.stdout = None\nfrom kshot.cli import command\nsys.argv[1:] = {list(arguments)!r}\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code + "sys.exit(command())"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "fault" not in done.stderr

@@ -76,8 +76,10 @@ def protect() -> None:
     """Make stdout and stderr safe for the rest of this process: threads and the interpreter print after a command."""
     for name in _NAMES:
         stream = getattr(sys, name)
-        if stream is None or isinstance(stream, SafeStream):
+        if isinstance(stream, SafeStream):
             continue
+        if stream is None:  # it was closed before this process began; what is written there is for nobody
+            stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - it stays open as stdout does
         if isinstance(stream, io.TextIOWrapper):  # neither a lone surrogate nor an ASCII terminal may end a run
             stream.reconfigure(errors="backslashreplace")
         setattr(sys, name, SafeStream(cast("TextIO", _Checked(stream, needed=name == "stdout"))))
