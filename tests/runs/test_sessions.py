@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kshot
-from kshot.core.errors import RunError
+from kshot.core.errors import RunError, UsageError
 from kshot.core.records import Generated
 from kshot.runs.folder import RunFolder
 from kshot.runs.samples_file import read_samples
@@ -259,3 +259,46 @@ def test_a_score_of_a_damaged_journal_is_refused_and_says_why(here, capsys):
     assert "1 line is damaged (1 at byte 0); what it answered is asked again" in done.err
     assert Path("run/summary.json").read_bytes() == before
     assert (command(capsys, "score", "run").code, command(capsys, *RUN).err.count("damaged")) == (0, 0)
+
+
+class Refusing(kshot.Watcher):
+    """A logger that is not set up, which it says when the run starts; it may leave a file in the folder."""
+
+    def __init__(self, file=None):
+        self.file = file
+
+    def started(self, settings, path):
+        if self.file:
+            (path / self.file).write_text("of the logger")
+        raise UsageError("there is no key")
+
+
+@pytest.mark.parametrize("given", [{"log": Refusing()}, {"watcher": Refusing()}])
+def test_a_run_that_fails_before_it_begins_leaves_nothing(tmp_path, given):
+    with pytest.raises(UsageError, match="there is no key"):
+        kshot.evaluate(says("1"), generation(ROWS), out=tmp_path / "runs" / "deep" / "run", **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_cannot_be_opened_leaves_nothing(here, capsys):
+    Path("late.py").write_text(
+        "import kshot\nfrom kshot.core.errors import BackendError\nclass Late:\n    name, answers, fingerprint = 'late', (kshot.Generate,), '1'\n"
+        "    def __init__(self):\n        raise BackendError('the server refuses the key')\n"
+    )
+    before = sorted(Path().iterdir())
+    assert command(capsys, "run", "-m", "late.py:Late", "-d", "capitals.py:Cities", "--out", "run").code == 2
+    assert [path for path in sorted(Path().iterdir()) if path not in before and path.name != "__pycache__"] == []
+
+
+def test_what_others_have_in_the_folder_stays_when_a_run_does_not_begin(tmp_path):
+    for name in ("mine", "logged"):
+        (tmp_path / name).mkdir()
+    for out, log in (("mine", Refusing()), ("logged", Refusing("notes.txt"))):
+        with pytest.raises(UsageError):
+            kshot.evaluate(says("1"), generation(ROWS), out=tmp_path / out, log=log)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["logged", "mine", "notes.txt"]
+    kshot.evaluate(says("1"), generation(ROWS), out=tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(UsageError):
+        kshot.evaluate(says("1"), generation(ROWS), out=tmp_path / "run", log=Refusing())
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before

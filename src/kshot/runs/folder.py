@@ -54,6 +54,7 @@ class RunFolder:
         self._fsync = fsync
         self._session = new_session()
         self._is_recorded = False
+        self._made: list[Path] = []
         with ExitStack() as stack:  # an error that is kept must not keep a file open
             self._others: list[Journal] = []
             for run in (reuse,) if isinstance(reuse, (str, Path)) else reuse:  # before a new folder is made
@@ -61,8 +62,10 @@ class RunFolder:
                 stack.callback(self._others[-1].close)
             with _reading(self.path):
                 self._make()
+                has_journal = (self.path / JOURNAL).exists()
                 self.spec: dict[str, Any] = self._checked_spec()
             self.journal = Journal(self.path / JOURNAL, fsync=fsync, repair=repair)
+            self._is_new = not has_journal and not (self.path / SPEC).exists()
             stack.pop_all()
 
     def __enter__(self) -> RunFolder:  # noqa: PYI034 - Self needs Python 3.11
@@ -70,11 +73,28 @@ class RunFolder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        """Record how the session ended, and release the journal."""
-        try:
+        """Record how the session ended, and release the journal; one that failed before it began leaves nothing."""
+        with ExitStack() as stack:
+            if kind is not None and not self._is_recorded and self._is_ours():
+                stack.callback(self._remove)
+            stack.callback(self._close)
             self._end_session(kind)
-        finally:
-            self._close()
+
+    def _is_ours(self) -> bool:
+        """Whether the folder is still that of this run."""
+        with suppress(RunError):
+            self.journal.check()
+            return True
+        return False
+
+    def _remove(self) -> None:
+        """Remove the progress of a session that recorded nothing; if the run is new, its journal and folders, too."""
+        with suppress(OSError):
+            (self.path / PROGRESS).unlink(missing_ok=True)
+            if self._is_new and not (self.path / JOURNAL).stat().st_size:
+                (self.path / JOURNAL).unlink()
+                for folder in self._made:
+                    folder.rmdir()  # an error if somebody has put something there
 
     def _close(self) -> None:
         with ExitStack() as stack:
@@ -189,14 +209,15 @@ class RunFolder:
             yield write
 
     def _make(self) -> None:
-        is_new = not self.path.exists()
+        made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
             raise RunError(
                 f"the run folder cannot be made: {exc.strerror or exc}", where=str(self.path), hint=disk_hint(exc)
             ) from exc
-        if is_new and self._fsync != "never":
+        self._made = made
+        if made and self._fsync != "never":
             sync_folder(self.path.parent)
         for name in (SPEC, JOURNAL, SAMPLES, SUMMARY):
             path_inside(self.path, name)  # a folder from elsewhere may have links to files of the user
