@@ -56,7 +56,9 @@ def ago(**passed):
 def progress(done=312):
     """How far a run of 1,500 samples is."""
     tasks = [
-        TaskProgress("gsm8k", LLAMA, 1000, state="running", done=done, metric="EM", scored=done, value=41.0, rate=2.5),
+        TaskProgress(
+            "gsm8k", LLAMA, 1000, state="running", done=done, failed=2, metric="EM", scored=done, value=41.0, rate=2.5
+        ),
         TaskProgress("arc:ARC-Easy", LLAMA, 500),
     ]
     return ProgressState(started=ago(hours=1).isoformat(), elapsed=3600.0, complete=True, left=475.0, tasks=tasks)
@@ -170,7 +172,8 @@ def test_json_has_full_values(runs, capsys):
     assert by_name["limit"]["cost_usd"] == pytest.approx(0.004)
     assert (by_name["all_failed"]["failed"], by_name["all_failed"]["headline"]["value"]) == (500, None)
     assert by_name["alive"]["seconds"] == 3660
-    assert by_name["alive"]["progress"] == {"done": 312, "total": 1500, "seconds_left": 475.0}
+    assert by_name["alive"]["progress"] == {"done": 312, "total": 1500, "failed": 2, "seconds_left": 475.0}
+    assert by_name["alive"]["failed"] == 2
     one = json.loads(kshot(capsys, "runs", "runs/limit", "--json").out)
     assert one["spent"]["model"]["requests"] == 20
     assert [each["state"] for each in one["sessions"]] == ["stopped"]
@@ -203,7 +206,56 @@ def test_runs_are_chosen_and_sorted(runs, capsys, options, names):
 
 
 def test_a_cut_list_says_so(runs, capsys):
-    assert kshot(capsys, "runs", "--limit", "2").out.splitlines()[-2].startswith("the first 2 of 10 runs: 5 done")
+    cut = "the first 2 of 10 runs: 1 done, 1 running · --limit 10 shows all"
+    assert kshot(capsys, "runs", "--limit", "2").out.splitlines()[-2] == cut
+    named = kshot(capsys, "runs", "--sort", "name", "--state", "done", "--limit", "1").out.splitlines()
+    assert named[-1] == "the first 1 of 5 runs: 1 done · --limit 5 shows all"
+
+
+def test_only_the_runs_that_are_shown_are_read(runs, capsys, monkeypatch):
+    """A terminal shows the newest 50, unless somebody wants more; a pipe has all."""
+    for number in range(60):
+        make_run(
+            runs / f"many-{number:02}", results=[figure()], sessions=[session(started=ago(days=20, minutes=number))]
+        )
+    read = []
+    real = listing.read_summary
+    monkeypatch.setattr(listing, "read_summary", lambda path: read.append(path.name) or real(path))
+    code, text = on_terminal("runs", columns=100)
+    assert (code, "the first 50 of 70 runs: " in text, "--limit 70 shows all" in text) == (0, True, True)
+    assert len(read) == 50
+    shown = [f"many-{number:02}" for number in range(41)]
+    assert [f"runs/{name}" in text for name in (*shown, "many-41")] == [True] * 41 + [False]  # 9 others are newer
+    assert "all_failed" not in text  # it is the oldest
+    assert on_terminal("runs", "--limit", "60", columns=100)[1].count("runs/many-") == 51
+    assert kshot(capsys, "runs").out.count("runs/many-") == 60
+    assert len(json.loads(kshot(capsys, "runs", "--json").out)) == 70
+    newest = json.loads(kshot(capsys, "runs", "--json", "--limit", "12").out)
+    assert newest == json.loads(kshot(capsys, "runs", "--json").out)[:12]
+
+
+def test_the_best_headline_comes_first_whatever_its_direction(here, capsys):
+    figures = {
+        "fine": figure(80.0), "poor": figure(20.0), "none": figure(None, ci95=None, n=0),
+        "low": figure(3.0, metric="Perplexity", higher_is_better=False),
+        "high": figure(9.0, metric="Perplexity", higher_is_better=False),
+    }  # fmt: skip
+    for name, each in figures.items():
+        make_run(here / "runs" / name, results=[each])
+    found = json.loads(kshot(capsys, "runs", "--sort", "headline", "--json").out)
+    assert [Path(run["run"]).name for run in found] == ["fine", "poor", "low", "high", "none"]
+
+
+def test_state_running_has_those_that_seem_to_run(here, capsys):
+    make_run(here / "runs" / "elsewhere", sessions=[session("running", started=NOW, host="node-9")], changed=NOW)
+    (run,) = json.loads(kshot(capsys, "runs", "--state", "running", "--json").out)
+    assert run["state"] == "running?"
+    assert json.loads(kshot(capsys, "runs", "--state", "killed", "--json").out) == []
+
+
+def test_the_last_line_of_a_watch_tells_the_failures(here, capsys):
+    make_run(here / "runs" / "over", results=[figure(63.7, failed=2)])
+    assert kshot(capsys, "runs", "--watch", "runs/over").out == "runs/over: done, Accuracy 63.7 (58.9–67.3), 2 failed\n"
 
 
 def test_where_there_are_no_runs(here, capsys):

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
     from pathlib import Path
 
 _STATES = ("done", "stopped", "failed", "killed", "running", "damaged")
 _SORTS = ("when", "headline", "cost", "duration", "name")
 _HOW = "kshot run makes one"
+_MAX_ON_SCREEN = 50
+"""Runs that a terminal shows unless --limit says otherwise: more than that nobody reads."""
 
 
 def add(commands: Any) -> None:
@@ -24,7 +26,7 @@ def add(commands: Any) -> None:
     )
     command.add_argument("folder", nargs="?", metavar="DIR", help="folder with runs, or one run folder (default: runs)")
     command.add_argument("--sort", choices=_SORTS, default="when", help="what to sort by (default: when)")
-    command.add_argument("--limit", type=int, metavar="N", help="show only the first N")
+    command.add_argument("--limit", type=int, metavar="N", help="show only the first N (default: 50 on a terminal)")
     command.add_argument("--state", choices=_STATES, help="show only runs in this state")
     command.add_argument("--model", metavar="TEXT", help="show only runs of a model whose name has this text")
     command.add_argument("--dataset", metavar="TEXT", help="show only runs on a dataset whose name has this text")
@@ -39,7 +41,7 @@ def execute(parsed: argparse.Namespace) -> int:
     from pathlib import Path
 
     from kshot.core.errors import UsageError
-    from kshot.runs.listing import USUAL_FOLDER, is_run_folder, runs_below
+    from kshot.runs.listing import USUAL_FOLDER, is_run_folder
 
     if parsed.limit is not None and parsed.limit < 1:
         raise UsageError(f"--limit is {parsed.limit}; it must be 1 or more")
@@ -53,8 +55,7 @@ def execute(parsed: argparse.Namespace) -> int:
         return _watch(folder, parsed, unused=unused)
     if is_run_folder(folder):
         return _show_one(folder, as_json=parsed.json)
-    runs = [] if unused else runs_below(folder, present())
-    _show(_chosen(runs, parsed), len(runs), folder, parsed)
+    _show(folder, parsed, unused=unused)
     return 0
 
 
@@ -62,7 +63,7 @@ def _watch(folder: Path, parsed: argparse.Namespace, *, unused: bool) -> int:
     from kshot.cli.runs_watch import watch
     from kshot.core.errors import UsageError
     from kshot.runs.listing import is_run_folder
-    from kshot.runs.watched import RUNNING
+    from kshot.runs.run_state import RUNNING
 
     if not folder.is_dir() and not unused:
         raise UsageError("there is no such folder", where=str(folder), hint="Name a folder with runs, or one run.")
@@ -83,12 +84,18 @@ def present() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def _show(runs: list[dict[str, Any]], total: int, folder: Path, parsed: argparse.Namespace) -> None:
+def _show(folder: Path, parsed: argparse.Namespace, *, unused: bool) -> None:
     from kshot.cli.screen import Screen
     from kshot.cli.streams import say, show_json
-    from kshot.report.runs_table import Clock, counted, runs_table
+    from kshot.report.runs_table import MORE, Clock, counted, has_more, runs_table
+    from kshot.runs.listing import newest_below
 
-    shown = runs[: parsed.limit]
+    console = Screen()
+    limit = _MAX_ON_SCREEN if parsed.limit is None and console.is_terminal and not parsed.json else parsed.limit
+    as_they_come = parsed.sort == "when" and parsed.state is parsed.model is parsed.dataset is None
+    found, total = ([], 0) if unused else newest_below(folder, present(), limit if as_they_come else None)
+    runs = _chosen(found, parsed)
+    shown = runs[:limit]
     if parsed.json:
         show_json(shown, indent=2)
     if not runs:
@@ -98,13 +105,13 @@ def _show(runs: list[dict[str, Any]], total: int, folder: Path, parsed: argparse
         return
     if parsed.json:
         return
-    console = Screen()
     for line in runs_table(shown, folder, console.width, Clock(present())):
         console.print(line, soft_wrap=True)
-    first = f"the first {len(shown):,} of " if len(shown) < len(runs) else ""
-    console.print(first + counted(runs), style="dim", soft_wrap=True)
-    if any(len(run["figures"]) > 1 for run in shown):
-        console.print("+N: so many more figures; kshot show RUN prints them", style="dim", soft_wrap=True)
+    alike = total if as_they_come else len(runs)
+    more = f" · --limit {alike} shows all" if len(shown) < alike else ""
+    console.print(counted(shown, alike) + more, style="dim", soft_wrap=True)
+    if any(has_more(run) for run in shown):
+        console.print(f"+N: {MORE}; kshot show RUN prints all figures", style="dim", soft_wrap=True)
 
 
 def _show_one(folder: Path, *, as_json: bool) -> int:
@@ -126,11 +133,14 @@ def _show_one(folder: Path, *, as_json: bool) -> int:
 
 
 def _chosen(runs: list[dict[str, Any]], parsed: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the runs that are asked for, sorted: the largest value first, unknown ones last."""
+    """Return the runs that are asked for, sorted: the best figure or the largest value first, unknown ones last."""
+    from kshot.runs.run_state import RUNNING
+
+    states = RUNNING if parsed.state in RUNNING else {parsed.state}
     found = [
         run
         for run in runs
-        if (parsed.state is None or run["state"].rstrip("?") == parsed.state)
+        if (parsed.state is None or run["state"] in states)
         and _names(run["models"], parsed.model)
         and _names(run["datasets"], parsed.dataset)
     ]
@@ -138,21 +148,18 @@ def _chosen(runs: list[dict[str, Any]], parsed: argparse.Namespace) -> list[dict
         return sorted(found, key=lambda run: run["run"])
     if parsed.sort == "when":
         return found
-    return sorted(found, key=lambda run: _descending(_value(run, parsed.sort)))
+    return sorted(found, key=_best_first if parsed.sort == "headline" else _largest_first(parsed.sort))
 
 
-def _value(run: dict[str, Any], sort: str) -> float | None:
-    figure = run["headline"] or {"value": None}
-    values: dict[str, float | None] = {
-        "headline": figure["value"],
-        "cost": run["cost_usd"],
-        "duration": run["seconds"],
-    }
-    return values[sort]
+def _best_first(run: dict[str, Any]) -> tuple[bool, bool, float]:
+    """Return where a run stands by its headline; those where lower is better stand by themselves."""
+    value, higher = (run["headline"] or {"value": None})["value"], (run["headline"] or {}).get("higher_is_better", True)
+    return value is None, not higher, 0.0 if value is None else -value if higher else value
 
 
-def _descending(value: float | None) -> tuple[bool, float]:
-    return value is None, -(value or 0.0)
+def _largest_first(sort: str) -> Callable[[dict[str, Any]], tuple[bool, float]]:
+    name = {"cost": "cost_usd", "duration": "seconds"}[sort]
+    return lambda run: (run[name] is None, -(run[name] or 0.0))
 
 
 def _names(names: Sequence[str], text: str | None) -> bool:

@@ -96,8 +96,7 @@ def progress_line(state: ProgressState) -> str:
         name = f"{running.task} on {running.model}" if several else running.task
         figure = "" if running.value is None else f" {running.metric} {running.value:.1f}"
         parts.append(name + figure)
-    failed = sum(task.failed for task in state.tasks)
-    return one_line(_SEPARATOR.join([*parts, *([f"{failed:,} failed"] if failed else [])]))
+    return one_line(_SEPARATOR.join([*parts, *([f"{state.failed:,} failed"] if state.failed else [])]))
 
 
 def _share(state: ProgressState) -> float | None:

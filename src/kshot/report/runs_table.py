@@ -31,6 +31,9 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _WHO = ("models", "datasets")
 _LEAST_CENT = 0.005
 
+MORE = "N more tasks or models"
+"""What +N after a headline counts."""
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -192,7 +195,12 @@ def headline(run: Mapping[str, Any]) -> str:
     if run["headline"] is None:
         return run["why"] or ""
     more = len(run["figures"]) - 1
-    return figure_text(run["headline"]) + (f" +{more:,}" if more else "")
+    return figure_text(run["headline"]) + (f" +{more:,}" if has_more(run) else "")
+
+
+def has_more(run: Mapping[str, Any]) -> bool:
+    """Whether a run has headlines beside the first one, and the list says so."""
+    return run["progress"] is None and len(run["figures"]) > 1
 
 
 def progress_text(progress: Mapping[str, Any]) -> str:
@@ -257,8 +265,11 @@ def _usd(value: float | None) -> str:
     return "" if value is None else f"{value:,.2f}" if value >= _LEAST_CENT or value == 0 else f"{value:.1g}"
 
 
-def counted(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Return how many runs there are, and in which states."""
+def counted(runs: Sequence[Mapping[str, Any]], total: int | None = None) -> str:
+    """Return how many runs there are, and in which states; ``total``: with those that are not shown."""
     states = Counter(run["state"] for run in runs)
-    total = f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}"
-    return f"{total}: {', '.join(f'{count:,} {state}' for state, count in states.most_common())}"
+    cut = total is not None and total > len(runs)
+    names = (
+        f"the first {len(runs):,} of {total:,} runs" if cut else f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'}"
+    )
+    return f"{names}: {', '.join(f'{count:,} {state}' for state, count in states.most_common())}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from kshot.runs.identity import without_defaults
 from kshot.runs.limits import recorded_cost
 from kshot.runs.progress import read_progress
 from kshot.runs.record import read_summary
-from kshot.runs.run_state import FILES, first_change, is_working, last_change, moment, seconds_of, state_of
+from kshot.runs.run_state import FILES, RUNNING, first_change, is_working, last_change, moment, seconds_of, state_of
 from kshot.runs.samples_file import SAMPLES
 from kshot.runs.spec_file import SPEC, read_spec
 
@@ -47,12 +48,35 @@ def list_runs(folder: str | Path = USUAL_FOLDER) -> list[dict[str, Any]]:
 
 def runs_below(folder: str | Path, now: datetime) -> list[dict[str, Any]]:
     """Return the runs in a folder, as they are now."""
+    return newest_below(folder, now, None)[0]
+
+
+def newest_below(folder: str | Path, now: datetime, most: int | None) -> tuple[list[dict[str, Any]], int]:
+    """Return the newest runs in a folder, as they are now, and how many runs there are.
+
+    ``most``: how many are wanted; None: all. The figures of others are not read.
+    """
     path = Path(folder).expanduser()
     if not path.is_dir():
         raise UsageError("there is no such folder", where=str(folder), hint="Name a folder with runs, or one run.")
-    records = ((each, describe(each, now)) for each in run_folders(path))
+    folders = list(run_folders(path))
+    total = len(folders)
+    if most is not None and total > most:
+        folders = sorted(folders, key=lambda each: (_begun(each) or "", str(each)), reverse=True)[:most]
+    records = [(each, describe(each, now)) for each in folders]
     found = [run for each, run in records if run["state"] != "damaged" or os.path.lexists(each)]  # one may vanish
-    return newest_first(found)
+    return newest_first(found), total - len(records) + len(found)
+
+
+def _begun(folder: Path) -> str | None:
+    """Return when a run began, from its ``spec.json`` or the times of its files."""
+    begun = None
+    with suppress(OSError, KshotError):
+        _check_size(folder, SPEC)
+        starts = (moment(each.get("started")) for each in _spec(folder).get("sessions", []))
+        begun = next((start for start in starts if start is not None), None)
+    begun = begun or first_change(folder)
+    return None if begun is None else _written(begun)
 
 
 def newest_first(runs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -130,7 +154,8 @@ def details(folder: Path, now: datetime) -> dict[str, Any]:
 
 def _described(folder: Path, now: datetime) -> dict[str, Any]:
     os.listdir(folder)  # noqa: PTH208 - a folder that cannot be read says so here, not as one that lacks files
-    _check_sizes(folder)
+    for name in (SPEC, SUMMARY):
+        _check_size(folder, name)
     spec, working = _spec_and_lock(folder)
     sessions = spec.get("sessions", [])
     state = state_of(folder, sessions, now, working=working)
@@ -145,8 +170,9 @@ def _described(folder: Path, now: datetime) -> dict[str, Any]:
     starts = [begun for each in sessions if (begun := moment(each.get("started"))) is not None]
     ends = [end for each in sessions[-1:] if (end := moment(each.get("ended"))) is not None]
     begun = starts[0] if starts else first_change(folder)
-    running = state in {"running", "running?"}
-    ended = None if running else ends[0] if ends else last_change(folder)
+    progress = None if state in {"done", "damaged"} else _progress(folder, sessions, state)
+    failed = failed_samples(results) if summary else None
+    ended = None if state in RUNNING else ends[0] if ends else last_change(folder)
     return {
         "state": state,
         "why": why,
@@ -158,9 +184,9 @@ def _described(folder: Path, now: datetime) -> dict[str, Any]:
         "datasets": spec.get("identity", {}).get("datasets", []),
         "headline": first_figure(figures),
         "figures": figures,
-        "failed": failed_samples(results) if summary else None,
+        "failed": failed if progress is None else progress["failed"],  # an earlier summary is not of this session
         "cost_usd": _cost(spec, summary),
-        "progress": None if state in {"done", "damaged"} else _progress(folder, sessions, state),
+        "progress": progress,
     }
 
 
@@ -171,15 +197,14 @@ def _progress(folder: Path, sessions: Sequence[Mapping[str, Any]], state: str) -
     found = None if starting else read_progress(folder)
     if found is None or moment(found.started) != moment(last.get("started")):
         return None
-    return {"done": found.done, "total": found.total, "seconds_left": found.left}
+    return {"done": found.done, "total": found.total, "failed": found.failed, "seconds_left": found.left}
 
 
-def _check_sizes(folder: Path) -> None:
-    for name in (SPEC, SUMMARY):
-        place = path_inside(folder, name)
-        size = place.stat().st_size if place.exists() else 0
-        if size > _MAX_BYTES:
-            raise RunError(f"{name} has {size / 1e6:,.0f} MB, too much for a list")
+def _check_size(folder: Path, name: str) -> None:
+    place = path_inside(folder, name)
+    size = place.stat().st_size if place.exists() else 0
+    if size > _MAX_BYTES:
+        raise RunError(f"{name} has {size / 1e6:,.0f} MB, too much for a list")
 
 
 def _spec_and_lock(folder: Path) -> tuple[dict[str, Any], bool | None]:

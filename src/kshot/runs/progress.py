@@ -86,6 +86,11 @@ class ProgressState:
         return sum(task.done for task in self.tasks)
 
     @property
+    def failed(self) -> int:
+        """The samples that have failed."""
+        return sum(task.failed for task in self.tasks)
+
+    @property
     def total(self) -> int | None:
         """The samples of all tasks and models; None where that is not known."""
         totals = [task.total for task in self.tasks]

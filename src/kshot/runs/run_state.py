@@ -19,6 +19,9 @@ from kshot.runs.spec_file import SPEC
 ListedState: TypeAlias = Literal[State, "running?", "damaged"]
 """``running?``: it says that it runs, something has changed of late, and its lock cannot be seen from this machine."""
 
+RUNNING: frozenset[ListedState] = frozenset({"running", "running?"})
+"""The states of a run that runs, as far as one can tell."""
+
 FILES = (SPEC, JOURNAL, SAMPLES, SUMMARY, PROGRESS)
 _FRESH = timedelta(minutes=5)
 """A run that works writes to its folder more often than that."""

@@ -11,12 +11,10 @@ from typing import Any, TypeAlias
 from kshot.runs.folder import SUMMARY
 from kshot.runs.listing import describe, is_run_folder, newest_first, run_folders
 from kshot.runs.progress import ProgressState, read_progress
-from kshot.runs.run_state import is_working, moment
+from kshot.runs.run_state import RUNNING, is_working, moment
 from kshot.runs.spec_file import SPEC
 
 _Version: TypeAlias = tuple[tuple[int, int, int] | None, ...]
-
-RUNNING = ("running", "running?")
 
 
 class WatchedRuns:
