@@ -350,3 +350,12 @@ def test_the_choice_of_a_retriever_is_checked(quiz, tmp_path, choices, message):
     )
     with pytest.raises(DataError, match=f"the retriever .*own.py:Own {message}"):
         kshot.preview(f"{quiz}:Quiz", num_shots=1, retriever=f"{tmp_path}/own.py:Own")
+
+
+def test_a_budget_without_a_tokenizer_is_told_only_if_it_was_set(quiz):
+    told = "quiz: --max-example-tokens needs a model with a tokenizer and is not applied"
+    assert kshot.evaluate(says("0"), f"{quiz}:Quiz", num_shots=2).notes == []
+    assert kshot.evaluate(says("0"), f"{quiz}:Quiz", num_shots=2, max_example_tokens=10).notes == [told]
+    with_retriever = {"num_shots": 2, "retriever": "random", "max_example_tokens": 10}
+    assert kshot.evaluate(says("0"), f"{quiz}:Quiz", **with_retriever).notes == [told]
+    assert told not in kshot.evaluate(says("0"), f"{quiz}:Quiz", max_example_tokens=10).notes  # no example is shown

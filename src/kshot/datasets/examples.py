@@ -75,12 +75,10 @@ class ShownExamples:
         """
         self._count_tokens, recorded = count_tokens, recorded or {}
         self._kept = dict(recorded.get("kept", {}))
-        if not self.shots:
-            return
+        shows = bool(self.shots) or self._chosen is not None
+        if shows and count_tokens is None and not recorded and "max_example_tokens" in self._dataset.args.changed():
+            self._writer.note("--max-example-tokens needs a model with a tokenizer and is not applied")
         drawn, kept = len(self.shots), recorded.get("shots")
-        if kept is None and count_tokens is None:
-            self._writer.note("the example budget needs a tokenizer and is not applied")
-            return
         self.shots = self.shots[:kept]
         while kept is None and self.shots and not self._fits(self.shots):
             self.shots = self.shots[:-1]
