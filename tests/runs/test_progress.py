@@ -155,7 +155,7 @@ def test_a_size_that_shows_when_a_task_begins_joins_the_total():
     assert found.state().total == 0 + 5  # the meter has counted nothing of the first
 
 
-def test_models_may_have_other_names_than_the_plan_and_tasks_may_come_otherwise():
+def test_models_keep_their_names_of_the_plan_and_tasks_may_come_otherwise():
     found, _, dial = tracker(
         PlannedTask("a", "spec-1", 1), PlannedTask("b", "spec-1", 1), PlannedTask("a", "spec-2", 1), PlannedTask("b", "spec-2", 1)
     )  # fmt: skip
@@ -164,7 +164,7 @@ def test_models_may_have_other_names_than_the_plan_and_tasks_may_come_otherwise(
         found.begin(task, model, 1)
         found.finished([])
     shown = [(task.task, task.model, task.state) for task in found.state().tasks]
-    assert shown == [("a", "one", "done"), ("new", "one", "done"), ("b", "two", "done")]
+    assert shown == [("a", "spec-1", "done"), ("new", "spec-1", "done"), ("b", "spec-2", "done")]  # one name each
 
 
 def test_stored_answers_do_not_fool_the_time_left():

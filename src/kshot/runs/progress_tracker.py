@@ -68,6 +68,7 @@ class ProgressTracker(Watcher):
         self._meter: Meter | None = None
         self._running: TaskProgress | None = None
         self._begun = 0
+        self._called: dict[str, str] = {}  # the plan's name of each model that has begun, by the model's own
         self._rate = RecentRate()
         self._active_since: float | None = None
         self._active_seconds, self._fresh = 0.0, 0  # of the tasks before the running one
@@ -87,7 +88,7 @@ class ProgressTracker(Watcher):
         """Start a task: that of the plan, or one that the plan lacks."""
         with self._lock:
             self._end_running()
-            found = self._planned(task, model)
+            found = self._planned(task, self._name_of(model))
             found.state, found.total = "running", total if total is not None else found.total
             self._running, self._active_since = found, self._clock()
             self._rate.add(self._active(), self._fresh)
@@ -166,7 +167,6 @@ class ProgressTracker(Watcher):
         last = tasks[at - 1].model if at else None
         if model != last:
             self._rate.restart()
-            self._rename(at, last, model)
         place = next((i for i in range(at, len(tasks)) if (tasks[i].task, tasks[i].model) == (task, model)), None)
         if place is None:
             tasks.insert(at, TaskProgress(task, model))
@@ -175,13 +175,13 @@ class ProgressTracker(Watcher):
         self._begun += 1
         return tasks[at]
 
-    def _rename(self, at: int, last: str | None, model: str) -> None:
-        """Give the next tasks their model's own name, which the plan may not know."""
-        waiting = [task for task in self._state.tasks[at:] if task.model != last]
-        if waiting and all(task.model != model for task in waiting):
-            called = waiting[0].model
-            for task in waiting:
-                task.model = model if task.model == called else task.model
+    def _name_of(self, model: str) -> str:
+        """Return the name that the plan has for a model, which may call itself otherwise once it is open."""
+        if model not in self._called:
+            begun = set(self._called.values())
+            waiting = [task.model for task in self._state.tasks[self._begun :] if task.model not in begun]
+            self._called[model] = model if model in waiting else next(iter(waiting), model)
+        return self._called[model]
 
 
 class Ticker:
