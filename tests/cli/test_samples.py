@@ -60,6 +60,10 @@ class Likely(Names):
     metrics = [Perplexity()]
 
 
+class Bare(Choice):  # the prompt does not list the options
+    instruction = "{question}"
+
+
 class Judged(Names):
     metrics = [GPTEval()]
 
@@ -126,7 +130,9 @@ def runs(tmp_path_factory):
         run("talk.py:Talk", ["kinds.py:Names", "kinds.py:Choice,ranking_type=generation"], out="names")
         run("talk.py:Talk", "kinds.py:Judged", judge="talk.py:Talk", out="judged")
         run("talk.py:Talk", "kinds.py:Turns", judge="talk.py:Talk", out="turns")
+        run("talk.py:Talk", "kinds.py:Bare", ranking_type="generation", out="bare")
         run("embedded", "kinds.py:Choice", num_shots=2, limit=2, out="likeliest")
+        run("embedded", "kinds.py:Choice", ranking_type="prob", limit=1, out="letters")
         run("embedded", "kinds.py:Contexts", limit=1, out="contexts")
         run("embedded", "kinds.py:Likely", limit=1, out="likely")
         run("embedded", "lookup:UR", length=(10,), samples=1, out="lookup")
@@ -248,6 +254,28 @@ def test_nothing_that_matches_is_no_error(samples):
     done = samples("likely", "--wrong")
     assert done.code == 0
     assert "of 1, PPL says neither right nor wrong" in done.out
+
+
+def test_rows_hold_the_options_that_the_response_does_not_show(samples):
+    def rows(name):
+        return [json.loads(line) for line in Path(name, "samples.jsonl").read_text().splitlines()]
+
+    planets = ["Mercury", "Venus", "Mars", "Jupiter"]
+    for name in ("generated", "votes", "chat", "letters"):
+        assert {tuple(row["options"]) for row in rows(name)} == {tuple(planets)}, name
+    for name in ("likeliest", "likely", "lookup", "search"):
+        assert not any("options" in row for row in rows(name)), name
+
+
+def test_options_are_shown_where_the_prompt_does_not_list_them(samples):
+    shown = samples("letters", "--limit", "1").out
+    assert re.search(r"options +A\. Mercury +-\d+\.\d\d", shown)
+    rows = [json.loads(line) for line in Path("bare/samples.jsonl").read_text().splitlines()]
+    assert "Mercury" not in rows[0]["prompt"]
+    told = samples("bare", "--id", "0").out
+    assert re.search(r"options +A\. Mercury +✓ right\n +B\. Venus +chosen ✗\n +C\. Mars\n +D\. Jupiter\n", told)
+    assert "answer   B. Venus" in told
+    assert heads(samples("bare", "--contains", "mercury")) == ["0", "1", "2", "3"]
 
 
 def test_json_is_the_rows_as_they_are(samples):

@@ -51,6 +51,19 @@ def test_rows_say_what_they_are():
     assert not {"detail", "error"} & {*score, *ppl}
 
 
+def test_counts_stand_on_the_rows_of_their_categories_too():
+    made = result([1.0, 0.0, 0.0])
+    made.categories = ["a", "b", None]
+    for category in ("b", "b", None):
+        made.count("cut_prompts", category)
+    made.count("ties", "a", "Accuracy")
+    made.count("ties", "a", "other metric")
+    rows = {row.get("category"): row for row in result_rows(made)}
+    names = ("cut_prompts", "ties", "unanswered")
+    found = {category: [row.get(name) for name in names] for category, row in rows.items()}
+    assert found == {"a": [None, 1, None], "b": [2, None, None], None: [3, 1, None]}
+
+
 def test_the_better_system_is_ahead_also_where_lower_is_better():
     low, high = ([(x + rest, 1.0) for x in (1.0, 1.1, 1.2) for _ in range(9)] for rest in (0.0, 1.0))
     one, other = result(low, Perplexity()), result(high, Perplexity())

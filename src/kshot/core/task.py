@@ -17,6 +17,10 @@ P = TypeVar("P")
 TaskKind: TypeAlias = Literal["plain", "lookup", "passages"]
 """How the results of a task are shown: in a plain table, as a grid of lengths, or as systems side by side."""
 
+COUNTED = ("unanswered", "ties", "failed_replies", "cut_prompts", "cut_replies", "unfinished_thoughts")
+"""What is counted beside failed samples: replies without an option, ties of options (by metric), replies that failed
+among several to one sample, and prompts and replies that are not whole."""
+
 
 def no_shots(sample: Sample) -> Sequence[Sample]:  # noqa: ARG001 - other selectors use the sample
     """Show no examples."""
@@ -69,19 +73,14 @@ class TaskResult:
     """The positions of the scored samples in the task."""
     categories: list[str | None] = field(default_factory=list)
     failed_categories: list[str | None] = field(default_factory=list)
-    unanswered: int = 0
-    ties: dict[str, int] = field(default_factory=dict)
-    """By metric: the samples where several options came first."""
+    counts: dict[tuple[str | None, str, str], int] = field(default_factory=dict)
+    """How often something of ``COUNTED`` happened, by category (None: in the whole task), metric ("": any) and name."""
     identical: list[str] = field(default_factory=list)
     """The ids of samples that list one option twice."""
     absent: dict[str, tuple[str, int]] = field(default_factory=dict)
     """The names whose figures are left out: why, and how many samples do not tell them."""
-    counts: dict[str, int] = field(default_factory=dict)
-    """What happened to prompts and replies, and how often: see ``runs.replies``."""
     rules: dict[str, int] = field(default_factory=dict)
     """By rule: the replies that it took the answer out of."""
-    failed_replies: int = 0
-    """Replies that failed among several to one sample, which is scored by the others."""
     first_failure: str = ""
     usage: dict[str, list[int]] = field(default_factory=dict)
     """By role (``model``, ``judge``): tokens read and written; equal requests are counted once."""
@@ -91,6 +90,21 @@ class TaskResult:
     def failed(self) -> int:
         """The number of samples without an answer."""
         return len(self.failed_categories)
+
+    @property
+    def failed_replies(self) -> int:
+        """The replies that failed among several to one sample, which is scored by the others."""
+        return self.counted().get("failed_replies", 0)
+
+    def count(self, what: str, category: str | None, metric: str = "") -> None:
+        """Count something that happened to a sample, for the task and for the sample's category."""
+        for part in {None, category}:
+            self.counts[part, metric, what] = self.counts.get((part, metric, what), 0) + 1
+
+    def counted(self, metric: str = "", category: str | None = None) -> dict[str, int]:
+        """Return what happened, and how often: in a category, or in the whole task."""
+        found = {what: sum(self.counts.get((category, name, what), 0) for name in {"", metric}) for what in COUNTED}
+        return {what: count for what, count in found.items() if count}
 
     def named(self) -> Iterator[tuple[str, Scorer]]:
         """Yield every reported name with its metric."""

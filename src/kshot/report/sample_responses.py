@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kshot.core.records import ResultRow
-from kshot.report.sample_texts import parts_of
+from kshot.report.sample_texts import option_letter, parts_of
 from kshot.runs.headline import finite
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredOptions:
-    """Options with their log-probabilities; ``contexts``: each is the end of a prompt of its own."""
+class SampleOptions:
+    """Options, with their log-probabilities where those were asked; ``contexts``: each is the end of its own prompt."""
 
     texts: Sequence[str] = ()
     logprobs: Sequence[float] = ()
@@ -33,7 +33,7 @@ class ReadResponse:
     reasoning: Sequence[str] = ()
     passages: Sequence[ResultRow] = ()
     rewritten: bool = False
-    measured: MeasuredOptions = field(default_factory=MeasuredOptions)
+    measured: SampleOptions = field(default_factory=SampleOptions)
     likelihood: ResultRow | None = None
     chooses: bool = False
     ranks: bool = False
@@ -48,7 +48,8 @@ def read_response(row: ResultRow, ranking_type: str) -> ReadResponse:
     measured = [part for part in parts if _is_option(part)]
     answer = row.get("answer")
     document = isinstance(answer, dict) and "nll" in answer and len(measured) == 1
-    options = MeasuredOptions() if document else _options(measured, row.get("prompt"))
+    listed = _listed(row.get("options"))
+    options = SampleOptions() if document else _options(measured, row.get("prompt"), listed)
     replies = [part for part in parts[first:] if isinstance(part, str)]
     return ReadResponse(
         replies,
@@ -57,7 +58,7 @@ def read_response(row: ResultRow, ranking_type: str) -> ReadResponse:
         rewritten=any(isinstance(part, str) for part in parts[:first]),
         measured=options,
         likelihood=measured[0] if document else None,
-        chooses=bool(options.texts) or bool(ranking_type),
+        chooses=bool(ranking_type) or bool(options.logprobs) or (bool(options.texts) and _is_choice(row.get("target"))),
         ranks=isinstance(answer, list) and not replies and not measured and bool(hits or not answer),
     )
 
@@ -75,8 +76,23 @@ def _is_option(part: Any) -> bool:
     return isinstance(part, dict) and isinstance(part.get("text"), str) and is_number(part.get("logprob"))
 
 
-def _options(measured: Sequence[ResultRow], prompt: Any) -> MeasuredOptions:
-    """Return the options. An answer after several contexts is an option each; a baseline stands beside its option."""
+def _listed(found: Any) -> list[str]:
+    """Return the texts of the options that a row lists beside its response."""
+    return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else []
+
+
+def _is_choice(target: Any) -> bool:
+    """Whether a target is the number of an option, or several."""
+    return (
+        bool(target) if isinstance(target, list) and all(type(each) is int for each in target) else type(target) is int
+    )
+
+
+def _options(measured: Sequence[ResultRow], prompt: Any, listed: Sequence[str]) -> SampleOptions:
+    """Return the options. An answer after several contexts is an option each; a baseline stands beside its option.
+
+    ``listed`` are the texts of options of which only the letters were measured, or nothing.
+    """
     own = [each for each in measured if "prompt" not in each]
     others = [each for each in measured if "prompt" in each]
     if others and len({each["text"] for each in measured}) == 1:
@@ -86,15 +102,25 @@ def _options(measured: Sequence[ResultRow], prompt: Any) -> MeasuredOptions:
     pairs = list(zip(own, own[len(own) // 2 :], strict=False))[: len(own) // 2]
     if len(own) % 2 == 0 and pairs and all(a["text"] != b["text"] == a["text"].strip() for a, b in pairs):
         likelier = [max(pair, key=lambda each: each["logprob"]) for pair in pairs]
-        return _made([each["text"] for _, each in pairs], likelier)  # letters with a space before them, and without
-    return _made([each["text"].strip() for each in own], own, baselines)
+        # letters with a space before them, and without
+        return _made(_lettered([each["text"] for _, each in pairs], listed), likelier)
+    if not own:
+        return SampleOptions(_lettered([option_letter(at) for at in range(len(listed))], listed))
+    return _made(_lettered([each["text"].strip() for each in own], listed), own, baselines)
+
+
+def _lettered(letters: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """Return each letter before the text of its option."""
+    if len(letters) != len(texts):
+        return list(letters)
+    return [f"{letter}. {text.strip()}" for letter, text in zip(letters, texts, strict=True)]
 
 
 def _made(
     texts: Sequence[str], measured: Sequence[ResultRow], baselines: Sequence[float] = (), *, contexts: bool = False
-) -> MeasuredOptions:
+) -> SampleOptions:
     tokens = [each.get("tokens") for each in measured]
-    return MeasuredOptions(
+    return SampleOptions(
         texts,
         [each["logprob"] for each in measured],
         [count if isinstance(count, int) else None for count in tokens],

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from kshot.core.records import UNANSWERED, ResultRow
 from kshot.report.cells import SafeText, assembled, cell, joined
-from kshot.report.sample_responses import MeasuredOptions, is_number
+from kshot.report.sample_responses import SampleOptions, is_number
 from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, option_letter, written
 
 _MAX_PASSAGES, _MAX_RELEVANT = 5, 5
@@ -55,21 +55,23 @@ def _rank(rank: int | None) -> str:
     return "not found" if rank is None else f"found as number {rank}"
 
 
-def options_table(measured: MeasuredOptions, answer: Any, target: Any, *, full: bool) -> Table:
-    """Show every option with its log-probability; a sign and a word mark the chosen and the right one."""
+def options_table(options: SampleOptions, answer: Any, target: Any, *, full: bool) -> Table:
+    """Show every option, and its log-probability if it has one; a sign and a word mark the chosen and the right one."""
     rights = target if isinstance(target, list) else [target]
     table = Table.grid(padding=(0, 2))
     table.add_column(overflow="fold")
-    for index, text in enumerate(measured.texts):
+    for index, text in enumerate(options.texts):
         chosen, fits = index == answer, index in rights
         words = {(True, True): "chosen, ✓ right", (True, False): "chosen ✗", (False, True): "✓ right"}
         style = "green" if fits else "red" if chosen else ""
-        cells = [excerpt(text, None if full else _SHORT), _narrow(f"{measured.logprobs[index]:.2f}", justify="right")]
-        if full:
-            tokens = measured.tokens[index]
+        cells = [excerpt(text, None if full else _SHORT)]
+        if options.logprobs:
+            cells.append(_narrow(f"{options.logprobs[index]:.2f}", justify="right"))
+        if full and options.tokens:
+            tokens = options.tokens[index]
             cells.append(cell("" if tokens is None else counted(tokens, "token"), _DIM))
-        if full and measured.baselines:
-            cells.append(cell(f"baseline {measured.baselines[index]:.2f}", _DIM))
+        if full and options.baselines:
+            cells.append(cell(f"baseline {options.baselines[index]:.2f}", _DIM))
         table.add_row(*cells, _narrow(words.get((chosen, fits), ""), style))
     return table
 
@@ -94,12 +96,12 @@ def likelihood_text(answer: Any) -> str:
     return " · ".join([nats, *counts, *(greedy[told] if isinstance(told, bool) else [])])
 
 
-def option_text(index: Any, measured: MeasuredOptions, row: ResultRow) -> SafeText:
-    """Return the text of an option, or its letter where only the prompt has the texts."""
+def option_text(index: Any, options: SampleOptions, row: ResultRow) -> SafeText:
+    """Return the text of an option, or its letter where only the prompt has the texts, as in folders of 0.1."""
     if not isinstance(index, int):
         return excerpt(written(index), _SHORT)
     if index == UNANSWERED:
         return cell("none: several options come first" if row.get("tied") else "none")
-    if 0 <= index < len(measured.texts):
-        return excerpt(measured.texts[index], _SHORT)
+    if 0 <= index < len(options.texts):
+        return excerpt(options.texts[index], _SHORT)
     return cell(option_letter(index) if 0 <= index < _MAX_LETTERED else index)

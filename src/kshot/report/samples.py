@@ -125,8 +125,9 @@ def _answered(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
         yield "", cell(f"… {counted(thoughts, 'character')} of reasoning", "dim italic")
     yield from _replies(look, response.replies)
     yield from (("", cell(note, "dim italic")) for note in _cuts(row))
-    if response.measured.texts:
-        yield "options", options_table(response.measured, look.answer, row.get("target"), full=look.full)
+    options = response.measured
+    if options.logprobs or (options.texts and response.chooses and not _prompt_lists_options(look)):
+        yield "options", options_table(options, look.answer, row.get("target"), full=look.full)
     if response.likelihood:
         yield "text", excerpt(response.likelihood["text"], look.limit(_REPLY))
         yield "measured", cell(likelihood_text(row.get("answer")))
@@ -135,6 +136,14 @@ def _answered(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     elif not response.likelihood:
         yield "answer", _answer(look, response)
     yield from _judgements(look)
+
+
+def _prompt_lists_options(look: SampleLook) -> bool:
+    """Whether the prompt on the screen has a line for each option, so that they need not be told again."""
+    listed = look.row.get("options")
+    lines = [line.strip() for line in look.question.text(look.limit(_PROMPT)).plain.splitlines()]
+    texts = [each.strip() for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+    return not look.full and all(any(line.endswith(text) for line in lines) for text in texts)
 
 
 def _replies(look: SampleLook, replies: Sequence[str]) -> Iterator[tuple[str, RenderableType]]:
@@ -191,7 +200,7 @@ def _rule(look: SampleLook) -> str:
         return f"the most frequent; read by: {', '.join(names)}" if names else ""
     if rule is not None:
         return f"({written(rule)})" if row.get("answer") == UNANSWERED else f'by the rule "{written(rule)}"'
-    if isinstance(answers, dict) and look.response.measured.texts:
+    if isinstance(answers, dict) and look.response.measured.logprobs:
         own = look.scale.metric if look.scale.metric in answers else look.scale.rule
         differ = [name for name, index in answers.items() if index != look.answer]
         return (f"by {own}" + (f" (not by {', '.join(differ)})" if differ else "")) if own else ""
@@ -234,17 +243,12 @@ def _expected(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
         yield "target", excerpt(written(target), look.limit(_SHORT))
 
 
-def _quotes(quotes: Sequence[Any], limit: TextLimit | None) -> SafeText:
-    """Return the quotes that show one part of an answer; any of them is enough."""
-    return joined(" or ", (assembled("“", excerpt(written(quote), limit), "”") for quote in quotes))
-
-
 def _details(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     """Yield what else a row says: answers by other rules, every score, and what is not whole."""
-    row, measured = look.row, look.response.measured
+    row, options = look.row, look.response.measured
     answers, scores = row.get("answers"), row.get("scores")
     if isinstance(answers, dict) and answers:
-        yield "by rule", _named({rule: option_text(each, measured, row) for rule, each in answers.items()})
+        yield "by rule", _named({rule: option_text(each, options, row) for rule, each in answers.items()})
     if isinstance(scores, dict) and scores:
         yield "scores", _named({name: cell(written(value)) for name, value in scores.items()})
     names = ("tied", "identical_options", "failed_replies")

@@ -18,7 +18,7 @@ _MEANINGS = {
 """What is counted, by the name that results have for it, and how a note says it."""
 
 
-def count_replies(result: TaskResult, exchanges: Sequence[tuple[Request, Response]]) -> None:
+def count_replies(result: TaskResult, category: str | None, exchanges: Sequence[tuple[Request, Response]]) -> None:
     """Count the prompts and replies of a sample that are not whole."""
     for _, response in exchanges:
         if not isinstance(response, Generated | Scored):
@@ -29,7 +29,7 @@ def count_replies(result: TaskResult, exchanges: Sequence[tuple[Request, Respons
             found["unfinished_thoughts"] = bool(response.reasoning) and not response.text.strip()
         for name, happened in found.items():
             if happened:
-                result.counts[name] = result.counts.get(name, 0) + 1
+                result.count(name, category)
 
 
 def count_rules(result: TaskResult, rule: Any) -> None:
@@ -43,8 +43,9 @@ def count_rules(result: TaskResult, rule: Any) -> None:
 def notes_on_replies(result: TaskResult) -> Iterator[str]:
     """Yield a note for each kind of prompt or reply that was counted, and for each figure that is left out."""
     where = f"{result.task.name} on {result.model}"
+    counts = result.counted()
     for name, meaning in _MEANINGS.items():
-        if count := result.counts.get(name, 0):
+        if count := counts.get(name, 0):
             yield f"{where}: {meaning.format(count)}"
     if set(result.rules) == {NO_MATCH}:
         yield f"{where}: --answer-pattern matched 0 of {result.rules[NO_MATCH]} replies"

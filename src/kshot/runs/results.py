@@ -26,12 +26,10 @@ def result_rows(result: TaskResult) -> Iterator[ResultRow]:
             chosen = [v for v, c in zip(values, result.categories, strict=True) if c == category]
             failed = result.failed_categories.count(category)
             row = _row(result, f"{task}[{category}]", name, metric, values=chosen, failed=failed)
-            yield row | {"category": category}
+            yield row | {"category": category} | result.counted(name, category)
     for name, metric in result.named():
         row = _row(result, task, name, metric, values=result.values.get(name, []), failed=result.failed)
-        ties = result.ties.get(name, 0)
-        counts = {"unanswered": result.unanswered, "ties": ties, "failed_replies": result.failed_replies}
-        yield row | {name: count for name, count in (counts | result.counts).items() if count}
+        yield row | result.counted(name)
 
 
 def _row(

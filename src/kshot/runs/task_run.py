@@ -74,10 +74,10 @@ def run_task(
             else:
                 result.add(position, outcome.item, scores)
                 _count_undecided(result, outcome)
-                count_replies(result, outcome.exchanges)
+                count_replies(result, outcome.item.category, outcome.exchanges)
                 count_rules(result, _explanation(outcome.answer).get("rule"))
                 for failed in _failed_replies(outcome):
-                    result.failed_replies += 1
+                    result.count("failed_replies", outcome.item.category)
                     _note_failure(result, failed)
             row = _row(task, result.model, outcome, scores)
             if judgement.exchanges:
@@ -102,17 +102,18 @@ def _count_undecided(result: TaskResult, outcome: Outcome[Sample]) -> None:
     for metric in result.task.metrics:
         if metric.rule in tied:
             for name in metric.names:
-                result.ties[name] = result.ties.get(name, 0) + 1
+                result.count("ties", outcome.item.category, name)
     if _identical(outcome.item.choices):
         result.identical.append(outcome.item.id)
-    result.unanswered += chooses and not tied and _majority(answer) == UNANSWERED
+    if chooses and not tied and _majority(answer) == UNANSWERED:
+        result.count("unanswered", outcome.item.category)
 
 
 def notes_of(result: TaskResult) -> Iterator[str]:
     """Yield what the user should know about the options and the replies of a task that ran."""
     yield from notes_on_replies(result)
     headline = next((name for name, metric in result.named() if name not in metric.details), "")
-    if tied := result.ties.get(headline, 0):
+    if tied := result.counted(headline).get("ties", 0):
         yield (
             f"{result.task.name} on {result.model}: in {tied} of {len(result.positions)} samples several options come "
             "first, equally likely or with as many votes"
@@ -266,6 +267,8 @@ def _row(
         answer = _majority(outcome.answer)
         row["answer"] = _told(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
     row |= _explanation(outcome.answer)
+    if sample.choices and not _are_shown(sample.choices, row["response"]):
+        row["options"] = list(sample.choices)
     if twins := _identical(sample.choices):
         row["identical_options"] = twins
     row["target"] = reference(sample.target) if sample.target is not None else None
@@ -284,6 +287,14 @@ def _row(
         if parts := {name: value for name, value in told.items() if _is_kept(by_name[name], name, value)}:
             row["parts"] = parts
     return row
+
+
+def _are_shown(options: Sequence[str], response: Any) -> bool:
+    """Whether a response has the text of every option beside its log-probability; letters alone are not enough."""
+    parts = response if isinstance(response, list) else []
+    measured = [each["text"] for each in parts if isinstance(each, dict) and "text" in each and "prompt" not in each]
+    pairs = zip(options, measured, strict=False)
+    return len(measured) == len(options) and all(text.strip().endswith(option.strip()) for option, text in pairs)
 
 
 def _is_kept(metric: Scorer, name: str, value: Value) -> bool:
