@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TextIO, cast
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -12,6 +13,24 @@ from rich.text import Text
 
 from kshot.cli.streams import unprotected
 from kshot.core.visible import visible
+
+
+_ENDS = re.compile(" +(?=\n)")
+"""The spaces with which rich fills the lines of a table."""
+
+
+class _Trimmed:
+    """A file that gets lines without spaces at their ends; on a terminal they do no harm, and colours end there."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(_ENDS.sub("", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class Screen(Console):
@@ -24,6 +43,8 @@ class Screen(Console):
         """Draw on stdout, or on stderr."""
         file = unprotected(sys.stderr if stderr else sys.stdout)
         super().__init__(file=file, soft_wrap=False, markup=False, emoji=False, highlight=False)
+        if not self.is_terminal:
+            self.file = cast("TextIO", _Trimmed(file))
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Make a text of a string, which is measured as it will be seen."""
