@@ -61,7 +61,7 @@ def evaluate(
             plan = planned(model, dataset, settings, log)
             shown = Watchers(*given_watchers(watcher))
             for logger in plan.loggers:
-                logger.tell_with(shown.note)
+                logger.show_on(shown)
             watching = Watchers(shown, *plan.loggers)
             with closing_for(watching):
                 result = _evaluated(plan, out=out, reuse=reuse, watcher=watching, code=code)

@@ -55,7 +55,7 @@ def score(
     """
     loggers, shown = make_loggers(log), Watchers(*given_watchers(watcher))
     for logger in loggers:
-        logger.tell_with(shown.note)
+        logger.show_on(shown)
     watching = Watchers(shown, *loggers)
     with closing_for(watching):
         result = _scored(run, dataset, trust, dataset_path, unsafe_programs=unsafe_programs, watcher=watching)

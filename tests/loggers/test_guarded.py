@@ -58,6 +58,26 @@ def test_an_error_is_one_note_and_the_run_goes_on(event, error, tmp_path):
     assert after == ([] if event == "closed" else ["closed"])  # what is open is closed, and nothing else is told
 
 
+def test_what_the_run_waits_for_is_shown():
+    steps = []
+
+    class Slow(Watcher):
+        def started(self, settings, path):
+            steps.append("started")
+
+        def closed(self, state, error):
+            steps.append("closed")
+            raise ConnectionError("the server is gone")
+
+    class Steps(Watcher):
+        def step(self, *step):
+            steps.append(step)
+
+    kshot.evaluate(lambda _: "Mars", PLANETS, limit=1, log=Slow(), watcher=Steps())
+    begin, end = ("waiting for Slow", 0, 1), ("waiting for Slow", 1, 1)
+    assert steps == [begin, "started", end, begin, "closed", end]
+
+
 def test_other_loggers_go_on():
     good = Faulty(None, None)
     result, _ = evaluated([Faulty("scored", OSError("disk full")), good])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +30,19 @@ class GuardedLogger(Watcher):
     def __init__(self, logger: Watcher, name: str) -> None:
         """Take the logger, and the name that the note has."""
         self._logger, self._name = logger, name
-        self._tell: Callable[[str], None] = lambda _: None
+        self._shown: Watcher | None = None
         self._works = True
         self.notes: list[str] = []
 
-    def tell_with(self, tell: Callable[[str], None]) -> None:
-        """Show the note about an error with this function."""
-        self._tell = tell
+    def show_on(self, watcher: Watcher) -> None:
+        """Show on this watcher what the run waits for, and the note about an error."""
+        self._shown = watcher
 
     def started(self, settings: Mapping[str, Any], path: Path | None) -> None:
         """Pass it on; an error of the set-up is raised."""
         try:
-            self._logger.started(settings, path)
+            with self._waited_for():
+                self._logger.started(settings, path)
         except KshotError:
             self._works = False
             raise
@@ -74,11 +75,12 @@ class GuardedLogger(Watcher):
 
     def closed(self, state: RunEnd, error: BaseException | None) -> None:
         """Pass it on, also after an error: what the logger has opened is to be closed."""
-        if self._works:
-            self._pass(lambda: self._logger.closed(state, error), "the last of it may not be logged")
-        else:
-            with suppress(Exception, SystemExit):
-                self._logger.closed(state, error)
+        with self._waited_for():
+            if self._works:
+                self._pass(lambda: self._logger.closed(state, error), "the last of it may not be logged")
+            else:
+                with suppress(Exception, SystemExit):
+                    self._logger.closed(state, error)
 
     def note(self, text: str) -> None:
         """Pass it on."""
@@ -104,4 +106,15 @@ class GuardedLogger(Watcher):
         (text,) = without_secrets([one_line(f"{type(error).__name__}: {error}").rstrip(".")])
         shown = text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
         self.notes.append(f"{self._name}: {shown}; {then}")
-        self._tell(self.notes[-1])
+        if self._shown is not None:
+            self._shown.note(self.notes[-1])
+
+    @contextmanager
+    def _waited_for(self) -> Iterator[None]:
+        """Say what the run waits for: a server may be slow, or gone."""
+        tell = (lambda *_: None) if self._shown is None else self._shown.step
+        tell(f"waiting for {self._name}", 0, 1)
+        try:
+            yield
+        finally:
+            tell(f"waiting for {self._name}", 1, 1)
