@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import shutil
 from datetime import date
 from decimal import Decimal
@@ -14,6 +15,7 @@ import kshot
 from kshot.core.errors import RunError
 from kshot.core.records import Answers, AnyOption, Gold, Option, Sample
 from kshot.runs.data_digest import question_digest
+from kshot.runs.record import RunRecord
 from tests.datasets.fakes import generation, says
 
 EARLY = Path(__file__).parents[1] / "data" / "runs_0_1"
@@ -32,6 +34,16 @@ def test_a_run_is_read_back_as_it_was(run):
     assert list(read.iter_samples()) == run.samples
     assert read.settings == json.loads((run.path / "spec.json").read_text())["identity"]
     assert read.settings["limit"] == 2
+
+
+def test_a_run_says_in_one_line_what_it_is(run):
+    assert repr(run) == f"<Result of {run.path}: 1 model, 1 task, EM 50>"
+    failing = kshot.evaluate(
+        [says("1"), lambda _: kshot.Failed("no", "no")], [generation(ROWS), "lookup:UR"], samples=2
+    )
+    line = repr(failing)
+    assert re.fullmatch(r"<Result: 2 models, \d+ tasks, EM 50 on mine, …, \d+ failed>", line), line
+    assert repr(RunRecord([], [])) == "<RunRecord: 0 models, 0 tasks>"
 
 
 def test_a_run_without_a_folder_has_the_same_parts():

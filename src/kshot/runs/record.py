@@ -13,13 +13,15 @@ from kshot.core.file_names import path_inside
 from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
 from kshot.core.text_files import read_at_most
+from kshot.core.visible import one_line
 from kshot.runs.folder import SUMMARY
+from kshot.runs.headline import failed_samples, first_figure, headline_figures
 from kshot.runs.identity import without_defaults
 from kshot.runs.samples_file import read_samples, sample_rows
 from kshot.runs.spec_file import read_spec
 
 
-@dataclass
+@dataclass(repr=False)
 class RunRecord:
     """What a run found: ``results`` and ``comparisons`` of ``summary.json``, ``samples`` of ``samples.jsonl``.
 
@@ -33,7 +35,21 @@ class RunRecord:
     comparisons: list[ResultRow] = field(default_factory=list)
     usage: list[ResultRow] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
-    _samples: list[ResultRow] | None = field(default=None, repr=False)
+    _samples: list[ResultRow] | None = None
+
+    def __repr__(self) -> str:
+        """Return the folder, the first figure, and how many others there are; a notebook has room for a table."""
+        figures = headline_figures(self.results)
+        counts = {name: len({each[name] for each in figures}) for name in ("model", "task")}
+        told = [f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items()]
+        if first := first_figure(figures):
+            value = "–" if first["value"] is None else f"{first['value']:.4g}"
+            where = f" on {first['task']}, …" if len(figures) > 1 else ""
+            told.append(f"{first['metric']} {value}{where}")
+        if failed := failed_samples(self.results):
+            told.append(f"{failed} failed")
+        folder = "" if self.path is None else f" of {self.path}"
+        return one_line(f"<{type(self).__name__}{folder}: {', '.join(told)}>")
 
     @property
     def samples(self) -> list[ResultRow]:
