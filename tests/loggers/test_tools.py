@@ -22,24 +22,13 @@ from kshot.cli import main
 secret, *logs = sys.argv[1:]
 flags = [part for log in logs for part in ("--log", log)]
 tables = [part for log in logs for part in ("--log", log + ",samples=yes,name=with samples")]
-planets = ["-d", "planets.py:Planets", "-m", "embedded", "--limit", "2", "--json"]
+names = ["-d", "planets.py:PlanetNames", "--limit", "2", "--json", "-m", "embedded"]
+both = ["-m", "mars.py:mars", "--judge", "embedded"]
 
 
-def stopped(prompt):
-    raise KeyboardInterrupt
-
-
-assert main(["run", *planets, "--out", "unlogged", "--log", "wandb"]) == 2  # there is no key
-assert main(["run", *planets, "--out", "unlogged", "--log", "mlflow,tracking_uri=nonsense://x"]) == 2
-assert main(["run", *planets, "--out", "whole", *tables]) == 0
-assert main(["score", "whole", "--json", *flags]) == 0
-away = ["-m", "openai:m,api_key_env=OTHER_KEY", "--base-url", "http://127.0.0.1:9/v1", "--patience", "0"]
-kept = ["--header", f"X-Auth={secret}", "--request-option", f"extra.api_key={secret}"]
-assert main(["run", "-d", "planets.py:PlanetNames", *away, *kept, "--out", "failed", *flags]) == 2
-try:
-    kshot.evaluate(stopped, "planets.py:PlanetNames", out="stopped", log=logs)
-except KeyboardInterrupt:
-    print("stopped", file=sys.stderr)
+class Stopping(kshot.Watcher):
+    def scored(self, row):
+        raise KeyboardInterrupt
 
 
 class Removing(kshot.Watcher):
@@ -48,11 +37,24 @@ class Removing(kshot.Watcher):
         shutil.rmtree("taken")
 
 
+assert main(["run", *names, "--out", "runs/unlogged", "--log", "wandb"]) == 2  # there is no key
+assert main(["run", *names, "--out", "runs/unlogged", "--log", "mlflow,tracking_uri=nonsense://x"]) == 2
+assert main(["run", *names, *both, "--out", "whole", *tables]) == 0
+away = ["-m", "openai:m,api_key_env=OTHER_KEY", "--base-url", "http://127.0.0.1:9/v1", "--patience", "0"]
+kept = ["--header", f"X-Auth={secret}", "--request-option", f"extra.api_key={secret}"]
+assert main(["run", "-d", "planets.py:PlanetNames", *away, *kept, "--out", "failed", *flags]) == 2
+try:
+    models = ["embedded", "mars.py:mars"]
+    kshot.evaluate(
+        models, "planets.py:PlanetNames", limit=2, judge="embedded", out="whole", log=logs, watcher=Stopping()
+    )
+except KeyboardInterrupt:
+    print("stopped", file=sys.stderr)
 gone = kshot.evaluate(
     "embedded", "planets.py:PlanetNames", limit=1, out="gone", log="mlflow,tracking_uri=file:taken", watcher=Removing()
 )
 print("notes:", gone.notes, [row["n"] for row in gone.results], file=sys.stderr)
-kshot.evaluate([lambda p: "Mars", "embedded"], "planets.py:PlanetNames", limit=1, judge="embedded", log=logs)
+kshot.score("gone", trust=["planets.py"], log="mlflow,tracking_uri=file:mlruns")
 """
 
 
@@ -75,6 +77,7 @@ def logged(tmp_path_factory):
     folder = tmp_path_factory.mktemp("logged")
     (folder / "home").mkdir()
     (folder / "planets.py").write_text((ROOT / "examples" / "planets.py").read_text())
+    (folder / "mars.py").write_text("def mars(prompt):\n    return 'Mars'\n")
     done = process(folder, "-c", DRIVER, SECRET, *LOGS)
     assert done.returncode == 0, done.stderr
     read = process(folder, Path(__file__).with_name("read_back.py"), folder, folder / "mlruns")
@@ -90,22 +93,33 @@ def expected(folder):
     """Return the figures of the finished run as its folder has them."""
     found = {}
     for row in json.loads((folder / "whole" / "summary.json").read_text())["results"]:
-        found[f"planets/{row['metric']}"] = row["value"]
+        name = f"{row['model']}/planet_names/{row['metric']}"
+        found[name] = row["value"]
         if not row.get("detail"):
-            found[f"planets/{row['metric']}_ci95_low"], found[f"planets/{row['metric']}_ci95_high"] = row["ci95"]
-            found[f"planets/{row['metric']}_n"], found[f"planets/{row['metric']}_failed"] = row["n"], row["failed"]
+            found[f"{name}_ci95_low"], found[f"{name}_ci95_high"] = row["ci95"]
+            found[f"{name}_n"], found[f"{name}_failed"] = row["n"], row["failed"]
     return found
 
 
 def figures(run):
-    return {name: value for name, value in run["figures"].items() if name.startswith("planets/")}
+    return {name: value for name, value in run["figures"].items() if "planet_names/" in name}
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_tool_has_the_figures_of_the_run(tool, logged):
+    """Each model has figures of its own."""
     folder, _, found = logged
-    for run in found[tool][:2]:  # run, scored again
-        assert figures(run) == pytest.approx(expected(folder))
+    assert figures(found[tool][0]) == pytest.approx(expected(folder))
+    assert {name.partition("/")[0] for name in expected(folder)} == {"embedded", "mars.py:mars"}
+    assert figures(found[tool][2]) == {}  # it was stopped before a task was done
+
+
+def test_a_run_that_is_scored_again_has_the_same_figures(logged):
+    folder, _, found = logged
+    again = found["mlflow"][3]
+    (row,) = json.loads((folder / "gone" / "summary.json").read_text())["results"]
+    assert (again["name"], again["figures"]["planet_names/EM"]) == ("gone", row["value"])
+    assert "continued" in again["tags"]
 
 
 def config(run):
@@ -118,71 +132,64 @@ def config(run):
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_tool_has_the_settings_and_knows_a_run_that_continues(tool, logged):
     runs = logged[2][tool]
-    same = {"models": ["embedded"], "datasets": ["planets.py:Planets"], "limit": 2, "run_folder": "whole"}
-    assert [config(run) for run in runs[:2]] == [same | {"continued": continued} for continued in (False, True)]
-    assert [run["name"] for run in runs[:4]] == ["with samples", "whole", "failed", "stopped"]
+    models, datasets = ["embedded", "mars.py:mars"], ["planets.py:PlanetNames"]
+    same = {"models": models, "datasets": datasets, "limit": 2, "run_folder": "whole"}
+    assert [config(run) for run in (runs[0], runs[2])] == [same | {"continued": each} for each in (False, True)]
+    assert [run["name"] for run in runs[:3]] == ["with samples", "failed", "whole"]
     assert "num_shots" not in runs[0]["config"]  # it is at its default
 
 
 def test_a_tool_knows_how_each_run_ended(logged):
     found = logged[2]
-    assert [run["state"] for run in found["mlflow"]] == ["FINISHED"] * 2 + ["FAILED", "KILLED", "FINISHED"]
-    assert [run["exit"] for run in found["wandb"]] == [0, 0, 1, 130, 0]
-    assert [run["summary"]["state"] for run in found["wandb"]] == ["done"] * 2 + ["failed", "stopped", "done"]
+    assert [run["state"] for run in found["mlflow"]] == ["FINISHED", "FAILED", "KILLED", "FINISHED"]
+    assert [run["exit"] for run in found["wandb"]] == [0, 1, 130]
+    assert [run["summary"]["state"] for run in found["wandb"]] == ["done", "failed", "stopped"]
     texts = [run["figures"]["state"]["_value"] for run in found["trackio"]]
     assert [text.splitlines()[0] for text in texts] == [f"state: {run['summary']['state']}" for run in found["wandb"]]
-    assert "127.0.0.1:9" in found["wandb"][2]["summary"]["error"]
-    assert "127.0.0.1:9" in found["mlflow"][2]["tags"]["error"]
+    assert "127.0.0.1:9" in found["wandb"][1]["summary"]["error"]
+    assert "127.0.0.1:9" in found["mlflow"][1]["tags"]["error"]
 
 
 def test_runs_that_continue_are_tagged(logged):
     found = logged[2]
-    assert [run["tags"] for run in found["wandb"][:2]] == [["kshot"], ["kshot", "continued"]]
-    assert ["continued" in run["tags"] for run in found["mlflow"][:2]] == [False, True]
+    assert [run["tags"] for run in found["wandb"]] == [["kshot"], ["kshot"], ["kshot", "continued"]]
+    assert ["continued" in run["tags"] for run in found["mlflow"][:3]] == [False, False, True]
 
 
 def test_the_files_of_the_run_go_with_it_and_samples_only_where_they_are_wanted(logged):
     folder, _, found = logged
-    assert found["mlflow"][1]["files"]["summary.json"] == (folder / "whole" / "summary.json").read_text()
-    assert sorted(found["mlflow"][1]["files"]) == ["spec.json", "summary.json"] == found["wandb"][1]["files"]
+    assert found["mlflow"][0]["files"]["summary.json"] == (folder / "whole" / "summary.json").read_text()
+    assert sorted(found["mlflow"][0]["files"]) == ["samples.json", "spec.json", "summary.json"]
+    assert [name for name in found["wandb"][0]["files"] if ".table" not in name] == ["spec.json", "summary.json"]
     assert json.loads(found["mlflow"][0]["files"]["spec.json"])["sessions"][-1]["state"] == "done"
-    assert sorted(found["mlflow"][3]["files"]) == ["spec.json"] == found["wandb"][3]["files"]
-    assert [len(run["files"]["output"]) for run in found["trackio"]] == [1, 1, 1, 1, 0]
+    # The folder has the summary of the session before, which is not that of the one that was stopped.
+    assert sorted(found["mlflow"][2]["files"]) == ["spec.json"] == found["wandb"][2]["files"]
+    assert [len(run["files"]["output"]) for run in found["trackio"]] == [1, 1, 1]
     table = json.loads(found["mlflow"][0]["files"]["samples.json"])
     assert table == found["wandb"][0]["table"]
     assert [list(row.values()) for row in found["trackio"][0]["figures"]["samples"]["_value"]] == table["data"]
     samples = [json.loads(line) for line in (folder / "whole" / "samples.jsonl").read_text().splitlines()]
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
-    assert [(row["id"], row["prompt"], row["Accuracy"]) for row in rows] == [
-        (row["id"], row["prompt"], row["scores"]["Accuracy"]) for row in samples
+    assert [(row["id"], row["prompt"], row["EM"]) for row in rows] == [
+        (row["id"], row["prompt"], row["scores"]["EM"]) for row in samples
     ]
-    assert found["wandb"][1]["table"] is None
-    assert "samples" not in found["trackio"][1]["figures"]
+    assert found["wandb"][2]["table"] is None
+    assert "samples" not in found["trackio"][2]["figures"]
 
 
-def test_several_models_have_figures_of_their_own(logged):
-    names = [
-        {name for name in run["figures"] if name.endswith("/EM")} for run in (logged[2][tool][4] for tool in TOOLS)
-    ]
-    assert names == [{"_lambda_/planet_names/EM", "embedded/planet_names/EM"}] * 3
+NOTE = "--judge has no effect: no metric of this run asks a judge"
 
 
 def test_the_notes_of_a_run_go_with_it(logged):
-    found = {tool: logged[2][tool][4] for tool in TOOLS}
-    note = "--judge has no effect: no metric of this run asks a judge"
-    assert found["wandb"]["notes"] == note == found["mlflow"]["tags"]["mlflow.note.content"]
-    assert found["trackio"]["figures"]["state"]["_value"] == f"state: done\n\n{note}"
+    found = {tool: logged[2][tool][0] for tool in TOOLS}
+    assert found["wandb"]["notes"] == NOTE == found["mlflow"]["tags"]["mlflow.note.content"]
+    assert found["trackio"]["figures"]["state"]["_value"] == f"state: done\n\n{NOTE}"
 
 
 def test_the_tools_print_nothing(logged):
-    """Stdout has the JSON of two commands and nothing else; stderr what kshot says."""
+    """Stdout has the JSON of the one run that was done, and nothing else; stderr what kshot says."""
     _, done, _ = logged
-    rest = done.stdout.lstrip()
-    for _ in range(2):
-        shown, end = json.JSONDecoder().raw_decode(rest)
-        assert shown["notes"] == []
-        rest = rest[end:].lstrip()
-    assert rest == ""
+    assert json.loads(done.stdout)["notes"] == [NOTE]
     said = [
         line
         for line in done.stderr.splitlines()
@@ -197,9 +204,7 @@ def test_a_tool_that_is_not_set_up_is_told_before_anything_is_asked(logged):
     assert "--log wandb,mode=offline" in done.stderr
     assert "kshot: mlflow,tracking_uri=nonsense://x: it cannot be opened" in done.stderr
     assert "tracking_uri=file:mlruns" in done.stderr
-    assert (
-        not (folder / "unlogged" / "journal.jsonl").exists() or not (folder / "unlogged" / "journal.jsonl").read_bytes()
-    )
+    assert not (folder / "runs").exists()
 
 
 def test_a_tool_that_fails_while_the_run_goes_on_is_a_note(logged):
