@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 class ComparisonResult(Comparison):
     """What a comparison found, for scripts and notebooks."""
+
+    def __repr__(self) -> str:
+        """Return who is ahead, in sentences."""
+        from kshot.report.comparison import comparison_sentences
+
+        return f"<Comparison of {self._names()}: {' '.join(comparison_sentences(self))}>"
 
     def to_pandas(self, part: Literal["rows", "categories", "flips"] = "rows") -> pd.DataFrame:
         """Return the rows of a part as a frame of pandas; the ends of the interval are columns of their own."""
@@ -51,14 +58,18 @@ class ComparisonResult(Comparison):
 
 
 def compare(
-    *runs: str | Path | RunRecord, metric: str | None = None, task: str | None = None, all_pairs: bool = False
+    *runs: str | Path | RunRecord,
+    metric: str | None = None,
+    task: str | Sequence[str] | None = None,
+    all_pairs: bool = False,
 ) -> ComparisonResult:
     """Compare finished runs, paired by sample id and question, whatever their models, prompts, shots and clean-ups.
 
     Each run is a folder, or what ``evaluate`` or ``load`` returned. The first is the baseline of every other one
     (``all_pairs``: every two are compared). Models that two runs share are compared with themselves, otherwise each of
     one run with each of the other; of a single run, the first model is the baseline of its others. Tasks are paired by
-    name; those left over if they ask the same questions. ``metric`` and ``task`` choose one of each.
+    name; those left over if they ask the same questions. ``metric`` chooses one, ``task`` one or several, by their
+    names, by that of their dataset, or by the beginning of a name.
     """
     if not runs:
         raise UsageError("there is no run to compare", hint="Name two run folders.")

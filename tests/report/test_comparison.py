@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from kshot.report.columns import broken, cut, fair_width
-from kshot.report.comparison import comparison_view, headlines
+from kshot.report.comparison import comparison_view, headline_rows
 from kshot.report.comparison_words import answers, sentence, warnings
 from kshot.report.flips import Flip, answer_text, target_text
 from kshot.report.setting_table import setting_table, shown_values
@@ -71,7 +71,7 @@ def drawn(rows, categories=(), settings=(), notes=(), flips=(), width=80, everyt
     )
     console = Console(width=width, markup=False, highlight=False, emoji=False)
     with console.capture() as shown:
-        for part in comparison_view(comparison, flips, width=width, everything=everything):
+        for part in comparison_view(comparison, flips, headline_rows(rows), width=width, everything=everything):
             console.print(part)
     lines = shown.get().splitlines()
     assert max(map(cell_len, lines)) <= width, "\n".join(lines)
@@ -121,7 +121,11 @@ def drawn(rows, categories=(), settings=(), notes=(), flips=(), width=80, everyt
         ),
         (row(ci95=None, p_corrected=None, verdict=None, won=..., lost=...),
          "five and zero cannot be told apart on arc: +4.2 points in Accuracy."),
-        (row(**NOTHING), "five and zero cannot be compared on arc: no question was answered in both."),
+        (row(**NOTHING), "five and zero cannot be compared on arc: no question is in both."),
+        (
+            row(**NOTHING, failed_run=7),
+            "five and zero cannot be compared on arc: no question was answered in both.",
+        ),
         (
             row(difference=0.0, won=0, lost=0, verdict=None),
             "five and zero do the same on arc: each of the 500 questions has the same Accuracy.",
@@ -245,7 +249,7 @@ def test_search_is_shown_by_its_main_measures():
     assert "… and 2 more by other measures; --all shows them" in shown
     assert "@1 " not in shown
     assert "By category: AC_MRR@10 (baseline: zero)" in shown
-    assert [each["metric"] for each in headlines(rows)] == ["AC_MRR@10"]
+    assert [each["metric"] for each in headline_rows(rows)] == ["AC_MRR@10"]
     assert drawn(rows, everything=True, width=120).count("@1 ") >= 2
     assert "AC_MRR@1 (baseline: zero)" in drawn(rows[:1])
 

@@ -96,7 +96,7 @@ def test_one_task_or_one_metric_is_a_family_of_its_own(pair):
     alone = finished(None, task("quiz", items(shares(3))))
     with pytest.raises(KshotError, match="run 2: it has no Points"):
         kshot.compare(pair[0], alone, metric="Points")
-    with pytest.raises(KshotError, match=r"not all of them the task 'essay'"):
+    with pytest.raises(KshotError, match=r"not all of the runs have the task essay: before has"):
         kshot.compare(pair[0], alone, task="essay")
     with pytest.raises(KshotError, match="is not a run"):
         kshot.compare([pair[0], pair[1]])

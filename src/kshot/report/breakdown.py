@@ -10,8 +10,8 @@ from rich.table import Table
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
 from kshot.report.cells import cell
-from kshot.report.systems import shown_measures
 from kshot.report.table import number, short_names
+from kshot.runs.headline import headlines
 
 By: TypeAlias = Literal["category", "subset"]
 Order: TypeAlias = Literal["worst", "best"]
@@ -56,24 +56,13 @@ def breakdown(
     known = dict.fromkeys(row["metric"] for row in found)
     if metric is not None and metric not in known:
         raise UsageError(f"no figure by {chosen} has the metric {metric!r}", hint=f"Metrics: {', '.join(known)}.")
-    wanted = {metric} if metric is not None else _headlines(found)
-    shown = [row for row in found if row["metric"] in wanted]
+    if metric is None:
+        shown = headlines(found, lambda row: (row.get("model", ""), row["task"], str(row.get("chunks"))))
+    else:
+        shown = [row for row in found if row["metric"] == metric]
     shown.sort(key=_badness, reverse=order == "worst")
     shown.sort(key=lambda row: row.get("value") is None)
     return Breakdown(shown[:limit], shown, chosen)
-
-
-def _headlines(rows: Sequence[ResultRow]) -> set[str]:
-    """Return the metric that stands for each task: its first one, and of search the first that tables show."""
-    searched = [row for row in rows if row.get("kind") == "passages"]
-    chosen = set(shown_measures(searched)[:1]) if searched else set()
-    seen: set[tuple[str, str]] = set()
-    for row in rows:
-        key = (row.get("model", ""), row["task"])
-        if row.get("kind") != "passages" and not row.get("detail") and key not in seen:
-            seen.add(key)
-            chosen.add(row["metric"])
-    return chosen
 
 
 def _badness(row: ResultRow) -> float:

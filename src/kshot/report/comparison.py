@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -17,17 +17,30 @@ from kshot.report.flips import Flip, flips_view
 from kshot.report.setting_table import setting_table
 from kshot.report.systems import shown_measures
 from kshot.report.table import short_names
+from kshot.runs.headline import headlines
 
 if TYPE_CHECKING:
     from kshot.runs.comparing import Comparison
 
+_SIDES = ("baseline", "run")
+_COMPARED = (*_SIDES, "task", "run_task", "category")
+"""What tells the tasks of a comparison apart."""
+
 
 def comparison_view(
-    comparison: Comparison, flips: Sequence[Flip], *, width: int, everything: bool = False
+    comparison: Comparison,
+    flips: Sequence[Flip],
+    flipped: Sequence[ResultRow],
+    *,
+    width: int,
+    everything: bool = False,
 ) -> Iterator[RenderableType]:
-    """Draw a comparison for a terminal of this width; the smallest of many differences fold, but for ``everything``."""
-    labels = _short_labels(comparison.rows)
-    every, parts = _renamed(comparison.rows, labels), _renamed(comparison.categories, labels)
+    """Draw a comparison for a terminal of this width; the smallest of many differences fold, but for ``everything``.
+
+    ``flips`` are some of the samples that the rows ``flipped`` count as won or lost.
+    """
+    names = _ShortNames(comparison.rows)
+    every, parts = names.renamed(comparison.rows), names.renamed(comparison.categories)
     rows, categories = (every, parts) if everything else (main_rows(every), main_rows(parts))
     yield from (_wrapped(line, width) for line in answers(rows))
     yield from task_tables(rows, width=width, everything=everything)
@@ -42,10 +55,16 @@ def comparison_view(
         yield ""
     yield from (_wrapped(f"warning: {line}", width, "red") for line in careful)
     yield from (_wrapped(f"note: {line}", width) for line in notes)
-    main = headlines(every)
+    main = names.renamed(flipped)
     if any(row["won"] or row["lost"] for row in main):
         yield ""
-        yield from flips_view([flip.renamed(labels) for flip in flips], main, width=width)
+        yield from flips_view([flip.renamed(names.labels) for flip in flips], main, width=width)
+
+
+def comparison_sentences(comparison: Comparison) -> Iterator[str]:
+    """Say who is ahead, without line breaks."""
+    rows = _ShortNames(comparison.rows).renamed(comparison.rows)
+    return (one_line(line.replace(GLUE, " ")) for line in answers(main_rows(rows)))
 
 
 def main_rows(rows: Sequence[ResultRow]) -> list[ResultRow]:
@@ -54,13 +73,10 @@ def main_rows(rows: Sequence[ResultRow]) -> list[ResultRow]:
     return [row for row in rows if row.get("kind") != "passages" or row["metric"] in shown]
 
 
-def headlines(rows: Sequence[ResultRow]) -> list[ResultRow]:
-    """Return the rows of whole tasks, each by its first metric that is shown."""
-    first: dict[tuple[str, ...], ResultRow] = {}
-    for row in main_rows(rows):
-        if "average" not in row:
-            first.setdefault((row["baseline"], row["run"], row["task"], row.get("run_task", "")), row)
-    return list(first.values())
+def headline_rows(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Return the rows of tasks or categories, each by the metric that stands for it."""
+    whole = [row for row in main_rows(rows) if "average" not in row]
+    return headlines(whole, lambda row: tuple(row.get(name) for name in _COMPARED))
 
 
 def _wrapped(line: str, width: int, style: str = "") -> SafeText:
@@ -75,16 +91,24 @@ def _wrapped(line: str, width: int, style: str = "") -> SafeText:
     return block("\n".join(lines).replace(GLUE, " "), style)
 
 
-def _short_labels(rows: Sequence[ResultRow]) -> dict[str, str]:
-    """Return the labels of systems with the short names of their models."""
-    systems = {row[side]: (row[f"{side}_run"], row[f"{side}_model"]) for row in rows for side in ("baseline", "run")}
-    names = short_names(dict.fromkeys(model for _, model in systems.values()))
-    labels = {}
-    for label, (run, model) in systems.items():
-        named = label != run and label.endswith(model)
-        labels[label] = label[: len(label) - len(model)] + names[model] if named else label
-    return labels
+class _ShortNames:
+    """The short names of models, and the labels of systems with them."""
 
+    def __init__(self, rows: Sequence[ResultRow]) -> None:
+        systems = {row[side]: (row[f"{side}_run"], row[f"{side}_model"]) for row in rows for side in _SIDES}
+        self.models = short_names(dict.fromkeys(model for _, model in systems.values()))
+        self.labels: dict[str, str] = {}
+        for label, (run, model) in systems.items():
+            named = label != run and label.endswith(model)
+            self.labels[label] = label[: len(label) - len(model)] + self.models[model] if named else label
 
-def _renamed(rows: Sequence[ResultRow], labels: Mapping[str, str]) -> list[ResultRow]:
-    return [{**row, "baseline": labels[row["baseline"]], "run": labels[row["run"]]} for row in rows]
+    def renamed(self, rows: Sequence[ResultRow]) -> list[ResultRow]:
+        """Return rows with the short names."""
+        return [
+            {
+                **row,
+                **{side: self.labels[row[side]] for side in _SIDES},
+                **{f"{side}_model": self.models[row[f"{side}_model"]] for side in _SIDES},
+            }
+            for row in rows
+        ]

@@ -12,9 +12,11 @@ from rich.table import Table
 from kshot.core.records import ResultRow
 from kshot.report.cells import SafeText, cell, shortened
 from kshot.report.columns import broken, fair_width
-from kshot.report.comparison_words import SENTENCES, digits_of, signed, task_name
+from kshot.report.compared_pairs import pair_names, pair_of
+from kshot.report.comparison_words import SENTENCES, digits_of, not_compared, signed, task_name
 from kshot.report.table import number
 from kshot.report.verdicts import correction, p_value
+from kshot.runs.headline import headlines
 
 _MAX_ROWS = 12
 """Comparisons that a table of tasks shows; of more, those with the largest differences."""
@@ -28,9 +30,6 @@ _MAX_WORDS = 28
 
 _MAX_PART = 100
 """Columns of the name of a category; strangers may have chosen it."""
-
-_MAX_LABEL = 20
-"""Longer labels of runs are cut in their middle."""
 
 _MIN_WORDS = 12
 _NARROW: tuple[set[str], ...] = (set(), {"95 %"}, {"95 %", "n"})
@@ -73,9 +72,13 @@ def task_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> I
     """Draw the figures of each task, averages over subsets first."""
     if not rows:
         return
-    shown = _folded(rows, None if everything else _MAX_ROWS)
-    columns = _columns(shown, "")
     told = len(rows) <= SENTENCES
+    if not told and not everything:
+        rows = [row for row in rows if row["difference"] is not None]  # a sentence names the others
+    shown = _folded(rows, None if everything else _MAX_ROWS)
+    if not shown:
+        return
+    columns = _columns(shown, "")
     fitting = _fitting(columns, _TOLD if told else _UNTOLD, width)
     yield ""
     yield cell(_title(shown), "bold")
@@ -88,18 +91,24 @@ def task_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> I
 
 def category_tables(rows: Sequence[ResultRow], *, width: int, everything: bool) -> Iterator[RenderableType]:
     """Draw the figures of each category, the largest differences first; by its first metric, but for ``everything``."""
-    headlines = {(row["baseline"], row["run"], row["task"]): row["metric"] for row in reversed(rows)}
-    found = [row for row in rows if everything or row["difference"] is not None]
-    main = [row for row in found if everything or headlines[row["baseline"], row["run"], row["task"]] == row["metric"]]
+    main = list(rows) if everything else headlines(rows, lambda row: (*_compared(row), row["category"]))
+    compared = [row for row in main if row["difference"] is not None]
+    shown = _largest_first(main if everything else compared)[: None if everything else _MAX_CATEGORIES]
     if not main:
         return
-    shown = _largest_first(main)[: None if everything else _MAX_CATEGORIES]
     yield ""
-    yield cell(f"By category: {_title(shown)}", "bold")
-    yield _table(_fitting(_columns(shown, "category"), _CATEGORIES, width), width)
-    yield from _below(main, shown)
-    if len(main) < len(found):
-        yield cell(f"… and {len(found) - len(main):,} more by other metrics; --all shows them", "dim")
+    if shown:
+        yield cell(f"By category: {_title(shown)}", "bold")
+        yield _table(_fitting(_columns(shown, "category"), _CATEGORIES, width), width)
+        yield from _below(main if everything else compared, shown)
+    yield from (cell(line) for line in not_compared(main, "category"))
+    if len(main) < len(rows):
+        yield cell(f"… and {len(rows) - len(main):,} more by other metrics; --all shows them", "dim")
+
+
+def _compared(row: ResultRow) -> tuple[str, ...]:
+    """Return what tells the tasks of a comparison apart."""
+    return row["baseline"], row["run"], row["task"], row.get("run_task", "")
 
 
 def _folded(rows: Sequence[ResultRow], limit: int | None) -> list[ResultRow]:
@@ -132,8 +141,8 @@ def _title(rows: Sequence[ResultRow]) -> str:
     metrics = {row["metric"]: row["higher_is_better"] for row in rows}
     name, higher = next(iter(metrics.items()))
     what = "Figures" if len(metrics) > 1 else name if higher else f"{name}, lower is better"
-    baselines = list(dict.fromkeys(row["baseline"] for row in rows))
-    return f"{what} (baseline: {baselines[0]})" if len(baselines) == 1 else what
+    baseline = pair_names(rows).baseline
+    return f"{what} (baseline: {baseline})" if baseline else what
 
 
 def _below(rows: Sequence[ResultRow], shown: Sequence[ResultRow]) -> Iterator[RenderableType]:
@@ -150,7 +159,7 @@ def _below(rows: Sequence[ResultRow], shown: Sequence[ResultRow]) -> Iterator[Re
 
 def _columns(rows: Sequence[ResultRow], part: str) -> list[_ComparedColumn]:
     """Return all columns that rows can have; ``part``: what they are about beside a task."""
-    pairs = dict.fromkeys((row["baseline"], row["run"]) for row in rows)
+    pairs = pair_names(rows)
     columns = []
     if not part or len({row["task"] for row in rows}) > 1:
         columns.append(_words("task", rows, task_name))
@@ -159,13 +168,12 @@ def _columns(rows: Sequence[ResultRow], part: str) -> list[_ComparedColumn]:
     if len({row["metric"] for row in rows}) > 1:
         marks = {True: "", False: " ↓"}  # as the field marks what should be low
         columns.append(_words("metric", rows, lambda row: f"{row['metric']}{marks[row['higher_is_better']]}"))
-    if len(pairs) > 1:
-        names = pair_names(pairs)
-        columns.append(_words("run", rows, lambda row: names[row["baseline"], row["run"]]))
-    headings = ("baseline", "value")
-    if len(pairs) == 1:
-        labels = next(iter(pairs))
-        headings = labels if max(map(cell_len, labels)) <= _MAX_HEADING else ("baseline", "run")
+    if pairs.several:
+        columns.append(_words(pairs.heading, rows, lambda row: pairs.names[pair_of(row)]))
+    headings = ("baseline", "value" if pairs.several and pairs.heading == "run" else "run")
+    labels = (pairs.baseline, pairs.run)
+    if all(labels) and max(map(cell_len, labels)) <= _MAX_HEADING:
+        headings = labels
     return [*columns, *_figures(rows, headings), *_counts(rows)]
 
 
@@ -178,16 +186,6 @@ def _words(name: str, rows: Sequence[ResultRow], text: Callable[[ResultRow], str
     return _ComparedColumn(
         name, name, [cell(each, style) for each, style in zip(texts, styles, strict=True)], words=True
     )
-
-
-def pair_names(pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return what names each pair of systems in a table: the run, or both where the baselines differ."""
-    labels = dict.fromkeys(label for pair in pairs for label in pair)
-    short = {label: shortened(label, _MAX_LABEL) for label in labels}
-    if len(set(short.values())) < len(short):
-        short = {label: label for label in labels}  # their ends do not tell them apart
-    one = len({baseline for baseline, _ in pairs}) == 1
-    return {pair: short[pair[1]] if one else f"{short[pair[1]]} − {short[pair[0]]}" for pair in pairs}
 
 
 def _figures(rows: Sequence[ResultRow], headings: tuple[str, str]) -> Iterator[_ComparedColumn]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from kshot.core.records import ResultRow
 from kshot.report.cells import shortened
@@ -24,21 +25,24 @@ _MAX_NAMED = 3
 
 def answers(rows: Sequence[ResultRow]) -> Iterator[str]:
     """Answer the question of a comparison: averages first, then what is clearest, and the rest in numbers."""
-    found = sorted(rows, key=lambda row: ("average" not in row, _p(row)))
+    many = len(rows) > SENTENCES
+    found = [row for row in rows if row["difference"] is not None or not many]
+    found.sort(key=lambda row: ("average" not in row, _p(row)))
     told = found if len(found) <= SENTENCES else found[:SENTENCES]
     if averages := [row for row in told if "average" in row]:
         told = averages  # what they average is counted
     yield from map(sentence, told)
     if rest := found[len(told) :]:
         yield _counted(rest)
+    if many:
+        yield from (f"{line}." for line in not_compared(rows, "task"))
 
 
 def sentence(row: ResultRow) -> str:
     """Say in words what a comparison shows."""
     run, other, task = row["run"], row["baseline"], task_name(row)
     if row["difference"] is None:
-        why = "no question was answered in both" if not row["n"] else f"{row['metric']} has no value in one of them"
-        return f"{run} and {other} cannot be compared on {task}: {why}."
+        return f"{run} and {other} cannot be compared on {task}: {_obstacle(row)}."
     sign = 1 if row["higher_is_better"] else -1
     ahead = sign * row["difference"]
     unit = f"{'points ' if 'both' in row else ''}in {row['metric']}"
@@ -52,6 +56,33 @@ def sentence(row: ResultRow) -> str:
     word = "ahead of" if better else "behind"
     amount = f"by {number(abs(ahead), digits_of([row]))} {unit}"
     return f"{run} is {word} {other} on {task} {amount}{_beside(row, sign if better else -sign)}{_questions(row)}."
+
+
+def _obstacle(row: ResultRow) -> str:
+    """Say why a row has no difference."""
+    if row["n"]:
+        return f"{row['metric']} has no value in one of them"
+    failed = row.get("failed_baseline") or row.get("failed_run")
+    return "no question was answered in both" if failed else "no question is in both"
+
+
+def not_compared(rows: Iterable[ResultRow], noun: Literal["task", "category"]) -> Iterator[str]:
+    """Say which tasks or categories have no difference, and why."""
+    every = list(rows)
+    tasks, pairs = {task_name(row) for row in every}, {(row["baseline"], row["run"]) for row in every}
+    reasons: dict[str, dict[str, None]] = {}
+    for row in (row for row in every if row["difference"] is None):
+        name = task_name(row)
+        if noun == "category":
+            name = shortened(row["category"], _MAX_TASK) + (f" of {name}" if len(tasks) > 1 else "")
+        reasons.setdefault(_obstacle(row), {})[name + (f" in {row['run']}" if len(pairs) > 1 else "")] = None
+    for reason, names in reasons.items():
+        more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
+        nouns = noun if len(names) == 1 else _PLURALS[noun]
+        yield f"{len(names):,} {nouns} cannot be compared: {reason} ({', '.join(list(names)[:_MAX_NAMED])}{more})"
+
+
+_PLURALS = {"task": "tasks", "category": "categories"}
 
 
 def task_name(row: ResultRow) -> str:
@@ -110,18 +141,28 @@ def warnings(rows: Sequence[ResultRow]) -> list[str]:
         own = [row for row in rows if (row["baseline"], row["run"]) == (baseline, run) and "average" not in row]
         for name, here, there in (("baseline", baseline, run), ("run", run, baseline)):
             for found, what in (
-                (_by_task(own, f"only_{name}"), f"asked in {here} and not in {there}"),
-                (_by_task(own, f"failed_{name}"), f"failed in {here}"),
+                (_by_task(own, name, "only"), f"asked in {here} and not in {there}"),
+                (_by_task(own, name, "failed"), f"failed in {here}"),
             ):
                 if found:
-                    where = _named(found, {row["task"] for row in own})
+                    where = _named(found, {task_of(row, name) for row in own})
                     told[f"{_many(sum(found.values()), 'question')} {what}{where}: no part of the comparison"] = None
     return list(told)
 
 
-def _by_task(rows: Iterable[ResultRow], name: str) -> dict[str, int]:
-    """Return the counts of the tasks that have any; each has them once, whatever its metrics."""
-    return {row["task"]: row[name] for row in rows if row.get(name)}
+def _by_task(rows: Iterable[ResultRow], side: str, what: str) -> dict[str, int]:
+    """Return the counts of the tasks of one side that have any; each has them once, whatever it is compared by."""
+    found: dict[str, int] = {}
+    for row in rows:
+        if count := row.get(f"{what}_{side}"):
+            task = task_of(row, side)
+            found[task] = max(found.get(task, 0), count)
+    return found
+
+
+def task_of(row: ResultRow, side: str) -> str:
+    """Return the name that a task has on one side."""
+    return str(row["run_task"] if side == "run" and "run_task" in row else row["task"])
 
 
 def _named(tasks: Iterable[str], among: Iterable[str]) -> str:

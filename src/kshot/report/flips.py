@@ -13,15 +13,15 @@ from kshot.core.records import UNANSWERED, ResultRow
 from kshot.core.visible import one_line
 from kshot.report.cells import cell, shortened
 from kshot.report.columns import cut, fair_width
-from kshot.report.comparison_table import pair_names
-from kshot.report.comparison_words import digits_of
+from kshot.report.compared_pairs import PairNames, pair_names, pair_of
+from kshot.report.comparison_words import digits_of, task_name
 from kshot.report.sample_responses import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, written
 from kshot.report.table import number
 
 _SIGNS = {True: ("+", "bold green"), False: ("-", "bold red")}
 _MAX_NAME, _MIN_TEXT = 20, 8
-_SAID = ("baseline says", "run says")
+_SAID = ("baseline", "this run")
 _GAP = 2
 _LETTERS = 26
 _MAX_CHARACTERS = 500
@@ -54,12 +54,12 @@ def flips_view(flips: Sequence[Flip], rows: Sequence[ResultRow], *, width: int) 
     some = f"; {len(flips):,} of them" if 0 < len(flips) < won + lost else ""
     yield cell(f"{changed}: {won:,} won (+) and {lost:,} lost (-){some}", "bold")
     if flips:
-        several = len({row["task"] for row in rows}) > 1
-        yield _table(flips, graded=graded, several=several, width=width)
+        yield _table(flips, rows, graded=graded, width=width)
 
 
-def _table(flips: Sequence[Flip], *, graded: bool, several: bool, width: int) -> Table:
-    names, texts = _names(flips, several=several), _texts(flips)
+def _table(flips: Sequence[Flip], rows: Sequence[ResultRow], *, graded: bool, width: int) -> Table:
+    pairs = pair_names([row for row in rows if any(pair_of(row) == flip.sides for flip in flips)])
+    names, texts = _names(flips, pairs, several=len(set(map(task_name, rows))) > 1), _texts(flips, pairs)
     if graded:
         names.append(("score", [_scores(flip.found) for flip in flips]))
     columns = [(cut(one_line(name), _MAX_NAME), list(map(one_line, cells))) for name, cells in (*names, *texts)]
@@ -79,35 +79,29 @@ def _table(flips: Sequence[Flip], *, graded: bool, several: bool, width: int) ->
     return table
 
 
-def _names(flips: Sequence[Flip], *, several: bool) -> list[tuple[str, list[str]]]:
+def _names(flips: Sequence[Flip], pairs: PairNames, *, several: bool) -> list[tuple[str, list[str]]]:
     """Return the columns that say which sample it is."""
     columns: list[tuple[str, list[str]]] = []
     if several:
-        columns.append(("task", [flip.found["task"] for flip in flips]))
-    sides = _sides(flips)
-    if len(sides) > 1:
-        names = pair_names(sides)
-        columns.append(("run", [names[flip.sides] for flip in flips]))
+        columns.append(("task", [task_name(flip.found) for flip in flips]))
+    if pairs.several:
+        columns.append((pairs.heading, [pairs.names[flip.sides] for flip in flips]))
     columns.append(("id", [flip.found["id"] for flip in flips]))
     if any(flip.found["category"] for flip in flips):
         columns.append(("category", [flip.found["category"] or "" for flip in flips]))
     return columns
 
 
-def _texts(flips: Sequence[Flip]) -> list[tuple[str, list[str]]]:
+def _texts(flips: Sequence[Flip], pairs: PairNames) -> list[tuple[str, list[str]]]:
     """Return the columns with the answers of both runs, and with what is right."""
-    sides = _sides(flips)
-    labels = sides[0] if len(sides) == 1 else _SAID
-    labels = labels if max(map(cell_len, labels)) <= _MAX_NAME else _SAID
+    labels = (pairs.baseline, pairs.run)
+    if not all(labels) or max(map(cell_len, labels)) > _MAX_NAME:
+        labels = _SAID
     return [
         (labels[0], [answer_text(flip.before)[:_MAX_CHARACTERS] for flip in flips]),
         (labels[1], [answer_text(flip.after)[:_MAX_CHARACTERS] for flip in flips]),
         ("target", [target_text(flip.before)[:_MAX_CHARACTERS] for flip in flips]),
     ]
-
-
-def _sides(flips: Sequence[Flip]) -> list[tuple[str, str]]:
-    return list(dict.fromkeys(flip.sides for flip in flips))
 
 
 def _scores(found: ResultRow) -> str:

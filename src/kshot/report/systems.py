@@ -13,7 +13,7 @@ from kshot.core.visible import one_line
 from kshot.report.cells import block, cell
 from kshot.report.table import short_names
 
-_MAIN_MEASURES = ("AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "nDCG@10", "R@100", "RR@10")
+_SHOWN_MEASURES = ("AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "nDCG@10", "R@100", "RR@10")
 """What the table shows of the default measures; ``summary.json`` has them all."""
 
 _MAIN_COUNT = 3
@@ -39,7 +39,7 @@ def systems_tables(rows: Sequence[ResultRow]) -> Iterator[Table]:
 def shown_measures(rows: Sequence[ResultRow]) -> list[str]:
     """Return the measures to show: all, or the main ones where the measures are the default ones."""
     measures = list(dict.fromkeys(row["metric"] for row in rows))
-    main = [measure for measure in measures if measure in _MAIN_MEASURES]
+    main = [measure for measure in measures if measure in _SHOWN_MEASURES]
     return main if len(main) == _MAIN_COUNT and len(measures) > _MAIN_COUNT else measures
 
 

@@ -20,13 +20,13 @@ def without_rounding(after: FloatArray, before: FloatArray) -> FloatArray:
 
 
 def changed_samples(
-    row: ResultRow, matched: Match, category: str | None, *, won: bool | None
+    row: ResultRow, matched: Match, *, won: bool | None = None
 ) -> Iterator[tuple[ResultRow, ResultRow, ResultRow]]:
     """Yield what ``Comparison.flips`` says of each sample, and its rows in both runs, read as they are needed.
 
-    ``row`` compares the systems by one metric.
+    ``row`` compares the systems by one metric, on all samples or on those of its category.
     """
-    (one, other), (ours, theirs) = matched.scores, matched.chosen(category)
+    (one, other), (ours, theirs) = matched.scores, matched.chosen(row.get("category"))
     before, after = one.scores[row["metric"]][ours], other.scores[row["metric"]][theirs]
     with np.errstate(over="ignore"):
         change = without_rounding(after, before) - before
@@ -40,6 +40,7 @@ def changed_samples(
         code = int(one.categories[ours[at]])
         flip = {
             "task": row["task"],
+            **({"run_task": row["run_task"]} if "run_task" in row else {}),
             "metric": row["metric"],
             "id": mine["id"],
             "category": None if code < 0 else one.category_names[code],

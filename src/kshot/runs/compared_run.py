@@ -13,8 +13,9 @@ import numpy as np
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
+from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.record import RunRecord, read_record
-from kshot.runs.sample_scores import TaskOnModel, TaskScores, digest_of, read_scores
+from kshot.runs.sample_scores import TaskScores, digest_of, read_scores
 from kshot.runs.samples_file import PlacedRow, placed_rows, rows_at
 from kshot.runs.spec_file import read_spec
 from kshot.statistics.figures import ROUNDING
@@ -22,9 +23,6 @@ from kshot.statistics.resampling import Reduce, mean, sequence_of
 
 Aggregates: TypeAlias = Callable[[str, int], Reduce | None]
 """From the name of a rule and the size of its tuples to the rule by which they become a figure; None: unknown."""
-
-_TOTALS = ("category", "average", "gap", "sd")
-"""What only rows have that are no figure of one whole task: of a category, over several tasks, or over draws."""
 
 _WRITES_BOTH = "kshot score writes both files again from the journal."
 
@@ -122,13 +120,10 @@ def name_runs(runs: Sequence[ComparedRun]) -> None:
 
 def read_figures(run: ComparedRun) -> None:
     """Find the figures of whole tasks and the averages, by which systems are compared."""
-    for row in run.record.results:
-        if row.get("detail") or "gap" in row:
-            continue
-        if "average" in row and "tasks" in row:
-            run.averages.append(row)
-        elif not any(name in row for name in _TOTALS):
-            run.figures.setdefault((row["task"], row["model"]), {})[row["metric"]] = row
+    main = [row for row in run.record.results if not row.get("detail")]
+    run.averages += [row for row in main if "average" in row and "tasks" in row and "gap" not in row]
+    for row in task_rows(main):
+        run.figures.setdefault((row["task"], row["model"]), {})[row["metric"]] = row
 
 
 def bounds_of(row: ResultRow) -> tuple[float, float] | None:
@@ -157,6 +152,7 @@ def load_scores(run: ComparedRun, wanted: Collection[TaskOnModel], aggregates: A
             row = figures[metric]
             if scores is None:
                 _check(run, row, 0, 0, None)
+                yield f"{run.label}: {key[0]} has no samples of {key[1]}"
                 continue
             answered = ~scores.failed
             reduce = rule_of(row, scores, aggregates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 
 import numpy as np
 
@@ -19,20 +19,18 @@ from kshot.statistics.resampling import Values, sequence_of
 class Gathered:
     """The comparisons that are to be tested together."""
 
-    def __init__(self, aggregates: Aggregates, notes: dict[str, None], task: str | None = None) -> None:
-        """Take the rules of figures that are not means, and the notes to add to; ``task``: leave all others out."""
+    def __init__(self, aggregates: Aggregates, notes: dict[str, None], wanted: Collection[str] | None = None) -> None:
+        """Take the rules of figures that are not means, and the notes to add to; ``wanted``: the only tasks."""
         self.matches: list[Match] = []
         self.rows: list[ResultRow] = []
         self.categories: list[ResultRow] = []
-        self.flippable: list[tuple[ResultRow, Match]] = []
-        self._aggregates, self._notes, self._task_name = aggregates, notes, task
+        self.matched_by_row: dict[Hashable, Match] = {}
+        self._aggregates, self._notes, self._wanted = aggregates, notes, wanted
         self._rows: list[tuple[Hashable, ResultRow, Pair | None, Match | None]] = []
 
     def add(self, one: ComparedSystem, other: ComparedSystem) -> None:
         """Add all comparisons of two systems."""
-        tasks = task_pairs(one, other)
-        if self._task_name is not None:
-            tasks = [(a, b) for a, b in tasks if self._task_name in {*one.names(a), *other.names(b)}]
+        tasks = [pair for pair in task_pairs(one, other) if any(map(self._is_wanted, pair))]
         matches = [match(one, other, pair) for pair in tasks]
         self._note_left_over(one, other, tasks)
         pairs: dict[tuple[str, str], Pair] = {}
@@ -45,12 +43,17 @@ class Gathered:
         self.matches += matches
 
     def _note_left_over(self, one: ComparedSystem, other: ComparedSystem, tasks: Sequence[tuple[str, str]]) -> None:
-        if not tasks or self._task_name is not None:
+        if not tasks:
+            which = "" if self._wanted is None else "of those chosen "
+            self._note(f"{one.label} and {other.label} are not compared: they have no task {which}in common")
             return
         for system, side in ((one, 0), (other, 1)):
             used = {pair[side] for pair in tasks}
-            if left := [task for task in system.tasks() if task not in used]:
+            if left := [task for task in system.tasks() if task not in used and self._is_wanted(task)]:
                 self._note(f"only {system.label} has {listed(left)}")
+
+    def _is_wanted(self, task: str) -> bool:
+        return self._wanted is None or task in self._wanted
 
     def _note(self, text: str) -> None:
         self._notes[text] = None
@@ -115,7 +118,9 @@ class Gathered:
     ) -> None:
         """Add the averages that both systems have over the same subsets."""
         by_task = {matched.baseline_task: matched for matched in matches}
-        for row in (row for row in one.run.averages if row["model"] == one.model and self._is_wanted(row)):
+        for row in (
+            row for row in one.run.averages if row["model"] == one.model and all(map(self._is_wanted, row["tasks"]))
+        ):
             same = [
                 each
                 for each in other.run.averages
@@ -124,6 +129,12 @@ class Gathered:
             ]
             held = [pairs.get((task, row["metric"])) for task in row["tasks"]]
             found = [pair for pair in held if pair is not None]
+            unanswered = [task for task in row["tasks"] if task in by_task and not by_task[task].answered.any()]
+            if same and unanswered:
+                self._note(
+                    f"{row['task']}: no question of {listed(unanswered)} was answered in both, so it is not compared"
+                )
+                continue
             if not same or len(found) != len(held):
                 self._note(f"{row['task']}: the runs do not have it over the same subsets, so it is not compared")
                 continue
@@ -139,9 +150,6 @@ class Gathered:
             start.pop("run_task", None)
             self._rows.append(((figure.get("kind", "plain"), row["metric"]), start | summed, pair, None))
 
-    def _is_wanted(self, average: ResultRow) -> bool:
-        return self._task_name in {None, average["task"], average.get("dataset")}
-
     def decide(self) -> None:
         """Test everything, and fill the rows of whole tasks and averages, and those of categories."""
         tested = iter(compare_by_family([(family, pair) for family, _, pair, _ in self._rows if pair is not None]))
@@ -154,8 +162,14 @@ class Gathered:
                 averages.append(row)
             else:
                 self.rows.append(row)
-                self.flippable.append((row, matched))
+                self.matched_by_row[match_key(row)] = matched
         self.rows += averages
+
+
+def match_key(row: ResultRow) -> Hashable:
+    """Return what tells which samples a row compares: systems and their tasks, but neither metric nor category."""
+    names = ("baseline_run", "baseline_model", "run_run", "run_model", "task", "run_task")
+    return tuple(row.get(name) for name in names)
 
 
 _NOTHING: ResultRow = {

@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 from kshot.core.records import ResultRow
 
-_MAIN_MEASURES = ("AC_MRR@10", "nDCG@10")
+TaskOnModel: TypeAlias = tuple[str, str]
+
+_HEADLINE_MEASURES = ("AC_MRR@10", "nDCG@10")
 """What stands for a search engine, which has many measures."""
+
+
+def headlines(rows: Iterable[ResultRow], key: Callable[[ResultRow], Hashable]) -> list[ResultRow]:
+    """Return of all rows with one key the one that stands for them: the headline.
+
+    That is the row of the first metric that is no detail; of a search engine, of AC_MRR@10 or nDCG@10 if it has them.
+    """
+    chosen: dict[Hashable, ResultRow] = {}
+    for row in rows:
+        if not row.get("detail"):
+            held = chosen.setdefault(key(row), row)
+            if _rank(row) < _rank(held):
+                chosen[key(row)] = row
+    return list(chosen.values())
+
+
+def _rank(row: ResultRow) -> int:
+    metric = row["metric"]
+    return _HEADLINE_MEASURES.index(metric) if metric in _HEADLINE_MEASURES else len(_HEADLINE_MEASURES)
 
 
 def headline_figures(rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
@@ -22,18 +43,14 @@ def headline_figures(rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
     averaged = {_label(row, "dataset") for row in main if "average" in row}
     spread = any("sd" in row for row in main)
     whole = {_label(row, "dataset") for row in main if "average" in row and "tasks" in row}
-    chosen: dict[tuple[Any, ...], ResultRow] = {}
-    for row in main:
+
+    def stands_for_itself(row: ResultRow) -> bool:
         if "average" in row:
-            left_out = "tasks" not in row and _label(row, "dataset") in whole  # the average of some subsets
-        else:
-            left_out = ("subset" in row and _label(row, "dataset") in averaged) or (spread and "example_seed" in row)
-        if left_out:
-            continue
-        key = _system(row)
-        if key not in chosen or headline_rank(row) < headline_rank(chosen[key]):
-            chosen[key] = row
-    return [_figure(row) for row in chosen.values()]
+            return "tasks" in row or _label(row, "dataset") not in whole  # else it is that of some subsets
+        in_average = "subset" in row and _label(row, "dataset") in averaged
+        return not in_average and not (spread and "example_seed" in row)
+
+    return [_figure(row) for row in headlines(filter(stands_for_itself, main), _system)]
 
 
 def first_figure(figures: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
@@ -90,11 +107,6 @@ def _system(row: ResultRow) -> tuple[str, str, str]:
 def _label(row: ResultRow, name: str) -> str:
     """Return a label of a row as text: a file of a stranger may have anything there."""
     return str(row.get(name, ""))
-
-
-def headline_rank(row: ResultRow) -> int:
-    """Return where a metric stands among those that may be a headline: of equal ones, the first is taken."""
-    return _MAIN_MEASURES.index(row["metric"]) if row["metric"] in _MAIN_MEASURES else len(_MAIN_MEASURES)
 
 
 def _figure(row: ResultRow) -> dict[str, Any]:

@@ -34,10 +34,6 @@ class ComparedSystem:
         """The tasks of the model, in their order."""
         return self.run.tasks(self.model)
 
-    def names(self, task: str) -> list[str]:
-        """The names by which a user may choose the task."""
-        return self.run.names(task, self.model)
-
     def scores(self, task: str) -> TaskScores:
         """The scores of a task."""
         return self.run.scores[task, self.model]
@@ -56,8 +52,21 @@ def system_pairs(
             what = f"this run has {len(alone)} model, and nothing to compare it with"
             raise RunError(what, where=run.name, hint="Name a second run.")
         return list(combinations(alone, 2)) if all_pairs or every_system else [(alone[0], other) for other in alone[1:]]
-    pairs = combinations(runs, 2) if all_pairs else [(runs[0], other) for other in runs[1:]]
-    return [systems for one, other in pairs for systems in _systems(one, other)]
+    return [systems for one, other in _run_pairs(runs, all_pairs=all_pairs) for systems in _systems(one, other)]
+
+
+def _run_pairs(runs: Sequence[ComparedRun], *, all_pairs: bool) -> list[tuple[ComparedRun, ComparedRun]]:
+    return list(combinations(runs, 2)) if all_pairs else [(runs[0], other) for other in runs[1:]]
+
+
+def left_out_models(runs: Sequence[ComparedRun], *, all_pairs: bool = False) -> Iterator[str]:
+    """Say which models are no part of a comparison of two runs: those of one alone, if the runs share others."""
+    for pair in _run_pairs(runs, all_pairs=all_pairs):
+        for one, other in (pair, pair[::-1]):
+            left = [model for model in one.models if model not in other.models]
+            if left and len(left) < len(one.models):
+                them = f"the model{'s' if len(left) > 1 else ''} {', '.join(left)}"
+                yield f"{one.label} has {them}, which {other.label} does not have: not compared with it"
 
 
 def _systems(one: ComparedRun, other: ComparedRun) -> Iterator[tuple[ComparedSystem, ComparedSystem]]:

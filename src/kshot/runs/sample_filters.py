@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
-import heapq
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
+from kshot.runs.chosen_names import meant
+from kshot.runs.headline import TaskOnModel
 from kshot.runs.record import RunRecord
-from kshot.runs.sample_verdicts import MetricScale, SampleVerdict, SystemKey, metric_scales
+from kshot.runs.sample_verdicts import MetricScale, SampleVerdict, metric_scales
 
 Names: TypeAlias = str | Sequence[str]
 _NO_SCALE = MetricScale("", None, None)
-_SEARCHED = ("prompt", "response", "reasoning", "answer", "answers", "target", "failed")
-_MAX_LISTED = 10
-_MAX_COMPARED = 80
-"""Characters of a name that are compared with those of another."""
-_NEAR = 0.6
-"""So alike are names that may be meant, as ``difflib`` measures it."""
+_SEARCHED = ("prompt", "response", "options", "reasoning", "answer", "answers", "target", "failed")
 
 
 def find_samples(record: RunRecord, **criteria: Any) -> Iterator[ResultRow]:
@@ -33,7 +27,7 @@ def find_samples(record: RunRecord, **criteria: Any) -> Iterator[ResultRow]:
 class SampleFilter:
     """What a sample must be to be chosen; None: anything. ``scales`` say whether it is right."""
 
-    scales: Mapping[SystemKey, MetricScale]
+    scales: Mapping[TaskOnModel, MetricScale]
     verdicts: frozenset[SampleVerdict] | None = None
     tasks: Collection[str] | None = None
     models: Collection[str] | None = None
@@ -88,8 +82,8 @@ def sample_filter(
 
     ``wrong`` is not fully right, by the headline of the task or by ``metric``; of ``wrong``, ``right`` and ``failed``
     any one is enough, and so is one of several names. A task may be named by its beginning, by its dataset or by its
-    subset. ``contains`` looks into prompt, reply, answer, target and failure, whatever the case of letters. A name that
-    the run does not have is an error.
+    subset. ``contains`` looks into prompt, reply, options, answer, target and failure, whatever the case of letters. A
+    name that the run does not have is an error.
     """
     verdicts: set[SampleVerdict] = set()
     for chosen, kinds in ((wrong, ("wrong", "partly")), (right, ("right",)), (failed, ("failed",))):
@@ -157,51 +151,14 @@ def _resolved(record: RunRecord, wanted: Mapping[str, Sequence[str]]) -> dict[st
                 names[name] = None
     return {
         part: frozenset(
-            each for name in names for each in _meant(record, part, name, [one for one in known[part] if one])
+            each
+            for name in names
+            for each in meant(part, name, [one for one in known[part] if one], _others(record, part))
         )
         for part, names in wanted.items()
     }
 
 
-def _meant(record: RunRecord, part: str, name: str, known: Sequence[str]) -> Sequence[str]:
-    """Return what a user means by a name: that very one, all of a dataset or subset, or the one that begins so."""
-    folded = name.casefold()
-    inside = (f"{name}:", f"{name}@", f"{name},")  # a subset, a draw of examples, options
-    subsets = [one for one in known if one.startswith(inside) or one.endswith(f":{name}")] if part == "task" else []
-    for meant in ([name] if name in known else [], subsets, [one for one in known if one.casefold() == folded]):
-        if meant:
-            return meant
-    begun = [one for one in known if one.casefold().startswith(folded)] if name and part != "id" else []
-    if len(begun) > 1:
-        what = f"{name!r:.80} is the beginning of {len(begun)} {_PLURALS[part]}"
-        raise UsageError(what, hint=f"Name one: {_listed(begun)}.")
-    if not begun:
-        others: Iterable[str] = known if part != "id" else (name_of(row, "id") for row in record.iter_samples())
-        raise UsageError(f"this run has no {part} {name!r:.80}", hint=_suggestion(part, name, others))
-    return begun
-
-
-_PLURALS = {"task": "tasks", "model": "models", "category": "categories", "id": "ids"}
-
-
-def _suggestion(part: str, name: str, known: Iterable[str]) -> str:
-    """Return which names there are: all of them, or the nearest of many."""
-    matcher = difflib.SequenceMatcher(a="", b=name[:_MAX_COMPARED].casefold(), autojunk=False)
-    first: dict[str, None] = {}
-
-    def with_nearness() -> Iterator[tuple[float, str]]:
-        for one in known:
-            if len(first) <= _MAX_LISTED:
-                first[one] = None
-            matcher.set_seq1(one[:_MAX_COMPARED].casefold())
-            yield matcher.quick_ratio(), one
-
-    nearest = heapq.nlargest(30, with_nearness())  # the same id may stand in several tasks
-    near = list(dict.fromkeys(one for ratio, one in nearest if ratio >= _NEAR))[:3]
-    if len(first) > _MAX_LISTED and near:
-        return f"Did you mean {' or '.join(near)}?"
-    return f"Its {_PLURALS[part]}: {_listed(list(first))}." if first else f"Its samples have no {part}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MAX_LISTED]) + (", …" if len(names) > _MAX_LISTED else "")
+def _others(record: RunRecord, part: str) -> Iterable[str] | None:
+    """Return all ids, to name those that are like the one that is missing; of the other parts all names are known."""
+    return (name_of(row, "id") for row in record.iter_samples()) if part == "id" else None

@@ -9,11 +9,11 @@ import numpy as np
 
 from kshot.core.errors import RunError
 from kshot.runs.compared_run import ComparedRun, check_ids, name_runs, read_figures
-from kshot.runs.headline import task_rows
+from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.pairing import Match, match, system_pairs, task_pairs
 from kshot.runs.record import RunRecord
 from kshot.runs.sample_scores import read_scores
-from kshot.runs.sample_verdicts import MetricScale, SystemKey
+from kshot.runs.sample_verdicts import MetricScale
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class FlippedSamples:
     counterparts: Mapping[int, list[Counterpart]]
 
 
-def flipped_samples(run: RunRecord, other: RunRecord, scales: Mapping[SystemKey, MetricScale]) -> FlippedSamples:
+def flipped_samples(run: RunRecord, other: RunRecord, scales: Mapping[TaskOnModel, MetricScale]) -> FlippedSamples:
     """Find the samples that exactly one of two runs gets right, of those that both answered.
 
     ``scales`` are those of the one run; the samples of the other are judged by the same.
@@ -59,9 +59,9 @@ def flipped_samples(run: RunRecord, other: RunRecord, scales: Mapping[SystemKey,
     return FlippedSamples((runs[0].label, runs[1].label), found)
 
 
-def _wanted(run: ComparedRun, metrics: Collection[str]) -> dict[SystemKey, list[str]]:
+def _wanted(run: ComparedRun, metrics: Collection[str]) -> dict[TaskOnModel, list[str]]:
     """Return which of the metrics each task and model of a run has, also those that are details."""
-    wanted: dict[SystemKey, list[str]] = {key: [] for key in run.figures}
+    wanted: dict[TaskOnModel, list[str]] = {key: [] for key in run.figures}
     for row in task_rows(run.record.results):
         if row["metric"] in metrics and (row["task"], row["model"]) in wanted:
             wanted[row["task"], row["model"]].append(row["metric"])

@@ -7,17 +7,15 @@ from array import array
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from shlex import quote
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kshot.core.errors import RunError
 from kshot.core.records import ResultRow
-from kshot.runs.samples_file import PlacedRow, damaged_line
+from kshot.runs.headline import TaskOnModel
+from kshot.runs.samples_file import PlacedRow, damaged_line, made_earlier
 
-TaskOnModel: TypeAlias = tuple[str, str]
 Figures: TypeAlias = Mapping[TaskOnModel, Collection[str]]
 """The names of the scores that are read, by task and model."""
 
@@ -65,14 +63,9 @@ def read_scores(rows: Iterable[PlacedRow], wanted: Figures, run: str) -> dict[Ta
         found = columns.get((task, model))
         if found is not None:
             if "question" not in row:
-                raise _made_earlier(run)
+                raise made_earlier(run)
             found.add(placed)
     return {key: each.sorted() for key, each in columns.items() if len(each.ids)}
-
-
-def _made_earlier(run: str) -> RunError:
-    what = "an earlier version of kshot made this run: its samples do not say which questions they are"
-    return RunError(what, where=run, hint=f"This command adds it, without asking a model: kshot score {quote(run)}")
 
 
 class _Columns:

@@ -9,15 +9,12 @@ from typing import Any, Literal, TypeAlias
 
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
-from kshot.runs.headline import finite, headline_rank, task_rows
+from kshot.runs.headline import TaskOnModel, finite, headlines, task_rows
 
 SampleVerdict: TypeAlias = Literal["right", "partly", "wrong", "failed", "unrated"]
 """``partly``: the score is between the ends of its scale. ``unrated``: the score says neither, or there is none."""
 
 _ROUNDING = 1e-9
-
-SystemKey: TypeAlias = tuple[str, str]
-"""A task and a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,27 +59,25 @@ def _is_likelihood(answer: Any) -> bool:
     return isinstance(answer, dict) and "nll" in answer
 
 
-def metric_scales(results: Sequence[ResultRow], metric: str | None = None) -> dict[SystemKey, MetricScale]:
+def metric_scales(results: Sequence[ResultRow], metric: str | None = None) -> dict[TaskOnModel, MetricScale]:
     """Return the scale by which the samples of each task and model are right or wrong.
 
     That is the scale of the headline (of search engines, AC_MRR@10 or nDCG@10), or of ``metric`` where a task has it. A
     metric that no task has is an error.
     """
-    headlines: dict[SystemKey, ResultRow] = {}
-    chosen: dict[SystemKey, ResultRow] = {}
-    known: dict[str, None] = {}
-    for row in task_rows(results):
-        key = row["task"], str(row.get("model", ""))
-        known[row["metric"]] = None
-        if not row.get("detail") and (key not in headlines or headline_rank(row) < headline_rank(headlines[key])):
-            headlines[key] = row
-        if row["metric"] == metric:
-            chosen.setdefault(key, row)
+    rows = list(task_rows(results))
+    main = {_key(row): row for row in headlines(rows, _key)}
     if metric is None:
-        return {key: _scale(row, row) for key, row in headlines.items()}
+        return {key: _scale(row, row) for key, row in main.items()}
+    chosen = {_key(row): row for row in reversed(rows) if row["metric"] == metric}
     if not chosen:
-        raise UsageError(f"this run has no metric {metric!r:.80}", hint=f"It has: {', '.join(known) or 'none'}.")
-    return {key: _scale(row, headlines.get(key, row)) for key, row in chosen.items()}
+        known = ", ".join(dict.fromkeys(row["metric"] for row in rows)) or "none"
+        raise UsageError(f"this run has no metric {metric!r:.80}", hint=f"It has: {known}.")
+    return {key: _scale(row, main.get(key, row)) for key, row in chosen.items()}
+
+
+def _key(row: ResultRow) -> TaskOnModel:
+    return row["task"], str(row.get("model", ""))
 
 
 def _scale(row: ResultRow, headline: ResultRow) -> MetricScale:

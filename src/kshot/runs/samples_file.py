@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from kshot.core.errors import RunError
@@ -76,3 +77,9 @@ def _row(line: bytes, where: str) -> ResultRow:
 def damaged_line(what: str, where: str) -> RunError:
     """Return the error of a line that kshot would not have written."""
     return RunError(what, where=where, hint="kshot score writes the file again from the journal.")
+
+
+def made_earlier(run: str) -> RunError:
+    """Return the error of a run whose samples cannot be paired with those of others."""
+    what = "an earlier version of kshot made this run: its samples do not say which questions they are"
+    return RunError(what, where=run, hint=f"This command adds it, without asking a model: kshot score {quote(run)}")
