@@ -256,6 +256,12 @@ def test_nothing_that_matches_is_no_error(samples):
     assert "of 1, PPL says neither right nor wrong" in done.out
 
 
+def test_help_fits_the_terminal_and_keeps_the_lines_of_its_examples(samples):
+    text = samples("--help").out
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\n  kshot samples runs/first --wrong\n  kshot samples runs/first --failed\n" in text
+
+
 def test_rows_hold_the_options_that_the_response_does_not_show(samples):
     def rows(name):
         return [json.loads(line) for line in Path(name, "samples.jsonl").read_text().splitlines()]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
 from kshot.core.errors import UsageError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator
 
     from kshot.core.records import ResultRow
@@ -30,10 +30,15 @@ _EXAMPLES = """examples:
 """
 
 
+class _Help(argparse.HelpFormatter):
+    """Fits the description to the terminal, and leaves the lines of the examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text == _EXAMPLES else super()._fill_text(text, width, indent)
+
+
 def add(commands: Any) -> None:
     """Declare the command and its arguments."""
-    import argparse
-
     command = commands.add_parser(
         "samples",
         help="show single samples of a run: those that are wrong, that failed, that another run answers differently",
@@ -41,7 +46,7 @@ def add(commands: Any) -> None:
         "A sample must meet every option; of --wrong, --right and --failed any one is enough, and so is one of "
         "several names.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
     command.add_argument("run", metavar="RUN", help="run folder")
     chosen = command.add_argument_group("which samples")

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from kshot.core.records import ResultRow
 from kshot.report.cells import cell
+from kshot.report.quantities import money
 
 _MAX_MODEL_COLUMNS = 2
 """Models that fit side by side."""
@@ -24,7 +25,7 @@ _LARGE = 1e6
 _OPTIONS = re.compile(r",\s*[A-Za-z_]\w*\s*=")
 """Where the options of a spec begin."""
 
-_COUNT_STYLES = {"ties": "yellow", "unanswered": "yellow", "failed_replies": "red", "failed": "bold red"}
+_COUNT_STYLES = {"ties": "magenta", "unanswered": "magenta", "failed_replies": "red", "failed": "bold red"}
 """Counts that are shown where there are any: samples whose options tie, unreadable replies (scored as wrong), failed
 ones among several replies to a sample, and samples without a reply."""
 
@@ -175,7 +176,7 @@ def spending(usage: Sequence[ResultRow]) -> list[str]:
     lines = []
     for row in usage:
         if "cost_usd" in row or row.get("server"):
-            cost = f", {row['cost_usd']:.4g} USD" if "cost_usd" in row else ""
+            cost = f", {money(row['cost_usd'])}" if "cost_usd" in row else ""
             read, wrote = row["prompt_tokens"], row["completion_tokens"]
             role = "" if row["role"] == "model" else f" ({row['role']})"
             lines.append(f"{row['model']}{role}: {read:,} tokens read, {wrote:,} written{cost}")
