@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from kshot.report.progress import progress_line, progress_lines, progress_view
-from kshot.report.quantities import abridged, duration, money, pace
+from kshot.report.quantities import abridged, dollars, duration, money, pace, rough_duration
 from kshot.runs.progress import ProgressState, StepProgress, TaskProgress
 from tests.screens import assert_screen
 
@@ -248,6 +248,13 @@ def test_colour_is_never_the_only_carrier():
         (money(0.0132), "0.013 USD"),
         (money(1234.5), "1,234.50 USD"),
         (money(1e-6), "<0.0001 USD"),
+        (money(0.5), "0.50 USD"),
+        (dollars(0.999), "1.00"),
+        (dollars(0.004), "0.004"),
+        (rough_duration(0), "0 s"),
+        (rough_duration(119), "119 s"),
+        (rough_duration(5400), "90 min"),
+        (rough_duration(200_000), "2 d"),
     ],
 )
 def test_quantities(shown, expected):

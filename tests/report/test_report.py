@@ -264,8 +264,8 @@ def test_the_tokens_of_servers_and_of_priced_models_are_shown():
     ]
     assert spending(rows) == [
         "openai:m: 1,200 tokens read, 30 written",
-        "mine.py:Remote (judge): 1,200 tokens read, 30 written, 0.00123 USD",
-        "hf:priced: 1,200 tokens read, 30 written, 1.5 USD",
+        "mine.py:Remote (judge): 1,200 tokens read, 30 written, 0.0012 USD",
+        "hf:priced: 1,200 tokens read, 30 written, 1.50 USD",
     ]
 
 

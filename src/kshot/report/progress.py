@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.cells import cell_len
 from rich.console import Group
 from rich.text import Text
 
 from kshot.core.visible import one_line
-from kshot.report.cells import cell
+from kshot.report.cells import cell, shortened
 from kshot.report.quantities import abridged, duration, money, pace
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def overall_line(state: ProgressState, width: int) -> Text:
         room = min(_MAX_BAR, width - cell_len(text.plain) - 2)
         if room >= _MIN_BAR:
             text = Text.assemble(_bar(share, room), "  ", text)
-    return _cut(text, width)
+    return _within(text, width)
 
 
 def progress_line(state: ProgressState) -> str:
@@ -134,7 +134,7 @@ def _bar(share: float, width: int) -> Text:
 
 
 def _step(step: StepProgress, width: int) -> Text:
-    return _cut(cell(_step_text(step)), width)
+    return _within(cell(_step_text(step)), width)
 
 
 def _step_text(step: StepProgress) -> str:
@@ -225,16 +225,16 @@ def _spent(tasks: Sequence[TaskProgress]) -> Iterator[_Part]:
 def _flowing(name: str, parts: Sequence[_Part], width: int, indent: str = "  ", style: str = "") -> Iterator[Text]:
     """Yield a name and what is said about it: as many lines as needed, each within the width."""
     room = max(8, (width if not parts else width // 2) - len(indent))
-    line = Text.assemble(indent, cell(_shortened(name, room) if name else "", style))
+    line = Text.assemble(indent, cell(shortened(name, room) if name else "", style))
     empty = not name
     for part in parts:
         separator = "" if empty else "  " if line.plain.strip() and part is parts[0] else _SEPARATOR
         if not empty and cell_len(line.plain) + cell_len(separator) + cell_len(part.text) > width:
-            yield _cut(line, width)
+            yield _within(line, width)
             line, separator = Text(indent + "    "), ""
         line = Text.assemble(line, cell(separator, "dim"), cell(part.text, part.style))
         empty = False
-    yield _cut(line, width)
+    yield _within(line, width)
 
 
 def _joined(parts: Sequence[_Part]) -> Text:
@@ -244,17 +244,8 @@ def _joined(parts: Sequence[_Part]) -> Text:
     return Text.assemble(*(piece for pair in pieces for piece in pair))
 
 
-def _cut(line: Text, width: int) -> Text:
+def _within(line: Text, width: int) -> Text:
+    """Cut a line that is too wide; its styles stay."""
     line.no_wrap = True
     line.truncate(width, overflow="ellipsis")
     return line
-
-
-def _shortened(name: str, room: int) -> str:
-    """Shorten a name in its middle: the end of a model's name tells it apart."""
-    text = one_line(name)
-    if cell_len(text) <= room:
-        return text
-    head = (room - 1) // 3
-    tail = chop_cells(text[::-1], room - 1 - head)[0][::-1]
-    return f"{set_cell_size(text, head)}…{tail}"

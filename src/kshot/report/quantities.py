@@ -17,6 +17,12 @@ def duration(seconds: float) -> str:
     raise AssertionError("every time has a unit")
 
 
+def rough_duration(seconds: float) -> str:
+    """Return a time in one unit, for a list: ``90 min``, ``2 h``."""
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds >= 2 * size or size == 1)
+    return f"{seconds / size:,.0f} {unit}"
+
+
 def pace(per_second: float) -> str:
     """Return a rate: per second, or per minute or hour where that is a number that one can read."""
     for scale, unit in ((1, "s"), (60, "min"), (3_600, "h")):
@@ -40,5 +46,10 @@ def abridged(count: int) -> str:
 
 
 def money(usd: float) -> str:
-    """Return a cost: cents from one dollar on, and below it as many digits as tell something."""
-    return f"{usd:,.2f} USD" if usd >= 1 or usd == 0 else f"{usd:.2g} USD" if usd >= 0.0001 else "<0.0001 USD"  # noqa: PLR2004
+    """Return a cost with its currency."""
+    return f"{dollars(usd)} USD"
+
+
+def dollars(usd: float) -> str:
+    """Return a cost as a number: whole cents from ten cents on, and below as many digits as tell something."""
+    return f"{usd:,.2f}" if usd >= 0.1 or usd == 0 else f"{usd:.2g}" if usd >= 0.0001 else "<0.0001"  # noqa: PLR2004

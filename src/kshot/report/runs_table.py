@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -14,6 +14,7 @@ from rich.cells import cell_len
 
 from kshot.core.visible import one_line
 from kshot.report.cells import cell, shortened
+from kshot.report.quantities import dollars, rough_duration
 from kshot.report.table import number, short_names
 
 if TYPE_CHECKING:
@@ -27,9 +28,7 @@ _MAX_FOLDER = 24
 """The width of a folder that stands before the name of every run; a longer one is said once."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _STATES = {"done": "green", "running": "bold", "failed": "red", "killed": "red", "damaged": "red"}
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _WHO = ("models", "datasets")
-_LEAST_CENT = 0.005
 
 MORE = "N more tasks or models"
 """What +N after a headline counts."""
@@ -119,8 +118,8 @@ def _columns(runs: Sequence[Mapping[str, Any]], clock: Clock) -> list[_RunColumn
         _RunColumn("state", [run["state"] for run in runs]),
         _RunColumn("headline", [shortened(headline(run), _MAX_HEADLINE) for run in runs]),
         _RunColumn("failed", [_count(run["failed"]) for run in runs], right=True),
-        _RunColumn("took", [_took(run) for run in runs], right=True),
-        _RunColumn("USD", [_usd(run["cost_usd"]) for run in runs], right=True),
+        _RunColumn("took", [_known(run["seconds"], rough_duration) for run in runs], right=True),
+        _RunColumn("USD", [_known(run["cost_usd"], dollars) for run in runs], right=True),
     ]
     return [each for each in found if any(each.texts)]
 
@@ -252,17 +251,8 @@ def _count(value: int | None) -> str:
     return f"{value:,}" if value else ""
 
 
-def _took(run: Mapping[str, Any]) -> str:
-    """Return how long a run took in one unit: a list has no room for more."""
-    seconds = run["seconds"]
-    if seconds is None:
-        return ""
-    size, unit = next((size, unit) for size, unit in _UNITS if seconds >= 2 * size or size == 1)
-    return f"{seconds / size:,.0f} {unit}"
-
-
-def _usd(value: float | None) -> str:
-    return "" if value is None else f"{value:,.2f}" if value >= _LEAST_CENT or value == 0 else f"{value:.1g}"
+def _known(value: float | None, written: Callable[[float], str]) -> str:
+    return "" if value is None else written(value)
 
 
 def counted(runs: Sequence[Mapping[str, Any]], total: int | None = None) -> str:
