@@ -16,7 +16,7 @@ ROOT = Path(kshot.__file__).parent
 BASE = {"index", "sandbox", "tables", "prompts", "statistics", "cleanups"}
 MIDDLE = {"retrievers", "methods", "metrics"}
 FRONT_ENDS = {"datasets", "configs", "lookup", "passages"}
-TOP = {"option_types", "sources", "planning", "rescoring", "comparing", "result", "api", "settings"}
+TOP = {"option_types", "sources", "planning", "rescoring", "comparing", "exporting", "result", "api", "settings"}
 EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, *TOP, "backends", "runs", "studies", "report", "loggers"}
 MAY = {
     "core": set(),
@@ -32,6 +32,7 @@ MAY = {
     "report": {"runs"},
     "result": {"runs", "report", "comparing"},
     "comparing": {"metrics", "runs", "report"},
+    "exporting": {"metrics", "datasets", "runs", "report", "rescoring"},
     "sources": EVERYTHING - {"report", "planning", "rescoring", "result", "api"},
     "planning": EVERYTHING - {"report", "rescoring", "result", "api"},
     "rescoring": EVERYTHING - {"report", "api"},

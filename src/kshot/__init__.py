@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         get_raw_dataset_loader,
         load_raw_dataset_from_file,
     )
+    from kshot.exporting import export
     from kshot.index.ranking import Found
     from kshot.metrics import (
         F1,
@@ -121,6 +122,7 @@ _HOMES = {
         "get_raw_dataset_loader",
         "load_raw_dataset_from_file",
     ),
+    "kshot.exporting": ("export",),
     "kshot.index.ranking": ("Found",),
     "kshot.metrics": (
         "F1",
@@ -225,6 +227,7 @@ __all__ = [
     "configs",
     "datasets",
     "evaluate",
+    "export",
     "get_raw_dataset_loader",
     "list_runs",
     "load",

@@ -4,14 +4,16 @@ import csv
 import io
 import json
 import shutil
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 
-from kshot.cli.export import FORMATS
-from kshot.report.exports.columns import Columns
+from kshot import Generated, evaluate
+from kshot.core.export_formats import FORMATS
+from kshot.report.exports.typed_columns import Columns
 from tests.commands import kshot
-from tests.finished_runs import Item, Points, Right, finished, task
+from tests.finished_runs import Item, Points, Replies, Right, finished, task
 from tests.lacking import lack
 
 EARLY = Path(__file__).parents[1] / "data" / "runs_0_1"
@@ -127,6 +129,86 @@ def test_comparisons_of_runs(here, capsys):
     assert "there are no comparisons" in refused(capsys, "zero", "--to", "csv", "--what", "comparisons")
 
 
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory):
+    """Two runs of the same two models: the second model of the second run is ahead of all others, on one colour."""
+    folder = tmp_path_factory.mktemp("systems")
+    questions = {str(at): Item(0, f"{at}?", "red" if at % 2 else "blue") for at in range(40)}
+    for name, red in (("one", {"a": 0, "b": 4}), ("two", {"a": 4, "b": 20})):
+        models = [_Answers(model, {str(2 * at + 1) for at in range(count)}) for model, count in red.items()]
+        evaluate(models, task("quiz", questions), out=folder / name, fsync="never")
+    return folder
+
+
+class _Answers(Replies):
+    """Gives the right answers to some questions."""
+
+    def __init__(self, name, right):
+        super().__init__(name)
+        self._right = right
+
+    def serve(self, queue):
+        for request in queue:
+            yield request, Generated("100" if request.prompt.text.split()[1] in self._right else "0")
+
+
+def bold_cells(table):
+    """The bold cells of a Markdown table: its task and its system."""
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("|")]
+    return [(line[0], name) for line in lines for name, cell in zip(lines[0], line, strict=True) if "**" in cell]
+
+
+def test_every_two_systems_of_a_table_are_compared(systems, monkeypatch, capsys):
+    monkeypatch.chdir(systems)
+    done = kshot(capsys, "export", "one", "two", "--to", "markdown")
+    assert (done.code, done.err) == (0, "")
+    assert bold_cells(done.out) == [("quiz\\[red\\]", "two · b"), ("quiz", "two · b")]
+    assert "corrected for 6 comparisons, on categories for 12)" in done.out
+    rows = read_csv(kshot(capsys, "export", "one", "two", "--to", "csv", "--what", "comparisons").out)
+    names = ["one · a", "one · b", "two · a", "two · b"]
+    assert [(row["b"], row["a"]) for row in rows if not row["category"]] == list(combinations(names, 2))
+    assert {row["ahead"] for row in rows if row["category"] == "red" and "two · b" in row["a"]} == {"two · b"}
+    assert len(rows) == 18
+
+
+def test_models_of_one_run_are_compared_by_category_too(systems, monkeypatch, capsys):
+    monkeypatch.chdir(systems)
+    table = kshot(capsys, "export", "two", "--to", "markdown").out
+    assert bold_cells(table) == [("quiz\\[red\\]", "b"), ("quiz", "b")]
+    rows = read_csv(kshot(capsys, "export", "two", "--to", "csv", "--what", "comparisons").out)
+    whole, blue, red = rows
+    assert (whole["category"], blue["category"], red["category"]) == ("", "blue", "red")
+    for row in (whole, red):  # the order of the models is that of summary.json
+        assert (row["a"], row["b"], row["ahead"]) == ("a", "b", "b")
+        assert float(row["difference"]) < 0
+    assert (red["won"], red["lost"], red["a_value"], red["b_value"]) == ("0", "16", "20.0", "100.0")
+    assert float(red["difference"]) == -80.0
+    assert float(red["ci95_low"]) < -80.0 < float(red["ci95_high"]) < 0
+    paper = kshot(capsys, "export", "two", "--to", "latex", "--what", "comparisons").out
+    assert r"quiz[red] & a & b & 20 &" in paper
+
+
+def test_a_run_that_shares_nothing_leaves_the_others_compared(systems, made, monkeypatch, capsys):
+    monkeypatch.chdir(systems)
+    done = kshot(capsys, "export", "one", "two", made / "odd", "--to", "markdown")
+    assert "odd has nothing in common with the other runs" in done.err
+    assert ("quiz", "two · b") in bold_cells(done.out)
+
+
+def test_captions_labels_and_no_intervals(here, capsys):
+    done = kshot(capsys, "export", "zero", "--to", "latex")
+    assert r"\label{tab:zero-results}" in done.out
+    assert (
+        r"\label{tab:zero-comparisons}"
+        in kshot(capsys, "export", "zero", "five", "--to", "latex", "--what", "comparisons").out
+    )
+    words = ("--label", "tab:main", "--caption", "All of it", "--no-intervals")
+    paper = kshot(capsys, "export", "zero", "--to", "latex", *words).out
+    assert r"\caption{All of it.}\label{tab:main}" in paper
+    assert "scriptsize" not in paper
+    assert kshot(capsys, "export", "zero", "--to", "markdown", *words[2:]).out.startswith("All of it\n\n")
+
+
 def test_runs_that_cannot_be_compared_still_stand_side_by_side(here, capsys):
     done = kshot(capsys, "export", "zero", "odd", "--to", "markdown")
     assert done.code == 0
@@ -146,6 +228,7 @@ def test_folders_of_earlier_versions(name, to, tmp_path, capsys):
         assert (tmp_path / "file").stat().st_size > 100
 
 
+@pytest.mark.xdist_group("inspect")
 @pytest.mark.needs("inspect-ai", "pyarrow")
 def test_hostile_names_in_every_format(here, capsys):
     for to in ("csv", "parquet", "markdown", "latex", "inspect", "hf"):
@@ -206,6 +289,11 @@ def test_the_hub_knows_the_datasets_of_kshot(tmp_path, monkeypatch, capsys):
         (("zero", "--to", "hf", "--what", "samples"), "--what is for --to csv"),
         (("zero", "--to", "latex", "--what", "samples"), "too long for a table"),
         (("zero", "--to", "csv", "--out", ""), "--out is empty"),
+        (("zero", "--to", "csv", "--label", "x"), "--label is for --to latex"),
+        (("zero", "--to", "latex", "--label", "a b"), "letters, digits"),
+        (("zero", "--to", "latex", "--label", ""), "--label is empty"),
+        (("zero", "--to", "csv", "--caption", "x"), "--caption is for --to markdown, latex"),
+        (("zero", "--to", "csv", "--no-intervals"), "--no-intervals is for --to markdown, latex"),
         (("zero", "--to", "hf"), "unknown for quiz, essay"),
         (("zero", "--to", "trec"), "searched no passages"),
         (("nowhere", "--to", "csv"), "not a run folder"),

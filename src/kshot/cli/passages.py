@@ -89,7 +89,7 @@ def _chunks(parsed: argparse.Namespace) -> int:
 
 
 def _export(parsed: argparse.Namespace) -> int:
-    from kshot.cli.export import trec_files
+    from kshot.exporting import trec_files
 
     for path in trec_files(parsed.run, parsed.out, parsed.trust or ()):
         show(one_line(path))

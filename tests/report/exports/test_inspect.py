@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from kshot.core.errors import RunError
+from kshot.report.exports.inspect_header import StandardErrors
 from kshot.report.exports.inspect_logs import write_logs
 from kshot.report.exports.inspect_samples import sample_id
 from kshot.runs.record import read_record
 from kshot.runs.spec_file import read_spec
 from tests.finished_runs import Item, Points, Right, finished, task
 
-pytestmark = pytest.mark.needs("inspect-ai")
+pytestmark = [pytest.mark.needs("inspect-ai"), pytest.mark.xdist_group("inspect")]  # it takes seconds to import
 EARLY = Path(__file__).parents[2] / "data" / "runs_0_1"
 ITEMS = {
     "b": Item(100, "?", "red"),
@@ -95,6 +96,61 @@ def test_inspect_computes_the_same_accuracy_from_the_samples(logs):
     log, read = logs["right_wrong"], value_to_float()
     scored = [read(sample.scores["Right"].value) for sample in log.samples if sample.scores]
     assert sum(scored) / len(scored) == log.results.scores[0].metrics["accuracy"].value
+
+
+def test_the_standard_error_is_the_one_of_inspect(run, logs):
+    from inspect_ai.analysis import evals_df
+    from inspect_ai.scorer import SampleScore, stderr
+
+    found = {}
+    for task_name, log in logs.items():
+        for score in (score for score in log.results.scores if "stderr" in score.metrics):
+            samples = [SampleScore(score=each.scores[score.name]) for each in log.samples if each.scores]
+            found[task_name, score.name] = score.metrics["stderr"].value
+            assert found[task_name, score.name] == pytest.approx(stderr()(samples), rel=1e-12)
+    assert list(found) == [("right_wrong", "Right"), ("graded", "Points")]  # the other one's points are no C and no I
+    assert all(found.values())
+    frame = evals_df([log.location for log in logs.values()])
+    expected = {log.eval.task: log.results.scores[0].metrics["stderr"].value for log in logs.values()}
+    assert dict(zip(frame["task_name"], frame["score_headline_stderr"], strict=True)) == expected
+
+
+def test_a_figure_that_is_no_mean_has_no_standard_error():
+    figure = {"task": "t", "model": "m", "metric": "x", "value": 50.0, "n": 2, "failed": 0, "ci95": None}
+    scores = [{"x": 0.0}, {"x": 100.0}, {"x": None}, {}, {"y": 1.0}]
+
+    def errors(*figures):
+        found = StandardErrors(figures)
+        for each in scores:
+            found.add(each)
+        return found.errors()
+
+    assert errors(figure) == {"x": pytest.approx(50.0)}
+    assert errors(figure | {"value": 49.0}) == errors(figure | {"aggregate": "bleu"}) == {}
+    assert errors(figure | {"value": None}) == {}
+
+
+def test_options_are_letters_also_where_a_reply_names_one(run, tmp_path):
+    told = {"answer": 3, "target": 2, "response": "The answer is D", "rule": "answer is"}
+    listed = {"options": ["72", "70", "81", "71"]}
+    several = [
+        told,  # a folder of before
+        told | listed,
+        told | listed | {"target": [0, 27]},
+        told | listed | {"answer": -1, "response": "?"},
+        told | listed | {"answer": None, "failed": "timeout", "scores": {}},
+        {"answer": "3", "target": 3, "response": "3"},  # a number that was asked for
+    ]
+    chosen = changed(
+        run, tmp_path / "chosen", lambda rows: [{**rows[0], "id": str(at), **each} for at, each in enumerate(several)]
+    )
+    samples = logs_of(chosen, tmp_path / "logs")["right_wrong"].samples
+    assert [sample.target for sample in samples] == ["C", "C", ["A", "AB"], "C", "C", "3"]
+    answers = [sample.scores["Right"].answer if sample.scores else None for sample in samples]
+    assert answers == ["D", "D", "D", None, None, "3"]
+    assert [sample.choices for sample in samples] == [None, *([listed["options"]] * 4), None]
+    assert samples[1].output.completion == "The answer is D"
+    assert not any("options" in sample.metadata for sample in samples)
 
 
 def test_the_header_says_what_was_run(run, logs):
@@ -189,7 +245,20 @@ ODD = [
 
 @pytest.mark.parametrize(
     "field",
-    ["id", "prompt", "response", "reasoning", "answer", "target", "scores", "category", "rule", "judge", "stop_reason"],
+    [
+        "id",
+        "prompt",
+        "response",
+        "reasoning",
+        "answer",
+        "target",
+        "scores",
+        "category",
+        "rule",
+        "judge",
+        "stop_reason",
+        "options",
+    ],
 )
 def test_whatever_a_stranger_writes_is_a_sample(run, tmp_path, field):
     odd = changed(

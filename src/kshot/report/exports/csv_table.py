@@ -6,7 +6,7 @@ import csv
 from itertools import chain
 from typing import IO
 
-from kshot.report.exports.columns import Columns, Rows
+from kshot.report.exports.typed_columns import Columns, Rows
 from kshot.report.spreadsheet import write_spreadsheet
 
 

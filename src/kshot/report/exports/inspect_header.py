@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -12,24 +13,23 @@ from typing import TYPE_CHECKING, Any
 from kshot import __version__
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
-from kshot.report.exports.columns import storable_value
 from kshot.report.exports.inspect_samples import ScoreForm, forms_of
+from kshot.report.exports.typed_columns import storable_value
 from kshot.runs.folder import SUMMARY
-from kshot.runs.headline import finite
+from kshot.runs.headline import finite, task_rows
 from kshot.runs.record import RunRecord
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalMetric, EvalResults, EvalScore
     from inspect_ai.model import ModelUsage
 
-_TOTALS = ("category", "average", "gap", "sd")
-"""What only rows have that are no figure of one whole task."""
+_ROUNDING = 1e-9
+"""What two ways to compute a mean may differ by."""
 
 
 def figures_of(record: RunRecord, task: str, model: str) -> list[ResultRow]:
     """Return the figures of a whole task."""
-    rows = [row for row in record.results if (row["task"], row["model"]) == (task, model)]
-    return [row for row in rows if not any(name in row for name in _TOTALS)]
+    return [row for row in task_rows(record.results) if (row["task"], row["model"]) == (task, model)]
 
 
 def log_header(record: RunRecord, spec: Mapping[str, Any], task: str, model: str) -> EvalLog:
@@ -96,6 +96,47 @@ def _score(row: ResultRow, form: ScoreForm) -> EvalScore:
     )
 
 
+class StandardErrors:
+    """The standard error of the mean of the scores of each metric, as Inspect defines it, from one sample at a time."""
+
+    def __init__(self, figures: Sequence[ResultRow]) -> None:
+        """Take the figures of a task."""
+        means = {row["metric"]: finite(row["value"]) for row in figures if row.get("aggregate") is None}
+        self._forms = forms_of(figures)
+        self._means = {name: self._forms[name].share(mean) for name, mean in means.items() if mean is not None}
+        self._sums = dict.fromkeys(self._means, (0, 0.0, 0.0))
+
+    def add(self, scores: Mapping[str, Any]) -> None:
+        """Add the scores of a sample, as ``samples.jsonl`` has them."""
+        for name in self._sums.keys() & scores.keys():
+            if (known := finite(scores[name])) is not None:
+                count, mean, squares = self._sums[name]
+                value = self._forms[name].number(known)
+                off = value - mean
+                mean += off / (count + 1)
+                self._sums[name] = count + 1, mean, squares + off * (value - mean)
+
+    def errors(self) -> dict[str, float]:
+        """Return the standard errors, by metric; that of a single score is 0.
+
+        A figure that is not the mean of the scores, such as BLEU, has none.
+        """
+        return {
+            name: math.sqrt(squares / (count - 1) / count) if count > 1 else 0.0
+            for name, (count, mean, squares) in self._sums.items()
+            if count and math.isclose(mean, self._means[name], rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+        }
+
+    def write_to(self, header: EvalLog) -> None:
+        """Put the standard errors beside the figures of a log."""
+        from inspect_ai.log import EvalMetric
+
+        found = {one_line(name): error for name, error in self.errors().items() if math.isfinite(error)}
+        for score in header.results.scores if header.results else ():
+            if score.name in found:
+                score.metrics["stderr"] = EvalMetric(name="stderr", value=found[score.name])
+
+
 def _is_category(row: ResultRow, task: str, model: str) -> bool:
     return row["model"] == model and "category" in row and row["task"] == f"{task}[{row['category']}]"
 
@@ -110,10 +151,7 @@ def _usage(record: RunRecord, model: str) -> dict[str, ModelUsage]:
     """Return the tokens of the model, if it had no other task: ``summary.json`` counts those of all tasks together."""
     from inspect_ai.model import ModelUsage
 
-    tasks = {
-        row["task"] for row in record.results if row["model"] == model and not any(name in row for name in _TOTALS)
-    }
-    if len(tasks) != 1:
+    if len({row["task"] for row in task_rows(record.results) if row["model"] == model}) != 1:
         return {}
     return {
         one_line(row["model"]): ModelUsage(

@@ -17,7 +17,7 @@ from kshot.core.errors import RunError
 from kshot.core.extras import importing
 from kshot.core.file_names import FileNames, path_inside
 from kshot.core.records import ResultRow
-from kshot.report.exports.inspect_header import figures_of, log_header
+from kshot.report.exports.inspect_header import StandardErrors, figures_of, log_header
 from kshot.report.exports.inspect_samples import forms_of, inspect_sample, sample_id
 from kshot.runs.record import RunRecord
 
@@ -56,10 +56,13 @@ def _write_log(
     forms = forms_of(figures)
     ranking_type = next((str(row["ranking_type"]) for row in figures if row.get("ranking_type")), "")
     seen: set[int] = set()
+    errors = StandardErrors(figures)
     began = datetime.fromisoformat(header.eval.created)
     with ZipFile(file, "w", ZIP_DEFLATED) as archive, tempfile.TemporaryFile() as summaries:
         for row in rows:
             _refuse_twice(row, seen, record)
+            if not row.get("failed") and isinstance(row.get("scores"), dict):
+                errors.add(row["scores"])
             sample = inspect_sample(row, forms, ranking_type, began)
             _add(archive, f"samples/{sample.id}_epoch_1.json", sample.model_dump_json(exclude_none=True))
             summaries.write((b"[" if len(seen) == 1 else b",") + _encoded(sample.summary()))
@@ -67,6 +70,7 @@ def _write_log(
         summaries.seek(0)
         with archive.open(_entry("summaries.json"), "w", force_zip64=True) as member:
             shutil.copyfileobj(summaries, member)
+        errors.write_to(header)
         _add(archive, "header.json", header.model_dump_json(exclude_none=True))
 
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kshot.core.records import ResultRow
+from kshot.core.records import UNANSWERED, ResultRow
 from kshot.core.visible import one_line
-from kshot.report.exports.columns import storable_value
+from kshot.report.exports.typed_columns import storable_value
 from kshot.report.sample_responses import ReadResponse, read_response
+from kshot.report.sample_texts import option_letter, written
 from kshot.runs.headline import finite
 
 if TYPE_CHECKING:
@@ -20,7 +21,19 @@ if TYPE_CHECKING:
     from inspect_ai.scorer import Score
 
 _STOP_REASONS: Mapping[str, StopReason] = {"stop": "stop", "length": "max_tokens", "window": "model_length"}
-_SHOWN = {"task", "model", "id", "prompt", "reasoning", "answer", "target", "scores", "failed", "stop_reason"}
+_SHOWN = {
+    "task",
+    "model",
+    "id",
+    "prompt",
+    "reasoning",
+    "answer",
+    "target",
+    "scores",
+    "failed",
+    "stop_reason",
+    "options",
+}
 """What has a place of its own in Inspect's sample; the rest of a row goes to its metadata."""
 
 _MAX_ID = 200
@@ -28,6 +41,9 @@ _MAX_ID = 200
 
 _KEY = ("task", "model", "id")
 """What no two samples of a run share."""
+
+_MAX_OPTIONS = 10_000
+"""A larger number is no option: its letters would be a text of their own."""
 
 _PERCENT = (0.0, 100.0)
 
@@ -42,6 +58,10 @@ class ScoreForm(NamedTuple):
     def value(self, score: float) -> str | float:
         """Return a score of a sample."""
         return self.share(score) if self.right is None else "C" if score == self.right else "I"
+
+    def number(self, score: float) -> float:
+        """Return a score of a sample as the number that Inspect takes it for."""
+        return self.share(score) if self.right is None else float(score == self.right)
 
     def share(self, figure: float) -> float:
         """Return a figure, or an end of its interval."""
@@ -73,18 +93,19 @@ def inspect_sample(row: ResultRow, forms: Mapping[str, ScoreForm], ranking_type:
     row = storable_value(row)
     found = read_response(row, ranking_type)
     mark = hashlib.blake2b(json.dumps([row.get(name) for name in _KEY]).encode(), digest_size=8).hexdigest()
-    asked, output, choices = _messages(row.get("prompt"), mark), _output(row, found, mark), list(found.measured.texts)
-    failed = row.get("failed")
-    shown = None if row.get("answer") is None or found.passages else _named(row["answer"], choices)
+    asked, output = _messages(row.get("prompt"), mark), _output(row, found, mark)
+    failed, choices = row.get("failed"), _choices(row, found)
+    chooses = found.chooses or bool(choices) or type(row.get("answer")) is int  # a reply would be a text
+    shown = None if row.get("answer") is None or found.passages else _named(row["answer"], chooses=chooses)
     sample = EvalSample(
         id=sample_id(row.get("id")),
         epoch=1,
         input=row["prompt"] if isinstance(row.get("prompt"), str) else asked,
         choices=choices or None,
-        target=_target(row.get("target"), choices),
+        target=_target(row.get("target"), chooses=chooses),
         messages=[*asked, *([output.choices[0].message] if output.choices else [])],
         output=output,
-        scores={} if failed else _scores(row, forms, shown),
+        scores={} if failed else _scores(row, forms, shown or None),
         metadata={name: value for name, value in row.items() if name not in _SHOWN and not _is_reply(name, value)},
         error=None if not failed else EvalError(message=str(failed), traceback="", traceback_ansi=""),
         uuid=mark,
@@ -100,17 +121,13 @@ def _is_reply(name: str, value: Any) -> bool:
 
 def sample_id(found: Any) -> str:
     """Return an id that can name a file of the log; one that is not the sample's own text ends with its digest."""
-    text = found if isinstance(found, str) else json.dumps(found)
+    text = written(found)
     shown = one_line(text)[:_MAX_ID]
     return shown if shown == text else f"{shown}~{hashlib.blake2b(_bytes(text), digest_size=8).hexdigest()}"
 
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 # ---- messages ----
@@ -125,8 +142,8 @@ def _messages(prompt: Any, mark: str) -> list[ChatMessage]:
     messages: list[ChatMessage] = []
     for at, each in enumerate(prompt if isinstance(prompt, list) else [prompt]):
         turn = each if isinstance(each, dict) else {"content": each}
-        kind = classes.get(_text(turn.get("role")), ChatMessageUser)
-        messages.append(kind(id=f"{mark}-{at}", content=_text(turn.get("content"))))
+        kind = classes.get(written(turn.get("role")), ChatMessageUser)
+        messages.append(kind(id=f"{mark}-{at}", content=written(turn.get("content"))))
     return messages
 
 
@@ -134,7 +151,7 @@ def _output(row: ResultRow, found: ReadResponse, mark: str) -> ModelOutput:
     """Return the replies; for measured options the one that was chosen, for a search the passages that were found."""
     from inspect_ai.model import ChatCompletionChoice, ChatMessageAssistant, ModelOutput
 
-    answer, options = row.get("answer"), found.measured.texts
+    answer, options = row.get("answer"), _choices(row, found)
     texts = list(found.replies)
     if not texts and type(answer) is int and 0 <= answer < len(options):
         texts = [options[answer]]
@@ -146,7 +163,7 @@ def _output(row: ResultRow, found: ReadResponse, mark: str) -> ModelOutput:
         reason = reasons[at] if isinstance(reasons, list) and len(reasons) == len(texts) else reasons
         message = ChatMessageAssistant(id=f"{mark}-reply-{at}", content=_content(text, found.reasoning, at, len(texts)))
         choices.append(ChatCompletionChoice(message=message, stop_reason=_STOP_REASONS.get(str(reason), "unknown")))
-    return ModelOutput(model=_text(row.get("model")), choices=choices, completion=texts[0] if texts else "")
+    return ModelOutput(model=written(row.get("model")), choices=choices, completion=texts[0] if texts else "")
 
 
 def _events(sample: EvalSample, asked: list[ChatMessage], when: datetime) -> list[Any]:
@@ -186,16 +203,28 @@ def _content(text: str, reasoning: Sequence[str], at: int, count: int) -> Any:
 # ---- scores ----
 
 
-def _target(target: Any, choices: Sequence[str]) -> str | list[str]:
+def _choices(row: ResultRow, found: ReadResponse) -> list[str]:
+    """Return the texts of the options: those that the row lists, or those that were measured."""
+    listed = row.get("options")
+    if isinstance(listed, list) and listed and all(isinstance(each, str) for each in listed):
+        return listed
+    return list(found.measured.texts)
+
+
+def _target(target: Any, *, chooses: bool) -> str | list[str]:
     if isinstance(target, list):
-        return [_named(each, choices) for each in target]
-    return "" if target is None else _named(target, choices)
+        return [_named(each, chooses=chooses) for each in target]
+    return "" if target is None else _named(target, chooses=chooses)
 
 
-def _named(value: Any, choices: Sequence[str]) -> str:
-    """Return an answer or a target; the number of an option as the letter that Inspect shows beside it."""
-    is_letter = type(value) is int and 0 <= value < len(choices) <= 26  # noqa: PLR2004 - letters
-    return chr(ord("A") + value) if is_letter else _text(value)
+def _named(value: Any, *, chooses: bool) -> str:
+    """Return an answer or a target; the number of an option as the letter that Inspect shows beside it.
+
+    An answer in which no option was found is no text.
+    """
+    if not chooses or type(value) is not int:
+        return written(value)
+    return "" if value == UNANSWERED else option_letter(value) if 0 <= value < _MAX_OPTIONS else str(value)
 
 
 def _scores(row: ResultRow, forms: Mapping[str, ScoreForm], answer: str | None) -> dict[str, Score]:
@@ -213,8 +242,8 @@ def _scores(row: ResultRow, forms: Mapping[str, ScoreForm], answer: str | None) 
 def _explanation(row: ResultRow, ranked_by: str) -> str | None:
     """Say by which rule the answer was read or chosen, and what a judge said."""
     rule, judge = row.get("rule"), row.get("judge")
-    parts = [f"The answer was read by the rule {_text(rule)}."] if rule else []
+    parts = [f"The answer was read by the rule {written(rule)}."] if rule else []
     parts += [f"The option was chosen by {ranked_by}."] if ranked_by else []
     if isinstance(judge, list):
-        parts += [f"The judge: {_text(each.get('response'))}" for each in judge if isinstance(each, dict)]
+        parts += [f"The judge: {written(each.get('response'))}" for each in judge if isinstance(each, dict)]
     return "\n\n".join(parts) or None

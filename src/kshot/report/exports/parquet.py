@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from kshot.core.extras import importing
-from kshot.report.exports.columns import Columns, Rows
+from kshot.report.exports.typed_columns import Columns, Rows
 
 _GROUP_ROWS = 1_000
 _GROUP_CHARACTERS = 16 << 20

@@ -8,9 +8,9 @@ import math
 import pytest
 
 from kshot.core.errors import RunError
-from kshot.report.exports.columns import Columns, storable
 from kshot.report.exports.csv_table import write_csv
 from kshot.report.exports.parquet import write_parquet
+from kshot.report.exports.typed_columns import Columns, storable
 
 HOSTILE = [
     "=1+1",

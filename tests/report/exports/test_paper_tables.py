@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from kshot.report.exports.figures import comparisons_table, figures_tables
-from kshot.report.exports.latex import latex_of, latex_text
+from kshot.report.exports.latex import is_label, label_of, latex_of, latex_text
 from kshot.report.exports.markdown import markdown_of
+from kshot.report.exports.paper_tables import comparisons_table, figures_tables
 from kshot.runs.record import RunRecord
 
 NAMES = [
@@ -43,13 +43,13 @@ def test_tasks_go_down_and_systems_across():
         row("u", "b", 3.0, "PPL", half=0.02, higher_is_better=False),
     ]
     (table,) = tables(rows)
-    assert (table.labels, table.columns) == (["task", "metric", "n", "failed"], ["a", "b"])
+    assert (table.labels, table.columns) == (["task", "metric", "n", "failed"], [("a",), ("b",)])
     assert [labels for labels, _ in table.lines] == [["t", "EM", "10 / 0", "0 / 10"], ["u", "PPL ↓", "10", "0"]]
     assert table.lines[0][1][1].value == "–"  # a model that failed everywhere has no figure, and no 0
     assert table.lines[0][1][0] == ("61.2", ("59.8", "62.8"), False)
     assert table.lines[1][1] == [None, ("3.000", ("2.980", "3.020"), False)]  # digits by the width of the interval
     assert {"Failed samples are in no figure.", "↓: lower is better."} <= set(table.notes)
-    assert r"u & PPL $\downarrow$ & 10" in latex_of([table], "r")
+    assert r"u & PPL $\downarrow$ & 10" in latex_of([table], "tab:r")
 
 
 @pytest.mark.parametrize(
@@ -67,16 +67,49 @@ def test_bold_is_what_the_test_puts_ahead_of_all(comparisons, expected):
     (table,) = tables([row("t", "a", 90.0), row("t", "b", 50.0), row("t", "c", 10.0)], comparisons)
     assert bold(table) == expected
     assert any("Bold" in note for note in table.notes) == bool(expected)
-    if comparisons:
-        assert "corrected for 3 comparisons" in " ".join(table.notes)
+    tested = [each for each in comparisons if each["task"] == "t"]
+    assert ("corrected for 3 comparisons" in " ".join(table.notes)) == bool(tested)
+    assert ("The systems were not tested against each other." in table.notes) == (not tested)
+    missing = "Not every two systems could be tested on t." in table.notes
+    assert missing == (0 < len(tested) < 3)
+    if tested and not expected:
+        assert any(note.startswith(f"No figure is {'known to be ' * missing}ahead of all") for note in table.notes)
+
+
+def test_categories_are_bold_by_tests_of_their_own():
+    rows = [
+        row(task, model, value, **more)
+        for task, more in (("t[c]", {"category": "c"}), ("t[d]", {"category": "d"}), ("t", {}))
+        for model, value in (("a", 90.0), ("b", 50.0))
+    ]
+    whole, won, even = pair("a", "b", None), pair("a", "b", "a", category="c"), pair("a", "b", None, category="d")
+    (table,) = tables(rows, [whole, won | {"family": 8}, even | {"family": 8}])
+    assert bold(table) == ["t[c]"]
+    assert "(p < 5 %, corrected for 3 comparisons, on categories for 8)" in " ".join(table.notes)
+    (table,) = tables(rows, [whole])
+    assert bold(table) == []
+    assert table.notes[-2].startswith("No figure is known to be ahead of all others by a paired test")
+    assert table.notes[-1] == "Categories were not tested."
+    (table,) = tables(rows, [whole, won])
+    assert table.notes[-1] == "Not every two systems could be tested on t[d]."
+
+
+def test_a_comparison_of_tasks_with_other_names_is_of_no_line():
+    won = pair("five", "r", "five", a_run="five", b_run="r", a_model="m", b_model="m", a_task="u", b_task="t")
+    runs = {"five": [row("u", "m", 2.0), row("t", "m", 2.0)]}
+    (table,) = tables([row("t", "m", 1.0)], [won], **runs)
+    assert bold(table) == []
+    assert comparisons_table([won]).lines[0][0][0] == "u / t"
 
 
 def test_runs_side_by_side_are_named_by_what_tells_them_apart():
     same = tables([row("t", "m", 1.0)], five=[row("t", "m", 2.0)])
-    assert same[0].columns == ["r", "five"]
-    assert tables([row("t", "m", 1.0)], five=[row("t", "o", 2.0)])[0].columns == ["m", "o"]
+    assert same[0].columns == [("r",), ("five",)]
+    assert tables([row("t", "m", 1.0)], five=[row("t", "o", 2.0)])[0].columns == [("m",), ("o",)]
     both = tables([row("t", "m", 1.0), row("t", "o", 1.0)], five=[row("t", "m", 2.0)])
-    assert both[0].columns == ["r · m", "r · o", "five · m"]
+    assert both[0].columns == [("r", "m"), ("r", "o"), ("five", "m")]
+    assert " r · m |" in markdown_of(both)
+    assert r"\multicolumn{2}{c}{\shortstack[c]{r\\m}}" in latex_of(both, "tab:r")
     won = pair("five", "r", "five", a_run="five", b_run="r", a_model="m", b_model="m")
     (table,) = tables([row("t", "m", 1.0)], [won], five=[row("t", "m", 2.0)])
     assert [cell.ahead for cell in table.lines[0][1]] == [False, True]
@@ -96,8 +129,8 @@ def test_lookup_has_lengths_across_and_passages_measures():
     detail = row("lookup:UR:10", "m", 1.0, "error", kind="lookup", lookup="UR", variant="v", length=10, detail=True)
     won = pair("bm25", "fts5", "bm25", task="handbook", metric="R@100")
     lookup, passages = tables([*of_lookup, gap, detail, *found], [won])
-    assert (lookup.columns, len(lookup.lines)) == (["10", "40"], 1)
-    assert (passages.title, passages.columns) == ("handbook", ["nDCG@10", "R@100"])
+    assert (lookup.columns, len(lookup.lines)) == ([("10",), ("40",)], 1)
+    assert (passages.title, passages.columns) == ("Search on handbook", [("nDCG@10",), ("R@100",)])
     assert [[cell.ahead for cell in cells] for _, cells in passages.lines] == [[False, False], [False, True]]
     assert passages.lines[0][1][0].value == "0.500"
 
@@ -118,7 +151,7 @@ def test_the_same_engine_on_other_passages_is_another_system():
 def test_any_interval_of_a_stranger_leaves_a_table(ends):
     (table,) = tables([row("t", "m", 5.0, ci95=ends, kind="of another version")])
     assert table.lines[0][1][0].value == "5.00"
-    assert latex_of([table], "r").count(r"\\") == 2
+    assert latex_of([table], "tab:r").count(r"\\") == 2
 
 
 def test_comparisons_are_a_table_too():
@@ -149,7 +182,8 @@ def test_a_table_of_markdown():
 
 def test_a_table_of_latex():
     text = latex_of(
-        tables([row("t_1", "a", 90.0), row("t_1", "b", -50.0)], [pair("a", "b", "a", task="t_1", family=1)]), "my run!"
+        tables([row("t_1", "a", 90.0), row("t_1", "b", -50.0)], [pair("a", "b", "a", task="t_1", family=1)]),
+        label_of("my run!", "results"),
     )
     assert text.splitlines() == [
         r"% Made by kshot. In the preamble: \usepackage{booktabs}",
@@ -157,7 +191,7 @@ def test_a_table_of_latex():
         r"\centering",
         (
             r"\caption{Brackets are 95 \% intervals. Bold: ahead of every other system, by a paired test "
-            r"(p \textless{} 5 \%).}\label{tab:my-run}"
+            r"(p \textless{} 5 \%).}\label{tab:my-run-results}"
         ),
         r"\begin{tabular}{llrr@{\hspace{0.4em}}lr@{\hspace{0.4em}}l}",
         r"\toprule",
@@ -188,23 +222,94 @@ def test_no_name_is_a_command(name):
 
 
 def test_long_tables_go_on_on_the_next_page_and_fonts_are_told():
-    text = latex_of(tables([row(f"t{at}", "m", 1.0) for at in range(57)]), "r")
+    text = latex_of(tables([row(f"t{at}", "m", 1.0) for at in range(57)]), "tab:r")
     assert "longtable}" in text.splitlines()[0]
     assert text.count(r"\begin{longtable}") == 1
-    assert "XeLaTeX" in latex_of(tables([row("日本", "m", 1.0)]), "r")
-    assert "XeLaTeX" not in latex_of(tables([row("é", "m", 1.0)]), "r")
+    assert "XeLaTeX" in latex_of(tables([row("日本", "m", 1.0)]), "tab:r")
+    assert "XeLaTeX" not in latex_of(tables([row("é", "m", 1.0)]), "tab:r")
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_a_caption_stands_for_the_title_and_the_signs_are_still_explained():
+    found = tables([row("t", "m", 1.0)])
+    assert r"\caption{Results of m. Brackets are 95 \% intervals.}" in latex_of(found, "tab:r")
+    assert r"\caption{50 \% of all. Brackets are 95 \% intervals.}" in latex_of(found, "tab:r", "50 % of all")
+    assert r"\caption{All! Brackets" in latex_of(found, "tab:r", "All!")
+    assert markdown_of(found, "a|b").startswith("a&#124;b\n\n**Results of m**\n\n| task")
+    assert r"\caption{Systems compared. The metric is EM. The difference is" in latex_of(
+        [comparisons_table([pair("a", "b", "a")])], "c"
+    )
+
+
+def test_figures_without_intervals_keep_their_digits():
+    runs, won = {"r": RunRecord([row("t", "a", 61.25), row("t", "b", 50.0)], [])}, pair("a", "b", "a")
+    (table,) = figures_tables(runs, [won], intervals=False)
+    assert [cell for _, cells in table.lines for cell in cells] == [("61.2", None, True), ("50.0", None, False)]
+    assert not any("intervals" in note for note in table.notes)
+    assert r"t & EM & 10 & \textbf{61.2} & 50.0 \\" in latex_of([table], "tab:r")
+    assert "**61.2** |" in markdown_of([table])
+    compared = comparisons_table([won], intervals=False)
+    assert compared.lines[0][1] == [("+5.0", None, True)]
+    assert "interval" not in " ".join(compared.notes)
+
+
+def test_the_intervals_of_many_systems_stand_below_the_figures():
+    systems = [f"m{at}" for at in range(4)]
+    (table,) = tables([row("t", each, 12.3) for each in systems])
+    text = latex_of([table], "tab:r")
+    lines = text.splitlines()
+    at = lines.index(r"t & 10 & 12.3 & 12.3 & 12.3 & 12.3 \\*")
+    interval = r"{\scriptsize [10.8, 13.8]}"
+    assert lines[at + 1] == rf" &  & {interval} & {interval} & {interval} & {interval} \\"
+    assert r"\caption{The metric is EM. Brackets are" in text
+    other = latex_of(tables([row("t", each, 12.3, metric) for each in systems for metric in ("EM", "F1")]), "tab:r")
+    assert r"t & EM & 10 & 12.3" in other
+
+
+@pytest.mark.parametrize(("text", "fits"), [("tab:my_run.1/a-b", True), ("", False), ("a}b", False), ("a b", False)])
+def test_labels_that_every_document_takes(text, fits):
+    assert is_label(text) == fits
+
+
+def compiled(folder, *tables_of_a_paper):
+    """Compile a paper; return what LaTeX said the last time."""
+    preamble = "\\documentclass{article}\\usepackage{booktabs, longtable}\\begin{document}\n"
+    (folder / "t.tex").write_text(f"{preamble}{''.join(tables_of_a_paper)}\\end{{document}}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "t.tex"]
+    for _ in range(2):
+        done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+        assert done.returncode == 0, done.stdout.decode("latin1")[-2000:]
+    return done.stdout.decode("latin1")
+
+
+needs_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+
+
+@needs_latex
 def test_the_tables_compile(tmp_path):
     systems = NAMES[:3]
     hostile = tables(
         [row(name, model, 12.3) for name in NAMES for model in systems], [pair(systems[0], systems[1], systems[0])]
     )
     long = tables([row(f"t{at}_&", "m", 1.0) for at in range(57)])
-    body = latex_of([*hostile, *long, comparisons_table([pair(*systems[:2], systems[0])])], NAMES[0])
-    preamble = "\\documentclass{article}\\usepackage{booktabs, longtable}\\begin{document}\n"
-    (tmp_path / "t.tex").write_text(f"{preamble}{body}\\end{{document}}\n")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "t.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-    assert done.returncode == 0, done.stdout.decode("latin1")[-2000:]
+    of_two = pair(f"{NAMES[0]} · {NAMES[1]}", "b", "b", a_run=NAMES[0], a_model=NAMES[1])
+    body = latex_of([*hostile, *long, comparisons_table([pair(*systems[:2], systems[0]), of_two])], "tab:r", NAMES[1])
+    compiled(tmp_path, body)
+
+
+@needs_latex
+def test_results_and_comparisons_of_four_systems_fit_into_one_paper(tmp_path):
+    models = ["weak", "weak,skill=2"]
+    tasks = ["subs:s1[capitals]", *(f"subs:s{at}" for at in range(30)), "subs[Macro Average]"]
+    rows = [row(task, model, 100.0, "Accuracy", failed=1) for task in tasks for model in models]
+    runs = {name: RunRecord(rows, []) for name in ("sub0", "sub4")}
+    told = [
+        pair(f"sub0 · {a}", f"sub4 · {b}", None, task, "Accuracy", a_run="sub0", b_run="sub4", a_model=a, b_model=b)
+        for task in tasks
+        for a in models
+        for b in models
+    ]
+    results = latex_of(figures_tables(runs, told), label_of("sub0", "results"))
+    comparisons = latex_of([comparisons_table(told)], label_of("sub0", "comparisons"))
+    said = compiled(tmp_path, results, comparisons)
+    assert "multiply defined" not in said
+    assert "Overfull" not in said

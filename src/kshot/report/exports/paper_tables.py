@@ -1,0 +1,312 @@
+"""The figures of runs as tables for a text: what stands where, and which figure a test puts ahead of all others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from kshot.core.records import ResultRow
+from kshot.report.exports.standings import Standings, SystemId
+from kshot.report.systems import shown_measures
+from kshot.report.table import number, short_names
+from kshot.report.verdicts import p_value
+from kshot.runs.headline import finite
+from kshot.runs.pairing import listed
+from kshot.runs.record import RunRecord
+
+_DEFAULT_DIGITS, _MAX_DIGITS = 2, 6
+
+_OWN_TABLES = ("lookup", "passages")
+"""The kinds of tasks that have tables of their own."""
+
+
+ColumnName: TypeAlias = tuple[str, ...]
+
+NUMBER_LABELS = {"n", "failed", "p"}
+"""Label columns that stand to the right."""
+
+
+class Cell(NamedTuple):
+    """A figure with its interval, as texts; ``ahead``: a test puts it ahead of all others, or beyond chance."""
+
+    value: str
+    interval: tuple[str, str] | None
+    ahead: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FiguresTable:
+    """A table: label columns, figure columns, and the cells of each line; sentences that belong below it.
+
+    A name has one part or several, such as a run and a model.
+    """
+
+    title: str
+    labels: Sequence[str]
+    columns: Sequence[ColumnName]
+    lines: Sequence[tuple[Sequence[str | ColumnName], Sequence[Cell | None]]]
+    notes: Sequence[str]
+
+
+class _Figures(NamedTuple):
+    """The rows to show with their systems, the names of these, and what tests found about them."""
+
+    rows: Sequence[tuple[SystemId, ResultRow]]
+    names: Mapping[SystemId, ColumnName]
+    standings: Standings
+    intervals: bool
+
+    def name(self, system: SystemId) -> str:
+        """Return the name of a system on one line."""
+        return joined_name(self.names[system])
+
+
+def figures_tables(
+    runs: Mapping[str, RunRecord], comparisons: Sequence[ResultRow], *, intervals: bool = True
+) -> Iterator[FiguresTable]:
+    """Yield the tables of some runs: token lookup, each passage benchmark, and everything else.
+
+    ``comparisons`` are rows as ``summary.json`` has them, with ``a_run`` and ``b_run`` where there are several runs.
+    """
+    rows = [
+        (SystemId(label, row["model"], str(row.get("chunks", ""))), row)
+        for label, record in runs.items()
+        for row in record.results
+        if not row.get("detail") and "gap" not in row
+    ]
+    standings = Standings(rows, comparisons, next(iter(runs)))
+    figures = _Figures(rows, _names([system for system, _ in rows]), standings, intervals)
+    yield from _lookup_tables(figures)
+    for benchmark in dict.fromkeys(row["benchmark"] for _, row in rows if row.get("kind") == "passages"):
+        yield _benchmark_table(benchmark, figures)
+    if any(row.get("kind") not in _OWN_TABLES for _, row in rows):
+        yield _tasks_table(figures)
+
+
+# ---- the tables ----
+
+
+def _tasks_table(figures: _Figures) -> FiguresTable:
+    """Return tasks down and systems across."""
+    rows = [(system, row) for system, row in figures.rows if row.get("kind") not in _OWN_TABLES]
+    systems = list(dict.fromkeys(system for system, _ in rows))
+    found: dict[tuple[str, str], dict[SystemId, ResultRow]] = {}
+    for system, row in rows:
+        found.setdefault((row["task"], row["metric"]), {})[system] = row
+    lines = []
+    for (task, metric), own in found.items():
+        cells = [own.get(system) for system in systems]
+        lower = all(row is None or row.get("higher_is_better") is False for row in cells)
+        lines.append(([task, f"{metric} ↓" if lower else metric, *_counts(cells, rows)], cells))
+    columns = [figures.names[system] for system in systems] if len(systems) > 1 else [("value",)]
+    title = "" if len(systems) > 1 else f"Results of {systems[0].model}"
+    return _table(title, ["task", "metric", *_count_names(rows)], columns, lines, figures)
+
+
+def _benchmark_table(benchmark: str, figures: _Figures) -> FiguresTable:
+    """Return search engines down and measures across."""
+    rows = [(system, row) for system, row in figures.rows if row.get("benchmark") == benchmark]
+    rows = [(system, row) for system, row in rows if row.get("kind") == "passages" and "category" not in row]
+    measures = shown_measures([row for _, row in rows])
+    found: dict[SystemId, dict[str, ResultRow]] = {}
+    for system, row in rows:
+        found.setdefault(system, {})[row["metric"]] = row
+    lines = []
+    for system, own in found.items():
+        cells = [own.get(measure) for measure in measures]
+        lines.append(([figures.name(system), *_counts(cells, rows)], cells))
+    columns = [(measure,) for measure in measures]
+    return _table(f"Search on {benchmark}", ["system", *_count_names(rows)], columns, lines, figures)
+
+
+def _lookup_tables(figures: _Figures) -> Iterator[FiguresTable]:
+    """Return tasks of token lookup down and lengths across, if there are any."""
+    rows = [(system, row) for system, row in figures.rows if row.get("kind") == "lookup"]
+    lengths = sorted({row["length"] for _, row in rows})
+    found: dict[tuple[SystemId, str, str, str], dict[int, ResultRow]] = {}
+    for system, row in rows:
+        found.setdefault((system, row["variant"], row["lookup"], row["metric"]), {})[row["length"]] = row
+    several = len({system for system, _ in rows}) > 1
+    lines = []
+    for (system, variant, task, metric), own in found.items():
+        cells = [own.get(length) for length in lengths]
+        names = [figures.name(system)] if several else []
+        lines.append(([*names, variant, task, metric, *_counts(cells, rows)], cells))
+    labels = [*(["system"] if several else []), "variant", "task", "metric", *_count_names(rows)]
+    if lines:
+        yield _table("Token lookup by length", labels, [(str(length),) for length in lengths], lines, figures)
+
+
+def comparisons_table(comparisons: Sequence[ResultRow], *, intervals: bool = True) -> FiguresTable:
+    """Return a difference in each line: of which two systems, with its interval and corrected p."""
+    digits = {metric: _digits(rows, "difference") for metric, rows in _by_metric(comparisons).items()}
+    lines = []
+    for row in comparisons:
+        p = "–" if finite(row["p_corrected"]) is None else p_value(row)
+        sides = (_side_name(row, side) for side in ("a", "b"))
+        labels = [_compared_task(row), row["metric"], *sides, str(row.get("n", "")), p]
+        cell = _cell(row, digits[row["metric"]], ahead=row["ahead"] is not None, name="difference", sign="+")
+        lines.append((labels, [cell if intervals else cell._replace(interval=None)]))
+    tested = [row for row in comparisons if finite(row["p_corrected"]) is not None]
+    wholes, parts = ({row["family"] for row in tested if ("category" in row) is part} for part in (False, True))
+    notes = [f"The difference is that of the first system minus the second{', with its 95 % interval' * intervals}."]
+    if any(row.get("higher_is_better") is False for row in comparisons):
+        notes.append("Where lower is better, the system with the negative difference is ahead.")
+    notes.append(f"p is that of a paired test{_corrected(wholes, parts)}.")
+    notes.append("A difference in bold is beyond chance (p < 5 %).")
+    heads = ["task", "metric", "first", "second", "n", "p"]
+    return FiguresTable("Systems compared", heads, [("difference",)], lines, notes)
+
+
+def _side_name(row: ResultRow, side: str) -> str | ColumnName:
+    """Return the name of a system: its run and its model, where it has both."""
+    parts = str(row.get(f"{side}_run", "")), str(row.get(f"{side}_model", ""))
+    return parts if row[side] == joined_name(parts) else str(row[side])
+
+
+def _compared_task(row: ResultRow) -> str:
+    """Return the name of a task, or those of both systems, and the category."""
+    names = dict.fromkeys((row.get("a_task", row["task"]), row["task"]))
+    return " / ".join(names) + (f"[{row['category']}]" if "category" in row else "")
+
+
+def _table(
+    title: str,
+    labels: Sequence[str],
+    columns: Sequence[ColumnName],
+    lines: Sequence[tuple[Sequence[str], Sequence[ResultRow | None]]],
+    figures: _Figures,
+) -> FiguresTable:
+    shown = [row for _, cells in lines for row in cells if row is not None]
+    digits = {metric: _digits(rows, "value") for metric, rows in _by_metric(shown).items()}
+
+    def cell(row: ResultRow | None) -> Cell | None:
+        if row is None:
+            return None
+        found = _cell(row, digits[row["metric"]], ahead=figures.standings.is_ahead(row))
+        return found if figures.intervals else found._replace(interval=None)
+
+    cells = [(names, [cell(row) for row in own]) for names, own in lines]
+    return FiguresTable(title, labels, columns, cells, _notes(cells, shown, figures.standings))
+
+
+def _by_metric(rows: Iterable[ResultRow]) -> dict[str, list[ResultRow]]:
+    found: dict[str, list[ResultRow]] = {}
+    for row in rows:
+        found.setdefault(row["metric"], []).append(row)
+    return found
+
+
+# ---- notes ----
+
+
+def _notes(
+    lines: Iterable[tuple[object, Sequence[Cell | None]]], shown: Sequence[ResultRow], standings: Standings
+) -> list[str]:
+    cells = [cell for _, own in lines for cell in own if cell is not None]
+    notes = ["Brackets are 95 % intervals."] if any(cell.interval for cell in cells) else []
+    if any(row.get("higher_is_better") is False for row in shown):
+        notes.append("↓: lower is better.")
+    if any(row.get("failed") for row in shown):
+        notes.append("Failed samples are in no figure.")
+    return [*notes, *_test_notes(shown, standings, bold=any(cell.ahead for cell in cells))]
+
+
+def _test_notes(shown: Sequence[ResultRow], standings: Standings, *, bold: bool) -> Iterator[str]:
+    """Say what bold stands for, or why nothing is bold, and which figures no test has compared."""
+    wholes, parts = ([row for row in shown if ("category" in row) is part] for part in (False, True))
+    families = standings.families(wholes), standings.families(parts)
+    untested = standings.untested(wholes), standings.untested(parts)
+    if not any(families):
+        if any(untested):
+            yield "The systems were not tested against each other."
+        return
+    how = f"by a paired test (p < 5 %{_corrected(*families)})"
+    if bold:
+        yield f"Bold: ahead of every other system, {how}."
+    else:
+        yield f"No figure is {'known to be ' if any(untested) else ''}ahead of all others {how}."
+    if untested[1] and not families[1]:
+        yield "Categories were not tested."
+    if left := [*untested[0], *(untested[1] if families[1] else ())]:
+        yield f"Not every two systems could be tested on {listed(left)}."
+
+
+def _corrected(wholes: Collection[int], parts: Collection[int]) -> str:
+    """Say for how many comparisons p was corrected; those of categories are a family of their own."""
+    told = [_most(family) for family in (wholes, parts)]
+    if wholes and parts and max(*wholes, *parts) > 1 and told[0] != told[1]:
+        return f", corrected for {told[0]} comparisons, on categories for {told[1]}"
+    most = max((*wholes, *parts), default=0)
+    return f", corrected for {told[0] if wholes else told[1]} comparisons" if most > 1 else ""
+
+
+def _most(family: Collection[int]) -> str:
+    return f"{'up to ' if len(family) > 1 else ''}{max(family, default=0)}"
+
+
+def _count_names(rows: Iterable[tuple[SystemId, ResultRow]]) -> list[str]:
+    return ["n", *(["failed"] if any(row.get("failed") for _, row in rows) else [])]
+
+
+def _counts(cells: Sequence[ResultRow | None], rows: Iterable[tuple[SystemId, ResultRow]]) -> list[str]:
+    """Return the samples behind the figures of a line, and those that failed; one number if all are the same."""
+    counts = []
+    for name in _count_names(rows):
+        own = [str(row.get(name, 0)) for row in cells if row is not None]
+        counts.append(own[0] if len(set(own)) == 1 else " / ".join(own))
+    return counts
+
+
+# ---- names ----
+
+
+def joined_name(name: str | ColumnName) -> str:
+    """Return the name of a system on one line."""
+    return name if isinstance(name, str) else " · ".join(name)
+
+
+def _names(systems: Iterable[SystemId]) -> dict[SystemId, ColumnName]:
+    """Name each system by its model if no other has the same one, or else by its run, or by both."""
+    found = dict.fromkeys(systems)
+    models = short_names(dict.fromkeys(system.model for system in found))
+    forms: list[Callable[[SystemId], ColumnName]] = [
+        lambda system: (models[system.model],),
+        lambda system: (models[system.model], system.chunks),
+        lambda system: (system.run,),
+        lambda system: (system.run, models[system.model]),
+        lambda system: (system.run, models[system.model], system.chunks),
+    ]
+    for form in forms:
+        names = {system: tuple(filter(None, form(system))) for system in found}
+        if len(set(names.values())) == len(found):
+            return names
+    return names
+
+
+# ---- numbers ----
+
+
+def _digits(rows: Iterable[ResultRow], name: str) -> int:
+    """Return the digits after the point that the narrowest interval allows: its half has two that count."""
+    known = [ends for row in rows if finite(row.get(name)) is not None and (ends := _ends(row)) is not None]
+    halves = [abs(high - low) / 2 for low, high in known]
+    narrowest = min((half for half in halves if 0 < half < math.inf), default=None)
+    if narrowest is None:
+        return _DEFAULT_DIGITS
+    return min(max(1 - math.floor(math.log10(narrowest)), 1), _MAX_DIGITS)
+
+
+def _cell(row: ResultRow, digits: int, *, ahead: bool, name: str = "value", sign: str = "") -> Cell:
+    value, ends = finite(row.get(name)), _ends(row)
+    if value is None:
+        return Cell("–", None, ahead=False)
+    low_high = None if ends is None else (number(ends[0], digits, sign), number(ends[1], digits, sign))
+    return Cell(number(value, digits, sign), low_high, ahead)
+
+
+def _ends(row: ResultRow) -> tuple[float, float] | None:
+    low, high = (finite(end) for end in row.get("ci95") or (None, None))
+    return None if low is None or high is None else (low, high)
