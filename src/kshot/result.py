@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -83,14 +84,18 @@ class Result(RunRecord):
         """Return what the gates of ``kshot gate`` found, one row for each check; raise ``GateFailed`` if one fails.
 
         ``fail_under``: ``{"Accuracy": 60}``, or texts as on the command line. ``fail_if_worse``: folders or results.
+        A row whose ``passed`` is None could not be compared with the baseline. Notes are warnings.
         """
         from kshot.comparing import compare
-        from kshot.runs.gates import Gates, enforce
+        from kshot.runs.gates import Gates
 
         gates = Gates.of(fail_under, fail_if_worse, fail_on_failed=fail_on_failed)
         if not gates:
             raise UsageError("no gate is named", hint="Give fail_under, fail_if_worse or fail_on_failed.")
-        return enforce(gates.rows(self, compare)[0])
+        checked = gates.check(self, compare)
+        for note in checked.notes:
+            warnings.warn(note, stacklevel=2)
+        return checked.enforce()
 
     def _rows(self, part: Part) -> Iterable[ResultRow]:
         parts = {"results": self.results, "comparisons": self.comparisons, "usage": self.usage}

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -123,15 +124,14 @@ def test_one_line_says_why_a_gate_fails(at, capsys):
 def test_a_lower_number_alone_is_not_worse(at, capsys):
     done = kshot(capsys, "gate", "runs/near", "--fail-if-worse", "runs/good")
     assert (done.code, done.err) == (0, "")
-    assert "93.33 after 100.00, p 0.5, 30 paired" in done.out
+    assert "93.33 after 100.00, p 0.5\ncompared with good: 30 samples paired\n" in done.out
 
 
 def test_a_prompt_change_that_makes_things_worse_stops_a_build(at, capsys):
     done = kshot(capsys, "gate", "runs/prompt", "--fail-if-worse", "runs/good")
     assert done.code == 3
     assert re.fullmatch(
-        r"kshot: gate: the check failed: exam EM on prompt is worse than good: 33.33 after 100.00, p < 0.0001, "
-        r"30 samples paired\n",
+        r"kshot: gate: the check failed: exam EM on prompt is worse than good: 33.33 after 100.00, p < 0.0001\n",
         done.err,
     )
 
@@ -170,10 +170,39 @@ def test_the_average_is_checked_and_a_subset_by_name(at, capsys):
     assert (done.code, "parts:hard EM on pupil is 0.00" in done.err) == (3, True)
 
 
-def test_a_model_without_baseline_is_told(at, capsys):
+def test_a_model_without_baseline_is_told_everywhere(at, capsys, tmp_path):
+    files = ("--junit", tmp_path / "j.xml", "--step-summary", tmp_path / "s.md")
+    done = kshot(capsys, "gate", "runs/two", "--fail-if-worse", "runs/good", *files)
+    assert (done.code, done.out.count("✓ passed")) == (0, 1)
+    assert re.search(r"– skipped +EM not worse than good +exam · pupil,knows=5 +only the run has this", done.out)
+    suite = ET.parse(tmp_path / "j.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("2", "1", "0")
+    assert "the check passed, 1 not compared" in (tmp_path / "s.md").read_text()
+    shown = json.loads(kshot(capsys, "gate", "runs/two", "--fail-if-worse", "runs/good", "--json").out)
+    assert (shown["passed"], [row["passed"] for row in shown["gates"]]) == (True, [True, None])
+    assert (shown["gates"][1]["model"], shown["gates"][1]["lacks"]) == ("pupil,knows=5", "model")
     done = kshot(capsys, "gate", "runs/two", "--fail-if-worse", "runs/good", "--fail-if-worse", "runs/near")
-    assert (done.code, "runs/good has no model to compare pupil,knows=5 with" in done.err) == (3, True)
-    assert "pupil,knows=5" in done.err.splitlines()[-1]  # near has another model, with which both are compared
+    assert (done.code, "pupil,knows=5" in done.err) == (3, True)  # near has another model, with which both are compared
+
+
+def test_a_model_that_only_the_baseline_has_is_told(at, capsys):
+    shown = json.loads(kshot(capsys, "gate", "runs/good", "--fail-if-worse", "runs/two", "--json").out)
+    assert [(row["passed"], row["model"], row.get("only")) for row in shown["gates"]] == [
+        (True, "pupil", None),
+        (None, "pupil,knows=5", "baseline"),
+    ]
+
+
+def test_tasks_that_one_side_has_are_told(at, capsys, tmp_path):
+    package.evaluate("exam.py:Pupil", ["exam.py:Exam", "exam.py:Parts"], out=tmp_path / "more")
+    more = tmp_path / "more"
+    for run, base, side in ((more, "runs/good", "run"), ("runs/good", more, "baseline")):
+        done = kshot(capsys, "gate", run, "--fail-if-worse", base, "--json")
+        found = json.loads(done.out)
+        left = [(row["task"], row["only"], row["lacks"]) for row in found["gates"] if row["passed"] is None]
+        assert (done.code, [task for task, *_ in left][:2]) == (0, ["parts:easy", "parts:hard"])
+        assert {rest for _, *rest in map(tuple, left) for rest in [tuple(rest)]} == {(side, "task")}
+        assert any("parts:easy" in note for note in found["notes"])
 
 
 def test_categories_are_checked_by_name_alone(at, capsys):
@@ -230,7 +259,7 @@ def test_missing_ids_are_told(at, capsys, tmp_path):
     assert (done.code, row["n"], row["only_baseline"], row["only_run"]) == (0, 20, 10, 0)
     assert "20 samples paired (10 only in the baseline)" in row["reason"]
     shown = kshot(capsys, "gate", tmp_path / "some", "--fail-if-worse", tmp_path / "all").out
-    assert "20 paired (10 only in the baseline)" in " ".join(shown.split())
+    assert "compared with all: 20 samples paired; not paired: 10 only in the baseline\n" in shown
 
 
 def changed(tmp_path, change):
@@ -330,6 +359,40 @@ def test_figures_are_shown_if_a_gate_cannot_be_decided(at, capsys, tmp_path):
     found = json.loads(done.out)
     assert (done.code, found["results"][-1]["value"]) == (2, 100)
     assert [(row["gate"], row["passed"]) for row in found["gates"]] == [(None, False)]
+
+
+def error_in(path):
+    """What the test case says that is an error; there is no other one beside figures."""
+    (case,) = (case for case in ET.parse(path).iter("testcase") if case.find("error") is not None)
+    return case.find("error").get("message")
+
+
+def test_the_files_say_why_a_gate_cannot_be_decided(at, capsys, tmp_path):
+    other = changed(tmp_path, lambda row: row | {"question": f"other {row['id']}"})
+    files = ("--junit", tmp_path / "j.xml", "--step-summary", tmp_path / "s.md")
+    for run_folder, gate, said in (
+        ("runs/near", ("--fail-if-worse", other), "ask other questions"),
+        ("runs/near", ("--fail-if-worse", "runs/none"), "not a run folder"),
+        ("runs/near", ("--fail-under", "Accuracy=1"), "It has: EM."),
+        ("runs/none", ("--fail-on-failed",), "not a run folder"),
+    ):
+        (tmp_path / "s.md").unlink(missing_ok=True)
+        done = kshot(capsys, "gate", run_folder, *gate, *files, "--json")
+        assert (done.code, said in done.err, said in error_in(tmp_path / "j.xml")) == (2, True, True)
+        assert "❌ **a gate could not be decided**" in (tmp_path / "s.md").read_text()
+        (row,) = json.loads(done.out)["gates"]
+        assert (row["gate"], row["passed"], said in row["reason"]) == (None, False, True)
+    (tmp_path / "j.xml").unlink()
+    assert run(capsys, tmp_path / "new", "--fail-if-worse", "runs/none", *files).code == 2
+    assert "not a run folder" in error_in(tmp_path / "j.xml")
+
+
+def test_a_gate_that_cannot_be_decided_hides_no_other(at, capsys):
+    done = kshot(capsys, "gate", "runs/near", "--fail-if-worse", "runs/parts", "--fail-under", "EM=95")
+    assert (done.code, "below 95" in done.err, "no task in common" in done.err) == (3, True, True)
+    assert ("✗ failed" in done.out, "! error" in done.out) == (True, True)
+    done = kshot(capsys, "gate", "runs/near", "--fail-if-worse", "runs/parts", "--fail-under", "EM=90")
+    assert (done.code, "✓ passed" in done.out, len(done.err.splitlines())) == (2, True, 1)
 
 
 @pytest.mark.parametrize(
@@ -434,6 +497,12 @@ def test_github_names_the_summary(at, capsys, tmp_path, monkeypatch):
     assert (tmp_path / "step_summary_1").read_text().count("## kshot: ") == 2
 
 
+def test_the_summary_of_a_finished_run_shows_what_failed(at, capsys, tmp_path):
+    assert kshot(capsys, "gate", "runs/failing", "--fail-under", "EM=1", "--step-summary", tmp_path / "s.md").code == 0
+    shown = (tmp_path / "s.md").read_text().partition("### Failed samples\n\n")[2]
+    assert re.match(r"- exam on pupil,fails=3: 3 failed \(broken: no pencil\)", shown)
+
+
 def test_files_are_written_without_gates_too(at, capsys, tmp_path):
     done = run(
         capsys,
@@ -451,54 +520,157 @@ def test_files_are_written_without_gates_too(at, capsys, tmp_path):
 
 # ---- the examples ----
 
-
-def commands_in(steps, *, baseline):
-    """The shell lines of a workflow, of the steps whose condition on the baseline holds."""
-    for step in steps:
-        wanted = {
-            "hashFiles('baseline/summary.json') != ''": baseline,
-            "hashFiles('baseline/summary.json') == ''": not baseline,
-        }
-        if "run" in step and wanted.get(step.get("if"), True):
-            yield from (shlex.split(line) for line in step["run"].splitlines())
+CI = Path(__file__).parents[2] / "examples" / "ci"
+MAIN = "github.ref == 'refs/heads/main' && (success() || steps.gate.outputs.code == '2')"
 
 
-def test_the_workflow_for_github_runs(capsys, tmp_path, monkeypatch):
-    yaml = pytest.importorskip("yaml")
-    root = Path(__file__).parents[2]
-    workflow = yaml.safe_load((root / "examples" / "ci" / "github-actions.yml").read_text())
-    steps = workflow["jobs"]["evaluate"]["steps"]
-    assert {step["uses"].partition("@")[0] for step in steps if "uses" in step} >= {
-        "actions/checkout",
-        "actions/upload-artifact",
-    }
-    shutil.copytree(root / "examples", tmp_path / "examples")
+class Builds:
+    """What runs the files of CI systems: the shell lines for real, and a cache that lasts from build to build."""
+
+    def __init__(self, folder, capsys):
+        self.folder, self.cache, self._capsys = folder, folder / "cache", capsys
+        shutil.copytree(CI.parent, folder / "examples")
+        (folder / "bin").mkdir()
+        self._program("kshot", f'exec "{sys.executable}" -m kshot "$@"')
+        self._program("pip", "exit 0")
+
+    def _program(self, name, line):
+        path = self.folder / "bin" / name
+        path.write_text(f"#!/bin/sh\n{line}\n")
+        path.chmod(0o755)
+
+    def shell(self, script):
+        """Run lines as CI systems do; the run itself in this process, which takes less time."""
+        words = shlex.split(script, comments=True)
+        if words[:2] == ["kshot", "run"]:
+            return kshot(self._capsys, *words[1:]).code
+        output = self.folder / "output"
+        output.write_text("")
+        files = {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(self.folder / "summary")}
+        path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", script],
+            cwd=self.folder,
+            env={**os.environ, "PATH": path, **files},
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
+        return done.returncode
+
+    def begin(self, *, restore=True):
+        """Make a workspace as a new build has it."""
+        for name in ("runs", "baseline", "kshot-junit.xml"):
+            path = self.folder / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        if restore and self.cache.exists():
+            shutil.copytree(self.cache, self.folder / "baseline")
+
+    def save(self):
+        shutil.rmtree(self.cache, ignore_errors=True)
+        shutil.copytree(self.folder / "baseline", self.cache)
+
+    def on_github(self, steps, ref="refs/heads/main", event="push"):
+        """Return the exit code of the first step that fails; the conditions are those that the file has, and no others."""
+        self.begin(restore=False)
+        code, outputs = 0, ""
+        for step in steps:
+            holds = {
+                None: code == 0,
+                "always()": True,
+                "github.event_name != 'workflow_dispatch'": code == 0 and event != "workflow_dispatch",
+                MAIN: ref == "refs/heads/main" and (code == 0 or "code=2" in outputs.splitlines()),
+            }
+            if not holds[step.get("if")]:
+                continue
+            action = step.get("uses", "").partition("@")[0]
+            if action == "actions/cache/restore" and self.cache.exists():
+                shutil.copytree(self.cache, self.folder / "baseline")
+            elif action == "actions/cache/save":
+                self.save()
+            elif "run" in step:
+                found = self.shell(step["run"])
+                code = code or found
+                outputs += (self.folder / "output").read_text() if step.get("id") == "gate" else ""
+        return code
+
+    def on_gitlab(self, script, variables=""):
+        """Return the exit code of a job of the main branch; the cache is saved whatever it is."""
+        self.begin()
+        lines = [line for line in script if not line.startswith("kshot run")]
+        assert [self.shell(line) for line in script if line not in lines] == [0]
+        code = self.shell("\n".join([variables, *lines]))
+        self.save()
+        return code
+
+    def fix_data(self):
+        """Change an answer of the data, as a pull request may."""
+        path = self.folder / "examples" / "planets.py"
+        text = path.read_text()
+        wrong, right = '("Which planet is the largest?", 3)', '("Which planet is the largest?", 0)'
+        assert wrong in text
+        path.write_text(text.replace(wrong, right))
+
+    def questions(self):
+        """The questions of the baseline that the next build gets."""
+        return {json.loads(line)["question"] for line in (self.cache / "samples.jsonl").read_text().splitlines()}
+
+
+@pytest.fixture
+def builds(tmp_path, capsys, monkeypatch):
+    if shutil.which("bash") is None:
+        pytest.skip("CI systems run bash")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
-    for baseline in (False, True):
-        for words in commands_in(steps, baseline=baseline):
-            if words[0] == "kshot":
-                done = kshot(capsys, *words[1:])
-                assert done.code == 0, done.err
-            elif words[0] != "pip":
-                assert words[0] in {"rm", "cp"}
-                subprocess.run(words, check=True, timeout=60)
-        ET.parse("kshot-junit.xml")
-    assert "Compared with baseline" in Path("summary").read_text()
+    return Builds(tmp_path, capsys)
 
 
-def test_the_file_for_gitlab_is_valid(tmp_path):
+def ci_file(name):
     yaml = pytest.importorskip("yaml")
-    root = Path(__file__).parents[2]
-    job = yaml.safe_load((root / "examples" / "ci" / "gitlab-ci.yml").read_text())["evaluate"]
-    script = "\n".join(job["script"])
-    names = re.findall(r"--junit (\S+)", script)
-    assert set(names) == {job["artifacts"]["reports"]["junit"]}
-    assert subprocess.run(["bash", "-n"], input=script, text=True, check=False, timeout=60).returncode == 0
-    both = yaml.safe_load((root / "examples" / "ci" / "github-actions.yml").read_text())["jobs"]["evaluate"]["steps"]
-    same = {" ".join(words) for words in (*commands_in(both, baseline=True), *commands_in(both, baseline=False))}
-    for line in re.findall(r"kshot (?:run|gate) .*", script):
-        assert line in {text.removesuffix(" --step-summary") for text in same}
+    return yaml.safe_load((CI / name).read_text())
+
+
+def test_the_workflow_for_github_goes_on_after_the_data_change(builds):
+    workflow = ci_file("github-actions.yml")
+    steps = workflow["jobs"]["evaluate"]["steps"]
+    assert workflow[True].keys() == {"pull_request", "push", "workflow_dispatch"}  # YAML reads "on" as true
+    assert builds.on_github(steps) == 0
+    before = builds.questions()
+    builds.fix_data()
+    assert builds.on_github(steps, ref="refs/pull/1/merge", event="pull_request") == 2
+    assert "ask other questions" in (builds.folder / "kshot-junit.xml").read_text()
+    assert builds.questions() == before  # a pull request does not replace the baseline
+    assert builds.on_github(steps) == 2
+    assert len(builds.questions() - before) == 1
+    assert builds.on_github(steps) == 0
+    assert "Compared with baseline" in (builds.folder / "summary").read_text()
+
+
+def test_a_run_that_fails_its_gates_is_no_baseline_on_github(builds):
+    steps = ci_file("github-actions.yml")["jobs"]["evaluate"]["steps"]
+    strict = [step | {"run": step["run"].replace("=20", "=99")} if "run" in step else step for step in steps]
+    assert (builds.on_github(strict), builds.cache.exists()) == (3, False)
+    assert builds.on_github(steps, event="workflow_dispatch") == 0
+    before = builds.questions()
+    builds.fix_data()
+    assert (builds.on_github(strict), builds.questions() == before) == (3, True)  # 3, although it cannot be compared
+    assert (builds.on_github(steps, event="workflow_dispatch"), builds.questions() == before) == (0, False)
+
+
+def test_the_file_for_gitlab_does_the_same(builds):
+    job = ci_file("gitlab-ci.yml")["evaluate"]
+    script, strict = job["script"], [line.replace("=20", "=99") for line in job["script"]]
+    assert set(re.findall(r"--junit (\S+)", "\n".join(script))) == {job["artifacts"]["reports"]["junit"]}
+    assert job["cache"]["when"] == "always"
+    steps = "\n".join(step.get("run", "") for step in ci_file("github-actions.yml")["jobs"]["evaluate"]["steps"])
+    for line in re.findall(r"kshot (?:run|gate) .*", "\n".join(script)):
+        assert line in steps.replace(" --step-summary", "")
+    assert builds.on_gitlab(script) == 0
+    before = builds.questions()
+    builds.fix_data()
+    assert (builds.on_gitlab(strict), builds.questions() == before) == (3, True)
+    assert (builds.on_gitlab(script), builds.questions() == before) == (2, False)
+    assert builds.on_gitlab(script) == 0
+    assert builds.on_gitlab(script, "NEW_BASELINE=yes") == 0
 
 
 def test_the_page_shows_what_happens(capsys, tmp_path, monkeypatch):
@@ -507,7 +679,7 @@ def test_the_page_shows_what_happens(capsys, tmp_path, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "ci.md").read_text()
     commands = re.search(r"```bash\n(.*?)```", page, re.DOTALL)[1].splitlines()
     _, second, third = (kshot(capsys, *shlex.split(line, comments=True)[1:]) for line in commands)
-    assert (second.code, "p 0.25, 50 paired" in second.out) == (0, True)
+    assert (second.code, "p 0.25\n" in second.out) == (0, True)
     shown = [line.rstrip() for line in (*third.out.splitlines(), *third.err.splitlines())]
     for line in re.search(r"```text\n(.*?)```", page, re.DOTALL)[1].splitlines():
         assert line in shown
@@ -532,9 +704,21 @@ def test_python_has_the_same_gates(at):
 def test_results_in_memory_have_gates_too(at):
     before = package.evaluate("exam.py:Pupil", "exam.py:Exam")
     after = package.evaluate("exam.py:Pupil", "exam.py:Exam", instruction="Question {number}\nReply:")
-    with pytest.raises(package.GateFailed, match="worse than"):
+    with pytest.raises(package.GateFailed, match=r"EM on this run is worse than the baseline: 33.33 after 100.00"):
         after.check(fail_if_worse=before)
     assert before.check(fail_if_worse=after, fail_on_failed=True)
+    with pytest.raises(package.KshotError, match="the run itself"):
+        after.check(fail_if_worse=after)
+
+
+def test_python_tells_what_was_not_compared(at):
+    with warnings.catch_warnings(record=True):
+        *_, row = package.load("runs/two").check(fail_if_worse="runs/good")
+    assert (row["passed"], row["model"], row["lacks"]) == (None, "pupil,knows=5", "model")
+    with pytest.warns(UserWarning, match="between 0 and 100"):
+        package.load("runs/good").check(fail_under={"EM": 0.9})
+    with pytest.raises(package.KshotError, match="the run itself"):
+        package.load("runs/good").check(fail_if_worse=package.load("runs/good"))
 
 
 def test_help_says_what_the_gates_are(capsys):

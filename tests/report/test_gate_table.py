@@ -6,9 +6,10 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kshot.report.gates import gates_table
-from kshot.runs.gate_checks import Threshold, check_failed, check_under, check_worse
-from tests.runs.test_gates import NOTHING, compared, figure, sample
+from kshot.report.gates import gates_table, pairing_lines
+from kshot.runs.baseline_checks import check_worse
+from kshot.runs.gate_checks import Threshold, check_failed, check_under
+from tests.runs.test_gates import NOTHING, compared, figure, sample, sides
 from tests.screens import assert_screen
 
 LONG = "hf:meta-llama/Llama-3.1-8B-Instruct"
@@ -17,6 +18,8 @@ LONG = "hf:meta-llama/Llama-3.1-8B-Instruct"
 def drawn(rows, width):
     console = Console(file=io.StringIO(), width=width, markup=False, emoji=False, highlight=False)
     console.print(gates_table(rows))
+    for line in pairing_lines(rows):
+        console.print(line, soft_wrap=True)
     return console.file.getvalue()
 
 
@@ -27,19 +30,34 @@ def mixed():
     ]
     rows += [figure("lookup:NLLast:20:sep|small|simple_rule_explained", 3.5, "PPL", model=LONG, better=False)]
     gates = [*check_under(rows, Threshold("Accuracy", 70)), *check_under(rows, Threshold("PPL", 3))]
-    gates += check_worse(
-        [compared("worse", task="arc:ARC-Challenge", run_model=LONG, baseline="a-baseline-with-a-long-name")], "b"
-    )
-    gates += check_worse([compared(**NOTHING, failed_run=8, run_model="openai:模型", task="arc:ARC-Challenge")], "b")
+    long = sides("b", names=("a-baseline-with-a-long-name", "after"))
+    gates += check_worse([compared("worse", task="arc:ARC-Challenge", run_model=LONG, baseline_model=LONG)], long)
+    other = {"run_model": "openai:模型", "baseline_model": "openai:模型", "task": "arc:ARC-Challenge"}
+    gates += check_worse([compared(**NOTHING, failed_run=8, **other)], sides("b"))
     samples = [sample(0) | {"model": LONG}, sample(1, "timeout: slow") | {"model": "openai:模型"}]
     return [*gates, *check_failed([], samples)]
 
 
 def many():
     worse = {3, 17}
-    return check_worse(
-        [compared("worse" if n in worse else None, task=f"mmlu:subject_{n}") for n in range(57)], "runs/main"
-    )
+    rows = [compared("worse" if n in worse else None, task=f"mmlu:subject_{n}") for n in range(57)]
+    return check_worse(rows, sides("runs/main"))
+
+
+def subsets():
+    """Two models on three subsets and their average, where samples failed on both sides; one task is new."""
+    rows, figures = [], []
+    for model in (LONG, "openai:模型"):
+        for n, name in enumerate(("parts:easy", "parts:hard", "parts:odd", "parts[Macro Average]")):
+            average = {"average": "macro"} if "[" in name else {}
+            verdict = "worse" if model == LONG and n in {1, 3} else None
+            systems = {"run_model": model, "baseline_model": model}
+            rows.append(compared(verdict, task=name, failed_baseline=1, failed_run=2, **systems, **average))
+            more = average | {"tasks": ["parts:easy"]} if average else {}
+            figures.append(figure(name, model=model, **more))
+    new = [*figures, figure("names", model=LONG), *(figure(f"parts:{n}", model="embedded") for n in range(9))]
+    gates = check_under([each for each in figures if "average" in each], Threshold("Accuracy", 40))
+    return [*gates, *check_worse(rows, sides("runs/main", figures, new, ("main", "ci")))]
 
 
 def one():
@@ -47,15 +65,16 @@ def one():
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("rows", [mixed, many, one], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("rows", [mixed, many, one, subsets], ids=lambda make: make.__name__)
 def test_the_screen(rows, width):
     assert_screen(f"gate-{rows.__name__}-{width}", drawn(rows(), width))
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_no_line_is_wider_than_the_screen_and_none_is_cut(width):
-    text = drawn([*mixed(), *many()], width)
-    assert max(map(cell_len, text.splitlines())) <= width
+    table, told, rest = drawn([*mixed(), *many(), *subsets()], width).partition("compared with")
+    text = table + told + rest
+    assert max(map(cell_len, table.splitlines())) <= width
     assert "…" not in text
 
 

@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kshot.core.errors import RunError
 from kshot.core.visible import one_line
 from kshot.report.junit import junit_xml
-from kshot.runs.gate_checks import Threshold, check_failed, check_under, check_worse
-from tests.runs.test_gates import NOTHING, compared, figure, sample
+from kshot.runs.baseline_checks import check_worse
+from kshot.runs.gate_checks import Threshold, check_failed, check_under
+from kshot.runs.gates import undecided
+from tests.runs.test_gates import NOTHING, compared, figure, sample, sides
 
 SCHEMA = Path(__file__).parents[1] / "data" / "junit" / "junit-10.xsd"
 SESSION = {"started": "2026-11-16T09:00:00+00:00", "ended": "2026-11-16T09:01:30+00:00", "host": "builder"}
@@ -41,7 +44,7 @@ def report(results, gates, session=SESSION, run="runs/first"):
 
 def test_gates_are_test_cases():
     rows = [figure(value=75.0), figure(value=25.0, model="n"), figure("names", None, "EM", n=0, failed=8)]
-    gates = [*check_under(rows, Threshold("Accuracy", 60)), *check_worse([compared("worse")], "runs/base")]
+    gates = [*check_under(rows, Threshold("Accuracy", 60)), *check_worse([compared("worse")], sides("runs/base"))]
     gates += check_failed(rows, [sample(0), sample(1, "timeout: slow")])
     (suite,) = report(rows, gates)
     cases = suite.findall("testcase")
@@ -73,21 +76,36 @@ def test_a_run_without_gates_has_test_cases_too():
     assert [case.get("name") for case in suite.findall("testcase")] == ["Accuracy"]
 
 
-def test_the_parts_stand_in_the_order_of_ant():
-    (suite,) = report([figure()], check_under([figure()], Threshold("Accuracy", 60)))
-    assert [child.tag for child in suite] == ["properties", "testcase", "system-out", "system-err"]
-    needed = {"name", "timestamp", "hostname", "tests", "failures", "errors", "time", "id", "package"}
-    assert set(suite.attrib) == needed  # and no other
-    assert {tuple(case.attrib) for case in suite.findall("testcase")} == {("classname", "name", "time")}
+def test_what_is_not_compared_is_skipped():
+    after = [figure(), figure(model="new")]
+    (suite,) = report(after, check_worse([compared()], sides(before=[figure()], after=after)))
+    done, skipped = suite.findall("testcase")
+    assert (done.get("classname"), len(done)) == ("kshot.quiz on m", 0)
+    assert (skipped.get("classname"), skipped.get("name")) == ("kshot.quiz on new", "Accuracy not worse than before")
+    assert skipped.find("skipped").get("message") == "not compared: only the run has this model"
+    assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("2", "1", "0")
+
+
+def test_a_gate_that_cannot_be_decided_is_an_error():
+    checked = undecided([RunError("other questions", where="runs/base")])
+    (suite,) = report([figure()], checked.rows)
+    error, figures = suite.findall("testcase")
+    assert error.find("error").text == "runs/base: other questions"
+    assert (suite.get("tests"), suite.get("errors"), suite.get("failures"), figures.get("name")) == (
+        *("2", "1", "0"),
+        "Accuracy",
+    )
+    (alone,) = report([], checked.rows, {})
+    assert (alone.get("tests"), alone.get("errors")) == ("1", "1")
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_names_are_safe(text):
     rows = [figure(text, 10.0, text or "m", model=text)]
     gates = check_under(rows, Threshold(f"{text}:{text}", 60)) + check_worse(
-        [compared("worse", task=text, run=text)], text
+        [compared("worse", task=text)], sides(text, names=(text, text))
     )
-    gates += check_worse([compared(**NOTHING, failed_run=3, baseline=text)], text)
+    gates += check_worse([compared(**NOTHING, failed_run=3)], sides(text, rows, [], names=(text, text)))
     (suite,) = report(rows, gates, {**SESSION, "host": text}, run=text)
     assert one_line(text) in suite.find("testcase").get("classname").replace("_", ".")
 

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from kshot.core.errors import RunError
 from kshot.core.visible import one_line
 from kshot.report.step_summary import MAX_BYTES, step_summary
-from kshot.runs.gate_checks import Threshold, check_failed, check_under, check_worse
+from kshot.runs.baseline_checks import check_worse
+from kshot.runs.gate_checks import Threshold, check_failed, check_under
+from kshot.runs.gates import undecided
 from kshot.runs.record import RunRecord
 from tests.report.test_markdown_table import HOSTILE
-from tests.runs.test_gates import compared, figure, sample
+from tests.runs.test_gates import compared, figure, sample, sides
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
@@ -25,21 +28,21 @@ def test_gates_come_first_and_failed_ones_before_others():
     rows = [figure("easy", 90.0), figure("hard", 25.0, failed=1, ci95=[10.0, 45.5])]
     gates = [
         *check_under(rows, Threshold("Accuracy", 60)),
-        *check_worse([compared("worse", won=1, lost=3)], "runs/main"),
+        *check_worse([compared("worse", won=1, lost=3, failed_run=2)], sides("runs/main")),
     ]
     gates += check_failed(rows, [sample(0, task="easy"), sample(1, "timeout: slow", task="hard")])
-    assert summary(rows, gates, ["hard on m: 1 failed (timeout: slow)"]) == (
+    assert summary(rows, gates, ["hard on m: 1 failed (timeout: slow)"], notes=["a note"]) == (
         "## kshot: first\n"
         "\n"
         "❌ **3 of 5 checks failed**\n"
         "\n"
-        "| gate      | check                          | task | found                               |\n"
-        "| --------- | ------------------------------ | ---- | ----------------------------------- |\n"
-        "| ❌ failed | Accuracy at least 60           | hard | 25.00                               |\n"
-        "| ❌ failed | Accuracy not worse than before | quiz | 50.00 after 75.00, p 0.02, 8 paired |\n"
-        "| ❌ failed | no failed sample               | hard | 1 of 1 failed                       |\n"
-        "| ✅ passed | Accuracy at least 60           | easy | 90.00                               |\n"
-        "| ✅ passed | no failed sample               | easy | 0 of 1 failed                       |\n"
+        "| gate      | check                          | task | found                     |\n"
+        "| --------- | ------------------------------ | ---- | ------------------------- |\n"
+        "| ❌ failed | Accuracy at least 60           | hard | 25.00                     |\n"
+        "| ❌ failed | Accuracy not worse than before | quiz | 50.00 after 75.00, p 0.02 |\n"
+        "| ❌ failed | no failed sample               | hard | 1 of 1 failed             |\n"
+        "| ✅ passed | Accuracy at least 60           | easy | 90.00                     |\n"
+        "| ✅ passed | no failed sample               | easy | 0 of 1 failed             |\n"
         "\n"
         "| task | metric   | value |      95 % |   n | failed |\n"
         "| ---- | -------- | ----: | --------: | --: | -----: |\n"
@@ -52,6 +55,11 @@ def test_gates_come_first_and_failed_ones_before_others():
         "| ---- | -------- | -------: | ----: | ---------: | -------------: | ---: | ------- | -----: | --: | ---: |\n"
         "| quiz | Accuracy |    75.00 | 50.00 |     -25.00 | -40.0 to -10.0 | 0.02 | worse   |      8 |   1 |    3 |\n"
         "\n"
+        "### Notes\n"
+        "\n"
+        "- compared with before: 8 samples paired; not paired: 2 failed in the run\n"
+        "- a note\n"
+        "\n"
         "### Failed samples\n"
         "\n"
         "- hard on m: 1 failed (timeout: slow)\n"
@@ -63,6 +71,16 @@ def test_passed_gates_say_so():
     rows = [figure(value=75.0)]
     assert "✅ **the check passed**" in summary(rows, check_under(rows, Threshold("Accuracy", 60)))
     assert "checks" not in summary(rows)
+
+
+def test_what_was_not_compared_or_decided_is_shown():
+    after = [figure(), figure(model="new")]
+    text = summary(after, check_worse([compared()], sides(before=[figure()], after=after)))
+    assert "✅ **the check passed, 1 not compared**" in text
+    assert "| ➖ skipped | Accuracy not worse than before | quiz · new | only the run has this model |" in text
+    text = summary([], undecided([RunError("other questions")]).rows)
+    assert "❌ **a gate could not be decided**" in text
+    assert "| ❗ error | the gate can be decided |      | other questions |" in text
 
 
 def test_models_have_a_column_where_there_are_several():
@@ -84,7 +102,10 @@ def test_subsets_are_folded_below_their_average():
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_are_texts(name):
     rows = [figure(name, 10.0, name, model=name), figure(name, model="n")]
-    gates = [*check_under(rows, Threshold("Accuracy", 60)), *check_worse([compared(task=name, baseline=name)], name)]
+    gates = [
+        *check_under(rows, Threshold("Accuracy", 60)),
+        *check_worse([compared(task=name)], sides(name, names=(name, "b"))),
+    ]
     rendered = READER.render(summary(rows, gates, [name]))
     tags = set(re.findall(r"<(\w+)", rendered))
     assert tags <= {"h2", "h3", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li"}

@@ -7,16 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from kshot.core.errors import RunError, UsageError
-from kshot.runs.gate_checks import (
-    Threshold,
-    check_failed,
-    check_names,
-    check_under,
-    check_worse,
-    scale_notes,
-    thresholds,
-)
-from kshot.runs.gates import GateFailed, Gates, enforce
+from kshot.runs.baseline_checks import Sides, check_worse
+from kshot.runs.first_failures import first_failures
+from kshot.runs.gate_checks import Threshold, check_failed, check_names, check_under, scale_notes, thresholds
+from kshot.runs.gates import GateFailed, Gates
 from kshot.runs.record import RunRecord
 
 
@@ -260,16 +254,17 @@ def compared(verdict=None, n=8, **more):
     return row | {"only_baseline": 0, "only_run": 0, "failed_baseline": 0, "failed_run": 0} | more
 
 
+def sides(place="base", before=(), after=(), names=("before", "after")):
+    return Sides(place, *names, list(before), list(after))
+
+
 def test_only_the_verdict_of_the_test_fails():
-    assert [row["passed"] for row in check_worse([compared("worse"), compared(None), compared("better")], "base")] == [
-        False,
-        True,
-        True,
-    ]
+    rows = check_worse([compared("worse"), compared(None), compared("better")], sides())
+    assert [row["passed"] for row in rows] == [False, True, True]
 
 
 def test_the_reason_says_what_was_paired_and_what_was_not():
-    (row,) = check_worse([compared("worse", only_baseline=2, failed_run=1)], "runs/base")
+    (row,) = check_worse([compared("worse", only_baseline=2, failed_run=1)], sides("runs/base"))
     assert row["reason"] == (
         "quiz Accuracy on after is worse than before: 50.00 after 75.00, p 0.02, 8 samples paired "
         "(2 only in the baseline, 1 failed in the run)"
@@ -280,40 +275,142 @@ def test_the_reason_says_what_was_paired_and_what_was_not():
 NOTHING = {**dict.fromkeys(("baseline_value", "run_value", "difference", "ci95", "p", "p_corrected")), "n": 0}
 
 
-def test_a_comparison_that_says_nothing_is_an_error():
-    for rows in ([], [compared(**NOTHING)], [compared(), compared(**NOTHING)]):
+def test_nothing_compared_at_all_is_an_error():
+    for rows in ([], [compared(**NOTHING)], [compared(**NOTHING, only_run=3), compared(**NOTHING)]):
         with pytest.raises(RunError, match="same questions"):
-            check_worse(rows, "base")
+            check_worse(rows, sides())
+
+
+def test_a_task_without_pairs_is_told_and_does_not_fail():
+    _, row = check_worse([compared(), compared(**NOTHING, task="arc", only_run=9, only_baseline=8)], sides())
+    assert (row["passed"], row["only"], row["lacks"]) == (None, None, None)
+    assert row["reason"].startswith("arc Accuracy on after is not compared with before: 8 only in the baseline, 9 only")
 
 
 def test_a_run_whose_samples_failed_does_not_pass():
-    (row,) = check_worse([compared(**NOTHING, failed_run=8)], "base")
+    (row,) = check_worse([compared(**NOTHING, failed_run=8)], sides())
     assert (row["passed"], "8 failed in the run" in row["reason"]) == (False, True)
+
+
+def left_out(before, after, *rows):
+    """What is not compared: model, task, metric, which side has it, and what the other lacks."""
+    found = check_worse(rows or [compared()], sides(before=before, after=after))
+    names = ("model", "task", "metric", "only", "lacks")
+    return [tuple(row[name] for name in names) for row in found if row["passed"] is None]
+
+
+def test_models_that_one_side_lacks_are_told():
+    assert left_out([figure(), figure(model="old")], [figure(), figure(model="new")]) == [
+        ("new", "quiz", "Accuracy", "run", "model"),
+        ("old", "quiz", "Accuracy", "baseline", "model"),
+    ]
+
+
+def test_tasks_and_metrics_that_one_side_lacks_are_told():
+    before = [figure(), figure("arc"), figure(metric="EM")]
+    after = [figure(), figure("names"), figure("quiz[hard]", category="hard"), figure(metric="acc", detail=True)]
+    assert left_out(before, after) == [
+        ("m", "names", "Accuracy", "run", "task"),
+        ("m", "arc", "Accuracy", "baseline", "task"),
+        ("m", "quiz", "EM", "baseline", "metric"),
+    ]
+
+
+def test_what_both_have_and_no_rule_compares_is_told_once():
+    both = [figure(), figure(metric="own"), figure("quiz[Macro Average]", average="macro", tasks=["quiz", "arc"])]
+    assert left_out(both, both) == [
+        ("m", "quiz", "own", None, None),
+        ("m", "quiz[Macro Average]", "Accuracy", None, None),
+    ]
+
+
+def test_models_of_other_names_are_compared_with_each_other():
+    rows = [compared(baseline_model="old", run_model="new", run_task="quiz2")]
+    assert left_out([figure(model="old")], [figure("quiz2", model="new")], *rows) == []
+    assert left_out([figure(model="old")], [figure("quiz2", model="new"), figure("x", model="new")], *rows) == [
+        ("new", "x", "Accuracy", "run", "task")
+    ]
+
+
+def test_systems_are_named_as_the_user_knows_them():
+    many = [figure(), figure(model="n")]
+    named = Sides.of(RunRecord(many, []), RunRecord([figure()], []), ["run 1", "run 2"])
+    (row, alone) = check_worse([compared("worse")], named)
+    assert (row["baseline"], row["run"], row["baseline_path"]) == ("the baseline · m", "this run", "the baseline")
+    assert alone["reason"] == (
+        "quiz Accuracy on this run is not compared with the baseline · n: only the baseline has this model"
+    )
+    kept = Sides.of(RunRecord([], [], "runs/a"), RunRecord([], [], "runs/b"), ["a", "b"])
+    assert (kept.place, kept.baseline, kept.run) == ("runs/a", "a", "b")
 
 
 # ---- together ----
 
 
-def test_all_gates_are_told_in_one_line():
+def test_all_gates_are_told_in_one_short_line():
     rows = [figure(f"t{n}", 10.0) for n in range(6)]
-    record = RunRecord(rows, [], _samples=[sample(0)])
-    found, _ = Gates.of({"Accuracy": 60}, fail_on_failed=True).rows(record, lambda *_: None)
+    record = RunRecord(rows, [], _samples=[sample("x" * 5000, "timeout: slow", task="t0")])
+    found = Gates.of({"Accuracy": 60}, fail_on_failed=True).check(record, lambda *_: None)
     with pytest.raises(GateFailed) as error:
-        enforce(found)
-    assert "\n" not in str(error.value)
-    assert str(error.value).startswith("gate: 12 of 13 checks failed: t0 Accuracy on m is 10.00, below 60; ")
-    assert str(error.value).endswith("; and 9 more")
-    assert error.value.gates == found
-    assert enforce([]) == []
+        found.enforce()
+    assert str(error.value) == (
+        "gate: 12 of 12 checks failed: t0 Accuracy on m is 10.00, below 60; t1 Accuracy on m is 10.00, below 60; "
+        "t2 Accuracy on m is 10.00, below 60; and 9 more"
+    )
+    assert error.value.gates == found.rows
+    assert len(str(GateFailed(found.rows[6:]))) < 400
+    long = check_worse([compared("worse", failed_run=1, failed_baseline=2)], sides())
+    assert str(GateFailed(long)).endswith("Accuracy on after is worse than before: 50.00 after 75.00, p 0.02")
+    assert Gates.of().check(record, lambda *_: None).enforce() == []
+
+
+def against(found, before, after, **more):
+    def compare(*pair):
+        assert pair == (before, after)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return Gates.of(fail_if_worse=before, **more).check(after, compare)
 
 
 def test_the_notes_of_a_comparison_are_told():
-    given = []
-    found = SimpleNamespace(rows=[compared()], notes=["only before has arc"], runs=[{"label": "before"}])
-    before, after = RunRecord([], []), RunRecord([figure(), figure(model="new")], [])
-    rows, notes = Gates.of(fail_if_worse=before).rows(after, lambda *pair: given.append(pair) or found)
-    assert (given, rows[0]["baseline_path"]) == ([(before, after)], "before")
-    assert notes == ["only before has arc", "before has no model to compare new with"]
+    found = SimpleNamespace(rows=[compared()], notes=["only before has arc"], runs=[{"label": "1"}, {"label": "2"}])
+    checked = against(found, RunRecord([figure()], []), RunRecord([figure(), figure(model="new")], []))
+    assert [(row["passed"], row["model"], row["baseline"]) for row in checked.rows] == [
+        (True, "m", "the baseline"),
+        (None, "new", "the baseline"),
+    ]
+    assert checked.notes == ["only before has arc"]
+    assert checked.enforce() == checked.rows
+
+
+def test_a_gate_that_cannot_be_decided_hides_no_other():
+    before, after = RunRecord([figure()], []), RunRecord([figure(value=10.0)], [])
+    checked = against(RunError("other questions"), before, after, fail_under="Accuracy=60")
+    assert [(row["gate"], row["passed"]) for row in checked.rows] == [("fail_under", False), (None, False)]
+    with pytest.raises(GateFailed, match="the check failed: quiz"):
+        checked.enforce()
+    checked = against(RunError("other questions"), before, after, fail_under="Accuracy=5")
+    with pytest.raises(RunError, match="other questions"):
+        checked.enforce()
+
+
+def test_a_run_in_memory_is_no_baseline_of_itself():
+    run = RunRecord([figure()], [])
+    with pytest.raises(UsageError, match="the run itself"):
+        against(None, run, run).enforce()
+
+
+def test_first_failures_are_read_from_the_samples():
+    rows = [figure(failed=2), figure("arc", failed=0), figure("votes", failed=0, failed_replies=3)]
+    samples = [sample(0), sample(1, "timeout: slow"), sample(2, "error: x"), sample(3, task="votes")]
+    assert first_failures(RunRecord(rows, [], _samples=samples)) == [
+        "quiz on m: 2 failed (timeout: slow)",
+        "votes on m: 3 replies failed (its samples do not say why)",
+    ]
+    assert first_failures(RunRecord([figure()], [], _samples=samples)) == []
+    assert first_failures(RunRecord(rows, [], first_failures=["told"])) == ["told"]
 
 
 @pytest.mark.parametrize("given", ["", 5, None, ["a", None]])

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import argparse
 
-    from kshot.core.records import ResultRow
+    from kshot.core.errors import KshotError
     from kshot.core.watcher import Watcher
     from kshot.result import Result
-    from kshot.runs.gates import Gates
+    from kshot.runs.gates import Checked, Gates
 
 OK, NOTHING_ANSWERED, GATE_FAILED = 0, 1, 3
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 """Where GitHub says which file a step may write its summary to."""
+_MAX_NOTES = 5
 
 
 def add(commands: Any) -> None:
@@ -63,17 +64,21 @@ def add_gates(command: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace) -> int:
     """Check a finished run."""
-    from kshot.core.errors import UsageError
-    from kshot.result import load
+    from kshot.core.errors import KshotError, UsageError
+    from kshot.result import Result, load
     from kshot.runs.gates import check_finished
 
     wanted = gating(parsed)
     if not wanted.gates:
         hint = "Add --fail-under METRIC=X, --fail-if-worse RUN or --fail-on-failed."
         raise UsageError("no gate is named", hint=hint)
-    result = load(parsed.run)
-    check_finished(Path(parsed.run).expanduser())
-    wanted.gates.check_baselines(parsed.run)
+    path = Path(parsed.run).expanduser()
+    try:
+        result = load(path)
+        check_finished(path)
+    except KshotError as exc:  # the files of the build before this one must not stay for this one
+        tell_undecided(Result([], [], path), wanted, exc, as_json=parsed.json)
+        raise
     return _Finish(result, wanted, as_json=parsed.json, figures=False).run()
 
 
@@ -84,6 +89,17 @@ class Gating:
     gates: Gates
     junit: Path | None = None
     summary: Path | None = None
+
+    def check_baselines(self, run: str | Path) -> None:
+        """Refuse baselines that cannot be one, before anything is asked; the files say so."""
+        from kshot.core.errors import KshotError
+        from kshot.result import Result
+
+        try:
+            self.gates.check_baselines(run)
+        except KshotError as exc:
+            tell_undecided(Result([], [], Path(run).expanduser()), self, exc)
+            raise
 
     def watchers(self) -> list[Watcher]:
         """Return what refuses, before anything is asked, a threshold of a metric that the run will not have."""
@@ -128,6 +144,13 @@ def finish(result: Result, wanted: Gating, *, as_json: bool) -> int:
     return _Finish(result, wanted, as_json=as_json, figures=True).run()
 
 
+def tell_undecided(result: Result, wanted: Gating, error: KshotError, *, as_json: bool = False) -> None:
+    """Say in the files, and in the JSON, why the gates of a run could not be decided."""
+    from kshot.runs.gates import undecided
+
+    _Finish(result, wanted, as_json=as_json, figures=False).tell_only(undecided([error]))
+
+
 class _Finish:
     """The end of a command: figures first, then the gates, whatever becomes of the output."""
 
@@ -138,42 +161,43 @@ class _Finish:
     def run(self) -> int:
         """Show, check, write and tell; a gate that fails decides the exit code even if something cannot be written."""
         from kshot.cli.streams import say
-        from kshot.core.errors import KshotError
+        from kshot.comparing import compare
         from kshot.runs.gates import GateFailed
 
         if self._figures and not self._as_json:
             self._attempt(self._print_figures)
-        rows = self._checked()
-        self._attempt(lambda: self._print_gates(rows))
-        self._write(rows)
-        if not all(row["passed"] for row in rows):
-            for error in (GateFailed(rows), *self._lost):
-                if isinstance(error, KshotError):
-                    say(error)
+        checked = self._wanted.gates.check(self._result, compare)
+        for note in checked.notes[:_MAX_NOTES]:
+            say(note)
+        if len(checked.notes) > _MAX_NOTES:
+            say(f"… and {len(checked.notes) - _MAX_NOTES} more notes; --json has all")
+        self.tell(checked)
+        if checked.failed:
+            self._say([GateFailed(checked.rows), *checked.errors, *self._lost])
             return GATE_FAILED
-        if self._lost:
-            raise self._lost[0]
+        if errors := [*checked.errors, *self._lost]:
+            self._say(errors[1:])
+            raise errors[0]
         return OK if any(row["n"] for row in self._result.results) else NOTHING_ANSWERED
 
-    def _checked(self) -> list[ResultRow]:
-        """Return what the gates found. If they make no sense for this run, the figures are printed all the same."""
+    def tell(self, checked: Checked) -> None:
+        """Print what the gates found, and write the files."""
+        self._attempt(lambda: self._print_gates(checked))
+        self._write(checked)
+
+    def tell_only(self, checked: Checked) -> None:
+        """Do the same before another error ends the command."""
+        self.tell(checked)
+        self._say(self._lost)
+
+    @staticmethod
+    def _say(errors: Iterable[Exception]) -> None:
         from kshot.cli.streams import say
         from kshot.core.errors import KshotError
 
-        if not self._wanted.gates:
-            return []
-        from kshot.comparing import compare
-
-        try:
-            rows, notes = self._wanted.gates.rows(self._result, compare)
-        except KshotError as exc:
-            if self._as_json:
-                wrong = [{"gate": None, "passed": False, "reason": str(exc)}]
-                self._attempt(lambda: self._print_gates(wrong))
-            raise
-        for note in notes:
-            say(note)
-        return rows
+        for error in errors:
+            if isinstance(error, KshotError):
+                say(error)
 
     def _attempt(self, show: Callable[[], None]) -> None:
         """Print; that the reader has gone, or the disk is full, must not hide that a gate fails."""
@@ -191,21 +215,26 @@ class _Finish:
 
         show_result(self._result, as_json=False)
 
-    def _print_gates(self, rows: Sequence[ResultRow]) -> None:
+    def _print_gates(self, checked: Checked) -> None:
         from kshot.cli.results import show_result
         from kshot.cli.screen import Screen
         from kshot.cli.streams import show_json
-        from kshot.report.gates import gates_table
+        from kshot.core.visible import one_line
+        from kshot.report.gates import gates_table, pairing_lines
 
+        rows, notes = checked.rows, checked.notes
         if self._as_json and self._figures:
-            show_result(self._result, as_json=True, gates=rows)
+            show_result(replace(self._result, notes=[*self._result.notes, *notes]), as_json=True, gates=rows)
         elif self._as_json:
-            passed = all(row["passed"] for row in rows)
-            show_json({"passed": passed, "gates": rows, "run": str(self._result.path)}, indent=2)
-        elif rows:
-            Screen().print(gates_table(rows))
+            passed = not any(row["passed"] is False for row in rows)
+            show_json({"passed": passed, "gates": rows, "notes": notes, "run": str(self._result.path)}, indent=2)
+        elif any(row["gate"] is not None for row in rows):  # stderr says what could not be decided
+            screen = Screen()
+            screen.print(gates_table(rows))
+            for line in pairing_lines(rows):
+                screen.print(one_line(line), soft_wrap=True)
 
-    def _write(self, rows: Sequence[ResultRow]) -> None:
+    def _write(self, checked: Checked) -> None:
         """Write the files; the figures are printed and stored by now."""
         from kshot.cli.gate_files import add_summary, write_junit
         from kshot.core.errors import KshotError
@@ -214,6 +243,6 @@ class _Finish:
             if path is None:
                 continue
             try:
-                write(path, self._result, rows)
+                write(path, self._result, checked)
             except KshotError as exc:  # the other file is written all the same
                 self._lost.append(exc)

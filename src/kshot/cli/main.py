@@ -154,7 +154,7 @@ def _run(parsed: argparse.Namespace) -> int:
         raise UsageError("--out is empty", hint="Name a folder, or leave it out.")
     out = parsed.out or default_folder(models or [usual], datasets, settings_from(options))
     wanted = gating(parsed)
-    wanted.gates.check_baselines(out)
+    wanted.check_baselines(out)
     with Progress() as progress:
         watchers = [progress, *wanted.watchers()]
         result = evaluate(models, datasets, out=out, reuse=parsed.reuse, log=parsed.log, watcher=watchers, **options)
@@ -167,7 +167,7 @@ def _score(parsed: argparse.Namespace) -> int:
     from kshot.rescoring import score
 
     wanted = gating(parsed)
-    wanted.gates.check_baselines(parsed.run)
+    wanted.check_baselines(parsed.run)
     with Progress() as progress:
         result = score(
             parsed.run,

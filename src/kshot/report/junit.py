@@ -17,8 +17,9 @@ _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 def junit_xml(results: Sequence[ResultRow], gates: Sequence[ResultRow], run: str, session: Mapping[str, Any]) -> str:
     """Return the checks of a run as JUnit XML: one suite, whose name is that of the run.
 
-    A check that fails is a failure. A figure that no gate is about is a test case that passes, or that is skipped if it
-    has no value. ``session`` is what ``spec.json`` records of the last start of the run.
+    A check that fails is a failure, one that could not be compared is skipped, and a gate that could not be decided is
+    an error. A figure that no gate is about is a test case that passes, or that is skipped if it has no value.
+    ``session`` is what ``spec.json`` records of the last start of the run.
     """
     cases = [_of_gate(row) for row in gates]
     gated = {(row["model"], row["task"], row["metric"]) for row in gates if "metric" in row}
@@ -26,14 +27,15 @@ def junit_xml(results: Sequence[ResultRow], gates: Sequence[ResultRow], run: str
     cases += [_of_figure(row) for row in figures if (row["model"], row["task"], row["metric"]) not in gated]
     started, seconds = _times(session)
     host = session.get("host")
-    skipped = sum(case.find("skipped") is not None for case in cases)
+    counts = {
+        name: sum(case.find(tag) is not None for case in cases)
+        for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
+    }
     suite = _element(
         "testsuite",
         name=run,
         tests=len(cases),
-        failures=sum(case.find("failure") is not None for case in cases),
-        errors=0,
-        **({"skipped": skipped} if skipped else {}),  # the schema of Ant does not know it
+        **counts,
         time=seconds,
         timestamp=started,
         hostname=host if isinstance(host, str) and host.strip() else "localhost",
@@ -59,12 +61,23 @@ def _element(tag: str, **attributes: object) -> ET.Element:
 
 
 def _of_gate(row: ResultRow) -> ET.Element:
+    if row["gate"] is None:
+        case = _element("testcase", classname="kshot.gates", name=gate_label(row), time="0.000")
+        case.append(_said("error", row, message=row["reason"], type="undecided"))
+        return case
     case = _case(row, gate_label(row))
-    if not row["passed"]:
-        failure = _element("failure", message=f"{gate_label(row)}: {gate_finding(row)}", type=row["gate"])
-        failure.text = one_line(row["reason"])
-        case.append(failure)
+    if row["passed"] is None:
+        case.append(_said("skipped", row, message=f"not compared: {gate_finding(row)}"))
+    elif not row["passed"]:
+        case.append(_said("failure", row, message=f"{gate_label(row)}: {gate_finding(row)}", type=row["gate"]))
     return case
+
+
+def _said(tag: str, row: ResultRow, **attributes: object) -> ET.Element:
+    """Return an element with the reason of a row."""
+    element = _element(tag, **attributes)
+    element.text = one_line(row["reason"])
+    return element
 
 
 def _of_figure(row: ResultRow) -> ET.Element:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import PurePath
 
 from kshot.core.records import ResultRow
-from kshot.report.gates import gate_finding, gate_label, gate_subjects
+from kshot.report.gates import gate_finding, gate_label, gate_subjects, pairing_lines, verdict_of
 from kshot.report.markdown_table import Markdown, markdown_table, markdown_text
 from kshot.report.table import number, short_names
-from kshot.report.verdicts import shown_p
+from kshot.report.verdicts import p_value
+from kshot.runs.first_failures import first_failures
 from kshot.runs.record import RunRecord
 
 MAX_BYTES = 1 << 20
@@ -22,11 +24,16 @@ _MAX_NAME = 200
 _CUT = "\n\n… and more: the page of a job has no place for it. The run folder has all.\n"
 
 
-def step_summary(record: RunRecord, gates: Sequence[ResultRow], room: int = MAX_BYTES) -> str:
-    """Return the summary as Markdown, in at most ``room`` bytes. Names of models and tasks are texts in it."""
+def step_summary(
+    record: RunRecord, gates: Sequence[ResultRow], notes: Sequence[str] = (), room: int = MAX_BYTES
+) -> str:
+    """Return the summary as Markdown, in at most ``room`` bytes. Names of models and tasks are texts in it.
+
+    ``notes`` are those of the gates.
+    """
     title = PurePath(record.path).name if record.path is not None else "evaluation"
     parts = [f"## kshot: {_name(title)}", *_gates(gates), *_figures(record.results), *_baseline(gates)]
-    parts += _failures(record)
+    parts += [*_listed("Notes", (*pairing_lines(gates), *notes)), *_listed("Failed samples", first_failures(record))]
     text = "\n\n".join(part.rstrip("\n") for part in parts) + "\n\n"
     if len(text.encode()) <= room:
         return text
@@ -51,18 +58,25 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[object]], numbers: Seq
     return markdown_table(header, cells, numbers) + more
 
 
+_SIGNS = {True: "✅ passed", False: "❌ failed", None: "➖ skipped"}
+
+
 def _gates(gates: Sequence[ResultRow]) -> Iterator[str]:
     if not gates:
         return
-    failed = sum(not row["passed"] for row in gates)
-    many = f"all {len(gates)} checks" if len(gates) > 1 else "the check"
-    yield f"❌ **{failed} of {len(gates)} checks failed**" if failed else f"✅ **{many} passed**"
-    order = sorted(zip(gates, gate_subjects(gates), strict=True), key=lambda pair: pair[0]["passed"])
+    yield f"{'❌' if any(row['passed'] is False for row in gates) else '✅'} **{verdict_of(gates)}**"
+    order = sorted(zip(gates, gate_subjects(gates), strict=True), key=lambda pair: _ORDER.index(pair[0]["passed"]))
     rows = [
-        ["✅ passed" if row["passed"] else "❌ failed", gate_label(row), subject, gate_finding(row)]
+        [
+            _SIGNS[row["passed"]] if row["gate"] is not None else "❗ error",
+            *(gate_label(row), subject, gate_finding(row)),
+        ]
         for row, subject in order
     ]
     yield _table(["gate", "check", "task", "found"], rows)
+
+
+_ORDER = (False, None, True)
 
 
 def _figures(results: Sequence[ResultRow]) -> Iterator[str]:
@@ -105,7 +119,7 @@ def _ends(interval: Sequence[float] | None, sign: str = "", between: str = "–"
 
 def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
     """Yield a table for each baseline."""
-    compared = [row for row in gates if row["gate"] == "fail_if_worse"]
+    compared = [row for row in gates if row["gate"] == "fail_if_worse" and "difference" in row]
     for path in dict.fromkeys(row["baseline_path"] for row in compared):
         rows = [row for row in compared if row["baseline_path"] == path]
         yield f"### Compared with {_name(path)}"
@@ -113,10 +127,7 @@ def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
             [
                 *(subject, row["metric"], _number(row["baseline_value"]), _number(row["run_value"])),
                 *(_number(row["difference"], "+"), _ends(row["ci95"], "+", " to ")),
-                *(
-                    None if row["p_corrected"] is None else shown_p(row).removeprefix("p "),
-                    row["verdict"] or "not told apart",
-                ),
+                *(None if row["p_corrected"] is None else p_value(row), row["verdict"] or "not told apart"),
                 *(row["n"], row.get("won"), row.get("lost")),
             ]
             for row, subject in zip(rows, gate_subjects(rows), strict=True)
@@ -125,8 +136,8 @@ def _baseline(gates: Sequence[ResultRow]) -> Iterator[str]:
         yield _table(header, lines, (2, 3, 4, 5, 6, 8, 9, 10))
 
 
-def _failures(record: RunRecord) -> Iterator[str]:
-    lines = [f"- {_name(failure)}" for failure in record.first_failures[:_MAX_ROWS]]
-    if lines:
-        yield "### Failed samples"
-        yield "\n".join(lines)
+def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:
+    shown = [f"- {_name(line)}" for line in islice(lines, _MAX_ROWS)]
+    if shown:
+        yield f"### {title}"
+        yield "\n".join(shown)

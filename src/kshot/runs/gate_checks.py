@@ -1,4 +1,4 @@
-"""The checks of gates: whether figures reach thresholds, samples failed, or a run is worse than a baseline.
+"""The checks of gates that a run passes by itself: whether figures reach thresholds, and whether samples failed.
 
 A row says which gate it belongs to (``fail_under``, ``fail_if_worse``, ``fail_on_failed``), whether it ``passed``, a
 ``reason`` in words for both cases, and what it is about: the task, the model, the metric, the numbers.
@@ -14,12 +14,11 @@ from typing import Any
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
-from kshot.runs.headline import finite
+from kshot.runs.headline import finite, task_rows
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MAX_KNOWN = 20
 _MAX_IDS = 5
-_SMALLEST_P = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +209,10 @@ def check_failed(results: Sequence[ResultRow], samples: Iterable[ResultRow]) -> 
         if sample.get("failed"):
             failed.setdefault(key, []).append(str(sample.get("id")))
     replies: dict[tuple[str, str], int] = {}
-    for row in results:
-        if not {"average", "category", "gap", "sd"} & row.keys():
-            key = row["model"], row["task"]
-            totals.setdefault(key, 0)
-            replies[key] = max(replies.get(key, 0), row.get("failed_replies", 0))
+    for row in task_rows(results):
+        key = row["model"], row["task"]
+        totals.setdefault(key, 0)
+        replies[key] = max(replies.get(key, 0), row.get("failed_replies", 0))
     if not totals:
         raise RunError("the run has no sample", hint="Run the command again.")
     return [_failed(*key, total, failed.get(key, []), replies.get(key, 0)) for key, total in totals.items()]
@@ -240,72 +238,3 @@ def _failed(model: str, task: str, total: int, ids: Sequence[str], replies: int)
         "failed_replies": replies,
         "ids": list(ids[:_MAX_IDS]),
     }
-
-
-# ---- a baseline ----
-
-_COMPARED = (
-    *("task", "metric", "higher_is_better", "baseline", "run", "baseline_model", "run_model"),
-    *("baseline_value", "run_value", "difference", "ci95", "p", "p_corrected", "family", "n", "won", "lost"),
-    *("only_baseline", "only_run", "failed_baseline", "failed_run", "verdict"),
-)
-
-
-def check_worse(rows: Sequence[ResultRow], baseline: str) -> list[ResultRow]:
-    """Return a row for each comparison with a baseline: it fails if the run is worse by the paired, corrected test.
-
-    A comparison that says nothing is an error, unless that is because the samples of the run have failed.
-    """
-    if not rows:
-        raise RunError("nothing of this run could be compared with it", where=baseline, hint=_SAME_QUESTIONS)
-    return [_worse(row, baseline) for row in rows]
-
-
-_SAME_QUESTIONS = "A baseline has the same questions, and the same metric."
-
-
-def _worse(row: ResultRow, baseline: str) -> ResultRow:
-    task, unpaired = row.get("run_task", row["task"]), unpaired_samples(row)
-    what = f"{task} {row['metric']} on {row['run']}"
-    if row["difference"] is None or row["p_corrected"] is None:
-        if not row.get("failed_run"):
-            why = unpaired or f"{row['n']} samples paired"
-            raise RunError(f"{what} cannot be compared with it ({why})", where=baseline, hint=_SAME_QUESTIONS)
-        passed, reason = False, f"{what} cannot be compared with {row['baseline']}"
-    else:
-        passed = row["verdict"] != "worse"
-        verdict = "not worse than" if row["verdict"] is None else f"{row['verdict']} than"
-        lower = "" if row["higher_is_better"] else ", lower is better"
-        values = f"{_figure(row['run_value'])} after {_figure(row['baseline_value'])}{lower}"
-        samples = f"{row['n']} sample{'s' * (row['n'] != 1)} paired"
-        reason = f"{what} is {verdict} {row['baseline']}: {values}, {_p(row['p_corrected'])}, {samples}"
-    return {
-        "gate": "fail_if_worse",
-        "passed": passed,
-        "reason": f"{reason} ({unpaired})" if unpaired else reason,
-        "baseline_path": baseline,
-        "model": row.get("run_model"),
-        **{name: row[name] for name in _COMPARED if name in row},
-        "task": task,
-    }
-
-
-def _figure(value: float | None) -> str:
-    return "no value" if value is None else f"{value:.2f}"
-
-
-def _p(p: float) -> str:
-    """Return p with enough digits to see on which side of 5 % it lies."""
-    rounded = f"{p:.2g}"
-    return "p < 0.0001" if p < _SMALLEST_P else f"p {rounded if rounded != '0.05' else f'{p:.4g}'}"
-
-
-def unpaired_samples(row: ResultRow) -> str:
-    """Say how many samples only one side has, or only one side has answered."""
-    counts = {
-        "only in the baseline": row.get("only_baseline"),
-        "only in the run": row.get("only_run"),
-        "failed in the baseline": row.get("failed_baseline"),
-        "failed in the run": row.get("failed_run"),
-    }
-    return ", ".join(f"{count} {where}" for where, count in counts.items() if count)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kshot.core.errors import KshotError, RunError, UsageError
 from kshot.core.records import ResultRow
 from kshot.core.watcher import Meter, PlannedTask, Watcher
+from kshot.runs.baseline_checks import Sides, brief_reason, check_worse
 from kshot.runs.gate_checks import (
     Threshold,
     check_failed,
     check_names,
     check_under,
-    check_worse,
     scale_notes,
     thresholds,
 )
 from kshot.runs.record import RunRecord, read_record
 from kshot.runs.run_state import is_working
-from kshot.runs.samples_file import sample_rows
+from kshot.runs.samples_file import made_earlier, sample_rows
 from kshot.runs.spec_file import read_spec
 
 if TYPE_CHECKING:
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
 Baseline: TypeAlias = str | Path | RunRecord
 CompareTwo: TypeAlias = "Callable[[Baseline, RunRecord], Comparison]"
 """What compares a run with its baseline, which comes first."""
+_Found: TypeAlias = tuple[list[ResultRow], list[str]]
+"""The rows of a gate, and notes."""
 
-_MAX_REASONS = 3
-"""Reasons that the message of a failed gate tells; all of them are in the table, in the JSON and in the files."""
+_MAX_REASONS, _MAX_REASON = 3, 160
+"""Reasons that the message of a failed gate tells, and their characters; the table, the JSON and the files have all."""
 
 
 class GateFailed(KshotError):  # noqa: N818 - it is what has happened, and no fault of a command
@@ -41,11 +44,48 @@ class GateFailed(KshotError):  # noqa: N818 - it is what has happened, and no fa
     def __init__(self, gates: Sequence[ResultRow]) -> None:
         """Tell the first reasons, and how many more there are."""
         self.gates = list(gates)
-        reasons = [str(row["reason"]) for row in gates if not row["passed"]]
-        more = len(reasons) - _MAX_REASONS
-        told = "; ".join(reasons[:_MAX_REASONS]) + (f"; and {more} more" if more > 0 else "")
-        failed = f"{len(reasons)} of {len(gates)} checks failed" if len(gates) > 1 else "the check failed"
-        super().__init__(f"gate: {failed}: {told}")
+        failed = [row for row in gates if row["passed"] is False and row["gate"] is not None]
+        total = sum(row["passed"] is not None and row["gate"] is not None for row in gates)
+        more = len(failed) - _MAX_REASONS
+        told = "; ".join(_cut(brief_reason(row)) for row in failed[:_MAX_REASONS])
+        told += f"; and {more} more" if more > 0 else ""
+        many = f"{len(failed)} of {total} checks failed" if total > 1 else "the check failed"
+        super().__init__(f"gate: {many}: {told}")
+
+
+def _cut(reason: str) -> str:
+    return reason if len(reason) <= _MAX_REASON else f"{reason[: _MAX_REASON - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What gates found: a row for each check, notes, and why gates could not be decided.
+
+    A row that did not pass is False, one that could not be compared None. A gate that could not be decided has one row,
+    whose ``gate`` is None.
+    """
+
+    rows: list[ResultRow]
+    notes: list[str]
+    errors: list[KshotError]
+
+    @property
+    def failed(self) -> bool:
+        """Whether a gate failed: one that could not be decided did not."""
+        return any(row["passed"] is False and row["gate"] is not None for row in self.rows)
+
+    def enforce(self) -> list[ResultRow]:
+        """Return the rows if nothing failed and every gate was decided; raise if not."""
+        if self.failed:
+            raise GateFailed(self.rows)
+        if self.errors:
+            raise self.errors[0]
+        return self.rows
+
+
+def undecided(errors: Sequence[KshotError]) -> Checked:
+    """Return that gates could not be decided, and why."""
+    return Checked([{"gate": None, "passed": False, "reason": str(each)} for each in errors], [], list(errors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +118,39 @@ class Gates:
     def check_baselines(self, run: str | Path | None = None) -> None:
         """Refuse baselines that are not finished runs, or that are this run, before anything is asked."""
         for baseline in self.baselines:
-            if not isinstance(baseline, RunRecord):
-                _check_baseline(Path(baseline).expanduser(), run)
+            _baseline(baseline, run)
 
-    def rows(self, record: RunRecord, compare: CompareTwo) -> tuple[list[ResultRow], list[str]]:
-        """Return what every gate found, and notes on that; what makes no sense for this run is an error."""
-        rows: list[ResultRow] = []
-        notes = list(scale_notes(self.under, record.results))
+    def check(self, record: RunRecord, compare: CompareTwo) -> Checked:
+        """Return what every gate found. One that makes no sense for this run does not hide what the others found."""
+        found = Checked([], [], [])
+        for gate in self._gates(record, compare):
+            try:
+                rows, notes = gate()
+            except KshotError as exc:
+                rows, notes = undecided([exc]).rows, []
+                found.errors.append(exc)
+            found.rows.extend(rows)
+            found.notes.extend(note for note in notes if note not in found.notes)
+        return found
+
+    def _gates(self, record: RunRecord, compare: CompareTwo) -> Iterator[Callable[[], _Found]]:
         for threshold in self.under:
-            rows += check_under(record.results, threshold)
+            yield partial(_check_threshold, threshold, record)
         for baseline in self.baselines:
-            if not isinstance(baseline, RunRecord):
-                _check_baseline(Path(baseline).expanduser(), record.path)
-            path = baseline.path if isinstance(baseline, RunRecord) else baseline
-            found = compare(baseline, record)
-            name = str(path or found.runs[0]["label"])
-            rows += check_worse(found.rows, name)
-            compared = {row["run_model"] for row in found.rows}
-            alone = dict.fromkeys(row["model"] for row in record.results if row["model"] not in compared)
-            notes += [*found.notes, *(f"{name} has no model to compare {model} with" for model in alone)]
+            yield partial(_check_against, baseline, record, compare)
         if self.on_failed:
-            rows += check_failed(record.results, record.iter_samples())
-        return rows, list(dict.fromkeys(notes))
+            yield lambda: (check_failed(record.results, record.iter_samples()), [])
+
+
+def _check_threshold(threshold: Threshold, record: RunRecord) -> _Found:
+    return check_under(record.results, threshold), list(scale_notes([threshold], record.results))
+
+
+def _check_against(given: Baseline, record: RunRecord, compare: CompareTwo) -> _Found:
+    baseline = _baseline(given, record if record.path is None else record.path)
+    found = compare(given, record)
+    sides = Sides.of(baseline, record, [run["label"] for run in found.runs])
+    return check_worse(found.rows, sides), found.notes
 
 
 class ThresholdWatcher(Watcher):
@@ -115,14 +166,6 @@ class ThresholdWatcher(Watcher):
         metrics = [name for task in tasks for name in task.metrics]
         if complete and metrics:
             check_names(self._gates.under, metrics)
-
-
-def enforce(rows: Iterable[ResultRow]) -> list[ResultRow]:
-    """Return the rows if all passed; raise ``GateFailed`` if not."""
-    found = list(rows)
-    if not all(row["passed"] for row in found):
-        raise GateFailed(found)
-    return found
 
 
 def check_finished(path: Path) -> None:
@@ -141,13 +184,22 @@ def _check_idle(path: Path) -> None:
         raise RunError("another process is working in this run folder", where=str(path), hint=hint)
 
 
-def _check_baseline(path: Path, run: str | Path | None) -> None:
-    read_record(path)
-    _check_idle(path)
-    if run is not None and path.resolve() == Path(run).expanduser().resolve():
-        hint = "A run is never worse than itself: give the new run another folder with --out, or name another baseline."
+def _baseline(given: Baseline, run: str | Path | RunRecord | None) -> RunRecord:
+    """Return a baseline, if it is a finished run, and another one than the run."""
+    if isinstance(given, RunRecord) and given.path is None:
+        if given is run:
+            raise UsageError("the baseline is the run itself", hint=_NEVER_WORSE)
+        return given
+    path = Path(given.path or "" if isinstance(given, RunRecord) else given).expanduser()
+    baseline = read_record(path)
+    check_finished(path)
+    if isinstance(run, (str, Path)) and path.resolve() == Path(run).expanduser().resolve():
+        hint = f"{_NEVER_WORSE}: give the new run another folder with --out, or name another baseline."
         raise UsageError("the baseline is the run itself", where=str(path), hint=hint)
     first: dict[str, Any] | None = next(iter(sample_rows(path)), None)
     if first is not None and "question" not in first:
-        what = "an earlier version of kshot made this run: its samples do not say which questions they are"
-        raise RunError(what, where=str(path), hint=f"kshot score {path} adds that.")
+        raise made_earlier(str(path))
+    return baseline
+
+
+_NEVER_WORSE = "A run is never worse than itself"

@@ -28,6 +28,7 @@ from kshot.core.task import Task, TaskResult
 from kshot.core.watcher import PlannedTask, Watcher
 from kshot.runs.absent import check_nothing_lost
 from kshot.runs.data_digest import DataDigests
+from kshot.runs.first_failures import failure_line
 from kshot.runs.folder import SUMMARY, RunFolder
 from kshot.runs.limits import budget_of, check_prices
 from kshot.runs.meter import RunMeter
@@ -201,9 +202,8 @@ class Run:
             for note in notes_of(result):
                 self.note(note)
             if result.first_failure:
-                counts = {"failed": result.failed, "replies failed": result.failed_replies}
-                failed = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
-                self._failures.append(f"{task.name} on {model.name}: {failed} ({result.first_failure})")
+                counts = (result.failed, result.failed_replies)
+                self._failures.append(failure_line(task.name, model.name, *counts, result.first_failure))
             for role, spent in result.usage.items():
                 sums = self._usage.setdefault((roles[role].name, role), [0, 0])
                 sums[:] = [sums[0] + spent[0], sums[1] + spent[1]]

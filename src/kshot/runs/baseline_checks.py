@@ -1,0 +1,194 @@
+"""The gate of a baseline: a run must not be worse than it by the paired, corrected test.
+
+A row whose ``passed`` is None was not compared: ``only`` says which side has it (None: both), and ``lacks`` what the
+other one does not have: that ``model``, ``task`` or ``metric`` (None: it has no samples that can be paired).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kshot.core.errors import RunError
+from kshot.core.p_values import p_text
+from kshot.core.records import ResultRow
+from kshot.runs.headline import task_rows
+from kshot.runs.record import RunRecord
+
+_SAME_QUESTIONS = "A baseline has the same questions, and the same metric."
+_KEPT = (
+    *("task", "average", "metric", "higher_is_better", "baseline", "run", "baseline_run", "baseline_model"),
+    *(
+        "run_model",
+        "baseline_value",
+        "run_value",
+        "difference",
+        "ci95",
+        "p",
+        "p_corrected",
+        "family",
+        "n",
+        "won",
+        "lost",
+    ),
+    *("only_baseline", "only_run", "failed_baseline", "failed_run", "verdict"),
+)
+_Key: TypeAlias = tuple[str, str, str]
+"""A model, a task and a metric."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A baseline and a run: their figures, and how messages name them. ``place`` is the folder of the baseline."""
+
+    place: str
+    baseline: str
+    run: str
+    before: Sequence[ResultRow] = ()
+    after: Sequence[ResultRow] = ()
+
+    @classmethod
+    def of(cls, baseline: RunRecord, run: RunRecord, labels: Sequence[str]) -> Sides:
+        """Name two runs by the labels of their comparison; a run without folder has no name that a user knows."""
+        before = labels[0] if baseline.path is not None else "the baseline"
+        after = labels[1] if run.path is not None else "this run"
+        return cls(str(baseline.path or before), before, after, baseline.results, run.results)
+
+    def named(self, row: ResultRow) -> ResultRow:
+        """Return a comparison with these names."""
+        return {
+            **row,
+            "baseline": _system(self.baseline, self.before, row["baseline_model"]),
+            "run": _system(self.run, self.after, row["run_model"]),
+            "baseline_run": self.baseline,
+        }
+
+
+def _system(label: str, results: Sequence[ResultRow], model: str) -> str:
+    return f"{label} · {model}" if len({row["model"] for row in results}) > 1 else label
+
+
+def check_worse(compared: Sequence[ResultRow], sides: Sides) -> list[ResultRow]:
+    """Return a row for each comparison with a baseline, and for each figure that only one side has.
+
+    If nothing at all could be compared, that is an error.
+    """
+    rows = [_worse(sides.named(row), sides.place) for row in compared]
+    if all(row["passed"] is None for row in rows):
+        why = unpaired_samples(rows[0]) if rows else ""
+        what = f"nothing of this run can be compared with it{f' ({why})' if why else ''}"
+        raise RunError(what, where=sides.place, hint=_SAME_QUESTIONS)
+    return [*rows, *_left_out(compared, sides)]
+
+
+def _worse(row: ResultRow, place: str) -> ResultRow:
+    task, unpaired = row.get("run_task", row["task"]), unpaired_samples(row)
+    found = {
+        "gate": "fail_if_worse",
+        "passed": row["verdict"] != "worse",
+        "reason": "",
+        "baseline_path": place,
+        "model": row.get("run_model"),
+        **{name: row[name] for name in _KEPT if name in row},
+        "task": task,
+    }
+    if row["difference"] is None or row["p_corrected"] is None:
+        # what the run failed to answer must not pass; what the baseline does not answer says nothing about the run
+        found |= {"passed": False} if row.get("failed_run") else {"passed": None, "only": None, "lacks": None}
+    samples = f", {row['n']} sample{'s' * (row['n'] != 1)} paired" if row["difference"] is not None else ""
+    found["reason"] = f"{brief_reason(found)}{samples}" + (f" ({unpaired})" if unpaired else "")
+    return found
+
+
+def brief_reason(row: ResultRow) -> str:
+    """Return the reason of a check, without the samples that could be paired."""
+    if row["gate"] != "fail_if_worse":
+        return str(row["reason"])
+    what = f"{row['task']} {row['metric']} on {row['run']}"
+    if "lacks" in row:
+        return f"{what} is not compared with {row['baseline']}: {why_left_out(row)}"
+    if row["difference"] is None or row["p_corrected"] is None:
+        return f"{what} cannot be compared with {row['baseline']}"
+    verdict = "not worse than" if row["verdict"] is None else f"{row['verdict']} than"
+    lower = "" if row["higher_is_better"] else ", lower is better"
+    values = f"{_figure(row['run_value'])} after {_figure(row['baseline_value'])}{lower}"
+    return f"{what} is {verdict} {row['baseline']}: {values}, p {p_text(row['p_corrected'])}"
+
+
+def _figure(value: float | None) -> str:
+    return "no value" if value is None else f"{value:.2f}"
+
+
+# ---- what is not compared ----
+
+
+def _left_out(compared: Sequence[ResultRow], sides: Sides) -> Iterator[ResultRow]:
+    """Yield a row for each figure of either side that no comparison is about."""
+    before, after = _figures(sides.before), _figures(sides.after)
+    ours = {(row["run_model"], row.get("run_task", row["task"]), row["metric"]) for row in compared}
+    theirs = {(row["baseline_model"], row["task"], row["metric"]) for row in compared}
+    left = [key for key in after if key not in ours]
+    yield from (_alone(after[key], key, before, "run", sides) for key in left)
+    lost = [key for key in before if key not in theirs and key not in left]
+    yield from (_alone(before[key], key, after, "baseline", sides) for key in lost)
+
+
+def _figures(results: Sequence[ResultRow]) -> dict[_Key, ResultRow]:
+    """Return the figures by which runs are compared: those of whole tasks, and averages over all subsets."""
+    averages = (row for row in results if "average" in row and "tasks" in row)
+    rows = (row for row in (*task_rows(results), *averages) if not row.get("detail"))
+    return {(row["model"], row["task"], row["metric"]): row for row in rows}
+
+
+def _alone(row: ResultRow, key: _Key, others: Mapping[_Key, Any], side: str, sides: Sides) -> ResultRow:
+    shared = {row["model"] for row in sides.before} & {row["model"] for row in sides.after}
+    lacks = _lacking(key, others, by_name=bool(shared))
+    results = sides.after if side == "run" else sides.before
+    found = {
+        "gate": "fail_if_worse",
+        "passed": None,
+        "reason": "",
+        "baseline_path": sides.place,
+        **dict(zip(("model", "task", "metric"), key, strict=True)),
+        "higher_is_better": row.get("higher_is_better", True),
+        "baseline": sides.baseline,
+        "baseline_run": sides.baseline,
+        "run": _system(sides.run if side == "run" else sides.baseline, results, key[0]),
+        "only": side if lacks else None,
+        "lacks": lacks,
+        "n": 0,
+    }
+    if side == "baseline":
+        found["baseline"], found["run"] = found["run"], sides.run
+    found["reason"] = brief_reason(found)
+    return found
+
+
+def _lacking(key: _Key, others: Collection[_Key], *, by_name: bool) -> str | None:
+    """Return what the other side does not have of a figure. Models are compared by name if the runs share any."""
+    model, task, metric = key
+    same = [each for each in others if each[0] == model or not by_name]
+    if not same:
+        return "model"
+    if not any(each[1] == task for each in same):
+        return "task"
+    return None if any(each[1:] == (task, metric) for each in same) else "metric"
+
+
+def why_left_out(row: ResultRow) -> str:
+    """Say why a figure is not compared."""
+    if row["lacks"]:
+        return f"only the {row['only']} has this {row['lacks']}"
+    return unpaired_samples(row) or "it has no samples that can be paired"
+
+
+def unpaired_samples(row: ResultRow) -> str:
+    """Say how many samples only one side has, or only one side has answered."""
+    counts = {
+        "only in the baseline": row.get("only_baseline"),
+        "only in the run": row.get("only_run"),
+        "failed in the baseline": row.get("failed_baseline"),
+        "failed in the run": row.get("failed_run"),
+    }
+    return ", ".join(f"{count} {where}" for where, count in counts.items() if count)
