@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -23,6 +24,17 @@ RUNS = {
     "exams0": (CLERK, "shop.py:Exams", {}),
     "exams5": (CLERK, "shop.py:Exams", {"num_shots": 5}),
     "clerks": ([f"shop.py:Clerk,seed={name}" for name in ("ann", "bob", "eve")], "shop.py:Prices", {"limit": 40}),
+    "clerks4": (
+        [f"shop.py:Clerk,seed={name}" for name in ("ann", "bob", "kim")],
+        "shop.py:Prices",
+        {"limit": 40, "num_shots": 4},
+    ),
+    "draws": (
+        CLERK,
+        "shop.py:Prices",
+        {"limit": 40, "num_shots": 2, "retriever": "random", "retriever_seeds": "0..2"},
+    ),
+    "both0": (CLERK, "shop.py:Prices", {"limit": 40, "metric": ("f1", "em")}),
     "other": (CLERK, "shop.py:Other", {}),
     "asleep": ("shop.py:Clerk,fails=100", "shop.py:Prices", {"limit": 8}),
     "one": (CLERK, "shop.py:Prices", {"limit": 1}),
@@ -77,6 +89,9 @@ def found(done):
         ("options", ("planets0", "planets3")),
         ("asleep", ("zero", "asleep")),
         ("one", ("one", "five")),
+        ("same-models", ("clerks", "clerks4")),
+        ("draws", ("zero", "draws", "--flips", "9")),
+        ("category", ("zero", "five", "--category", "br")),
     ],
 )
 def test_screens(name, arguments, width, compare):
@@ -162,6 +177,98 @@ def test_the_samples_that_it_names_are_shown_by_kshot_samples(compare, capsys):
     assert len(rows) == len(flips) == 90
 
 
+def test_each_draw_is_listed_with_its_name(compare):
+    shown = found(compare("zero", "draws", "--flips", "9", "--json"))["flips"]
+    assert len({(flip["run_task"], flip["id"]) for flip in shown}) == 9
+    assert {flip["run_task"] for flip in shown} == {"prices@0", "prices@1", "prices@2"}
+
+
+def test_models_that_are_not_compared_are_noted(compare):
+    out = compare("clerks", "clerks4", width=200).out
+    assert "note: clerks has the model clerk,seed=eve, which clerks4 does not have: not compared with it" in out
+    assert "note: clerks4 has the model clerk,seed=kim, which clerks does not have: not compared with it" in out
+
+
+def commands(done):
+    return [line for line in done.out.splitlines() if line.startswith("kshot samples")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("zero", "five"), ["kshot samples five --flipped zero shows them whole"]),
+        (("zero", "five", "--task", "pri"), ["kshot samples five --flipped zero --task pri shows them whole"]),
+        (
+            ("zero", "five", "--category", "t"),
+            ["kshot samples five --flipped zero --category tea shows them whole"],
+        ),
+        (
+            ("zero", "draws", "--task", "prices"),
+            ["kshot samples draws --flipped zero --task prices shows them whole"],
+        ),
+        (
+            ("draws", "zero", "--task", "prices@1"),
+            ["kshot samples zero --flipped draws --task prices shows them whole"],
+        ),
+        (("five", "both0", "--metric", "EM"), ["kshot samples both0 --flipped five --metric EM shows them whole"]),
+        (("graded0", "graded5"), ["kshot samples graded5 --id 49 shows the first whole"]),
+        (
+            ("zero", "five", "sleepy"),
+            [
+                "kshot samples five --flipped zero shows those of five and zero whole",
+                "kshot samples sleepy --flipped zero shows those of sleepy and zero whole",
+            ],
+        ),
+        (("clerks",), ["kshot samples clerks --id 0 shows the first whole"]),
+        (("zero", "zero"), []),
+        (("zero", "five", "--flips", "0"), []),
+    ],
+)
+def test_the_command_that_shows_the_samples_whole(arguments, said, compare):
+    assert commands(compare(*arguments, width=120)) == said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("zero", "five"),
+        ("zero", "five", "--category", "bread"),
+        ("both0", "five", "--metric", "EM"),
+        ("five", "both0", "--metric", "EM"),
+        ("zero", "sleepy"),
+        ("zero", "draws"),
+        ("draws", "zero", "--task", "prices@1"),
+        ("exams0", "exams5", "--task", "exams:anatomy", "--task", "exams:astronomy"),
+        ("exams0", "exams5"),
+        ("clerks", "clerks4"),
+    ],
+)
+def test_it_shows_just_the_samples_that_compare_counts(arguments, compare, capsys):
+    (command,) = commands(compare(*arguments, width=200))
+    words = shlex.split(command.partition(" shows ")[0])
+    done = kshot(capsys, *words[1:], "--json")
+    assert done.code == 0, done.err
+    shown = {(row["task"], row["model"], row["id"]) for row in map(json.loads, done.out.splitlines())}
+    flips = found(compare(*arguments, "--json"))["flips"]
+    assert {(flip.get("run_task", flip["task"]), flip["id"]) for flip in flips} == {(task, at) for task, _, at in shown}
+
+
+def test_json_has_all_flips_unless_some_are_asked_for(compare):
+    assert len(found(compare("zero", "five", "--json"))["flips"]) == 90
+    assert len(found(compare("zero", "five", "--flips", "7", "--json"))["flips"]) == 7
+    assert found(compare("zero", "five", "--flips", "0", "--json"))["flips"] == []
+    few = found(compare("zero", "five", "--category", "tea", "--json"))
+    assert {row["category"] for row in few["categories"]} == {flip["category"] for flip in few["flips"]} == {"tea"}
+    (row,) = few["categories"]
+    assert len(few["flips"]) == row["won"] + row["lost"]
+
+
+def test_categories_that_cannot_be_compared_are_named(compare):
+    out = compare("zero", "asleep", width=120).out
+    assert "8 categories cannot be compared: no question was answered in both (bread, cheese, fruit and 5 more)" in out
+    assert "2 categories cannot be compared: no question is in both (nuts, salt)" in out
+
+
 def test_json_has_everything(compare):
     shown = found(compare("zero", "sleepy", "--flips", "2", "--json"))
     assert list(shown) == ["runs", "rows", "categories", "settings", "notes", "flips"]
@@ -177,6 +284,8 @@ def test_json_has_everything(compare):
 def test_one_task_or_metric_can_be_chosen(compare):
     rows = found(compare("exams0", "exams5", "--task", "exams:anatomy", "--json"))["rows"]
     assert [row["task"] for row in rows] == ["exams:anatomy"]
+    rows = found(compare("exams0", "exams5", "--task", "anatomy", "--task", "exams:astr", "--json"))["rows"]
+    assert sorted(row["task"] for row in rows) == ["exams:anatomy", "exams:astronomy"]
     rows = found(compare("graded0", "graded5", "--metric", "F1", "--json"))["rows"]
     assert [row["metric"] for row in rows] == ["F1"]
 
@@ -210,6 +319,8 @@ def broken(folder, name, **files):
         (("--flips", "zero", "five"), "--flips is 'zero'; it must be a number of samples. Write the runs before it"),
         (("zero", "five", "--flips", "²"), "--flips is '²'; it must be a number of samples"),
         (("zero", EARLY), "an earlier version of kshot made this run"),
+        (("zero", "five", "--category", "shoes"), "no run has the category 'shoes'"),
+        (("exams0", "exams5", "--category", "shoes"), "no run has the category 'shoes'. Its samples have no category."),
         ((), "RUN"),
     ],
 )

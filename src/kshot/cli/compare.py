@@ -116,6 +116,7 @@ def _show(comparison: Comparison, rows: Sequence[ResultRow], flips: Sequence[Fli
     console = Screen()
     for part in comparison_view(comparison, flips, rows, width=console.width, everything=parsed.all):
         console.print(part)
-    given = FlipOptions(parsed.metric, parsed.task, parsed.category)
+    categories = dict.fromkeys(row["category"] for row in rows) if parsed.category else ()
+    given = FlipOptions(parsed.task, tuple(categories))
     for line in sample_commands(comparison, rows, flips, given):
         console.print(line, soft_wrap=True)

@@ -161,7 +161,7 @@ def _columns(rows: Sequence[ResultRow], part: str) -> list[_ComparedColumn]:
     """Return all columns that rows can have; ``part``: what they are about beside a task."""
     pairs = pair_names(rows)
     columns = []
-    if not part or len({row["task"] for row in rows}) > 1:
+    if not part or len(set(map(task_name, rows))) > 1:
         columns.append(_words("task", rows, task_name))
     if part:
         columns.append(_words(part, rows, lambda row: shortened(row[part], _MAX_PART)))

@@ -26,7 +26,6 @@ _MAX_TASKS = 3
 class FlipOptions(NamedTuple):
     """The options of ``kshot compare`` that say which samples are listed."""
 
-    metric: str | None = None
     tasks: Sequence[str] = ()
     categories: Sequence[str] = ()
 
