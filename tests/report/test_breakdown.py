@@ -62,8 +62,27 @@ def test_subsets_stand_in_where_there_are_no_categories():
 
 
 def test_a_run_without_parts_says_so():
-    with pytest.raises(UsageError, match="no figures by category or subset"):
+    with pytest.raises(UsageError, match="no figures by category or subset, and only one task"):
         breakdown(ROWS[-1:])
+
+
+def test_several_tasks_stand_in_where_there_are_no_subsets_either():
+    rows = [{**ROWS[-1], "task": name, "value": value} for name, value in (("one", 50.0), ("two", 20.0))]
+    found = breakdown([*rows, {**rows[0], "task": "gap", "gap": True}, {**rows[0], "task": "all", "average": "x"}])
+    assert (found.by, parts(found)) == ("task", ["two", "one"])
+    assert parts(breakdown(ROWS, "task")) == ["t"]
+
+
+def test_a_spread_stands_for_its_draws_and_draws_of_a_subset_are_told_apart():
+    draws = [row("x", 10.0 * seed, "subset", task=f"t:x@{seed}", dataset="t", example_seed=seed) for seed in (1, 2)]
+    spread = {**ROWS[-1], "task": "t:x[2 draws of examples]", "sd": 1.0}
+    assert parts(breakdown([*draws, spread], "task")) == ["t:x[2 draws of examples]"]
+    assert [line.split()[:2] for line in drawn([*draws, spread], 80)[1:]] == [["x", "t:x@1"], ["x", "t:x@2"]]
+
+
+def test_a_scale_with_an_open_end_has_no_bars():
+    rows = [row("a", 40.0, metric="TER", bounds=[0.0, None]), row("b", 10.0, metric="TER", bounds=[0.0, None])]
+    assert "█" not in "".join(drawn(rows, 120))
 
 
 def drawn(rows, width, limit=None):

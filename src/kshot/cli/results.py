@@ -67,8 +67,10 @@ def _print(result: Result) -> None:
     searched = [row for row in result.results if row.get("kind") == "passages"]
     others = [row for row in result.results if "kind" not in row]
     tables = [*report.grids(looked_up), *report.systems_tables(searched)]
-    if others:
-        tables += [report.results_table(others), *report.details_tables(others)]
+    if any(not row.get("detail") for row in others):
+        tables.append(report.results_table(others))
+    alone = not tables and not others  # details of token lookup, by a metric that the user named
+    tables += report.details_tables(result.results if alone else others)
     for table in tables:
         console.print(table)
     names = {row["benchmark"] for row in searched}

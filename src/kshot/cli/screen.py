@@ -14,7 +14,6 @@ from rich.text import Text
 from kshot.cli.streams import unprotected
 from kshot.core.visible import visible
 
-
 _ENDS = re.compile(" +(?=\n)")
 """The spaces with which rich fills the lines of a table."""
 

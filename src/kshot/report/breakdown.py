@@ -1,4 +1,4 @@
-"""Where a model is weak: the figures of a run by category or by subset, the worst or the best first."""
+"""Where a model is weak: the figures of a run by category, subset or task, the worst or the best first."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
 from kshot.report.cells import cell
 from kshot.report.table import number, short_names
-from kshot.runs.headline import headlines
+from kshot.runs.headline import finite, headlines
 
-By: TypeAlias = Literal["category", "subset"]
+By: TypeAlias = Literal["category", "subset", "task"]
 Order: TypeAlias = Literal["worst", "best"]
 
 _MAX_LISTED = 5
@@ -39,20 +39,21 @@ def breakdown(
     order: Order = "worst",
     limit: int | None = None,
 ) -> Breakdown:
-    """Return the figures by category, or by subset where there are no categories.
+    """Return the figures by category; where there are none, by subset, or else by task if there are several.
 
     ``metric``: the headline of each task, unless another is named. A part without a figure comes last.
     """
-    parts: dict[By, list[ResultRow]] = {
-        "category": [row for row in rows if "category" in row],
-        "subset": [row for row in rows if "subset" in row and "category" not in row and "average" not in row],
-    }
-    chosen: By = by or ("category" if parts["category"] else "subset")
-    found = parts[chosen]
+    parts = _parts(rows)
+    several = len({row["task"] for row in parts["task"]}) > 1
+    chosen: By = by or ("category" if parts["category"] else "subset" if parts["subset"] else "task")
+    found = parts[chosen] if by or chosen != "task" or several else []
     if not found:
-        others = [f"It has figures by {other}." for other, held in parts.items() if held]
+        others = [
+            f"It has figures by {other}." for other, held in parts.items() if held and (several or other != "task")
+        ]
         hint = others[0] if others else "kshot show without options prints all figures."
-        raise UsageError(f"this run has no figures by {by or 'category or subset'}", hint=hint)
+        what = f"by {by}" if by else "by category or subset, and only one task"
+        raise UsageError(f"this run has no figures {what}", hint=hint)
     known = dict.fromkeys(row["metric"] for row in found)
     if metric is not None and metric not in known:
         raise UsageError(f"no figure by {chosen} has the metric {metric!r}", hint=f"Metrics: {', '.join(known)}.")
@@ -65,6 +66,17 @@ def breakdown(
     return Breakdown(shown[:limit], shown, chosen)
 
 
+def _parts(rows: Sequence[ResultRow]) -> dict[By, list[ResultRow]]:
+    """Return what a run can be broken down into. By task, a spread stands for its draws of examples."""
+    whole = [row for row in rows if not {"category", "average", "gap"} & row.keys()]
+    spread = any("sd" in row for row in whole)
+    return {
+        "category": [row for row in rows if "category" in row],
+        "subset": [row for row in whole if "subset" in row],
+        "task": [row for row in whole if not (spread and "example_seed" in row)],
+    }
+
+
 def _badness(row: ResultRow) -> float:
     value: float = row.get("value") or 0.0
     return -value if row.get("higher_is_better", True) else value
@@ -75,9 +87,9 @@ def breakdown_table(found: Breakdown, width: int) -> Table:
     rows = found.rows
     names = short_names(dict.fromkeys(str(row.get("model", "")) for row in found.every))
     wholes = {_whole(row, found.by) for row in found.every}
-    scales = {tuple(row["bounds"]) for row in rows if row.get("bounds")}
-    bars = width >= _WIDE and len(scales) == 1 and all(row.get("bounds") for row in rows)
-    small = all(abs(row.get("value") or 0) <= 1 for row in rows) and (not scales or scales == {(0, 1)})
+    scales = {_scale(row) for row in rows}
+    bars = width >= _WIDE and len(scales) == 1 and None not in scales
+    small = all(abs(row.get("value") or 0) <= 1 for row in rows) and scales <= {None, (0, 1)}
     digits = (3, 3) if small else (2, 1)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
     table.add_column(found.by, overflow="fold")
@@ -120,15 +132,24 @@ def below(found: Breakdown, order: Order) -> Iterator[str]:
 
 
 def _whole(row: ResultRow, by: By) -> str:
-    """Return what a row is a part of: the task of a category, the dataset of a subset."""
+    """Return what a row is a part of: the task of a category, the dataset of a subset, or its draw of examples."""
     task: str = row["task"]
-    return task.removesuffix(f"[{row['category']}]") if by == "category" else str(row.get("dataset", task))
+    if by == "category":
+        return task.removesuffix(f"[{row['category']}]")
+    return "" if by == "task" else task if "example_seed" in row else str(row.get("dataset", task))
+
+
+def _scale(row: ResultRow) -> tuple[float, float] | None:
+    """Return the ends of the scale of a figure; None if one of them is open, or the scale is not known."""
+    low, high = map(finite, row.get("bounds") or (None, None))
+    return None if low is None or high is None or not low < high else (low, high)
 
 
 def _bar(row: ResultRow) -> str:
     """Return a bar as long as the figure on its scale."""
-    low, high = row["bounds"]
-    if row.get("value") is None or not low < high:
+    scale = _scale(row)
+    if row.get("value") is None or scale is None:
         return ""
+    low, high = scale
     eighths: int = round((min(max(row["value"], low), high) - low) / (high - low) * _BAR_COLUMNS * 8)
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8]
