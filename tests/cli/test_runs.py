@@ -24,8 +24,9 @@ from kshot.report.runs_table import Clock
 from kshot.report.watched_runs import watched_view
 from kshot.runs import listing, watched
 from kshot.runs.journal import Journal
-from kshot.runs.progress import ProgressState, TaskProgress, read_progress
+from kshot.runs.progress import ProgressState, read_progress
 from tests.commands import CAPITALS, kshot, kshot_process
+from tests.progress_tasks import task_progress
 from tests.run_folders import START, figure, make_run, session, subsets, used
 from tests.screens import assert_screen
 from tests.terminal import on_terminal
@@ -56,10 +57,10 @@ def ago(**passed):
 def progress(done=312):
     """How far a run of 1,500 samples is."""
     tasks = [
-        TaskProgress(
+        task_progress(
             "gsm8k", LLAMA, 1000, state="running", done=done, failed=2, metric="EM", scored=done, value=41.0, rate=2.5
         ),
-        TaskProgress("arc:ARC-Easy", LLAMA, 500),
+        task_progress("arc:ARC-Easy", LLAMA, 500),
     ]
     return ProgressState(started=ago(hours=1).isoformat(), elapsed=3600.0, complete=True, left=475.0, tasks=tasks)
 

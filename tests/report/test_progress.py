@@ -8,7 +8,8 @@ from rich.console import Console
 
 from kshot.report.progress import progress_line, progress_lines, progress_view
 from kshot.report.quantities import abridged, dollars, duration, money, pace, rough_duration
-from kshot.runs.progress import ProgressState, StepProgress, TaskProgress
+from kshot.runs.progress import ProgressState, StepProgress
+from tests.progress_tasks import task_progress
 from tests.screens import assert_screen
 
 STARTED = "2026-11-16T09:00:00+00:00"
@@ -17,7 +18,7 @@ SUBJECTS = [f"mmlu:subject_{number:02}" for number in range(57)]
 
 
 def done(task, model, total=246, **more):
-    return TaskProgress(task, model, total, state="done", done=total, metric="Accuracy", **more)
+    return task_progress(task, model, total, state="done", done=total, metric="Accuracy", **more)
 
 
 def mmlu(*, finished=41, models=(LLAMA, SERVER), **running):
@@ -25,11 +26,11 @@ def mmlu(*, finished=41, models=(LLAMA, SERVER), **running):
     tasks = []
     for model in models:
         for number, name in enumerate(SUBJECTS):
-            task = TaskProgress(name, model, 246, "mmlu")
+            task = task_progress(name, model, 246, "mmlu")
             if model == models[0] and number < finished:
                 task = done(name, model, group="mmlu", value=60 + number / 7, failed=number // 20)
             elif model == models[0] and number == finished:
-                task = TaskProgress(
+                task = task_progress(
                     name,
                     model,
                     246,
@@ -39,8 +40,7 @@ def mmlu(*, finished=41, models=(LLAMA, SERVER), **running):
                     metric="Accuracy",
                     scored=80,
                     value=63.2,
-                    low=54.1,
-                    high=71.3,
+                    interval=(54.1, 71.3),
                     rate=41.2,
                     **running,
                 )
@@ -50,10 +50,10 @@ def mmlu(*, finished=41, models=(LLAMA, SERVER), **running):
 
 STATES = {
     "opening": ProgressState(
-        STARTED, 2.0, True, None, [TaskProgress("gsm8k", LLAMA, 1319)], StepProgress(f"opening {LLAMA}", 0, 1)
+        STARTED, 2.0, True, None, [task_progress("gsm8k", LLAMA, 1319)], StepProgress(f"opening {LLAMA}", 0, 1)
     ),
     "first_seconds": ProgressState(
-        STARTED, 3.4, True, None, [TaskProgress("gsm8k", LLAMA, 1319, state="running", done=2, rate=None)]
+        STARTED, 3.4, True, None, [task_progress("gsm8k", LLAMA, 1319, state="running", done=2, rate=None)]
     ),
     "middle": mmlu(),
     "trouble": mmlu(
@@ -65,8 +65,8 @@ STATES = {
         False,
         None,
         [
-            done("arc", LLAMA, 1172, value=71.4, low=68.7, high=73.9),
-            TaskProgress("my_rows", LLAMA, None, state="running", done=311, metric="Accuracy", value=48.2, rate=0.31),
+            done("arc", LLAMA, 1172, value=71.4, interval=(68.7, 73.9)),
+            task_progress("my_rows", LLAMA, None, state="running", done=311, metric="Accuracy", value=48.2, rate=0.31),
         ],
     ),
     "unknown_sizes": ProgressState(
@@ -76,8 +76,8 @@ STATES = {
         None,
         [
             done(SUBJECTS[0], LLAMA, 100, group="mmlu", value=71.4),
-            TaskProgress(SUBJECTS[1], LLAMA, 99, "mmlu", "running", 20, rate=2.5),
-            *(TaskProgress(name, LLAMA, None, "mmlu") for name in SUBJECTS[2:]),
+            task_progress(SUBJECTS[1], LLAMA, 99, "mmlu", "running", 20, rate=2.5),
+            *(task_progress(name, LLAMA, None, "mmlu") for name in SUBJECTS[2:]),
         ],
     ),
     "resumed": ProgressState(
@@ -86,8 +86,8 @@ STATES = {
         True,
         610.0,
         [
-            done("arc", LLAMA, 1172, value=71.4, low=68.7, high=73.9, recalled=1172),
-            TaskProgress(
+            done("arc", LLAMA, 1172, value=71.4, interval=(68.7, 73.9), recalled=1172),
+            task_progress(
                 "gsm8k",
                 LLAMA,
                 1319,
@@ -98,15 +98,14 @@ STATES = {
                 metric="Accuracy",
                 scored=900,
                 value=41.2,
-                low=38.0,
-                high=44.5,
+                interval=(38.0, 44.5),
                 rate=0.68,
             ),
-            TaskProgress("hellaswag", LLAMA, 10_042),
+            task_progress("hellaswag", LLAMA, 10_042),
         ],
     ),
     "index": ProgressState(
-        STARTED, 66.0, True, None, [TaskProgress("fastbook", "bm25", 191)], StepProgress("bm25 index", 12_000, 100_000)
+        STARTED, 66.0, True, None, [task_progress("fastbook", "bm25", 191)], StepProgress("bm25 index", 12_000, 100_000)
     ),
     "many_tasks": ProgressState(
         STARTED,
@@ -115,11 +114,11 @@ STATES = {
         42.0,
         [
             *(
-                done(f"lookup:UL:{length}", "embedded", 50, value=100.0, low=92.9, high=100.0)
+                done(f"lookup:UL:{length}", "embedded", 50, value=100.0, interval=(92.9, 100.0))
                 for length in range(10, 50)
             ),
-            TaskProgress("lookup:UL:50", "embedded", 50, state="running", done=25, rate=9.9),
-            *(TaskProgress(f"lookup:UL:{length}", "embedded", 50) for length in range(51, 71)),
+            task_progress("lookup:UL:50", "embedded", 50, state="running", done=25, rate=9.9),
+            *(task_progress(f"lookup:UL:{length}", "embedded", 50) for length in range(51, 71)),
         ],
     ),
     "long_and_wide_names": ProgressState(
@@ -128,7 +127,7 @@ STATES = {
         True,
         3_723.0,
         [
-            TaskProgress(
+            task_progress(
                 "一二三四五六七八九十" * 6,
                 f"hf:{'/a/rather/deep/folder' * 6}/checkpoint-1000",
                 5_000_000,
@@ -136,15 +135,14 @@ STATES = {
                 done=1_234_567,
                 metric="Exact match of a long name",
                 value=12.3,
-                low=12.2,
-                high=12.4,
+                interval=(12.2, 12.4),
                 rate=1_234.5,
                 failed=1_000_000,
             ),
         ],
     ),
     "all_failed": ProgressState(
-        STARTED, 9.0, True, 0.0, [TaskProgress("quiz", SERVER, 10, state="running", done=10, failed=10, retried=70)]
+        STARTED, 9.0, True, 0.0, [task_progress("quiz", SERVER, 10, state="running", done=10, failed=10, retried=70)]
     ),
     "end": ProgressState(STARTED, 81.0, True, 0.0, [done(name, LLAMA, group="mmlu", value=61.0) for name in SUBJECTS]),
     "nothing": ProgressState(STARTED, 0.2),
@@ -176,8 +174,8 @@ def test_no_screen_is_wider_or_higher_than_the_terminal(name, width, height):
 def test_a_low_terminal_shows_what_runs_before_what_is_done():
     models = [f"hf:model-{number}" for number in range(30)]
     state = ProgressState(STARTED, 1.0, True, None, [done("quiz", model, 10, value=50.0) for model in models[:20]])
-    state.tasks += [TaskProgress("quiz", models[20], 10, state="running", done=3, rate=2.0)]
-    state.tasks += [TaskProgress("quiz", model, 10) for model in models[21:]]
+    state.tasks += [task_progress("quiz", models[20], 10, state="running", done=3, rate=2.0)]
+    state.tasks += [task_progress("quiz", model, 10) for model in models[21:]]
     text = drawn(state, 80, 10)
     assert "model-20" in text
     assert "3 of 10" in text
@@ -186,14 +184,14 @@ def test_a_low_terminal_shows_what_runs_before_what_is_done():
 
 def test_texts_from_strangers_neither_steer_the_terminal_nor_break_a_line():
     evil = "evil\x1b[31m\nline\u202e"
-    task = TaskProgress(evil, evil, 3, evil, "running", 1, metric=evil, value=1.0)
+    task = task_progress(evil, evil, 3, evil, "running", 1, metric=evil, value=1.0)
     state = ProgressState(STARTED, 1.0, True, None, [task], StepProgress(evil, 1, 3))
     for text in (drawn(state, 120), progress_line(state)):
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert "\\x1b" in text
     assert "\n" not in progress_line(state)
-    other = TaskProgress(evil, evil, 3, evil, "done", 3, metric=evil, value=1.0)
+    other = task_progress(evil, evil, 3, evil, "done", 3, metric=evil, value=1.0)
     assert "\x1b" not in drawn(ProgressState(STARTED, 1.0, True, None, [other, other]), 120)
 
 

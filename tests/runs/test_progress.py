@@ -20,6 +20,7 @@ from kshot.runs.progress_tracker import FolderProgress, ProgressTracker, RecentR
 from kshot.runs.results import result_rows
 from kshot.statistics.intervals import interval
 from tests.datasets.fakes import Fake
+from tests.progress_tasks import task_progress
 
 STARTED = "2026-11-16T09:00:00+00:00"
 
@@ -57,7 +58,7 @@ STATE = ProgressState(
     True,
     99.0,
     [
-        TaskProgress("a", "m", 3, "g", "done", 3, 1, 1, 0, 5, 6, 0.25, "Accuracy", 2, 50.0, 9.5, 90.5, None),
+        TaskProgress("a", "m", 3, "g", "done", MeterReading(3, 1, 1, 0, 5, 6, 0.25, "Accuracy", 2, 50.0, (9.5, 90.5))),
         TaskProgress("b", "m"),
     ],
     StepProgress("an index", 3, 7),
@@ -80,15 +81,21 @@ def with_task(**more):
     return changed(tasks=[{**STATE.as_json()["tasks"][0], **more}])
 
 
+def with_reading(**more):
+    return with_task(reading={**STATE.as_json()["tasks"][0]["reading"], **more})
+
+
 HOSTILE = [
     None, [], 3, "text", {}, {"started": STARTED}, changed(started=3), changed(started="soon"),
     changed(started="2026-11-16T09:00:00"), changed(complete=1), changed(elapsed=-1.0), changed(elapsed="1"),
     changed(elapsed=math.nan), changed(elapsed=10**400), changed(left=math.inf), changed(left=True), changed(tasks={}),
     changed(tasks=[3]), changed(tasks=[{}]), changed(step=[]), changed(step={"label": 3, "done": 1, "total": 1}),
     changed(step={"label": "x", "done": -1, "total": 1}), with_task(task=None), with_task(task="x" * 10**6),
-    with_task(done=-1), with_task(done=1.5), with_task(done=True), with_task(total="3"), with_task(total=10**20),
-    with_task(state="over"), with_task(state=[]), with_task(value="1"), with_task(value=math.nan),
-    with_task(cost_usd=-math.inf), with_task(metric=["Accuracy"]), with_task(model={}), with_task(rate=10**30),
+    with_reading(done=-1), with_reading(done=1.5), with_reading(done=True), with_task(total="3"), with_task(total=10**20),
+    with_task(state="over"), with_task(state=[]), with_reading(value="1"), with_reading(value=math.nan),
+    with_task(reading=None), with_task(reading={}), with_reading(interval=3), with_reading(interval=[1.0]),
+    with_reading(interval=[1.0, None]), with_reading(interval=["1", "2"]), with_reading(interval=[1.0, math.nan]),
+    with_reading(cost_usd=-math.inf), with_reading(metric=["Accuracy"]), with_task(model={}), with_task(rate=10**30),
 ]  # fmt: skip
 
 
@@ -128,11 +135,11 @@ def test_all_that_is_planned_is_the_total():
     state = found.state()
     assert [task.state for task in state.tasks] == ["running", "waiting", "waiting"]
     assert (state.done, state.total) == (4, 40)
-    assert (state.tasks[0].failed, state.tasks[0].value, state.tasks[0].low, state.tasks[0].high) == (1, 50, 10, 90)
+    assert state.tasks[0].reading == dial.reading
     dial.reading = replace(dial.reading, done=10)
     found.finished([{"task": "a", "metric": "Accuracy", "value": 61.0, "ci95": [30.0, 80.0]}])
-    assert found.state().tasks[0] == TaskProgress(
-        "a", "m", 10, state="done", done=10, failed=1, metric="Accuracy", scored=3, value=61.0, low=30.0, high=80.0
+    assert found.state().tasks[0] == task_progress(
+        "a", "m", 10, state="done", done=10, failed=1, metric="Accuracy", scored=3, value=61.0, interval=(30.0, 80.0)
     )
 
 

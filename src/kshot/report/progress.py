@@ -18,6 +18,7 @@ from kshot.report.quantities import abridged, duration, money, pace
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from kshot.core.watcher import MeterReading
     from kshot.runs.progress import ProgressState, StepProgress, TaskProgress
 
 _MAX_BAR, _MIN_BAR = 40, 8
@@ -94,7 +95,7 @@ def progress_line(state: ProgressState) -> str:
     elif running is not None:
         several = any(task.model != running.model for task in state.tasks)
         name = f"{running.task} on {running.model}" if several else running.task
-        figure = "" if running.value is None else f" {running.metric} {running.value:.1f}"
+        figure = "" if running.reading.value is None else f" {running.reading.metric} {running.reading.value:.1f}"
         parts.append(name + figure)
     return one_line(_SEPARATOR.join([*parts, *([f"{state.failed:,} failed"] if state.failed else [])]))
 
@@ -174,47 +175,50 @@ def _fold(name: str, tasks: Sequence[TaskProgress], what: str, width: int) -> It
     """Return one line for many tasks."""
     done = [task for task in tasks if task.state == "done"]
     parts = [_Part(f"{len(done):,} of {len(tasks):,} {what} done")]
-    figures = [task.value for task in done if task.value is not None]
-    metrics = {task.metric for task in done}
+    readings = [task.reading for task in done]
+    figures = [each.value for each in readings if each.value is not None]
+    metrics = {each.metric for each in readings}
     if figures and what == "subsets" and len(metrics) == 1 and len(figures) == len(done):
         parts.append(_Part(f"mean {metrics.pop()} {sum(figures) / len(figures):.1f}", "bold"))
-    parts += _spent(done)
+    parts += _spent(readings)
     return _flowing(name, parts, width)
 
 
 def _done(task: TaskProgress, width: int) -> Iterator[Text]:
     """Return the line of a task that is done; what it took is told of the running ones and in the results."""
-    parts = [_Part(f"{task.done:,} done"), *_figure(task)]
-    return _flowing(task.task, [*parts, *([_Part(f"{task.failed:,} failed", "red")] if task.failed else [])], width)
+    now = task.reading
+    failed = [_Part(f"{now.failed:,} failed", "red")] if now.failed else []
+    return _flowing(task.task, [_Part(f"{now.done:,} done"), *_figure(now), *failed], width)
 
 
 def _running(task: TaskProgress, width: int) -> Iterator[Text]:
     """Return the lines of a task that runs."""
-    parts = [_Part(f"{task.done:,} done" if task.total is None else f"{task.done:,} of {task.total:,}")]
-    if task.recalled:
-        parts.append(_Part(f"{task.recalled:,} from the journal"))
+    now = task.reading
+    parts = [_Part(f"{now.done:,} done" if task.total is None else f"{now.done:,} of {task.total:,}")]
+    if now.recalled:
+        parts.append(_Part(f"{now.recalled:,} from the journal"))
     if task.rate is not None:
         parts.append(_Part(pace(task.rate)))
-    return _flowing(task.task, [*parts, *_figure(task), *_spent([task])], width)
+    return _flowing(task.task, [*parts, *_figure(now), *_spent([now])], width)
 
 
-def _figure(task: TaskProgress) -> Iterator[_Part]:
-    if task.value is not None:
-        ends = "" if task.low is None or task.high is None else f" [{task.low:.1f}, {task.high:.1f}]"
-        yield _Part(f"{task.metric} {task.value:.1f}{ends}", "bold")
+def _figure(now: MeterReading) -> Iterator[_Part]:
+    if now.value is not None:
+        ends = "" if now.interval is None else " [{:.1f}, {:.1f}]".format(*now.interval)
+        yield _Part(f"{now.metric} {now.value:.1f}{ends}", "bold")
 
 
-def _spent(tasks: Sequence[TaskProgress]) -> Iterator[_Part]:
+def _spent(readings: Sequence[MeterReading]) -> Iterator[_Part]:
     """Yield what went wrong with tasks, and what they took."""
-    failed, retried = sum(task.failed for task in tasks), sum(task.retried for task in tasks)
+    failed, retried = sum(each.failed for each in readings), sum(each.retried for each in readings)
     if failed:
         yield _Part(f"{failed:,} failed", "red")
     if retried:
         yield _Part(f"{retried:,} retried")
-    read, written = sum(task.prompt_tokens for task in tasks), sum(task.completion_tokens for task in tasks)
+    read, written = sum(each.prompt_tokens for each in readings), sum(each.completion_tokens for each in readings)
     if read or written:
         yield _Part(f"{abridged(read)} tokens read, {abridged(written)} written")
-    costs = [task.cost_usd for task in tasks if task.cost_usd is not None]
+    costs = [each.cost_usd for each in readings if each.cost_usd is not None]
     if costs:
         yield _Part(money(sum(costs)))
 

@@ -13,6 +13,7 @@ from kshot.core.errors import KshotError
 from kshot.core.file_names import path_inside
 from kshot.core.json_text import parse_json
 from kshot.core.text_files import read_at_most
+from kshot.core.watcher import MeterReading
 
 PROGRESS = "progress.json"
 """The file of a run folder that says how far its run is, or was when it stopped; a run that is done removes it."""
@@ -29,9 +30,7 @@ MAX_CHARACTERS = 4096
 class TaskProgress:
     """One task on one model. ``total`` is the number of its samples; None: it is not known.
 
-    ``done`` counts the samples that are answered or have failed, ``recalled`` those of them whose answers were all in
-    the journal. ``group`` is the dataset that it is a subset of, or "". Tokens, cost and retries are those of this
-    session. ``value`` is the running figure of its first metric, with the ends of its 95 % interval where it has one.
+    ``group`` is the dataset that it is a subset of, or "". ``reading`` is what the meter of this session said last.
     ``rate``: samples per second of late, without those that were recalled.
     """
 
@@ -40,18 +39,7 @@ class TaskProgress:
     total: int | None = None
     group: str = ""
     state: TaskState = "waiting"
-    done: int = 0
-    recalled: int = 0
-    failed: int = 0
-    retried: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float | None = None
-    metric: str = ""
-    scored: int = 0
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    reading: MeterReading = field(default_factory=MeterReading)
     rate: float | None = None
 
 
@@ -83,12 +71,12 @@ class ProgressState:
     @property
     def done(self) -> int:
         """The samples that are answered or have failed."""
-        return sum(task.done for task in self.tasks)
+        return sum(task.reading.done for task in self.tasks)
 
     @property
     def failed(self) -> int:
         """The samples that have failed."""
-        return sum(task.failed for task in self.tasks)
+        return sum(task.reading.failed for task in self.tasks)
 
     @property
     def total(self) -> int | None:
@@ -133,19 +121,32 @@ def read_progress(folder: Path) -> ProgressState | None:
 # ---- reading what strangers may have written ----
 
 _COUNTS = ("done", "recalled", "failed", "retried", "prompt_tokens", "completion_tokens", "scored")
-_NUMBERS = ("cost_usd", "value", "low", "high", "rate")
-_TEXTS = ("task", "model", "group", "metric")
 
 
 def _task(value: Any) -> TaskProgress:
     given = _record(TaskProgress, value)
-    read: dict[str, Any] = {name: _text(given[name]) for name in _TEXTS}
-    read |= {name: _count(given[name]) for name in _COUNTS}
-    read |= {name: _number(given[name], least=-math.inf) for name in _NUMBERS}
     if given["state"] not in get_args(TaskState):
         raise ValueError(f"state is {given['state']!r:.40}")
-    total = given["total"]
-    return TaskProgress(state=given["state"], total=None if total is None else _count(total), **read)
+    total, rate = given["total"], _number(given["rate"], least=-math.inf)
+    labels = {name: _text(given[name]) for name in ("task", "model", "group")}
+    total = None if total is None else _count(total)
+    return TaskProgress(**labels, total=total, state=given["state"], reading=_reading(given["reading"]), rate=rate)
+
+
+def _reading(value: Any) -> MeterReading:
+    given = _record(MeterReading, value)
+    read: dict[str, Any] = {name: _count(given[name]) for name in _COUNTS}
+    read |= {name: _number(given[name], least=-math.inf) for name in ("cost_usd", "value")}
+    return MeterReading(**read, metric=_text(given["metric"]), interval=_interval(given["interval"]))
+
+
+def _interval(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    ends = [_number(end, least=-math.inf) for end in value] if isinstance(value, (list, tuple)) else []
+    if len(ends) != 2 or ends[0] is None or ends[1] is None:  # noqa: PLR2004 - an interval has two ends
+        raise ValueError(f"{value!r:.40} is no interval")
+    return ends[0], ends[1]
 
 
 def _record(cls: type, value: Any) -> dict[str, Any]:

@@ -99,8 +99,9 @@ class ProgressTracker(Watcher):
             task = self._running
             self._end_running()
             for row in rows if task is not None else ():
-                if task is not None and (row["task"], row["metric"]) == (task.task, task.metric):
-                    task.value, (task.low, task.high) = row["value"], row["ci95"] or (None, None)
+                if task is not None and (row["task"], row["metric"]) == (task.task, task.reading.metric):
+                    ends = tuple(row["ci95"]) if row["ci95"] else None
+                    task.reading = replace(task.reading, value=row["value"], interval=ends)
 
     def ended(self, results: Sequence[ResultRow], usage: Sequence[ResultRow]) -> None:  # noqa: ARG002 - the meter has them
         """End the run: what was planned and never came is none of its tasks."""
@@ -141,12 +142,8 @@ class ProgressTracker(Watcher):
         task = self._running
         if task is None or self._meter is None:
             return
-        found = self._meter.read()
-        for name in ("done", "recalled", "failed", "retried", "prompt_tokens", "completion_tokens", "cost_usd"):
-            setattr(task, name, getattr(found, name))
-        task.metric, task.scored, task.value = found.metric, found.scored, found.value
-        task.low, task.high = found.interval or (None, None)
-        self._rate.add(self._active(), self._fresh + found.done - found.recalled)
+        task.reading = self._meter.read()
+        self._rate.add(self._active(), self._fresh + _asked(task))
 
     def _active(self) -> float:
         since = self._active_since
@@ -157,8 +154,8 @@ class ProgressTracker(Watcher):
             return
         self._measure()
         self._active_seconds, self._active_since = self._active(), None
-        self._fresh += self._running.done - self._running.recalled
-        self._running.state, self._running.total = "done", self._running.done
+        self._fresh += _asked(self._running)
+        self._running.state, self._running.total = "done", self._running.reading.done
         self._running = None
 
     def _planned(self, task: str, model: str) -> TaskProgress:
@@ -182,6 +179,11 @@ class ProgressTracker(Watcher):
             waiting = [task.model for task in self._state.tasks[self._begun :] if task.model not in begun]
             self._called[model] = model if model in waiting else next(iter(waiting), model)
         return self._called[model]
+
+
+def _asked(task: TaskProgress) -> int:
+    """Return how many samples were not simply recalled."""
+    return task.reading.done - task.reading.recalled
 
 
 class Ticker:
@@ -267,9 +269,8 @@ class FolderProgress(ProgressTracker):
 def _within_limits(state: ProgressState) -> ProgressState:
     """Cut names that a reader of the file would refuse."""
     for task in state.tasks:
-        task.task, task.model, task.group, task.metric = (
-            text[:MAX_CHARACTERS] for text in (task.task, task.model, task.group, task.metric)
-        )
+        task.task, task.model, task.group = (text[:MAX_CHARACTERS] for text in (task.task, task.model, task.group))
+        task.reading = replace(task.reading, metric=task.reading.metric[:MAX_CHARACTERS])
     if state.step is not None:
         state.step.label = state.step.label[:MAX_CHARACTERS]
     return state
