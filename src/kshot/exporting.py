@@ -14,6 +14,7 @@ from kshot.core.errors import KshotError, RunError, UsageError
 from kshot.core.export_formats import FORMATS, PARTS, TEXTS, ExportedPart, Format
 from kshot.core.file_names import portable
 from kshot.core.records import ResultRow
+from kshot.core.visible import one_line
 from kshot.report.exports.summary_form import in_summary_form
 from kshot.runs.record import RunRecord
 
@@ -68,7 +69,7 @@ def _several(given: Any) -> tuple[Any, ...]:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=2)
+    warnings.warn(one_line(text), stacklevel=2)
 
 
 @dataclass(frozen=True)

@@ -228,10 +228,9 @@ def test_folders_of_earlier_versions(name, to, tmp_path, capsys):
         assert (tmp_path / "file").stat().st_size > 100
 
 
-@pytest.mark.xdist_group("inspect")
-@pytest.mark.needs("inspect-ai", "pyarrow")
+@pytest.mark.needs("pyarrow")
 def test_hostile_names_in_every_format(here, capsys):
-    for to in ("csv", "parquet", "markdown", "latex", "inspect", "hf"):
+    for to in ("csv", "parquet", "markdown", "latex", "hf"):  # test_inspect.py has the sixth: it takes long to import
         more = ("--dataset-id", "a/b") if to == "hf" else ()
         for out in ((), ("--out", f"out-{to}")):
             done = kshot(capsys, "export", "odd", "--to", to, *more, *out)

@@ -11,9 +11,10 @@ from kshot.report.exports.inspect_logs import write_logs
 from kshot.report.exports.inspect_samples import sample_id
 from kshot.runs.record import read_record
 from kshot.runs.spec_file import read_spec
+from tests.commands import kshot
 from tests.finished_runs import Item, Points, Right, finished, task
 
-pytestmark = [pytest.mark.needs("inspect-ai"), pytest.mark.xdist_group("inspect")]  # it takes seconds to import
+pytestmark = pytest.mark.needs("inspect-ai")
 EARLY = Path(__file__).parents[2] / "data" / "runs_0_1"
 ITEMS = {
     "b": Item(100, "?", "red"),
@@ -266,6 +267,18 @@ def test_whatever_a_stranger_writes_is_a_sample(run, tmp_path, field):
     )
     (log,) = logs_of(odd, tmp_path / "logs").values()
     assert len(log.samples) == len(ODD)
+
+
+def test_hostile_names_reach_neither_the_terminal_nor_other_folders(run, tmp_path, monkeypatch, capsys):
+    hostile = "../=1+1 | \x1b[31m\n\u202e"
+    odd = changed(run, tmp_path / "odd", lambda rows: [{**rows[0], "task": hostile, "model": hostile, "id": hostile}])
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    done = kshot(capsys, "export", odd, "--to", "inspect")
+    assert done.code == 0, done.err
+    assert not set("\x1b\u202e") & set(done.out + done.err)
+    assert [path.parent for path in Path.cwd().rglob("*.eval")] == [Path.cwd() / "odd-inspect"]
+    assert len(list(tmp_path.rglob("*.eval"))) == 1
 
 
 @pytest.mark.parametrize(

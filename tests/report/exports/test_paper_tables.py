@@ -132,6 +132,7 @@ def test_lookup_has_lengths_across_and_passages_measures():
     assert (lookup.columns, len(lookup.lines)) == ([("10",), ("40",)], 1)
     assert (passages.title, passages.columns) == ("Search on handbook", [("nDCG@10",), ("R@100",)])
     assert [[cell.ahead for cell in cells] for _, cells in passages.lines] == [[False, False], [False, True]]
+    assert passages.notes[-1] == "Not every two systems could be tested on handbook by nDCG@10."
     assert passages.lines[0][1][0].value == "0.500"
 
 

@@ -231,7 +231,9 @@ def _test_notes(shown: Sequence[ResultRow], standings: Standings, *, bold: bool)
     if untested[1] and not families[1]:
         yield "Categories were not tested."
     if left := [*untested[0], *(untested[1] if families[1] else ())]:
-        yield f"Not every two systems could be tested on {listed(left)}."
+        one_metric = len({row["metric"] for row in shown}) == 1
+        names = [task if one_metric else f"{task} by {metric}" for task, metric in left]
+        yield f"Not every two systems could be tested on {listed(names)}."
 
 
 def _corrected(wholes: Collection[int], parts: Collection[int]) -> str:

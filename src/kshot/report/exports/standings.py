@@ -58,11 +58,10 @@ class Standings:
         questions = {question_of(row) for row in rows}
         return {self._families[pair] for each in questions for pair in self._pairs(each) if pair in self._families}
 
-    def untested(self, rows: Iterable[ResultRow]) -> list[str]:
-        """Return the tasks of these figures on which not every two systems were tested."""
+    def untested(self, rows: Iterable[ResultRow]) -> list[Question]:
+        """Return the tasks and metrics of these figures by which not every two systems were tested."""
         questions = dict.fromkeys(map(question_of, rows))
-        missing = [each for each in questions if any(pair not in self._families for pair in self._pairs(each))]
-        return list(dict.fromkeys(task for task, _ in missing))
+        return [each for each in questions if any(pair not in self._families for pair in self._pairs(each))]
 
     def _pairs(self, question: Question) -> Iterator[frozenset[int]]:
         return map(frozenset, combinations(self._rivals[question], 2))
