@@ -379,12 +379,17 @@ def test_the_files_say_why_a_gate_cannot_be_decided(at, capsys, tmp_path):
         (tmp_path / "s.md").unlink(missing_ok=True)
         done = kshot(capsys, "gate", run_folder, *gate, *files, "--json")
         assert (done.code, said in done.err, said in error_in(tmp_path / "j.xml")) == (2, True, True)
-        assert "❌ **a gate could not be decided**" in (tmp_path / "s.md").read_text()
+        assert "❌ **a check could not be made**" in (tmp_path / "s.md").read_text()
         (row,) = json.loads(done.out)["gates"]
         assert (row["gate"], row["passed"], said in row["reason"]) == (None, False, True)
-    (tmp_path / "j.xml").unlink()
-    assert run(capsys, tmp_path / "new", "--fail-if-worse", "runs/none", *files).code == 2
-    assert "not a run folder" in error_in(tmp_path / "j.xml")
+    for name, gate, said in (
+        ("Pupil", ("--fail-if-worse", "runs/none"), "not a run folder"),
+        ("Pupil", ("--fail-under", "Accuracy=1"), "It has: EM."),
+        ("Nobody", (), "Nobody"),
+    ):
+        (tmp_path / "j.xml").unlink()
+        assert run(capsys, tmp_path / "new", *gate, *files, model=name).code == 2
+        assert said in error_in(tmp_path / "j.xml")
 
 
 def test_a_gate_that_cannot_be_decided_hides_no_other(at, capsys):

@@ -79,8 +79,8 @@ def test_what_was_not_compared_or_decided_is_shown():
     assert "✅ **the check passed, 1 not compared**" in text
     assert "| ➖ skipped | Accuracy not worse than before | quiz · new | only the run has this model |" in text
     text = summary([], undecided([RunError("other questions")]).rows)
-    assert "❌ **a gate could not be decided**" in text
-    assert "| ❗ error | the gate can be decided |      | other questions |" in text
+    assert "❌ **a check could not be made**" in text
+    assert "| ❗ error | the check can be made |      | other questions |" in text
 
 
 def test_models_have_a_column_where_there_are_several():

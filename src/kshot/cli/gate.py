@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,13 +91,17 @@ class Gating:
     junit: Path | None = None
     summary: Path | None = None
 
-    def check_baselines(self, run: str | Path) -> None:
-        """Refuse baselines that cannot be one, before anything is asked; the files say so."""
+    @contextmanager
+    def telling(self, run: str | Path) -> Iterator[None]:
+        """Say in the files what ends a run before its gates; a limit that the user has set is no error."""
+        from kshot.core.budget import LimitReached
         from kshot.core.errors import KshotError
         from kshot.result import Result
 
         try:
-            self.gates.check_baselines(run)
+            yield
+        except LimitReached:
+            raise
         except KshotError as exc:
             tell_undecided(Result([], [], Path(run).expanduser()), self, exc)
             raise

@@ -18,7 +18,7 @@ from kshot.runs.spec_file import read_spec
 
 def write_junit(path: Path, record: RunRecord, checked: Checked) -> None:
     """Write JUnit XML in the place of what was there."""
-    text = junit_xml(record.results, checked.rows, str(record.path), _session(record))
+    text = junit_xml(record.results, checked.rows, str(record.path), _session(record), checked.notes)
     with new_version(path, advice=_figures_kept(record)) as file:
         file.write(text)
 

@@ -154,10 +154,12 @@ def _run(parsed: argparse.Namespace) -> int:
         raise UsageError("--out is empty", hint="Name a folder, or leave it out.")
     out = parsed.out or default_folder(models or [usual], datasets, settings_from(options))
     wanted = gating(parsed)
-    wanted.check_baselines(out)
-    with Progress() as progress:
-        watchers = [progress, *wanted.watchers()]
-        result = evaluate(models, datasets, out=out, reuse=parsed.reuse, log=parsed.log, watcher=watchers, **options)
+    with wanted.telling(out):
+        wanted.gates.check_baselines(out)
+        with Progress() as progress:
+            watchers = [progress, *wanted.watchers()]
+            more = {"reuse": parsed.reuse, "log": parsed.log, "watcher": watchers}
+            result = evaluate(models, datasets, out=out, **more, **options)
     return finish(result, wanted, as_json=parsed.json)
 
 
@@ -167,8 +169,8 @@ def _score(parsed: argparse.Namespace) -> int:
     from kshot.rescoring import score
 
     wanted = gating(parsed)
-    wanted.check_baselines(parsed.run)
-    with Progress() as progress:
+    with wanted.telling(parsed.run), Progress() as progress:
+        wanted.gates.check_baselines(parsed.run)
         result = score(
             parsed.run,
             parsed.dataset,

@@ -16,8 +16,8 @@ from kshot.runs.baseline_checks import unpaired_samples, why_left_out
 _MAX_LINES = 20
 """Failed checks on the screen; the rest is counted."""
 
-_MAX_ALIKE = 5
-"""Checks of one kind that pass, or that are skipped, and have lines of their own."""
+_MAX_ALIKE = 3
+"""Checks of one kind that pass and have lines of their own; those that all found the same have one line."""
 
 _MARKS = {True: ("✓ passed", "green"), False: ("✗ failed", "bold red"), None: ("– skipped", "")}
 _UNDECIDED = ("! error", "bold red")
@@ -30,7 +30,7 @@ def gate_label(row: ResultRow) -> str:
     if row["gate"] == "fail_if_worse":
         other = row.get("baseline_model", row["model"]) != row["model"]  # the subject says which model it is if not
         return f"{row['metric']} not worse than {row['baseline' if other else 'baseline_run']}"
-    return "no failed sample" if row["gate"] == "fail_on_failed" else "the gate can be decided"
+    return "no failed sample" if row["gate"] == "fail_on_failed" else "the check can be made"
 
 
 def gate_finding(row: ResultRow) -> str:
@@ -93,7 +93,8 @@ def _alike(told: Sequence[tuple[ResultRow, str]]) -> list[list[tuple[ResultRow, 
 
 
 def _lines(alike: Sequence[tuple[ResultRow, str]], names: dict[str, str]) -> list[tuple[str, str]]:
-    if len(alike) <= _MAX_ALIKE:
+    same = alike[0][0]["passed"] is None or alike[0][0]["gate"] == "fail_on_failed"
+    if len(alike) <= (1 if same else _MAX_ALIKE):
         return [(subject, gate_finding(row)) for row, subject in alike]
     rows = [row for row, _ in alike]
     many = f"{len(rows)} checks"
@@ -137,7 +138,7 @@ def verdict_of(rows: Sequence[ResultRow]) -> str:
     parts = chain(
         [f"{failed} of {decided} checks failed"] if failed else [],
         [f"all {passed} checks passed" if passed > 1 else "the check passed"] if passed and not failed else [],
-        [f"{errors} gates could not be decided" if errors > 1 else "a gate could not be decided"] if errors else [],
+        [f"{errors} checks could not be made" if errors > 1 else "a check could not be made"] if errors else [],
         [f"{skipped} not compared"] if skipped else [],
     )
     return ", ".join(parts)

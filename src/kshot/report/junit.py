@@ -14,7 +14,13 @@ from kshot.report.gates import gate_finding, gate_label
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
-def junit_xml(results: Sequence[ResultRow], gates: Sequence[ResultRow], run: str, session: Mapping[str, Any]) -> str:
+def junit_xml(
+    results: Sequence[ResultRow],
+    gates: Sequence[ResultRow],
+    run: str,
+    session: Mapping[str, Any],
+    notes: Sequence[str] = (),
+) -> str:
     """Return the checks of a run as JUnit XML: one suite, whose name is that of the run.
 
     A check that fails is a failure, one that could not be compared is skipped, and a gate that could not be decided is
@@ -47,7 +53,9 @@ def junit_xml(results: Sequence[ResultRow], gates: Sequence[ResultRow], run: str
         name = f"{row['task']} {row['metric']} on {row['model']}"
         properties.append(_element("property", name=name, value="" if row["value"] is None else row["value"]))
     suite.extend(cases)
-    ET.SubElement(suite, "system-out").text = "\n".join(one_line(row["reason"]) for row in gates)
+    ET.SubElement(suite, "system-out").text = "\n".join(
+        one_line(text) for text in (*(row["reason"] for row in gates), *notes)
+    )
     ET.SubElement(suite, "system-err")
     root = ET.Element("testsuites")
     root.append(suite)

@@ -1,14 +1,15 @@
 """The gate of a baseline: a run must not be worse than it by the paired, corrected test.
 
 A row whose ``passed`` is None was not compared: ``only`` says which side has it (None: both), and ``lacks`` what the
-other one does not have: that ``model``, ``task`` or ``metric`` (None: it has no samples that can be paired).
+other one does not have: that ``model``, ``task`` or ``metric`` (None: it cannot be compared sample by sample).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import TypeAlias
 
 from kshot.core.errors import RunError
 from kshot.core.p_values import p_text
@@ -35,7 +36,7 @@ _KEPT = (
     *("only_baseline", "only_run", "failed_baseline", "failed_run", "verdict"),
 )
 _Key: TypeAlias = tuple[str, str, str]
-"""A model, a task and a metric."""
+_PARTS = ("model", "task", "metric")
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,21 @@ class Sides:
         after = labels[1] if run.path is not None else "this run"
         return cls(str(baseline.path or before), before, after, baseline.results, run.results)
 
+    @cached_property
+    def models(self) -> tuple[set[str], set[str]]:
+        """The models of the baseline, and of the run."""
+        before, after = ({row["model"] for row in rows} for rows in (self.before, self.after))
+        return before, after
+
+    def system(self, side: str, model: str) -> str:
+        """Return the name of a system: its model, too, where the run has several."""
+        label, models = (self.run, self.models[1]) if side == "run" else (self.baseline, self.models[0])
+        return f"{label} · {model}" if len(models) > 1 else label
+
     def named(self, row: ResultRow) -> ResultRow:
         """Return a comparison with these names."""
-        return {
-            **row,
-            "baseline": _system(self.baseline, self.before, row["baseline_model"]),
-            "run": _system(self.run, self.after, row["run_model"]),
-            "baseline_run": self.baseline,
-        }
-
-
-def _system(label: str, results: Sequence[ResultRow], model: str) -> str:
-    return f"{label} · {model}" if len({row["model"] for row in results}) > 1 else label
+        systems = {side: self.system(side, row[f"{side}_model"]) for side in ("baseline", "run")}
+        return {**row, **systems, "baseline_run": self.baseline}
 
 
 def check_worse(compared: Sequence[ResultRow], sides: Sides) -> list[ResultRow]:
@@ -110,10 +114,12 @@ def brief_reason(row: ResultRow) -> str:
         return f"{what} is not compared with {row['baseline']}: {why_left_out(row)}"
     if row["difference"] is None or row["p_corrected"] is None:
         return f"{what} cannot be compared with {row['baseline']}"
+    # the same model is named once
+    baseline = row["baseline_run" if row["baseline_model"] == row["run_model"] else "baseline"]
     verdict = "not worse than" if row["verdict"] is None else f"{row['verdict']} than"
     lower = "" if row["higher_is_better"] else ", lower is better"
     values = f"{_figure(row['run_value'])} after {_figure(row['baseline_value'])}{lower}"
-    return f"{what} is {verdict} {row['baseline']}: {values}, p {p_text(row['p_corrected'])}"
+    return f"{what} is {verdict} {baseline}: {values}, p {p_text(row['p_corrected'])}"
 
 
 def _figure(value: float | None) -> str:
@@ -128,10 +134,12 @@ def _left_out(compared: Sequence[ResultRow], sides: Sides) -> Iterator[ResultRow
     before, after = _figures(sides.before), _figures(sides.after)
     ours = {(row["run_model"], row.get("run_task", row["task"]), row["metric"]) for row in compared}
     theirs = {(row["baseline_model"], row["task"], row["metric"]) for row in compared}
-    left = [key for key in after if key not in ours]
-    yield from (_alone(after[key], key, before, "run", sides) for key in left)
+    left = {key: None for key in after if key not in ours}
+    known = _beginnings(before, sides)
+    yield from (_alone(after[key], key, known, "run", sides) for key in left)
     lost = [key for key in before if key not in theirs and key not in left]
-    yield from (_alone(before[key], key, after, "baseline", sides) for key in lost)
+    found = _beginnings(after, sides)
+    yield from (_alone(before[key], key, found, "baseline", sides) for key in lost)
 
 
 def _figures(results: Sequence[ResultRow]) -> dict[_Key, ResultRow]:
@@ -141,46 +149,44 @@ def _figures(results: Sequence[ResultRow]) -> dict[_Key, ResultRow]:
     return {(row["model"], row["task"], row["metric"]): row for row in rows}
 
 
-def _alone(row: ResultRow, key: _Key, others: Mapping[_Key, Any], side: str, sides: Sides) -> ResultRow:
-    shared = {row["model"] for row in sides.before} & {row["model"] for row in sides.after}
-    lacks = _lacking(key, others, by_name=bool(shared))
-    results = sides.after if side == "run" else sides.before
+def _beginnings(keys: Iterable[_Key], sides: Sides) -> set[tuple[str, ...]]:
+    """Return what one side has: models, tasks of models, and metrics of tasks."""
+    return {_by_name(key, sides)[:size] for key in keys for size in (1, 2, 3)}
+
+
+def _by_name(key: _Key, sides: Sides) -> _Key:
+    """Return a key without its model, if the runs share none: then each model is compared with each of the others."""
+    before, after = sides.models
+    return key if before & after else ("", *key[1:])
+
+
+def _alone(row: ResultRow, key: _Key, others: Collection[tuple[str, ...]], side: str, sides: Sides) -> ResultRow:
+    whole = _by_name(key, sides)
+    lacks = next((name for size, name in enumerate(_PARTS, start=1) if whole[:size] not in others), None)
     found = {
         "gate": "fail_if_worse",
         "passed": None,
         "reason": "",
         "baseline_path": sides.place,
-        **dict(zip(("model", "task", "metric"), key, strict=True)),
+        **dict(zip(_PARTS, key, strict=True)),
         "higher_is_better": row.get("higher_is_better", True),
         "baseline": sides.baseline,
+        "run": sides.run,
         "baseline_run": sides.baseline,
-        "run": _system(sides.run if side == "run" else sides.baseline, results, key[0]),
         "only": side if lacks else None,
         "lacks": lacks,
         "n": 0,
     }
-    if side == "baseline":
-        found["baseline"], found["run"] = found["run"], sides.run
+    found[side] = sides.system(side, key[0])
     found["reason"] = brief_reason(found)
     return found
-
-
-def _lacking(key: _Key, others: Collection[_Key], *, by_name: bool) -> str | None:
-    """Return what the other side does not have of a figure. Models are compared by name if the runs share any."""
-    model, task, metric = key
-    same = [each for each in others if each[0] == model or not by_name]
-    if not same:
-        return "model"
-    if not any(each[1] == task for each in same):
-        return "task"
-    return None if any(each[1:] == (task, metric) for each in same) else "metric"
 
 
 def why_left_out(row: ResultRow) -> str:
     """Say why a figure is not compared."""
     if row["lacks"]:
         return f"only the {row['only']} has this {row['lacks']}"
-    return unpaired_samples(row) or "it has no samples that can be paired"
+    return unpaired_samples(row) or "it cannot be compared sample by sample"
 
 
 def unpaired_samples(row: ResultRow) -> str:
