@@ -43,3 +43,13 @@ def test_samples_are_found_by_what_they_are(result):
     assert list(result.find(contains="two", right=True)) == []
     with pytest.raises(UsageError, match="no task"):
         list(result.find(task="nowhere"))
+
+
+def test_samples_are_found_that_another_run_answers_differently(result):
+    other = kshot.evaluate(says("2"), generation(ROWS))
+    for run in (result, kshot.load(result.path), kshot.evaluate(says("1"), generation(ROWS))):
+        assert [row["id"] for row in run.find(flipped=other)] == ["0", "1"]
+        assert [row["id"] for row in run.find(flipped=other, wrong=True)] == ["1"]
+        assert list(run.find(flipped=result.path)) == list(run.find(flipped=str(result.path))) == []
+    with pytest.raises(UsageError, match="is not a run"):
+        result.find(flipped=3)

@@ -43,12 +43,17 @@ class Result(RunRecord):
         metric: str | None = None,
         below: float | None = None,
         above: float | None = None,
+        flipped: str | Path | RunRecord | None = None,
     ) -> Iterator[ResultRow]:
-        """Yield the samples that ``kshot samples`` with these options shows, in the order of the run."""
-        from kshot.runs.sample_filters import find_samples
+        """Yield the samples that ``kshot samples`` with these options shows, in the order of the run.
+
+        ``flipped``: the folder or the result of another run; of the samples of both, those that one alone gets right.
+        """
+        from kshot.runs.sample_selection import find_samples
 
         return find_samples(
             self,
+            flipped,
             wrong=wrong,
             right=right,
             failed=failed,

@@ -18,11 +18,6 @@ _NO_SCALE = MetricScale("", None, None)
 _SEARCHED = ("prompt", "response", "options", "reasoning", "answer", "answers", "target", "failed")
 
 
-def find_samples(record: RunRecord, **criteria: Any) -> Iterator[ResultRow]:
-    """Return the samples that meet all criteria of ``sample_filter``, in the order of the run."""
-    return filter(sample_filter(record, **criteria), record.iter_samples())
-
-
 @dataclass(frozen=True, slots=True)
 class SampleFilter:
     """What a sample must be to be chosen; None: anything. ``scales`` say whether it is right."""

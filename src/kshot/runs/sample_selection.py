@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kshot.core.records import ResultRow
-from kshot.runs.sample_filters import SampleFilter, name_of, texts_in
+from kshot.runs.record import RunRecord
+from kshot.runs.sample_filters import SampleFilter, name_of, sample_filter, texts_in
 from kshot.runs.samples_file import PlacedRow, placed_rows, rows_at
 
 if TYPE_CHECKING:  # it imports numpy, which only a comparison needs
@@ -19,6 +20,24 @@ if TYPE_CHECKING:  # it imports numpy, which only a comparison needs
 _Key: TypeAlias = tuple[Any, ...] | None
 
 _PIECES = re.compile(r"\d+|\D+")
+
+
+def find_samples(
+    record: RunRecord, flipped: str | Path | RunRecord | None = None, **criteria: Any
+) -> Iterator[ResultRow]:
+    """Return the samples that meet all criteria of ``sample_filter``, in the order of the run.
+
+    ``flipped``: only those that exactly one of the run and this other one gets right.
+    """
+    wanted = sample_filter(record, **criteria)
+    if flipped is None:
+        return filter(wanted, record.iter_samples())
+    from kshot.runs.compared_run import ComparedRun, open_run
+    from kshot.runs.sample_flips import flipped_samples
+
+    places = flipped_samples(record, open_run(flipped).record, wanted.scales).counterparts
+    placed = ComparedRun(record, {}).placed()
+    return (each.row for each in placed if each.place in places and wanted(each.row))
 
 
 @dataclass
