@@ -75,3 +75,10 @@ def compare(
         raise UsageError("there is no run to compare", hint="Name two run folders.")
     found = compare_runs([open_run(run) for run in runs], aggregate, metric=metric, task=task, all_pairs=all_pairs)
     return ComparisonResult(*(getattr(found, each.name) for each in fields(found)))
+
+
+def compare_with_baseline(baseline: str | Path | RunRecord, run: RunRecord) -> Comparison:
+    """Compare a run with its baseline, as gates do: runs without folder are named by what they are to each other."""
+    runs = [open_run(baseline), open_run(run)]
+    runs[0].label, runs[1].label = "the baseline", "this run"
+    return compare_runs(runs, aggregate)

@@ -91,13 +91,13 @@ class Result(RunRecord):
         ``fail_under``: ``{"Accuracy": 60}``, or texts as on the command line. ``fail_if_worse``: folders or results.
         A row whose ``passed`` is None could not be compared with the baseline. Notes are warnings.
         """
-        from kshot.comparing import compare
+        from kshot.comparing import compare_with_baseline
         from kshot.runs.gates import Gates
 
         gates = Gates.of(fail_under, fail_if_worse, fail_on_failed=fail_on_failed)
         if not gates:
             raise UsageError("no gate is named", hint="Give fail_under, fail_if_worse or fail_on_failed.")
-        checked = gates.check(self, compare)
+        checked = gates.check(self, compare_with_baseline)
         for note in checked.notes:
             warnings.warn(note, stacklevel=2)
         return checked.enforce()

@@ -714,6 +714,9 @@ def test_results_in_memory_have_gates_too(at):
     assert before.check(fail_if_worse=after, fail_on_failed=True)
     with pytest.raises(package.KshotError, match="the run itself"):
         after.check(fail_if_worse=after)
+    other = package.evaluate("exam.py:Pupil", "exam.py:Parts")
+    with pytest.raises(package.KshotError, match="the baseline has parts:easy, parts:hard; this run has exam"):
+        after.check(fail_if_worse=other)
 
 
 def test_python_tells_what_was_not_compared(at):

@@ -334,7 +334,7 @@ def test_models_of_other_names_are_compared_with_each_other():
 
 def test_systems_are_named_as_the_user_knows_them():
     many = [figure(), figure(model="n")]
-    named = Sides.of(RunRecord(many, []), RunRecord([figure()], []), ["run 1", "run 2"])
+    named = Sides.of(RunRecord(many, []), RunRecord([figure()], []), ["the baseline", "this run"])
     (row, alone) = check_worse([compared("worse")], named)
     assert (row["baseline"], row["run"], row["baseline_path"]) == ("the baseline · m", "this run", "the baseline")
     assert alone["reason"] == (
@@ -375,11 +375,11 @@ def against(found, before, after, **more):
 
 
 def test_the_notes_of_a_comparison_are_told():
-    found = SimpleNamespace(rows=[compared()], notes=["only before has arc"], runs=[{"label": "1"}, {"label": "2"}])
+    found = SimpleNamespace(rows=[compared()], notes=["only before has arc"], runs=[{"label": "old"}, {"label": "now"}])
     checked = against(found, RunRecord([figure()], []), RunRecord([figure(), figure(model="new")], []))
     assert [(row["passed"], row["model"], row["baseline"]) for row in checked.rows] == [
-        (True, "m", "the baseline"),
-        (None, "new", "the baseline"),
+        (True, "m", "old"),
+        (None, "new", "old"),
     ]
     assert checked.notes == ["only before has arc"]
     assert checked.enforce() == checked.rows

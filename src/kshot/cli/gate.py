@@ -166,12 +166,12 @@ class _Finish:
     def run(self) -> int:
         """Show, check, write and tell; a gate that fails decides the exit code even if something cannot be written."""
         from kshot.cli.streams import say
-        from kshot.comparing import compare
+        from kshot.comparing import compare_with_baseline
         from kshot.runs.gates import GateFailed
 
         if self._figures and not self._as_json:
             self._attempt(self._print_figures)
-        checked = self._wanted.gates.check(self._result, compare)
+        checked = self._wanted.gates.check(self._result, compare_with_baseline)
         for note in checked.notes[:_MAX_NOTES]:
             say(note)
         if len(checked.notes) > _MAX_NOTES:

@@ -1,7 +1,7 @@
 """The gate of a baseline: a run must not be worse than it by the paired, corrected test.
 
 A row whose ``passed`` is None was not compared: ``only`` says which side has it (None: both), and ``lacks`` what the
-other one does not have: that ``model``, ``task`` or ``metric`` (None: it cannot be compared sample by sample).
+other one does not have: that ``model``, ``task`` or ``metric`` (None: the runs cannot be compared by it).
 """
 
 from __future__ import annotations
@@ -51,10 +51,8 @@ class Sides:
 
     @classmethod
     def of(cls, baseline: RunRecord, run: RunRecord, labels: Sequence[str]) -> Sides:
-        """Name two runs by the labels of their comparison; a run without folder has no name that a user knows."""
-        before = labels[0] if baseline.path is not None else "the baseline"
-        after = labels[1] if run.path is not None else "this run"
-        return cls(str(baseline.path or before), before, after, baseline.results, run.results)
+        """Name two runs by the labels of their comparison."""
+        return cls(str(baseline.path or labels[0]), labels[0], labels[1], baseline.results, run.results)
 
     @cached_property
     def models(self) -> tuple[set[str], set[str]]:
@@ -186,7 +184,7 @@ def why_left_out(row: ResultRow) -> str:
     """Say why a figure is not compared."""
     if row["lacks"]:
         return f"only the {row['only']} has this {row['lacks']}"
-    return unpaired_samples(row) or "it cannot be compared sample by sample"
+    return unpaired_samples(row) or "the runs cannot be compared by it"
 
 
 def unpaired_samples(row: ResultRow) -> str:

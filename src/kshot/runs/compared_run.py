@@ -104,14 +104,17 @@ def open_run(run: str | Path | RunRecord) -> ComparedRun:
 
 
 def name_runs(runs: Sequence[ComparedRun]) -> None:
-    """Give each run a short label of its own: the last parts of its path that differ from those of the others."""
+    """Give each run a short label of its own: the last parts of its path that differ from those of the others.
+
+    A run without folder keeps the label that it has, if any.
+    """
     paths = [Path(run.record.path).absolute().parts if run.record.path is not None else () for run in runs]
     for at, run in enumerate(runs):
         others = [other for other in paths if other != paths[at]]
         depth = 1
         while depth < len(paths[at]) and any(other[-depth:] == paths[at][-depth:] for other in others):
             depth += 1
-        run.label = str(Path(*paths[at][-depth:])) if paths[at] else f"run {at + 1}"
+        run.label = str(Path(*paths[at][-depth:])) if paths[at] else run.label or f"run {at + 1}"
     while twice := {label for label, count in Counter(run.label for run in runs).items() if count > 1}:
         for label in twice:  # the same folder, given twice
             for number, run in enumerate((run for run in runs if run.label == label), start=1):
