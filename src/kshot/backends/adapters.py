@@ -77,7 +77,7 @@ class CallableModel:
     abilities = Abilities()
     notes = ()
 
-    def __init__(self, function: Callable[[str], str], name: str = "") -> None:
+    def __init__(self, function: Callable[[str], str | Failed], name: str = "") -> None:
         """Take the function; ``name`` is the spec that names it."""
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             raise UsageError("an async function cannot be a model", where=name, hint="Write a plain function.")
