@@ -166,7 +166,7 @@ def compared(*rows, categories=(), settings=()):
 
 
 def test_a_comparison_says_who_is_ahead_and_draws_the_difference():
-    text = comparison_html(compared(COMPARED, settings=[{"setting": "--num-shots", "values": [None, 5]}]))
+    text = comparison_html(compared(COMPARED, settings=[{"setting": "num_shots", "default": 0, "values": [None, 5]}]))
     page = Page(text)
     assert "five is ahead of zero on arc" in text
     assert "a note" in text
@@ -176,7 +176,7 @@ def test_a_comparison_says_who_is_ahead_and_draws_the_difference():
     assert row[8:] == ["0.01", "15", "5"]
     (circle,) = [attrs for tag, attrs in page.tags if tag == "circle"]
     assert float(circle["cx"]) > 90  # right of the middle, where 0 is
-    assert settings == [["setting", "zero", "five"], ["--num-shots", "default", "5"]]
+    assert settings == [["setting", "zero", "five"], ["--num-shots", "0", "5"]]
 
 
 def test_several_comparisons_name_their_systems_and_fold_their_categories():

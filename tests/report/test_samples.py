@@ -101,10 +101,10 @@ def test_options_fold_and_keep_their_figures():
 
 def test_letters_with_and_without_a_space_are_one_option():
     parts = [{"text": text, "logprob": value} for text, value in ((" A", -2.0), (" B", -1.0), ("A", -0.5), ("B", -3.0))]
-    found = read_response({"response": parts, "answer": 0}, "prob").measured
+    found = read_response({"response": parts, "answer": 0}, "prob").options
     assert (found.texts, found.logprobs) == (["A", "B"], [-0.5, -1.0])
     twins = [{"text": " x", "logprob": -1.0}, {"text": " x", "logprob": -1.0}]
-    assert read_response({"response": twins, "answer": 0}, "").measured.texts == ["x", "x"]
+    assert read_response({"response": twins, "answer": 0}, "").options.texts == ["x", "x"]
 
 
 def test_letters_of_options():

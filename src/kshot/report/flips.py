@@ -131,7 +131,7 @@ def _text(row: ResultRow, value: Any, response: ReadResponse, none: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and isinstance(row.get("answer"), int):  # an option
         if value == UNANSWERED:
             return none
-        options = response.measured.texts
+        options = response.options.texts
         if 0 <= value < len(options):
             return options[value]
         return option_letter(value) if 0 <= value < _LETTERS else str(value)

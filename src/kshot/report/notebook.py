@@ -10,6 +10,7 @@ from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.comparison import main_rows
 from kshot.report.comparison_words import answers, digits_of, signed, task_name, warnings
+from kshot.report.setting_table import setting_name, setting_text
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import model_verdicts, p_value
 from kshot.runs.comparing import Comparison
@@ -178,8 +179,8 @@ def comparison_html(comparison: Comparison) -> str:
         heads = [_cell(each["label"], "", "th") for each in comparison.runs]
         lines = [f"{_cell('setting', '', 'th')}{''.join(heads)}"]
         for row in comparison.settings:
-            values = [_cell("default" if value is None else value, "") for value in row["values"]]
-            lines.append(f"{_cell(row['setting'], '')}{''.join(values)}")
+            values = [_cell(setting_text(value, row), "") for value in row["values"]]
+            lines.append(f"{_cell(setting_name(row), '')}{''.join(values)}")
         parts.append(f"<details><summary>What differs ({len(comparison.settings)})</summary>{_rows(lines)}</details>")
     parts += [f"<div>{_text(line)}</div>" for line in (*warnings(rows), *comparison.notes)]
     return f'<div class="kshot">{"".join(parts)}</div>'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -12,6 +11,7 @@ from kshot.core.visible import one_line
 from kshot.report.cells import cell
 from kshot.report.quantities import abridged, duration, money
 from kshot.report.runs_table import Clock, figure_text, progress_text, state_style, when
+from kshot.report.sample_texts import written
 from kshot.report.table import short_names
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _facts(run: Mapping[str, Any], clock: Clock) -> Iterator[tuple[str, Sequence
     yield "figures", figures
     yield "failed", [f"{run['failed']:,} samples"] if run["failed"] else []
     yield "cost", [] if run["cost_usd"] is None else [money(run["cost_usd"])]
-    yield "settings", [f"{name} = {_value(value)}" for name, value in run["settings"].items()]
+    yield "settings", [f"{name} = {written(value)}" for name, value in run["settings"].items()]
     yield "spent", list(_spent(run["spent"]))
     yield "versions", [", ".join(f"{name} {version}" for name, version in run["versions"].items())]
     yield "files", [", ".join(f"{file['name']} {_size(file['bytes'])}" for file in run["files"])]
@@ -93,12 +93,8 @@ def _spent(spent: Any) -> Iterator[str]:
         found = {name: count for name, count in counts.items() if type(count) is int and 0 <= count < _MAX_COUNT}
         parts = [f"{found.get('requests', 0):,} requests"]
         parts += [f"{found[name]:,} {name}" for name in ("failed", "unanswered") if found.get(name)]
-        read, written = (abridged(found.get(name, 0)) for name in ("prompt_tokens", "completion_tokens"))
-        yield f"{role}: {', '.join(parts)}, {read} tokens read, {written} written"
-
-
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        read, wrote = (abridged(found.get(name, 0)) for name in ("prompt_tokens", "completion_tokens"))
+        yield f"{role}: {', '.join(parts)}, {read} tokens read, {wrote} written"
 
 
 def _size(count: int | None) -> str:

@@ -33,7 +33,7 @@ class ReadResponse:
     reasoning: Sequence[str] = ()
     passages: Sequence[ResultRow] = ()
     rewritten: bool = False
-    measured: SampleOptions = field(default_factory=SampleOptions)
+    options: SampleOptions = field(default_factory=SampleOptions)
     likelihood: ResultRow | None = None
     chooses: bool = False
     ranks: bool = False
@@ -56,7 +56,7 @@ def read_response(row: ResultRow, ranking_type: str) -> ReadResponse:
         [text for text in parts_of(thoughts) if isinstance(text, str)],
         [parts[at] for at in hits],
         rewritten=any(isinstance(part, str) for part in parts[:first]),
-        measured=options,
+        options=options,
         likelihood=measured[0] if document else None,
         chooses=bool(ranking_type) or bool(options.logprobs) or (bool(options.texts) and _is_choice(row.get("target"))),
         ranks=isinstance(answer, list) and not replies and not measured and bool(hits or not answer),

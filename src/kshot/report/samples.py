@@ -101,7 +101,7 @@ def _add(grid: Table, rows: Any) -> None:
 
 def _asked(look: SampleLook, *, note: bool = True) -> Iterator[tuple[str, RenderableType]]:
     response, prompt = look.response, look.row.get("prompt")
-    if response.measured.contexts or (response.likelihood and not prompt):
+    if response.options.contexts or (response.likelihood and not prompt):
         return  # the contexts are the options, and a document has no prompt
     if prompt is None:
         yield "prompt", cell("(nothing was asked)", _DIM)
@@ -125,7 +125,7 @@ def _answered(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
         yield "", cell(f"… {counted(thoughts, 'character')} of reasoning", "dim italic")
     yield from _replies(look, response.replies)
     yield from (("", cell(note, "dim italic")) for note in _cuts(row))
-    options = response.measured
+    options = response.options
     if options.logprobs or (options.texts and response.chooses and not _prompt_lists_options(look)):
         yield "options", options_table(options, look.answer, row.get("target"), full=look.full)
     if response.likelihood:
@@ -178,7 +178,7 @@ def _answer(look: SampleLook, response: ReadResponse) -> RenderableType:
     if response.ranks:
         shown = cell(f"{counted(len(answer), 'passage')}, in this order" if answer else "no passage")
     elif response.chooses and isinstance(answer, int):
-        shown = option_text(answer, response.measured, look.row)
+        shown = option_text(answer, response.options, look.row)
     elif isinstance(answer, dict) and isinstance(answer.get("text"), str):
         shown = excerpt(answer["text"], look.limit(_SHORT))
     elif isinstance(answer, list):
@@ -200,7 +200,7 @@ def _rule(look: SampleLook) -> str:
         return f"the most frequent; read by: {', '.join(names)}" if names else ""
     if rule is not None:
         return f"({written(rule)})" if row.get("answer") == UNANSWERED else f'by the rule "{written(rule)}"'
-    if isinstance(answers, dict) and look.response.measured.logprobs:
+    if isinstance(answers, dict) and look.response.options.logprobs:
         own = look.scale.metric if look.scale.metric in answers else look.scale.rule
         differ = [name for name, index in answers.items() if index != look.answer]
         return (f"by {own}" + (f" (not by {', '.join(differ)})" if differ else "")) if own else ""
@@ -229,7 +229,7 @@ def _expected(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
         return
     if response.chooses:
         rights = target if isinstance(target, list) else [target]
-        names = [option_text(each, response.measured, row) for each in rights]
+        names = [option_text(each, response.options, row) for each in rights]
         yield "target", joined(" or ", names)
     elif isinstance(target, dict) and response.ranks:
         yield "relevant", relevant_text(target, response.passages, full=look.full)
@@ -245,7 +245,7 @@ def _expected(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
 
 def _details(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     """Yield what else a row says: answers by other rules, every score, and what is not whole."""
-    row, options = look.row, look.response.measured
+    row, options = look.row, look.response.options
     answers, scores = row.get("answers"), row.get("scores")
     if isinstance(answers, dict) and answers:
         yield "by rule", _named({rule: option_text(each, options, row) for rule, each in answers.items()})

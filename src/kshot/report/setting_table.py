@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from kshot.core.options import flag
 from kshot.core.visible import one_line
 from kshot.report.cells import cell
 from kshot.report.columns import cut
+from kshot.report.sample_texts import written
 
 _MIN_COLUMN = 16
 """A value that gets fewer terminal columns than this cannot be read; then the settings are a list."""
@@ -32,7 +32,7 @@ _SPACE = 2
 
 def setting_table(settings: Sequence[Mapping[str, Any]], labels: Sequence[str], width: int) -> RenderableType:
     """Draw the settings that differ: settings down, runs across where there is room."""
-    names = [cut(_name(row), _MAX_NAME) for row in settings]
+    names = [cut(setting_name(row), _MAX_NAME) for row in settings]
     own = max(map(cell_len, ("setting", *names)))
     room = (width - own) // max(len(labels), 1) - _SPACE
     title = cell("What differs between the settings", "bold")
@@ -62,7 +62,7 @@ def _listed(
     return table
 
 
-def _name(row: Mapping[str, Any]) -> str:
+def setting_name(row: Mapping[str, Any]) -> str:
     """Return the name of a setting; options as the command line writes them."""
     name: str = row["setting"]
     return one_line(flag(name) if "default" in row else name)
@@ -70,7 +70,7 @@ def _name(row: Mapping[str, Any]) -> str:
 
 def shown_values(row: Mapping[str, Any], room: int) -> list[str]:
     """Return the values for so many terminal columns: of long texts what begins shortly before the first difference."""
-    texts = [_shown(value, row) for value in row["values"]]
+    texts = [setting_text(value, row) for value in row["values"]]
     if all(len(text) <= room and cell_len(text) <= room for text in texts):
         return texts
     same = os.path.commonprefix(texts)  # noqa: RUF071 - these are texts, compared by character
@@ -79,11 +79,12 @@ def shown_values(row: Mapping[str, Any], room: int) -> list[str]:
     return [cut(f"…{end}" if start else end, room) for end in ends]
 
 
-def _shown(value: Any, row: Mapping[str, Any]) -> str:
+def setting_text(value: Any, row: Mapping[str, Any]) -> str:
+    """Return the value that a run has of a setting; None is its default, if it is known."""
     if value is None and row.get("default") is not None:
         value = row["default"]
     elif value is None:
         return "not set" if "default" in row else "–"
     if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
         return one_line(", ".join(value))
-    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return one_line(written(value))

@@ -208,7 +208,7 @@ def _choices(row: ResultRow, found: ReadResponse) -> list[str]:
     listed = row.get("options")
     if isinstance(listed, list) and listed and all(isinstance(each, str) for each in listed):
         return listed
-    return list(found.measured.texts)
+    return list(found.options.texts)
 
 
 def _target(target: Any, *, chooses: bool) -> str | list[str]:
