@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kshot.core.records import Value
 from kshot.statistics.bounded import bounded_interval
-from kshot.statistics.resampling import SEED, FloatArray, Interval, Reduce, depends_on_sums
+from kshot.statistics.resampling import SEED, FloatArray, Interval, Reduce, depends_on_sums, products
 
 ValuePair: TypeAlias = tuple[Value, Value]
 FiguresAfter: TypeAlias = Callable[[NDArray[np.bool_]], Iterator[tuple[float, float]]]
@@ -158,7 +158,7 @@ def _parts(gaps: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArra
     exact = len(gaps) <= _MAX_TRIED
     both = np.stack([gaps, weights], axis=1)
     blocks = _all_swaps(len(gaps)) if exact else _random_swaps(len(gaps))
-    one, count = np.concatenate([block.astype(np.float64) @ both for block in blocks]).T
+    one, count = np.concatenate([products(block, both) for block in blocks]).T
     if exact:  # often enough for the number of ties, which is drawn for each
         times = max(1, FLIPS // len(one))
         return np.tile(one, times), np.tile(count, times), exact
@@ -215,7 +215,7 @@ def _of_sums(pairs: Sequence[ValuePair], different: Sequence[ValuePair], reduce:
     moved = right - left
 
     def figures(block: NDArray[np.bool_]) -> Iterator[tuple[float, float]]:
-        change = block.astype(np.float64) @ moved
+        change = products(block, moved)
         for one, other in zip((first + change).tolist(), (second - change).tolist(), strict=True):
             yield reduce([tuple(one)]), reduce([tuple(other)])
 
