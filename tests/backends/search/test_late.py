@@ -6,8 +6,6 @@ import string
 import numpy as np
 import pytest
 
-pytest.importorskip("sentence_transformers", reason="needs kshot[dense]")
-
 from kshot.backends.search import late
 from kshot.backends.search.late import Late
 from kshot.core.corpus import Corpus, Passage
@@ -16,6 +14,8 @@ from kshot.index import encoders
 from kshot.index.model_folders import model_kind
 from kshot.index.store import Store
 from tests import tiny_encoders
+
+pytestmark = pytest.mark.needs("sentence-transformers")  # imported when it is used: that takes seconds
 
 TEXTS = [
     "The cat sleeps.",

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("sentence_transformers", reason="needs kshot[dense]")
-
 from kshot.backends.search.rerank import Rerank
 from kshot.backends.search.search_engine import IndexSearchEngine
 from kshot.core.corpus import Corpus, Passage
@@ -13,6 +11,8 @@ from kshot.index import encoders
 from kshot.index.ranking import Found
 from kshot.index.store import Store
 from tests import tiny_encoders
+
+pytestmark = pytest.mark.needs("sentence-transformers")  # imported when it is used: that takes seconds
 
 TEXTS = [
     "The cat sleeps.",
