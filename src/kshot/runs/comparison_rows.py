@@ -106,7 +106,8 @@ class Gathered:
             low, high = bounds or (-math.inf, math.inf)
             if min(a.min(), b.min()) < low - ROUNDING or max(a.max(), b.max()) > high + ROUNDING:
                 bounds = None  # the metric says so, and its values do not
-        return Pair(a, b, reduce, _is_higher_better(figure), bounds)
+        singles = other.scores[metric][theirs], one.scores[metric][ours]
+        return Pair(a, b, reduce, _is_higher_better(figure), bounds, singles=singles)
 
     def _averages(
         self,

@@ -32,7 +32,8 @@ class Pair:
     """The values of two systems on the same samples, in one order, and how they become a figure.
 
     ``bounds`` are the ends of the scale, where they are known. ``weights``: the figure is the mean of the values by
-    these weights, such as an average over subsets, in which a sample of a small subset counts more.
+    these weights, such as an average over subsets, in which a sample of a small subset counts more. ``singles``: the
+    figures of each sample alone in both systems, where they are known; to compute BLEU of each takes long.
     """
 
     a: Values
@@ -41,6 +42,7 @@ class Pair:
     higher_is_better: bool = True
     bounds: Interval | None = None
     weights: Sequence[float] | FloatArray | None = None
+    singles: tuple[FloatArray, FloatArray] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def _compared(pair: Pair) -> Paired:
     if of_means:
         better, worse = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     else:
-        better, worse = (np.array([reduce([value]) for value in values]) for values in (a, b))
+        better, worse = pair.singles or (np.array([reduce([value]) for value in values]) for values in (a, b))
     if not pair.higher_is_better:
         better, worse = worse, better
     wins, losses = int((better > worse).sum()), int((better < worse).sum())
