@@ -47,6 +47,57 @@ def test_where_lower_is_better_the_highest_is_the_worst():
     assert parts(breakdown(rows)) == ["b", "a"]
 
 
+def one_of_each(*figures):
+    """One task for each figure: its metric, its value, its scale and whether higher is better."""
+    return [
+        row(f"c{at}", value, task=f"t{at}[c{at}]", metric=metric, bounds=bounds, higher_is_better=higher)
+        for at, (metric, value, bounds, higher) in enumerate(figures)
+    ]
+
+
+def test_figures_on_several_scales_are_in_the_order_of_their_shares():
+    rows = one_of_each(
+        ("EM", 40.0, [0, 100], True), ("nDCG", 0.3, [0, 1], True), ("grade", 5.5, [1, 10], True),
+        ("errors", 20.0, [0, 100], False), ("errors", 65.0, [0, 100], False),
+    )  # fmt: skip
+    assert parts(breakdown(rows)) == ["c1", "c4", "c0", "c2", "c3"]  # 30, 35, 40, 50 and 80 % of their scales
+    assert parts(breakdown(rows, order="best", limit=2)) == ["c3", "c2"]
+    lines = list(below(breakdown(rows, limit=2), "worst"))
+    assert lines == [
+        "the 2 worst of 5 figures", "sorted by the share of each scale that the figure reaches", "↓: lower is better",
+    ]  # fmt: skip
+    texts = [line.split() for line in drawn(rows, 80)[1:]]
+    assert [[each[2], *each[4 if "↓" not in each else 5 :][:1]] for each in texts] == [
+        ["nDCG", "0.300"], ["errors", "65.00"], ["EM", "40.00"], ["grade", "5.50"], ["errors", "20.00"],
+    ]  # fmt: skip
+
+
+def test_a_metric_without_ends_is_not_ranked_among_others():
+    rows = one_of_each(
+        ("EM", 38.0, [0, 100], True), ("TER", 29.0, [0, None], False), ("EM", 12.0, [0, 100], True),
+        ("TER", 80.0, [0, None], False), ("TER", None, [0, None], False),
+    )  # fmt: skip
+    found = breakdown(rows)
+    assert parts(found) == ["c2", "c0", "c3", "c1", "c4"]
+    assert parts(breakdown(rows, order="best")) == ["c0", "c2", "c1", "c3", "c4"]
+    few = breakdown(rows, limit=1)
+    assert parts(few) == ["c2", "c3"]
+    assert list(below(few, "worst"))[:2] == [
+        "the worst of each metric: 2 of 5 figures",
+        "sorted within each metric, because these have no scale with two ends: TER",
+    ]
+    alone = breakdown(rows, metric="TER")
+    assert (parts(alone), list(below(alone, "worst"))) == (["c3", "c1", "c4"], [])
+
+
+def test_the_headline_is_that_of_each_task():
+    first = [row("a", 40.0), row("a", 60.0, metric="F1")]
+    other = [{**each, "task": "u[a]", "value": each["value"] - 5} for each in reversed(first)]
+    assert [(each["task"], each["metric"]) for each in breakdown([*first, *other]).rows] == [
+        ("t[a]", "EM"), ("u[a]", "F1"),
+    ]  # fmt: skip
+
+
 def test_another_metric_can_be_named():
     assert [each["metric"] for each in breakdown(ROWS, metric="F1").rows] == ["F1"]
     with pytest.raises(UsageError, match=r"no figure by category has the metric 'EN'. Metrics: EM, F1, acc"):

@@ -15,6 +15,7 @@ from kshot.runs.headline import finite, headlines
 
 By: TypeAlias = Literal["category", "subset", "task"]
 Order: TypeAlias = Literal["worst", "best"]
+_Kind: TypeAlias = tuple[str, bool, tuple[float | None, ...]]
 
 _MAX_LISTED = 5
 _BAR_COLUMNS = 24
@@ -24,11 +25,15 @@ _WIDE = 100
 
 
 class Breakdown(NamedTuple):
-    """The parts of a run that were asked for, in order, among all parts; those without a figure come last."""
+    """The parts of a run that were asked for, in order, among all parts; those without a figure come last.
+
+    ``apart``: the metrics have no common scale, so that each has an order of its own.
+    """
 
     rows: list[ResultRow]
     every: list[ResultRow]
     by: By
+    apart: bool = False
 
 
 def breakdown(
@@ -41,7 +46,9 @@ def breakdown(
 ) -> Breakdown:
     """Return the figures by category; where there are none, by subset, or else by task if there are several.
 
-    ``metric``: the headline of each task, unless another is named. A part without a figure comes last.
+    ``metric``: the headline of each task, unless another is named. A part without a figure comes last. Figures on
+    several scales are in the order of their shares of them. Where a scale has an open end, there is no such share: then
+    each metric has an order, and a ``limit``, of its own.
     """
     parts = _parts(rows)
     several = len({row["task"] for row in parts["task"]}) > 1
@@ -61,9 +68,12 @@ def breakdown(
         shown = headlines(found, lambda row: (row.get("model", ""), row["task"], str(row.get("chunks"))))
     else:
         shown = [row for row in found if row["metric"] == metric]
-    shown.sort(key=_badness, reverse=order == "worst")
-    shown.sort(key=lambda row: row.get("value") is None)
-    return Breakdown(shown[:limit], shown, chosen)
+    groups = _comparable(shown)
+    for group in groups:
+        group.sort(key=_goodness, reverse=order == "best")
+        group.sort(key=lambda row: row.get("value") is None)
+    limited, every = [row for group in groups for row in group[:limit]], [row for group in groups for row in group]
+    return Breakdown(limited, every, chosen, apart=len(groups) > 1)
 
 
 def _parts(rows: Sequence[ResultRow]) -> dict[By, list[ResultRow]]:
@@ -77,9 +87,31 @@ def _parts(rows: Sequence[ResultRow]) -> dict[By, list[ResultRow]]:
     }
 
 
-def _badness(row: ResultRow) -> float:
+def _comparable(rows: Sequence[ResultRow]) -> list[list[ResultRow]]:
+    """Return the rows in groups within which one figure is better than another: all together, or those of one kind."""
+    kinds: dict[_Kind, list[ResultRow]] = {}
+    for row in rows:
+        kinds.setdefault(_kind(row), []).append(row)
+    return list(kinds.values()) if any(_scale(row) is None for row in rows) else [list(rows)]
+
+
+def _kind(row: ResultRow) -> _Kind:
+    """Return what two figures must share to be compared as they are."""
+    return row["metric"], _is_upwards(row), tuple(row.get("bounds") or ())
+
+
+def _is_upwards(row: ResultRow) -> bool:
+    return row.get("higher_is_better") is not False
+
+
+def _goodness(row: ResultRow) -> float:
+    """Return how good a figure is: its distance from the worst end of its scale, as a share, if that has two ends."""
     value: float = row.get("value") or 0.0
-    return -value if row.get("higher_is_better", True) else value
+    scale = _scale(row)
+    if scale is None:
+        return value if _is_upwards(row) else -value
+    low, high = scale
+    return (value - low if _is_upwards(row) else high - value) / (high - low)
 
 
 def breakdown_table(found: Breakdown, width: int) -> Table:
@@ -90,7 +122,7 @@ def breakdown_table(found: Breakdown, width: int) -> Table:
     scales = {_scale(row) for row in rows}
     bars = width >= _WIDE and len(scales) == 1 and None not in scales
     small = all(abs(row.get("value") or 0) <= 1 for row in rows) and scales <= {None, (0, 1)}
-    digits = (3, 3) if small else (2, 1)
+    marks = {True: "", False: " ↓"} if len(set(map(_is_upwards, found.every))) > 1 else {True: "", False: ""}
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
     table.add_column(found.by, overflow="fold")
     if len(wholes) > 1:
@@ -107,10 +139,11 @@ def breakdown_table(found: Breakdown, width: int) -> Table:
         table.add_column("", no_wrap=True)
     for row in rows:
         ends = row.get("ci95")
+        digits = (3, 3) if small or _scale(row) == (0, 1) else (2, 1)
         texts: list[object] = [row[found.by]]
         texts += [_whole(row, found.by)] if len(wholes) > 1 else []
         texts += [names[str(row.get("model", ""))]] if len(names) > 1 else []
-        texts += [row["metric"], row.get("n", "")]
+        texts += [row["metric"] + marks[_is_upwards(row)], row.get("n", "")]
         texts.append("–" if row.get("value") is None else number(row["value"], digits[0]))
         texts.append("" if ends is None else "–".join(number(end, digits[1]) for end in ends))
         texts += [row.get("failed") or ""] if any(each.get("failed") for each in rows) else []
@@ -120,15 +153,32 @@ def breakdown_table(found: Breakdown, width: int) -> Table:
 
 
 def below(found: Breakdown, order: Order) -> Iterator[str]:
-    """Say what the table leaves out: other parts, and parts in which every sample failed, which have no figure."""
+    """Say how the table is sorted where there are several scales, and what it leaves out.
+
+    That is: other parts, and parts in which every sample failed, which have no figure.
+    """
     if len(found.rows) < len(found.every):
-        yield f"the {len(found.rows)} {order} of {len(found.every)} figures"
+        counts = len(found.rows), len(found.every)
+        few = "the {} of each metric: {} of {} figures" if found.apart else "the {1} {0} of {2} figures"
+        yield few.format(order, *counts)
+    yield from _sorting(found)
     shown = [id(row) for row in found.rows]
     hidden = [row for row in found.every if row.get("value") is None and id(row) not in shown]
     if hidden:
         names = ", ".join(dict.fromkeys(str(row[found.by]) for row in hidden[:_MAX_LISTED]))
         more = ", …" if len(hidden) > _MAX_LISTED else ""
         yield f"without a figure, because every sample failed: {len(hidden)} ({names}{more})"
+
+
+def _sorting(found: Breakdown) -> Iterator[str]:
+    """Say what the order of figures on several scales is."""
+    if found.apart:
+        endless = ", ".join(dict.fromkeys(row["metric"] for row in found.every if _scale(row) is None))
+        yield f"sorted within each metric, because these have no scale with two ends: {endless}"
+    elif len({_kind(row)[1:] for row in found.every}) > 1:
+        yield "sorted by the share of each scale that the figure reaches"
+    if len(set(map(_is_upwards, found.every))) > 1:
+        yield "↓: lower is better"
 
 
 def _whole(row: ResultRow, by: By) -> str:
