@@ -16,7 +16,9 @@ from kshot.core.file_names import portable
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.exports.summary_form import in_summary_form
-from kshot.runs.record import RunRecord
+from kshot.runs.checked_samples import checked_samples
+from kshot.runs.own_files import spare_runs
+from kshot.runs.record import RunRecord, read_record, read_summary
 
 if TYPE_CHECKING:
     from kshot.report.exports.paper_tables import FiguresTable
@@ -144,7 +146,7 @@ class Export:
                 place.expanduser(), runs[0].record, runs[0].spec, list(self.dataset_id), known
             )
         else:
-            _spare_runs(place, runs)
+            spare_runs(place)
             self._write_table(place.expanduser(), runs)
             yield place
 
@@ -209,10 +211,11 @@ class Export:
 
         if self.what == "comparisons":
             return [comparisons_table(self._comparisons(runs), intervals=self.intervals)]
+        _check_figures(runs)
         records = {run.label: run.record for run in runs}
         tables = list(figures_tables(records, self._known_comparisons(runs), intervals=self.intervals))
-        if not tables:
-            raise RunError("the run has no figures", where=runs[0].name)
+        if not tables:  # all its figures are details
+            raise _without_figures(runs[0])
         return tables
 
     def _rows(self, runs: Sequence[ComparedRun]) -> Rows:
@@ -220,10 +223,11 @@ class Export:
         if self.what == "comparisons":
             found = self._comparisons(runs)
             return lambda: found
+        _check_figures(runs)
 
         def read() -> Iterator[ResultRow]:
             for run in runs:
-                for row in run.record.iter_samples() if self.what == "samples" else run.record.results:
+                for row in checked_samples(run.record) if self.what == "samples" else run.record.results:
                     told = {name: value for name, value in row.items() if name != "run"}
                     yield {"run": run.label, **told, **({"response": None} if told.get("response") == [] else {})}
 
@@ -281,6 +285,9 @@ def trec_files(run: str | Path, out: str | Path, trust: Sequence[str | Path]) ->
     """Write the rankings of a run as TREC files and its benchmark as a BEIR folder; yield their paths."""
     from kshot.rescoring import export_passages
 
+    if read_summary(Path(run).expanduser()) is not None:  # without figures there is nothing to agree with
+        for _ in checked_samples(read_record(run)):
+            pass
     try:
         yield from export_passages(run, out, trust=trust)
     except OSError as exc:
@@ -302,13 +309,12 @@ def _on_hub(spec: Mapping[str, Any]) -> dict[str, str]:
     return {name: given[0] for name, given in loaded.items() if given}
 
 
-def _spare_runs(out: Path, runs: Sequence[ComparedRun]) -> None:
-    """Refuse to replace a file of a run."""
-    from kshot.runs.folder import JOURNAL, SUMMARY
-    from kshot.runs.samples_file import SAMPLES
-    from kshot.runs.spec_file import SPEC
+def _check_figures(runs: Sequence[ComparedRun]) -> None:
+    """Refuse a run without figures: it would be missing in a table, and nobody would see that."""
+    for run in runs:
+        if not run.record.results:
+            raise _without_figures(run)
 
-    target = out.expanduser().absolute()
-    folders = [run.record.path.absolute() for run in runs if run.record.path is not None]
-    if any(target == folder / name for folder in folders for name in (SPEC, JOURNAL, SAMPLES, SUMMARY)):
-        raise UsageError("this is a file of the run", where=str(out), hint="Choose another name.")
+
+def _without_figures(run: ComparedRun) -> RunError:
+    return RunError("the run has no figures", where=run.name)

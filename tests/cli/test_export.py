@@ -246,14 +246,36 @@ def test_a_file_is_replaced_as_a_whole_and_runs_are_spared(here, capsys):
     Path("link.csv").symlink_to("t.csv")
     assert kshot(capsys, "export", "zero", "--to", "csv", "--out", "link.csv").code == 0
     assert Path("t.csv").read_text() == "old"  # nothing is written through a link
-    for name in ("spec.json", "summary.json", "samples.jsonl", "journal.jsonl"):
-        assert "a file of the run" in refused(capsys, "zero", "--to", "csv", "--out", f"zero/{name}")
+    Path("linked").symlink_to("five")
+    for out in ("zero/spec.json", "zero/../zero/summary.json", "linked/samples.jsonl", "five/journal.jsonl"):
+        assert "a file of a run" in refused(capsys, "zero", "--to", "csv", "--out", out)
     assert "cannot be written" in refused(capsys, "zero", "--to", "csv", "--out", "five")
     damaged = Path("zero/samples.jsonl").read_text()[:-9]
     Path("zero/samples.jsonl").write_text(damaged)
     Path("s.csv").write_text("old")
     assert "this line is damaged" in refused(capsys, "zero", "--to", "csv", "--what", "samples", "--out", "s.csv")
     assert Path("s.csv").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("csv", "--what", "samples"),
+        pytest.param(("parquet", "--what", "samples"), marks=pytest.mark.needs("pyarrow")),
+    ],
+    ids=lambda words: words[0],
+)
+def test_samples_that_are_not_those_of_the_figures_are_refused(here, capsys, words):
+    lines = Path("zero/samples.jsonl").read_text().splitlines(keepends=True)
+    Path("zero/samples.jsonl").write_text("".join(lines[:-1]))
+    assert "disagree about Points of essay on m" in refused(capsys, "zero", "--to", *words)
+
+
+@pytest.mark.parametrize("to", [to for to in FORMATS if to not in {"trec", "inspect"}])
+def test_a_run_without_figures_is_refused_in_every_format(here, capsys, to):
+    Path("five/summary.json").write_text('{"results": [], "notes": []}')
+    runs = ("five",) if to == "hf" else ("zero", "five")
+    assert "five: the run has no figures" in refused(capsys, *runs, "--to", to)
 
 
 def test_the_hub_knows_the_datasets_of_kshot(tmp_path, monkeypatch, capsys):

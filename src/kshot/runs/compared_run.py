@@ -13,18 +13,16 @@ import numpy as np
 
 from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
+from kshot.runs.checked_samples import WRITES_BOTH, check_figure
 from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.record import RunRecord, read_record
 from kshot.runs.sample_scores import TaskScores, digest_of, read_scores
 from kshot.runs.samples_file import PlacedRow, placed_rows, rows_at
 from kshot.runs.spec_file import read_spec
-from kshot.statistics.figures import ROUNDING
 from kshot.statistics.resampling import Reduce, mean, sequence_of
 
 Aggregates: TypeAlias = Callable[[str, int], Reduce | None]
 """From the name of a rule and the size of its tuples to the rule by which they become a figure; None: unknown."""
-
-_WRITES_BOTH = "kshot score writes both files again from the journal."
 
 
 @dataclass
@@ -154,7 +152,7 @@ def load_scores(run: ComparedRun, wanted: Collection[TaskOnModel], aggregates: A
         for metric in list(figures):
             row = figures[metric]
             if scores is None:
-                _check(run, row, 0, 0, None)
+                check_figure(row, 0, 0, None, run.name)
                 yield f"{run.label}: {key[0]} has no samples of {key[1]}"
                 continue
             answered = ~scores.failed
@@ -164,7 +162,8 @@ def load_scores(run: ComparedRun, wanted: Collection[TaskOnModel], aggregates: A
                 del figures[metric]
                 continue
             values = sequence_of(scores.values(metric)[answered])
-            _check(run, row, len(values), int(scores.failed.sum()), reduce(values) if values else None)
+            value = reduce(values) if values else None
+            check_figure(row, len(values), int(scores.failed.sum()), value, run.name)
     if unruled:
         yield (
             f"{run.label}: {', '.join(unruled)} cannot be computed from single samples by a rule of kshot, so runs are "
@@ -182,22 +181,10 @@ def rule_of(row: ResultRow, scores: TaskScores, aggregates: Aggregates) -> Reduc
     return aggregates(name, scores.parts[metric].shape[1]) if metric in scores.parts else None
 
 
-def _check(run: ComparedRun, row: ResultRow, n: int, failed: int, value: float | None) -> None:
-    told = row.get("value")
-    same = (
-        value is None
-        if told is None
-        else value is not None and math.isclose(told, value, rel_tol=ROUNDING, abs_tol=ROUNDING)
-    )
-    if not same or (n, failed) != (row.get("n"), row.get("failed")):
-        what = f"samples.jsonl and summary.json disagree about {row['metric']} of {row['task']} on {row['model']}"
-        raise RunError(what, where=run.name, hint=_WRITES_BOTH)
-
-
 def check_ids(run: ComparedRun) -> None:
     """Refuse a run that has an id twice in one task."""
     for (task, _), scores in run.scores.items():
         twice = np.flatnonzero(scores.ids[1:] == scores.ids[:-1])
         if len(twice):
             (found,) = run.ids(scores, [int(twice[0])])
-            raise RunError(f"two samples of {task} have the id {found!r}", where=run.name, hint=_WRITES_BOTH)
+            raise RunError(f"two samples of {task} have the id {found!r}", where=run.name, hint=WRITES_BOTH)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kshot.core.errors import RunError
-from kshot.report.exports.inspect_header import StandardErrors
+from kshot.report.exports.inspect_header import StandardErrors, figures_of
 from kshot.report.exports.inspect_logs import write_logs
 from kshot.report.exports.inspect_samples import sample_id
 from kshot.runs.record import read_record
@@ -185,13 +185,23 @@ def test_the_same_run_gives_the_same_bytes(run, tmp_path):
 
 
 def changed(run, folder, change):
-    """Copy a run whose samples a stranger has changed."""
+    """Copy a run whose samples a stranger has changed, and the counts with them; the means are not known."""
     folder.mkdir()
-    for name in ("spec.json", "summary.json"):
-        (folder / name).write_bytes((run / name).read_bytes())
-    rows = [json.loads(line) for line in (run / "samples.jsonl").open()]
-    (folder / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in change(rows)))
+    (folder / "spec.json").write_bytes((run / "spec.json").read_bytes())
+    rows = change([json.loads(line) for line in (run / "samples.jsonl").open()])
+    for row in rows:
+        row.pop("question", None)
+    (folder / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "summary.json").write_text(json.dumps({"results": list(counted(rows, read_record(run).results))}))
     return folder
+
+
+def counted(rows, figures):
+    """Yield a figure for each task of some samples."""
+    keys = [(row["task"], row["model"], "failed" in row) for row in rows if isinstance(row["task"], str)]
+    for task_name, model in dict.fromkeys(key[:2] for key in keys):
+        counts = {name: keys.count((task_name, model, failed)) for name, failed in (("n", False), ("failed", True))}
+        yield next(row for row in figures if "category" not in row) | {"task": task_name, "model": model} | counts
 
 
 def test_conversations_thoughts_and_several_replies(run, tmp_path):
@@ -224,8 +234,10 @@ def test_one_sample_is_in_memory_at_a_time(run, tmp_path):
     record = read_record(run)
     first = rows_of(run, "right_wrong")[0]
     record.iter_samples = lambda: (Watched(at, first) for at in range(200))
+    (figure,) = figures_of(record, "right_wrong", "model")
+    record.results = [figure | {"value": first["scores"]["Right"], "n": 200, "failed": 0}]
     list(write_logs(tmp_path, record, read_spec(run)))
-    assert len(most) == 200
+    assert len(most) == 400  # they are checked, and then written
     assert max(most) <= 3
 
 
@@ -286,13 +298,23 @@ def test_hostile_names_reach_neither_the_terminal_nor_other_folders(run, tmp_pat
     [
         (lambda rows: [*rows, rows[0]], "not in the order of tasks"),
         (lambda rows: [rows[0], rows[0]], "have the id 'b'"),
-        (lambda rows: [{**rows[0], "task": 5}], "not in the order of tasks"),
+        (lambda rows: [{**rows[0], "task": 5}], "no figure of 5 on 'model'"),
         (lambda rows: [], "has no samples"),
     ],
 )
 def test_samples_that_kshot_did_not_write_are_told(run, tmp_path, change, message):
     with pytest.raises(RunError, match=message):
         logs_of(changed(run, tmp_path / "odd", change), tmp_path / "logs")
+    assert not list(tmp_path.rglob("*.eval*"))
+
+
+def test_no_log_is_written_of_samples_that_are_not_those_of_the_figures(run, tmp_path):
+    cut = changed(run, tmp_path / "cut", lambda rows: rows)
+    lines = (cut / "samples.jsonl").read_text().splitlines(keepends=True)
+    (cut / "samples.jsonl").write_text("".join(lines[:-1]))  # the first task is whole
+    with pytest.raises(RunError, match="disagree about Right of graded on model"):
+        logs_of(cut, tmp_path / "logs")
+    assert not (tmp_path / "logs").exists()
 
 
 def test_ids_stay_distinct():

@@ -46,7 +46,7 @@ def write_eval_results(
     """
     figures = [row for row in headline_figures(record.results) if row["value"] is not None]
     if not figures:
-        raise RunError("the run has no figure", where=str(record.path))
+        raise RunError("the run has no figures", where=str(record.path))
     named = _named(datasets, list(dict.fromkeys(row["task"] for row in figures)), _known(record, known or {}))
     _refuse_equal(named)
     models = list(dict.fromkeys(row["model"] for row in figures))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -19,6 +19,8 @@ from kshot.core.file_names import FileNames, path_inside
 from kshot.core.records import ResultRow
 from kshot.report.exports.inspect_header import StandardErrors, figures_of, log_header
 from kshot.report.exports.inspect_samples import forms_of, inspect_sample, sample_id
+from kshot.runs.checked_samples import checked_samples
+from kshot.runs.headline import TaskOnModel
 from kshot.runs.record import RunRecord
 
 if TYPE_CHECKING:
@@ -30,42 +32,51 @@ def write_logs(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> Iter
     with importing("--to inspect", "inspect-ai"):
         import inspect_ai.log
         import inspect_ai.scorer  # noqa: F401 - the log and its samples are made of both
-    names, done = FileNames(), set()
-    groups = groupby(record.iter_samples(), key=lambda row: (row.get("task"), row.get("model")))
-    for (task, model), rows in groups:
-        if not isinstance(task, str) or not isinstance(model, str) or (task, model) in done:
-            hint = "kshot score writes the file again from the journal."
-            raise RunError("samples.jsonl is not in the order of tasks", where=str(record.path), hint=hint)
-        done.add((task, model))
+    _check_samples(record)
+    names = FileNames()
+    for (task, model), rows in _by_task(record.iter_samples()):
         figures = figures_of(record, task, model)
         header = log_header(record, spec, task, model)
         started = header.eval.created.replace(":", "-")
         name = names.of(f"{started}_{task.replace('_', '-')}_{model.replace('_', '-')}_{header.eval.task_id}")
         path = path_inside(folder, f"{name}.eval")
         with new_binary_version(path) as file:
-            _write_log(file, header, rows, figures, record)
+            _write_log(file, header, rows, figures)
         yield path
+
+
+def _by_task(rows: Iterable[ResultRow]) -> Iterator[tuple[TaskOnModel, Iterator[ResultRow]]]:
+    return groupby(rows, key=lambda row: (row["task"], row["model"]))
+
+
+def _check_samples(record: RunRecord) -> None:
+    """Refuse samples that cannot be logs, before the first one is written."""
+    done = set()
+    for key, rows in _by_task(checked_samples(record)):
+        if key in done:
+            hint = "kshot score writes the file again from the journal."
+            raise RunError("samples.jsonl is not in the order of tasks", where=str(record.path), hint=hint)
+        done.add(key)
+        seen: set[int] = set()
+        for row in rows:
+            _refuse_twice(row, seen, record)
     if not done:
         raise RunError("the run has no samples", where=str(record.path))
 
 
-def _write_log(
-    file: IO[bytes], header: EvalLog, rows: Iterator[ResultRow], figures: Sequence[ResultRow], record: RunRecord
-) -> None:
+def _write_log(file: IO[bytes], header: EvalLog, rows: Iterator[ResultRow], figures: Sequence[ResultRow]) -> None:
     """Write a file of the log for each sample, the summaries of all, and the header."""
     forms = forms_of(figures)
     ranking_type = next((str(row["ranking_type"]) for row in figures if row.get("ranking_type")), "")
-    seen: set[int] = set()
     errors = StandardErrors(figures)
     began = datetime.fromisoformat(header.eval.created)
     with ZipFile(file, "w", ZIP_DEFLATED) as archive, tempfile.TemporaryFile() as summaries:
-        for row in rows:
-            _refuse_twice(row, seen, record)
+        for at, row in enumerate(rows):
             if not row.get("failed") and isinstance(row.get("scores"), dict):
                 errors.add(row["scores"])
             sample = inspect_sample(row, forms, ranking_type, began)
             _add(archive, f"samples/{sample.id}_epoch_1.json", sample.model_dump_json(exclude_none=True))
-            summaries.write((b"[" if len(seen) == 1 else b",") + _encoded(sample.summary()))
+            summaries.write((b"," if at else b"[") + _encoded(sample.summary()))
         summaries.write(b"]")
         summaries.seek(0)
         with archive.open(_entry("summaries.json"), "w", force_zip64=True) as member:

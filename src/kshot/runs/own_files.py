@@ -1,0 +1,22 @@
+"""The files of run folders: what other commands write does not take their place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kshot.core.errors import UsageError
+from kshot.runs.folder import JOURNAL
+from kshot.runs.run_state import FILES
+from kshot.runs.spec_file import SPEC
+
+
+def spare_runs(out: Path) -> None:
+    """Refuse a path that is a file of any run. Its folder may be written in many ways: links and ``..`` are followed.
+
+    A link at the path itself is replaced, and not written through, so that it may lead anywhere.
+    """
+    target = out.expanduser()
+    folder = Path(os.path.realpath(target.parent))
+    if target.name.casefold() in FILES and any(os.path.lexists(folder / name) for name in (SPEC, JOURNAL)):
+        raise UsageError("this is a file of a run", where=str(out), hint="Choose another name.")
