@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kshot.core.arguments import checked_folder
 from kshot.core.durable import new_version
 from kshot.core.errors import RunError, UsageError
 from kshot.core.file_names import FileNames, path_inside
@@ -72,7 +73,7 @@ def _scored(
     unsafe_programs: bool,
     watcher: Watcher,
 ) -> Result:
-    path = Path(run).expanduser()
+    path = checked_folder("the run", run)
     spec = read_spec(path)
     given = [] if dataset is None else dataset if isinstance(dataset, (list, tuple)) else [dataset]
     settings = _settings(spec, path)
@@ -246,7 +247,7 @@ def export_passages(
 
     ``trust`` names files of yours, as in ``score``: a chunker may be one.
     """
-    path = Path(run).expanduser()
+    path = checked_folder("the run", run)
     spec = read_spec(path)
     code = RecordedCode(spec, _paths(trust))
     with code.guarding():

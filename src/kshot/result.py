@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from kshot.core.arguments import checked_folder
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
 from kshot.runs.record import RunRecord, read_record
@@ -106,7 +107,7 @@ class Result(RunRecord):
         parts = {"results": self.results, "comparisons": self.comparisons, "usage": self.usage}
         if part == "samples":
             return self.iter_samples()
-        if part not in parts:
+        if not isinstance(part, str) or part not in parts:
             raise UsageError(f"a run has no part {part!r:.60}", hint=f"Its parts: {', '.join((*parts, 'samples'))}.")
         return parts[part]
 
@@ -119,4 +120,4 @@ class Result(RunRecord):
 
 def load(run: str | Path) -> Result:
     """Read a run folder back: its results, samples, comparisons and settings."""
-    return Result.of(read_record(run))
+    return Result.of(read_record(checked_folder("the run", run)))

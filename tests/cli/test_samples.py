@@ -228,8 +228,8 @@ def test_a_task_is_named_by_its_beginning_its_dataset_or_its_subset(samples):
         (["--model", "gpt"], "this run has no model 'gpt'. Its models: talk."),
         (["--metric", "BLEU"], "this run has no metric 'BLEU'. It has: Accuracy."),
         (["--limit", "0"], "--limit is 0; it must be 1 or more"),
-        (["--contains", ""], "--contains is empty"),
-        (["--below", "nan"], "--below is not a number"),
+        (["--contains", ""], "contains is empty. Name a text, or leave it out."),
+        (["--below", "nan"], "below is nan; it must be a number"),
     ],
 )
 def test_what_the_run_does_not_have_is_told(samples, options, said):

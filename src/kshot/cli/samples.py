@@ -103,7 +103,8 @@ def execute(parsed: argparse.Namespace) -> int:
     from kshot.runs.sample_filters import sample_filter
     from kshot.runs.sample_selection import SampleSelection
 
-    _check(parsed)
+    if parsed.limit is not None and parsed.limit < 1:
+        raise UsageError(f"--limit is {parsed.limit}; it must be 1 or more")
     record = read_record(parsed.run)
     names = ("wrong", "right", "failed", "task", "model", "id", "category", "contains", "metric", "below", "above")
     wanted = sample_filter(record, **{name: getattr(parsed, name) for name in names})
@@ -118,17 +119,6 @@ def execute(parsed: argparse.Namespace) -> int:
     else:
         _print(rows, selection, parsed)
     return 0
-
-
-def _check(parsed: argparse.Namespace) -> None:
-    if parsed.limit is not None and parsed.limit < 1:
-        raise UsageError(f"--limit is {parsed.limit}; it must be 1 or more")
-    if parsed.contains == "":
-        raise UsageError("--contains is empty", hint="Name a text, or leave it out.")
-    for name in ("below", "above"):
-        value = getattr(parsed, name)
-        if value is not None and value != value:  # noqa: PLR0124 - nan is not equal to itself
-            raise UsageError(f"--{name} is not a number")
 
 
 def _flipped(record: RunRecord, other: str, wanted: SampleFilter) -> FlippedSamples:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from kshot.core.arguments import checked_flag
 from kshot.core.errors import KshotError, RunError, UsageError
 from kshot.core.records import ResultRow
 from kshot.core.watcher import Meter, PlannedTask, Watcher
@@ -109,7 +110,7 @@ class Gates:
         for each in many:
             if not isinstance(each, (str, Path, RunRecord)) or each == "":
                 raise UsageError(f"--fail-if-worse is {each!r:.60}; it must be a run folder")
-        return cls(tuple(thresholds(fail_under)), tuple(many), bool(fail_on_failed))
+        return cls(tuple(thresholds(fail_under)), tuple(many), checked_flag("fail_on_failed", fail_on_failed))
 
     def __bool__(self) -> bool:
         """Whether there is any gate."""

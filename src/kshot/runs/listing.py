@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from kshot.core.arguments import checked_folder
 from kshot.core.errors import KshotError, RunError, UsageError
 from kshot.core.file_names import path_inside
 from kshot.runs.folder import JOURNAL, SUMMARY
@@ -43,7 +44,7 @@ def list_runs(folder: str | Path = USUAL_FOLDER) -> list[dict[str, Any]]:
     ``last_started``, ``ended``, ``seconds``, ``models``, ``datasets``, ``headline`` (a figure), ``figures``,
     ``failed``, ``cost_usd``, and ``progress`` if it has not come to its end.
     """
-    return runs_below(folder, datetime.now(timezone.utc))
+    return runs_below(checked_folder("the folder", folder), datetime.now(timezone.utc))
 
 
 def runs_below(folder: str | Path, now: datetime) -> list[dict[str, Any]]:

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from kshot.core.arguments import checked_flag, checked_number, checked_text, checked_texts
+from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
 from kshot.runs.chosen_names import meant
 from kshot.runs.headline import TaskOnModel
@@ -80,26 +82,29 @@ def sample_filter(
     subset. ``contains`` looks into prompt, reply, options, answer, target and failure, whatever the case of letters. A
     name that the run does not have is an error.
     """
-    verdicts: set[SampleVerdict] = set()
-    for chosen, kinds in ((wrong, ("wrong", "partly")), (right, ("right",)), (failed, ("failed",))):
-        verdicts.update(kinds if chosen else ())  # type: ignore[arg-type]  # mypy widens the literals
-    wanted = {"task": _tuple(task), "model": _tuple(model), "category": _tuple(category), "id": _tuple(id)}
+    kinds: dict[str, tuple[bool, tuple[SampleVerdict, ...]]] = {
+        "wrong": (wrong, ("wrong", "partly")),
+        "right": (right, ("right",)),
+        "failed": (failed, ("failed",)),
+    }
+    verdicts = {each for name, (chosen, those) in kinds.items() if checked_flag(name, chosen) for each in those}
+    names = {"task": task, "model": model, "category": category, "id": id}
+    wanted = {part: checked_texts(part, given) for part, given in names.items()}
+    text = checked_text("contains", contains)
+    if text == "":
+        raise UsageError("contains is empty", hint="Name a text, or leave it out.")
     found = _resolved(record, {part: names for part, names in wanted.items() if names})
     return SampleFilter(
-        metric_scales(record.results, metric),
+        metric_scales(record.results, checked_text("metric", metric)),
         frozenset(verdicts) or None,
         tasks=found.get("task"),
         models=found.get("model"),
         ids=found.get("id"),
         categories=found.get("category"),
-        contains=None if contains is None else contains.casefold(),
-        below=below,
-        above=above,
+        contains=None if text is None else text.casefold(),
+        below=checked_number("below", below),
+        above=checked_number("above", above),
     )
-
-
-def _tuple(names: Names) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def name_of(row: ResultRow, part: str) -> str:
