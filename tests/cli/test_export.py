@@ -107,13 +107,47 @@ def test_two_runs_side_by_side_for_a_paper(here, capsys):
     quiz = next(line for line in done.out.splitlines() if line.startswith("quiz & "))
     assert quiz.split(" & ")[:4] == ["quiz", "Right", "20 / 19", "0 / 1"]
     assert r"& 40.0 &" in quiz
-    assert r"\textbf{100.0}" in quiz
+    assert r"& 100.0 &" in quiz  # not bold: the test is on 19 questions, and the 40.0 is of 20
+    assert "Not all systems answered the same samples of quiz[red] by Right, quiz by Right, so" in done.out
     essay = next(line for line in done.out.splitlines() if line.startswith("essay"))
     assert "textbf" not in essay  # 50 is more than 31.2, but one sample shows nothing
     assert r"\multicolumn{2}{c}{zero} & \multicolumn{2}{c}{five}" in done.out
     table = kshot(capsys, "export", "zero", "five", "--to", "markdown").out
-    assert "**100.0** [83.2, 100.0]" in table
-    assert "Bold: ahead of every other system, by a paired test" in table
+    assert bold_cells(table) == []
+    assert "No figure is known to be ahead of all others by a paired test" in table
+
+
+def scored(right, questions, failed=()):
+    """Items of some questions, of which some are answered right, and some fail."""
+    return {str(at): Item(None if at in failed else 100 * (at in right), f"{at}?") for at in questions}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "ahead", "bold"),
+    [
+        # on the 50 that both have, the second is ahead with 44 % to 0 %; on all, the first has more
+        (scored(range(50, 300), range(300)), scored(range(22), range(50)), "other", []),
+        (scored(range(22), range(50)), scored(range(50, 300), range(300)), "one", []),
+        (
+            scored((), range(20), failed=[3]),
+            scored(range(19), range(20), failed=[4]),
+            "other",
+            [],
+        ),  # 19 each, 18 in common
+        (scored((), range(20), failed=[3]), scored(range(20), range(20), failed=[3]), "other", [("quiz", "other")]),
+        (scored((), range(20)), scored(range(19), range(20)), "other", [("quiz", "other")]),
+    ],
+    ids=["more first", "more second", "other failures", "same failures", "all"],
+)
+def test_bold_needs_figures_of_the_samples_that_were_compared(tmp_path, monkeypatch, capsys, one, other, ahead, bold):
+    monkeypatch.chdir(tmp_path)
+    for name, items in (("one", one), ("other", other)):
+        finished(name, task("quiz", items))
+    table = kshot(capsys, "export", "one", "other", "--to", "markdown").out
+    assert bold_cells(table) == bold
+    assert ("Not all systems answered the same samples of quiz, so" in table) is not bool(bold)
+    rows = read_csv(kshot(capsys, "export", "one", "other", "--to", "csv", "--what", "comparisons").out)
+    assert [row["ahead"] for row in rows] == [ahead]  # the test itself says so, of the samples that it has
 
 
 def test_comparisons_of_runs(here, capsys):

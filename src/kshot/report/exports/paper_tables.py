@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from kshot.core.records import ResultRow
-from kshot.report.exports.standings import Standings, SystemId
+from kshot.report.exports.standings import Question, Standings, SystemId
 from kshot.report.systems import shown_measures
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import p_value
@@ -224,16 +224,24 @@ def _test_notes(shown: Sequence[ResultRow], standings: Standings, *, bold: bool)
             yield "The systems were not tested against each other."
         return
     how = f"by a paired test (p < 5 %{_corrected(*families)})"
+    partial = standings.partial(shown)
     if bold:
         yield f"Bold: ahead of every other system, {how}."
     else:
-        yield f"No figure is {'known to be ' if any(untested) else ''}ahead of all others {how}."
+        yield f"No figure is {'known to be ' if any(untested) or partial else ''}ahead of all others {how}."
     if untested[1] and not families[1]:
         yield "Categories were not tested."
     if left := [*untested[0], *(untested[1] if families[1] else ())]:
-        one_metric = len({row["metric"] for row in shown}) == 1
-        names = [task if one_metric else f"{task} by {metric}" for task, metric in left]
-        yield f"Not every two systems could be tested on {listed(names)}."
+        yield f"Not every two systems could be tested on {_question_names(left, shown)}."
+    if partial:
+        names = _question_names(partial, shown)
+        yield f"Not all systems answered the same samples of {names}, so no figure is bold there."
+
+
+def _question_names(questions: Sequence[Question], shown: Sequence[ResultRow]) -> str:
+    """Name tasks, with their metrics if the table has several."""
+    one_metric = len({row["metric"] for row in shown}) == 1
+    return listed([task if one_metric else f"{task} by {metric}" for task, metric in questions])
 
 
 def _corrected(wholes: Collection[int], parts: Collection[int]) -> str:

@@ -24,7 +24,8 @@ class SystemId(NamedTuple):
 class Standings:
     """What paired tests found about some figures: who is ahead of whom, and who was tested at all.
 
-    The best number alone is no reason to be ahead: each of its comparisons must be decided.
+    The best number alone is no reason to be ahead: each of its comparisons must be decided, and both figures must be
+    of exactly the samples that were compared. A test on those that two systems share says nothing about the others.
     """
 
     def __init__(
@@ -34,6 +35,8 @@ class Standings:
         self._rivals: dict[Question, list[int]] = {}
         self._beaten: dict[int, set[int]] = {}
         self._families: dict[frozenset[int], int] = {}
+        self._partial: set[frozenset[int]] = set()
+        counts = {id(row): row["n"] for _, row in rows}
         places: dict[tuple[SystemId, str, str], int] = {}
         for system, row in rows:
             self._rivals.setdefault(question_of(row), []).append(id(row))
@@ -43,8 +46,11 @@ class Standings:
             one, other = (places.get(_side(row, side, run)) for side in ("a", "b"))
             if one is None or other is None or finite(row["p_corrected"]) is None:
                 continue
-            self._families[frozenset((one, other))] = row["family"]
-            if row["ahead"] in {row["a"], row["b"]}:
+            pair = frozenset((one, other))
+            self._families[pair] = row["family"]
+            if {counts[one], counts[other]} != {row.get("n")}:
+                self._partial.add(pair)
+            elif row["ahead"] in {row["a"], row["b"]}:
                 winner, loser = (one, other) if row["ahead"] == row["a"] else (other, one)
                 self._beaten.setdefault(winner, set()).add(loser)
 
@@ -62,6 +68,11 @@ class Standings:
         """Return the tasks and metrics of these figures by which not every two systems were tested."""
         questions = dict.fromkeys(map(question_of, rows))
         return [each for each in questions if any(pair not in self._families for pair in self._pairs(each))]
+
+    def partial(self, rows: Iterable[ResultRow]) -> list[Question]:
+        """Return the tasks and metrics of these figures of which some are not of the samples that were compared."""
+        questions = dict.fromkeys(map(question_of, rows))
+        return [each for each in questions if any(pair in self._partial for pair in self._pairs(each))]
 
     def _pairs(self, question: Question) -> Iterator[frozenset[int]]:
         return map(frozenset, combinations(self._rivals[question], 2))
