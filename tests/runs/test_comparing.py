@@ -1,6 +1,8 @@
 """Comparing finished runs: what is paired with what, what is refused, and figures that are not means."""
 
 import json
+import math
+import re
 import shutil
 from itertools import combinations
 from pathlib import Path
@@ -331,15 +333,37 @@ def _points():
     return Points()
 
 
-def test_a_scale_that_the_runs_do_not_share_is_not_used(tmp_path):
-    class Share(Points):
-        name, binary, bounds = "Right", False, (0.0, 200.0)
+def on_scale(path, name, bounds, *more, binary=False):
+    """A run by a metric on a scale; half of its samples reach 5."""
+    scaled = type("Scaled", (Points,), {"name": name, "bounds": bounds, "binary": binary})
+    return finished(path, task("quiz", items([5.0, 0.0] * 10), scaled(), *more))
 
-    one = finished(tmp_path / "one", task("quiz", items(shares(5))))
-    other = finished(tmp_path / "other", task("quiz", items(shares(5)), Share()))
-    (row,) = kshot.compare(one, other).rows
-    assert row["tied"] == 20
-    assert "both" not in row
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ((1.0, 10.0), (1.0, 5.0), "1 to 10 in one and 1 to 5 in other"),
+        ((0.0, 100.0), (0.0, 1.0), "0 to 100 in one and 0 to 1 in other"),
+        ((0.0, 0.5), (0.0, math.inf), "0 to 0.5 in one and 0 or more in other"),
+        ((-math.inf, 7.0), (-1.0, 7.0), "up to 7 in one and -1 to 7 in other"),
+    ],
+)
+def test_figures_on_two_scales_are_not_compared(tmp_path, one, other, said):
+    runs = on_scale(tmp_path / "one", "Mark", one, Right()), on_scale(tmp_path / "other", "Mark", other, Right())
+    note = f"quiz: the scales of Mark differ: {said}"
+    found = kshot.compare(*runs)
+    assert [row["metric"] for row in found.rows] == ["Right"]
+    assert found.notes == [note]
+    with pytest.raises(KshotError, match=re.escape(f"no metric in common. {note}")):
+        kshot.compare(*runs, metric="Mark")
+
+
+@pytest.mark.parametrize("other", [None, (-math.inf, math.inf), (0, 100)])
+def test_a_scale_that_one_run_does_not_tell_is_no_conflict(tmp_path, other):
+    runs = on_scale(tmp_path / "one", "Mark", (0.0, 100.0)), on_scale(tmp_path / "other", "Mark", other, binary=True)
+    found = kshot.compare(*runs)
+    assert [(row["metric"], row["tied"]) for row in found.rows] == [("Mark", 20)]
+    assert not found.notes
 
 
 def test_rounding_is_no_change(tmp_path):

@@ -11,6 +11,7 @@ from kshot.core.records import ResultRow
 from kshot.runs.changed_samples import without_rounding
 from kshot.runs.compared_run import Aggregates, bounds_of, rule_of
 from kshot.runs.pairing import ComparedSystem, Match, listed, match, task_pairs
+from kshot.runs.scales import scale_conflict
 from kshot.statistics.figures import ROUNDING
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family
 from kshot.statistics.resampling import Values, sequence_of
@@ -67,6 +68,8 @@ class Gathered:
                 self._note(f"{matched.baseline_task}: only {holder.label} has {metric}")
             elif _is_higher_better(one[metric]) != _is_higher_better(other[metric]):
                 self._note(f"{matched.baseline_task}: the runs disagree whether a higher {metric} is better")
+            elif conflict := scale_conflict(one[metric], other[metric], (matched.baseline.label, matched.other.label)):
+                self._note(f"{matched.baseline_task}: {conflict}")
             elif not _same_rule(matched, metric):
                 self._note(f"{matched.baseline_task}: the runs compute {metric} by different rules")
             elif one[metric].get("chunks") != other[metric].get("chunks") and not one[metric].get("token_budget"):
