@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import kshot
 from kshot.core.errors import UsageError
 from kshot.core.watcher import Watcher
 from kshot.loggers import run_logger
+from kshot.loggers.guarded import GuardedLogger
 from kshot.loggers.run_logger import RunLogger
 
 PLANETS = f"{Path(__file__).parents[2]}/examples/planets.py:PlanetNames"
@@ -191,3 +193,24 @@ def test_a_file_that_is_a_link_to_elsewhere_is_not_sent(tmp_path):
     logger = Linking()
     evaluated(logger, out=tmp_path / "run")
     assert list(logger.files) == ["spec.json"]
+
+
+def test_what_loggers_print_goes_to_stderr(capsys):
+    """Two may print at once, in several threads: stdout is put back when the last one is done."""
+    both = threading.Barrier(2, timeout=60)
+
+    class Prints(Watcher):
+        def note(self, text):
+            both.wait()
+            print(text)  # noqa: T201 - a logger of a user
+            both.wait()
+
+    threads = [threading.Thread(target=GuardedLogger(Prints(), "prints").note, args=[text]) for text in "ab"]
+    stdout = sys.stdout
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sys.stdout is stdout
+    out, err = capsys.readouterr()
+    assert (out, sorted(err.split())) == ("", ["a", "b"])

@@ -101,3 +101,19 @@ class Watcher(Protocol):
     def step(self, label: str, done: int, total: int, /) -> None:  # noqa: ARG002 - for classes that override it
         """Show the progress of work that comes before a task, such as building an index."""
         return
+
+
+def looks_at(watcher: Watcher, event: Literal["answered", "scored"]) -> bool:
+    """Whether a watcher does something at each sample; one that passes events on does so if the one behind it does."""
+    while isinstance(watcher, PassingWatcher):
+        watcher = watcher.behind
+    told, idle = (watcher.answered, Watcher.answered) if event == "answered" else (watcher.scored, Watcher.scored)
+    return getattr(told, "__func__", None) is not idle
+
+
+class PassingWatcher(Watcher):
+    """A watcher that passes events on to the one behind it."""
+
+    def __init__(self, behind: Watcher) -> None:
+        """Take the watcher behind this one."""
+        self.behind = behind

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, cast
 
 from kshot.core import interrupts
 from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError
 from kshot.core.records import Outcome, ResultRow, Sample
 from kshot.core.visible import one_line
-from kshot.core.watcher import Meter, PlannedTask, RunEnd, Watcher
+from kshot.core.watcher import Meter, PassingWatcher, PlannedTask, RunEnd, Watcher
 
 _MOST_CHARACTERS = 300
 """Of an error in a note: a server may answer with a whole page."""
@@ -21,7 +23,32 @@ _MOST_CHARACTERS = 300
 _GOES_ON = "logging stops, the run goes on"
 
 
-class GuardedLogger(Watcher):
+class _Printing:
+    """Sends to stderr what loggers print. Several may print at once: the last one puts stdout back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._stdout: TextIO | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._count:
+                self._stdout, sys.stdout = sys.stdout, sys.stderr
+            self._count += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                sys.stdout = cast("TextIO", self._stdout)
+
+
+PRINTING_TO_STDERR = _Printing()
+"""While a logger is called: stdout may hold JSON that a program reads, or have no reader any more."""
+
+
+class GuardedLogger(PassingWatcher):
     """Passes everything on to a logger, until the logger raises an error.
 
     What it says of its own set-up when the run starts (a ``KshotError``) is an error of the run: nothing is asked yet.
@@ -29,7 +56,8 @@ class GuardedLogger(Watcher):
 
     def __init__(self, logger: Watcher, name: str) -> None:
         """Take the logger, and the name that the note has."""
-        self._logger, self._name = logger, name
+        super().__init__(logger)
+        self._name = name
         self._shown: Watcher | None = None
         self._works = True
         self.notes: list[str] = []
@@ -41,8 +69,8 @@ class GuardedLogger(Watcher):
     def started(self, settings: Mapping[str, Any], path: Path | None) -> None:
         """Pass it on; an error of the set-up is raised."""
         try:
-            with self._waited_for():
-                self._logger.started(settings, path)
+            with self._waited_for(), PRINTING_TO_STDERR:
+                self.behind.started(settings, path)
         except KshotError:
             self._works = False
             raise
@@ -51,50 +79,51 @@ class GuardedLogger(Watcher):
 
     def planned(self, tasks: Sequence[PlannedTask], meter: Meter, *, complete: bool) -> None:
         """Pass it on."""
-        self._pass(lambda: self._logger.planned(tasks, meter, complete=complete))
+        self._pass(lambda: self.behind.planned(tasks, meter, complete=complete))
 
     def begin(self, task: str, model: str, total: int | None) -> None:
         """Pass it on."""
-        self._pass(lambda: self._logger.begin(task, model, total))
+        self._pass(lambda: self.behind.begin(task, model, total))
 
     def answered(self, outcome: Outcome[Sample]) -> None:
         """Pass it on."""
-        self._pass(lambda: self._logger.answered(outcome))
+        self._pass(lambda: self.behind.answered(outcome))
 
     def scored(self, row: ResultRow) -> None:
         """Pass it on."""
-        self._pass(lambda: self._logger.scored(row))
+        self._pass(lambda: self.behind.scored(row))
 
     def finished(self, rows: Sequence[ResultRow]) -> None:
         """Pass it on."""
-        self._pass(lambda: self._logger.finished(rows))
+        self._pass(lambda: self.behind.finished(rows))
 
     def ended(self, results: Sequence[ResultRow], usage: Sequence[ResultRow]) -> None:
         """Pass it on."""
-        self._pass(lambda: self._logger.ended(results, usage))
+        self._pass(lambda: self.behind.ended(results, usage))
 
     def closed(self, state: RunEnd, error: BaseException | None) -> None:
         """Pass it on, also after an error: what the logger has opened is to be closed."""
         with self._waited_for():
             if self._works:
-                self._pass(lambda: self._logger.closed(state, error), "the last of it may not be logged")
+                self._pass(lambda: self.behind.closed(state, error), "the last of it may not be logged")
             else:
-                with suppress(Exception, SystemExit):
-                    self._logger.closed(state, error)
+                with suppress(Exception, SystemExit), PRINTING_TO_STDERR:
+                    self.behind.closed(state, error)
 
     def note(self, text: str) -> None:
         """Pass it on."""
-        self._pass(lambda: self._logger.note(text))
+        self._pass(lambda: self.behind.note(text))
 
     def step(self, label: str, done: int, total: int) -> None:
         """Pass it on."""
-        self._pass(lambda: self._logger.step(label, done, total))
+        self._pass(lambda: self.behind.step(label, done, total))
 
     def _pass(self, call: Callable[[], None], then: str = _GOES_ON) -> None:
         if not self._works:
             return
         try:
-            call()
+            with PRINTING_TO_STDERR:
+                call()
         except (Exception, SystemExit) as exc:  # noqa: BLE001 - a tool may raise anything
             self._stop(exc, then)
 

@@ -10,7 +10,7 @@ from kshot.core.extras import require_all
 from kshot.core.registry import Entry, Registry
 from kshot.core.specs import parse_spec
 from kshot.core.watcher import Watcher
-from kshot.loggers.guarded import GuardedLogger
+from kshot.loggers.guarded import PRINTING_TO_STDERR, GuardedLogger
 
 LOGGERS = Registry(
     "loggers",
@@ -66,7 +66,8 @@ def make_logger(logger: Any) -> GuardedLogger:
     if not isinstance(logger, str):
         return GuardedLogger(logger, type(logger).__name__)
     try:
-        made = LOGGERS.make(logger)
+        with PRINTING_TO_STDERR:  # also what a file of the user prints when it is imported
+            made = LOGGERS.make(logger)
     except KshotError as exc:
         exc.where, exc.what = without_secrets([exc.where, exc.what])  # an address may hold a password
         raise

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kshot.core import interrupts
 from kshot.core.budget import LimitReached
+from kshot.core.copies import own_copy
 from kshot.core.errors import UsageError
 from kshot.core.records import Outcome, ResultRow, Sample
-from kshot.core.watcher import Meter, PlannedTask, RunEnd, Watcher
+from kshot.core.visible import one_line
+from kshot.core.watcher import Meter, PlannedTask, RunEnd, Watcher, looks_at
 
 
 class SilentWatcher(Watcher):
@@ -19,24 +22,30 @@ class SilentWatcher(Watcher):
 
 
 class Watchers(Watcher):
-    """Several watchers as one: each is told everything, in this order."""
+    """Several watchers as one: each is told everything, in this order, until one of them raises an error.
+
+    Each gets copies of its own: whatever a watcher does with a row, the run and the other watchers do not see it.
+    """
 
     def __init__(self, *watchers: Watcher | None) -> None:
         """Take the watchers; None stands for one that is not there."""
-        self._all = tuple(watcher for watcher in watchers if watcher is not None)
+        self._all: tuple[Watcher, ...] = ()
+        for each in watchers:
+            if each is not None:
+                self._all += each._all if isinstance(each, Watchers) else (each,)  # noqa: SLF001 - of this class
         # Most watchers leave single samples alone: a sample costs nothing for them.
-        self._at_answers = [each.answered for each in self._all if _looks(each, "answered")]
-        self._at_scores = [each.scored for each in self._all if _looks(each, "scored")]
+        self._at_answers = [each.answered for each in self._all if looks_at(each, "answered")]
+        self._at_scores = [each.scored for each in self._all if looks_at(each, "scored")]
 
     def started(self, settings: Mapping[str, Any], path: Path | None) -> None:
         """Tell all that the run starts."""
         for watcher in self._all:
-            watcher.started(settings, path)
+            watcher.started(own_copy(settings), path)
 
     def planned(self, tasks: Sequence[PlannedTask], meter: Meter, *, complete: bool) -> None:
         """Tell all what the run will do."""
         for watcher in self._all:
-            watcher.planned(tasks, meter, complete=complete)
+            watcher.planned(tuple(tasks), meter, complete=complete)
 
     def begin(self, task: str, model: str, total: int | None) -> None:
         """Tell all that a task starts."""
@@ -46,27 +55,33 @@ class Watchers(Watcher):
     def answered(self, outcome: Outcome[Sample]) -> None:
         """Tell all that a sample is answered."""
         for tell in self._at_answers:
-            tell(outcome)
+            tell(own_copy(outcome))
 
     def scored(self, row: ResultRow) -> None:
         """Tell all that a sample is scored."""
         for tell in self._at_scores:
-            tell(row)
+            tell(own_copy(row))
 
     def finished(self, rows: Sequence[ResultRow]) -> None:
         """Tell all that a task is done."""
         for watcher in self._all:
-            watcher.finished(rows)
+            watcher.finished(own_copy(rows))
 
     def ended(self, results: Sequence[ResultRow], usage: Sequence[ResultRow]) -> None:
         """Tell all that the run is done."""
         for watcher in self._all:
-            watcher.ended(results, usage)
+            watcher.ended(own_copy(results), own_copy(usage))
 
     def closed(self, state: RunEnd, error: BaseException | None) -> None:
-        """Tell all that the run is over."""
+        """Tell all that the run is over. Each may have something to close: the first error is raised after that."""
+        first: BaseException | None = None
         for watcher in self._all:
-            watcher.closed(state, error)
+            try:
+                watcher.closed(state, error)
+            except BaseException as exc:  # noqa: BLE001, PERF203 - it is raised when all are closed
+                first = exc if first is None else first
+        if first is not None:
+            raise first
 
     def note(self, text: str) -> None:
         """Show a note on all."""
@@ -79,22 +94,17 @@ class Watchers(Watcher):
             watcher.step(label, done, total)
 
 
-def _looks(watcher: Watcher, at: Literal["answered", "scored"]) -> bool:
-    """Whether a watcher does something at each sample."""
-    if isinstance(watcher, Watchers):
-        return bool(watcher._at_answers if at == "answered" else watcher._at_scores)  # noqa: SLF001 - of this class
-    own = type(watcher).answered if at == "answered" else type(watcher).scored
-    return own not in (Watcher.answered, Watcher.scored)
-
-
 @contextmanager
 def closing_for(watcher: Watcher) -> Iterator[None]:
-    """Tell the watcher how the run of this block ends."""
+    """Tell the watcher how the run of this block ends. The error that ends the run is raised, not one of the end."""
     try:
         yield
     except BaseException as exc:
         signalled = isinstance(exc, KeyboardInterrupt) or interrupts.received() is not None
-        watcher.closed("stopped" if signalled or isinstance(exc, LimitReached) else "failed", exc)
+        try:
+            watcher.closed("stopped" if signalled or isinstance(exc, LimitReached) else "failed", exc)
+        except Exception as late:  # noqa: BLE001 - a watcher may raise anything
+            warnings.warn(f"a watcher was not closed: {type(late).__name__}: {one_line(late)}", stacklevel=2)
         raise
     watcher.closed("done", None)
 
