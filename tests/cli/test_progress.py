@@ -4,6 +4,7 @@ import io
 import re
 import sys
 import threading
+from contextlib import redirect_stderr
 
 import pytest
 
@@ -165,3 +166,15 @@ def test_a_real_run_on_a_terminal(tmp_path):
     assert "run folder" in after
     assert "of 120" not in after
     assert not (out / "progress.json").exists()
+
+
+def test_a_line_that_is_due_while_a_logger_is_called_is_not_lost(capsys):
+    """A tool is called with stderr put aside; lines come from another thread."""
+    clock = Clock()
+    with Progress(clock) as progress, redirect_stderr(io.StringIO()):
+        progress.planned([PlannedTask("quiz", "m", 10)], Dial(done=4), complete=True)
+        progress.begin("quiz", "m", 10)
+        clock.now = LINE_SECONDS
+        progress.tick()
+        progress.note("a note")
+    assert capsys.readouterr().err.splitlines() == ["kshot: 4 of 10 (40.0 %) · 8.0/min · 45 s left · quiz", "kshot: a note"]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kshot.cli.commands import COMMANDS
-from kshot.cli.streams import OutputError, drop_output, flushed, protect, protected, say, show, show_json
+from kshot.cli.streams import OutputError, drop_output, flushed, protect, protected, results_apart, say, show, show_json
 from kshot.core import interrupts
 from kshot.core.budget import LimitReached
 from kshot.core.command_line import COMMAND
@@ -156,7 +156,7 @@ def _run(parsed: argparse.Namespace) -> int:
     wanted = gating(parsed)
     with wanted.telling(out):
         wanted.gates.check_baselines(out)
-        with Progress() as progress:
+        with results_apart(), Progress() as progress:
             watchers = [progress, *wanted.watchers()]
             more = {"reuse": parsed.reuse, "log": parsed.log, "watcher": watchers}
             result = evaluate(models, datasets, out=out, **more, **options)
@@ -169,7 +169,7 @@ def _score(parsed: argparse.Namespace) -> int:
     from kshot.rescoring import score
 
     wanted = gating(parsed)
-    with wanted.telling(parsed.run), Progress() as progress:
+    with wanted.telling(parsed.run), results_apart(), Progress() as progress:
         wanted.gates.check_baselines(parsed.run)
         result = score(
             parsed.run,

@@ -32,6 +32,7 @@ class Progress(ProgressTracker):
         super().__init__(clock=clock)
         self._due = clock() + LINE_SECONDS
         self._safe = ExitStack()
+        self._stderr = sys.stderr  # while a logger is called, what is printed there is thrown away
         self._live: Live | None = None
         self._ticker: Ticker | None = None
         if sys.stderr is not None and sys.stderr.isatty():
@@ -84,14 +85,14 @@ class Progress(ProgressTracker):
         from kshot.report.progress import progress_line
 
         with suppress(OSError, ValueError):  # nobody reads it any more
-            say(progress_line(self.state()))
+            say(progress_line(self.state()), self._stderr)
 
     def note(self, text: str) -> None:
         """Show a note to the user, above the bars."""
         if self._live is not None:
             self._live.console.print(f"note: {one_line(text)}")
         else:
-            say(text)
+            say(text, self._stderr)
 
     def _view(self, screen: Screen) -> RenderableType:
         from kshot.report.progress import progress_view

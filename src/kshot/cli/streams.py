@@ -6,13 +6,14 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from typing import Any, TextIO, cast
 
 from kshot.core.errors import KshotError
 from kshot.core.visible import one_line, visible, visible_json
 
 _NAMES = ("stdout", "stderr")
+_STDOUT, _STDERR = 1, 2
 
 
 class OutputError(KshotError):
@@ -113,6 +114,23 @@ def flushed() -> Iterator[None]:
     _flush()
 
 
+@contextmanager
+def results_apart() -> Iterator[None]:
+    """Keep stdout for the results that follow: what others print until the block ends goes to stderr.
+
+    That is so for models, datasets and loggers of the user, for libraries in C, and for the processes that they start.
+    """
+    _flush()
+    with ExitStack() as stack:
+        with suppress(OSError):  # one of the two was closed before this process began
+            kept = os.dup(_STDOUT)
+            stack.callback(os.close, kept)
+            os.dup2(_STDERR, _STDOUT)
+            stack.callback(os.dup2, kept, _STDOUT)
+        stack.enter_context(redirect_stdout(sys.stderr))
+        yield
+
+
 def _flush() -> None:
     if sys.stdout is not None:
         sys.stdout.flush()
@@ -134,6 +152,6 @@ def show_json(value: Any, indent: int | None = None) -> None:
     show(visible_json(value, indent))
 
 
-def say(text: object) -> None:
-    """Print a message to the user: one line on stderr."""
-    print(f"kshot: {one_line(text)}", file=sys.stderr)
+def say(text: object, stream: TextIO | None = None) -> None:
+    """Print a message to the user: one line on stderr, or on the stream that was stderr when somebody began to talk."""
+    print(f"kshot: {one_line(text)}", file=sys.stderr if stream is None else stream)
