@@ -30,7 +30,8 @@ def read(path):
 
 
 def test_an_entry_has_what_the_hub_asks_for(tmp_path):
-    (path,) = written(tmp_path, [row("t", 100 / 3, failed=2)], "cais/mmlu:anatomy", settings={"num_shots": 5})
+    spec = SPEC | {"tasks": {"m": {"t": {"shots": 5}}}}
+    (path,) = written(tmp_path, [row("t", 100 / 3, failed=2)], "cais/mmlu:anatomy", spec=spec)
     assert path == tmp_path / "out" / ".eval_results" / "my-run.yaml"
     (entry,) = read(path)
     assert (entry.dataset_id, entry.task_id, entry.value) == ("cais/mmlu", "anatomy", 100 / 3)
@@ -38,6 +39,36 @@ def test_an_entry_has_what_the_hub_asks_for(tmp_path):
     assert entry.notes == (
         "EM of t, 5-shot, n = 8, 2 failed and are not in it, 95 % interval 7.1000 to 59.0700; measured with kshot"
     )
+
+
+@pytest.mark.parametrize(
+    ("facts", "settings", "told"),
+    [
+        ({"shots": 2}, {"num_shots": 5}, ", 2-shot,"),  # fewer fit than were wanted
+        ({"shots": 0}, {}, ", 0-shot,"),
+        ({}, {}, ","),  # token lookup has examples of its own
+        ({}, {"num_shots": 5}, ","),
+        ({"retriever": {}, "mode": "compat"}, {}, ","),  # a config
+        ({"kept": {}}, {"num_shots": 5}, ", 5-shot,"),
+        ({"kept": {"a": 3}}, {"num_shots": 5}, ", up to 5-shot,"),
+        ("odd", {}, ","),
+    ],
+)
+def test_shots_are_those_of_the_prompts(tmp_path, facts, settings, told):
+    spec = SPEC | {"tasks": {"m": {"t": facts}}}
+    (path,) = written(tmp_path, [row("t")], "a/b", spec=spec, settings=settings)
+    (entry,) = read(path)
+    assert entry.notes.startswith(f"EM of t{told} n = 8")
+
+
+@pytest.mark.parametrize(("second", "told"), [(5, ", 5-shot,"), (4, ",")])
+def test_an_average_has_the_shots_of_its_subsets(tmp_path, second, told):
+    spec = SPEC | {"tasks": {"m": {"t:a": {"shots": 5}, "t:b": {"shots": second}}}}
+    subsets = [row(f"t:{name}", dataset="t", subset=name) for name in "ab"]
+    average = row("t[Macro Average]", dataset="t", average="macro", tasks=["t:a", "t:b"])
+    (path,) = written(tmp_path, [*subsets, average], "a/b", spec=spec)
+    (entry,) = read(path)
+    assert entry.notes.startswith(f"EM of t[Macro Average]{told} n = 8")
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-7, 1.5e300, -3.25, 100 / 3, 5])
@@ -55,7 +86,7 @@ def test_every_number_stays_a_number(tmp_path, value):
 def test_names_are_texts(tmp_path, name):
     (path,) = written(tmp_path, [row(name)], "a/b")
     (entry,) = read(path)
-    assert entry.notes.startswith(f"EM of {one_line(name)}, 0-shot")
+    assert entry.notes.startswith(f"EM of {one_line(name)}, n = 8")
     assert entry.task_id == "default"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kshot.core.errors import RunError
-from kshot.report.exports.inspect_header import StandardErrors, figures_of
+from kshot.report.exports.inspect_header import StandardErrors, figures_of, log_header
 from kshot.report.exports.inspect_logs import write_logs
 from kshot.report.exports.inspect_samples import sample_id
 from kshot.runs.record import read_record
@@ -159,7 +159,9 @@ def test_the_header_says_what_was_run(run, logs):
     assert (log.status, log.eval.model, log.eval.dataset.samples) == ("success", "model", 4)
     assert log.eval.created == spec["sessions"][0]["started"]
     assert log.eval.packages["kshot"] == spec["sessions"][0]["versions"]["kshot"]
-    assert log.eval.task_args == {"num_shots": 0}
+    assert log.eval.task_args == {}  # a task that is a value does not record its examples
+    told = spec | {"tasks": {"model": {"graded": {"shots": 3}}}}
+    assert log_header(read_record(run), told, "graded", "model").eval.task_args == {"num_shots": 3}
     assert len({each.eval.eval_id for each in logs.values()}) == len({each.eval.task_id for each in logs.values()}) == 2
     assert len({each.eval.run_id for each in logs.values()}) == 1
 

@@ -15,6 +15,7 @@ from kshot.core.errors import RunError, UsageError
 from kshot.core.file_names import FileNames, path_inside, portable
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
+from kshot.report.exports.shots import told_shots
 from kshot.report.table import number
 from kshot.runs.headline import headline_figures
 from kshot.runs.record import RunRecord
@@ -122,7 +123,7 @@ def _entry(row: ResultRow, dataset: HubDataset, record: RunRecord, spec: Mapping
         f"    task_id: {_text(dataset.task)}",
         f"  value: {_number(row['value'])}",
         *([f"  date: {_text(date)}"] if (date := _date(spec)) else []),
-        f"  notes: {_text(_notes(row, record))}",
+        f"  notes: {_text(_notes(row, told_shots(record, spec, row)))}",
     ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -137,10 +138,9 @@ def _number(value: float) -> str:
     return f"{mantissa}{'' if '.' in mantissa else '.0'}{letter}{power}"
 
 
-def _notes(row: ResultRow, record: RunRecord) -> str:
+def _notes(row: ResultRow, shots: str) -> str:
     """Say what the figure is, how many samples it rests on, and how many failed."""
-    shots = record.settings.get("num_shots", 0)
-    parts = [f"{row['metric']} of {row['task']}", f"{shots}-shot" if type(shots) is int else "", f"n = {row['n']}"]
+    parts = [f"{row['metric']} of {row['task']}", shots, f"n = {row['n']}"]
     if row["failed"]:
         parts.append(f"{row['failed']} failed and are not in it")
     if row["ci95"]:

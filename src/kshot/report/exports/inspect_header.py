@@ -14,6 +14,7 @@ from kshot import __version__
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line
 from kshot.report.exports.inspect_samples import ScoreForm, forms_of
+from kshot.report.exports.shots import shots_in_prompts
 from kshot.report.exports.typed_columns import storable_value
 from kshot.runs.folder import SUMMARY
 from kshot.runs.headline import finite, task_rows
@@ -41,6 +42,7 @@ def log_header(record: RunRecord, spec: Mapping[str, Any], task: str, model: str
     created = _time(sessions[0].get("started") if sessions else None, record)
     ended = _time(sessions[-1].get("ended") if sessions else None, record)
     limit, identity = record.settings.get("limit"), spec["identity"]
+    shots = shots_in_prompts(record, spec, task, model)
     total = max((row["n"] + row["failed"] for row in figures), default=0)
     return EvalLog(
         status="success",
@@ -50,7 +52,7 @@ def log_header(record: RunRecord, spec: Mapping[str, Any], task: str, model: str
             task_id=_digest("task", identity, task, model),
             eval_id=_digest("eval", identity, task, model),
             run_id=_digest("run", identity),
-            task_args={"num_shots": _shots(record, spec, task, model)},
+            task_args={} if shots is None else {"num_shots": shots},
             dataset=EvalDataset(name=one_line(task), samples=total),
             model=one_line(model),
             config=EvalConfig(limit=limit if type(limit) is int else None),
@@ -163,14 +165,6 @@ def _usage(record: RunRecord, model: str) -> dict[str, ModelUsage]:
         for row in record.usage
         if row["role"] == "model" and row["model"] == model
     }
-
-
-def _shots(record: RunRecord, spec: Mapping[str, Any], task: str, model: str) -> int:
-    """Return the number of examples: the one that was really shown, where the run recorded it."""
-    facts = spec.get("tasks", {}).get(model, {})
-    own = facts.get(task, {}) if isinstance(facts, dict) else {}
-    found = own.get("shots", record.settings.get("num_shots", 0)) if isinstance(own, dict) else 0
-    return found if type(found) is int else 0
 
 
 def _time(found: Any, record: RunRecord) -> str:
