@@ -11,10 +11,11 @@ from kshot.core.records import ResultRow
 from kshot.runs.changed_samples import without_rounding
 from kshot.runs.compared_run import Aggregates, bounds_of, rule_of
 from kshot.runs.pairing import ComparedSystem, Match, listed, match, task_pairs
-from kshot.runs.scales import scale_conflict
+from kshot.runs.scales import measure_conflict
 from kshot.statistics.figures import ROUNDING
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family
 from kshot.statistics.resampling import Values, sequence_of
+from kshot.statistics.units import same_units
 
 
 class Gathered:
@@ -62,20 +63,20 @@ class Gathered:
     def _metrics(self, matched: Match) -> Iterator[str]:
         """Yield the metrics by which both systems can be compared, and note the others."""
         one, other = _figures(matched)
+        labels = matched.baseline.label, matched.other.label
         for metric in dict.fromkeys((*one, *other)):
             if metric not in one or metric not in other:
                 holder = matched.baseline if metric in one else matched.other
                 self._note(f"{matched.baseline_task}: only {holder.label} has {metric}")
-            elif _is_higher_better(one[metric]) != _is_higher_better(other[metric]):
-                self._note(f"{matched.baseline_task}: the runs disagree whether a higher {metric} is better")
-            elif conflict := scale_conflict(one[metric], other[metric], (matched.baseline.label, matched.other.label)):
+            elif conflict := measure_conflict(one[metric], other[metric], labels):
                 self._note(f"{matched.baseline_task}: {conflict}")
-            elif not _same_rule(matched, metric):
+            elif not _same_parts(matched, metric):
                 self._note(f"{matched.baseline_task}: the runs compute {metric} by different rules")
-            elif one[metric].get("chunks") != other[metric].get("chunks") and not one[metric].get("token_budget"):
+            elif not _same_units(matched, metric):
                 self._note(
-                    f"{matched.baseline_task}: the passages of {matched.baseline.label} and {matched.other.label} "
-                    "differ in size, so they are compared only by measures with a token budget"
+                    f"{matched.baseline_task}: {labels[0]} and {labels[1]} divide the same texts into different numbers "
+                    f"of units, such as tokens, so they are not compared by {metric}; figures per byte or word can be "
+                    "(bits_per_byte, byte_perplexity, word_perplexity)"
                 )
             else:
                 yield metric
@@ -120,27 +121,28 @@ class Gathered:
         matches: Sequence[Match],
         pairs: dict[tuple[str, str], Pair],
     ) -> None:
-        """Add the averages that both systems have over the same subsets."""
+        """Add the averages that both systems have over the same subsets, and note the others."""
         by_task = {matched.baseline_task: matched for matched in matches}
-        for row in (
-            row for row in one.run.averages if row["model"] == one.model and all(map(self._is_wanted, row["tasks"]))
-        ):
-            same = [
-                each
-                for each in other.run.averages
-                if (each["model"], each["metric"], each["average"]) == (other.model, row["metric"], row["average"])
-                and {tasks.get(task) for task in row["tasks"]} == set(each["tasks"])
-            ]
+        theirs, used = other.averages(), []
+        for row in (row for row in one.averages() if all(map(self._is_wanted, row["tasks"]))):
+            alike = [each for each in theirs if {tasks.get(task) for task in row["tasks"]} == set(each["tasks"])]
+            used += alike
+            same = [each for each in alike if (each["metric"], each["average"]) == (row["metric"], row["average"])]
+            if not same:
+                self._note_average(row, alike, one, other)
+                continue
             held = [pairs.get((task, row["metric"])) for task in row["tasks"]]
             found = [pair for pair in held if pair is not None]
             unanswered = [task for task in row["tasks"] if task in by_task and not by_task[task].answered.any()]
-            if same and unanswered:
+            if unanswered:
                 self._note(
                     f"{row['task']}: no question of {listed(unanswered)} was answered in both, so it is not compared"
                 )
                 continue
-            if not same or len(found) != len(held):
-                self._note(f"{row['task']}: the runs do not have it over the same subsets, so it is not compared")
+            if len(found) != len(held):
+                self._note(
+                    f"{row['task']}: not all of its subsets are compared by {row['metric']}, so it is not either"
+                )
                 continue
             pair = averaged(found, weighted=row["average"] == "weighted")
             if pair is None:
@@ -153,6 +155,25 @@ class Gathered:
             start = _start(chosen[0], figure) | {"task": row["task"], "average": row["average"]}
             start.pop("run_task", None)
             self._rows.append(((figure.get("kind", "plain"), row["metric"]), start | summed, pair, None))
+        known = {frozenset(map(tasks.get, row["tasks"])) for row in one.averages()}
+        for row in theirs:
+            if row not in used and frozenset(row["tasks"]) not in known and all(map(self._is_wanted, row["tasks"])):
+                self._note_average(row, [], other, one)
+
+    def _note_average(
+        self, row: ResultRow, alike: Sequence[ResultRow], owner: ComparedSystem, other: ComparedSystem
+    ) -> None:
+        """Note why an average is not compared; ``alike``: those that the other system has over the same subsets."""
+        kinds = {each["average"] for each in alike if each["metric"] == row["metric"]}
+        if kinds:
+            why = f"{other.label} has the {' and the '.join(sorted(kinds))} average instead (--average)"
+        elif alike:
+            return  # of another metric: the subsets have a note about this one
+        elif any(each["task"] == row["task"] for each in other.averages()):
+            why = "the runs do not have it over the same subsets"
+        else:
+            why = f"only {owner.label} has it"
+        self._note(f"{row['task']}: {why}, so it is not compared")
 
     def decide(self) -> None:
         """Test everything, and fill the rows of whole tasks and averages, and those of categories."""
@@ -207,11 +228,16 @@ def _shared_figure(matched: Match, metric: str) -> ResultRow:
     return {name: value for name, value in one.items() if name not in {"bounds", "binary"} or name in agreed}
 
 
-def _same_rule(matched: Match, metric: str) -> bool:
-    """Whether the values of both runs become a figure in the same way."""
-    one, other = (figures[metric].get("aggregate") for figures in _figures(matched))
-    sizes = {scores.parts[metric].shape[1] for scores in matched.scores if metric in scores.parts}
-    return one == other and len(sizes) <= 1
+def _same_parts(matched: Match, metric: str) -> bool:
+    """Whether a figure that is not a mean is computed from as many numbers of each sample in both runs."""
+    return len({scores.parts[metric].shape[1] for scores in matched.scores if metric in scores.parts}) <= 1
+
+
+def _same_units(matched: Match, metric: str) -> bool:
+    """Whether both systems count as many units in each sample, if the figure is one per unit."""
+    (one, other), (ours, theirs) = matched.scores, matched.chosen()
+    rule = _figures(matched)[0][metric].get("aggregate")
+    return same_units(rule, one.values(metric)[ours], other.values(metric)[theirs])
 
 
 def _is_higher_better(row: ResultRow) -> bool:
