@@ -474,6 +474,39 @@ def test_perplexity(tmp_path):
     assert [each["setting"] for each in found.settings] == ["instruction"]
 
 
+class Splitting:
+    """Finds every text as likely, and divides it into tokens of so many letters."""
+
+    answers = (kshot.Loglik,)
+
+    def __init__(self, name, letters):
+        self.name = self.fingerprint = name
+        self._letters = letters
+
+    def serve(self, queue):
+        for request in queue:
+            found = [
+                kshot.Likelihood(-0.3 * len(text), -(-len(text) // self._letters)) for text in request.continuations
+            ]
+            yield request, kshot.Scored(tuple(found))
+
+
+def test_figures_per_token_are_not_compared_across_tokenizers(tmp_path):
+    """The same likelihoods: the perplexity per token differs by the number of tokens alone."""
+    coarse, fine = Splitting("coarse", 4), Splitting("fine", 1)
+    for model in (coarse, fine):
+        kshot.evaluate(model, Sayings, out=tmp_path / model.name)
+    paths = tmp_path / "coarse", tmp_path / "fine"
+    found = kshot.compare(*paths)
+    assert [(row["metric"], row["difference"], row["verdict"]) for row in found.rows] == [("bits_per_byte", 0.0, None)]
+    (note,) = found.notes
+    assert re.search(r"coarse and fine .* tokens, so they are not compared by PPL; .*bits_per_byte", note)
+    with pytest.raises(KshotError, match=r"no metric in common\. .*not compared by PPL"):
+        kshot.compare(*paths, metric="PPL")
+    kshot.evaluate(coarse, Sayings, instruction="Say: {start}", out=tmp_path / "again")
+    assert [row["metric"] for row in kshot.compare(paths[0], tmp_path / "again").rows] == ["PPL", "bits_per_byte"]
+
+
 @pytest.mark.parametrize(
     "name",
     ["", "mean", "bleu:x", "bleu,beta=2", "chrf", "chrf,beta=0", "chrf,beta=²", "chrf,beta=99999", "os.py:system"],
@@ -546,6 +579,27 @@ def test_averages_are_those_that_a_run_of_both_would_compare_by(tmp_path, averag
     found = kshot.compare(paths[0], part)
     assert {row["task"] for row in found.rows} == {"sums:few", "sums:many"}
     assert any("same subsets" in note for note in found.notes)
+
+
+def test_an_average_that_is_not_compared_has_a_note_with_the_cause(tmp_path):
+    (tmp_path / "sums.py").write_text("from tests.runs.test_comparing import Sums\n")
+    spec, model = f"{tmp_path}/sums.py:Sums:few,some", kshot_model(adder(2), "two")
+    made = {"macro": {}, "weighted": {"average": "weighted"}, "other": {"metric": "em"}}
+    for name, options in made.items():
+        kshot.evaluate(model, spec, out=tmp_path / name, **options)
+    kshot.evaluate(model, f"{tmp_path}/sums.py:Sums:few", out=tmp_path / "one")
+
+    def notes(one, other):
+        return kshot.compare(tmp_path / one, tmp_path / other).notes
+
+    instead = "average instead (--average), so it is not compared"
+    assert notes("macro", "weighted") == [f"sums[Macro Average]: weighted has the weighted {instead}"]
+    assert notes("weighted", "macro") == [f"sums[Weighted Average]: macro has the macro {instead}"]
+    alone = "sums[Macro Average]: only macro has it, so it is not compared"
+    assert notes("macro", "one") == ["only macro has sums:some", alone]
+    assert notes("one", "macro") == ["only macro has sums:some", alone]
+    assert {note.partition(": ")[2] for note in notes("macro", "other")} == {"only macro has F1"}
+    assert notes("macro", "other") == notes("other", "macro")
 
 
 def kshot_model(function, name):

@@ -74,7 +74,7 @@ class Gathered:
                 self._note(f"{matched.baseline_task}: the runs compute {metric} by different rules")
             elif not _same_units(matched, metric):
                 self._note(
-                    f"{matched.baseline_task}: {labels[0]} and {labels[1]} divide the same texts into different numbers "
+                    f"{matched.baseline_task}: {labels[0]} and {labels[1]} divide the same texts into other numbers "
                     f"of units, such as tokens, so they are not compared by {metric}; figures per byte or word can be "
                     "(bits_per_byte, byte_perplexity, word_perplexity)"
                 )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.core.errors import RunError
+from kshot.core.records import ResultRow
 from kshot.runs.compared_run import ComparedRun
 from kshot.runs.sample_scores import TaskScores
 
@@ -33,6 +34,10 @@ class ComparedSystem:
     def tasks(self) -> list[str]:
         """The tasks of the model, in their order."""
         return self.run.tasks(self.model)
+
+    def averages(self) -> list[ResultRow]:
+        """The averages over subsets."""
+        return [row for row in self.run.averages if row["model"] == self.model]
 
     def scores(self, task: str) -> TaskScores:
         """The scores of a task."""
