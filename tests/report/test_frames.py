@@ -49,3 +49,12 @@ def test_polars_has_one_type_in_each_column():
 def test_no_rows_are_an_empty_frame(frame):
     pytest.importorskip(frame.__name__.removesuffix("_frame"))
     assert len(frame([])) == 0
+
+
+@pytest.mark.parametrize(("package", "frame_of"), [("pandas", pandas_frame), ("polars", polars_frame)])
+def test_half_of_a_character_becomes_its_escape(package, frame_of):
+    pytest.importorskip(package)
+    frame = frame_of([{"id": "a\ud800", "half \udfff": ["\udc00"], "n": 1}, {"id": "b", "n": 2}])
+    assert list(frame["id"]) == ["a\\ud800", "b"]
+    assert list(frame.columns) == ["id", "half \\udfff", "n"]
+    assert "\\udc00" in frame["half \\udfff"][0][0 if package == "pandas" else slice(None)]

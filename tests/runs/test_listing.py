@@ -337,3 +337,9 @@ def test_python_lists_runs(tmp_path, monkeypatch):
     kshot.evaluate(says("1"), generation(ROWS), out="runs/one")
     (run,) = kshot.list_runs()
     assert kshot.load(run["run"]).results[0]["value"] == run["headline"]["value"]
+
+
+def test_settings_are_shown_without_keys(tmp_path):
+    options = {"request_option": ["api_key=hunter22", "seed=3"]}
+    run = make_run(tmp_path / "run", identity=options, results=[figure()])
+    assert details(run, SOON)["settings"] == {"request_option": ["api_key=***", "seed=3"]}

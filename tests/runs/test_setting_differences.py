@@ -127,3 +127,8 @@ def test_what_a_stranger_wrote_breaks_nothing(wrong):
     assert setting_differences([spec({"unknown": wrong}), spec(**other)]) == (
         [{"setting": "unknown", "values": [wrong, None]}] if wrong is not None else []
     )
+
+
+def test_keys_are_not_shown():
+    other = spec({"request_option": ["api_key=hunter22"]})
+    assert told(spec(), other)["request_option"] == [None, ["api_key=***"]]

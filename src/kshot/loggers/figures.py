@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kshot.core.command_line import without_secrets
 from kshot.core.json_text import parse_json
-from kshot.core.options import flag
 from kshot.core.records import ResultRow
+from kshot.core.shareable import shareable, well_formed
 
 _MOST_CHARACTERS = 100
 """Of one part of a name; MLflow takes 250 in all."""
@@ -83,27 +82,12 @@ def usage_of(usage: Sequence[ResultRow], names: FigureNames) -> dict[str, float]
 
 def settings_of_run(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the models, datasets and options of a run as plain values; what may be a key is replaced."""
-    return {name: _plain(name, value) for name, value in settings.items()}
+    return {name: shareable(value, name) for name, value in settings.items()}
 
 
 def without_keys(spec: bytes) -> str:
     """Return the text of a ``spec.json`` for others to see: a request option, say, may hold a key."""
-    return json.dumps(_plain("", parse_json(spec)), indent=2, ensure_ascii=False) + "\n"
-
-
-def _plain(name: str, value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_plain("", key): _plain(key, each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(name, each) for each in value]
-    if isinstance(value, str):
-        return well_formed(without_secrets([flag(name), value])[1])
-    return value if value is None or isinstance(value, (bool, int, float)) else well_formed(str(value))
-
-
-def well_formed(text: str) -> str:
-    """Return a text that can be encoded: a lone surrogate is shown as its escape."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return json.dumps(shareable(parse_json(spec)), indent=2, ensure_ascii=False) + "\n"
 
 
 # ---- samples ----

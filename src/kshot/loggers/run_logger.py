@@ -15,6 +15,7 @@ from kshot.core.command_line import without_secrets
 from kshot.core.errors import KshotError
 from kshot.core.file_names import path_inside
 from kshot.core.records import ResultRow
+from kshot.core.shareable import well_formed
 from kshot.core.text_files import read_at_most
 from kshot.core.visible import one_line
 from kshot.core.watcher import Meter, PlannedTask, RunEnd, Watcher
@@ -24,7 +25,6 @@ from kshot.loggers.figures import (
     sample_table,
     settings_of_run,
     usage_of,
-    well_formed,
     without_keys,
 )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.core.extras import import_package
 from kshot.core.records import ResultRow
+from kshot.core.shareable import well_formed_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,14 +40,14 @@ def _is_interval(found: Any) -> bool:
 def pandas_frame(rows: Iterable[ResultRow]) -> pd.DataFrame:
     """Return rows as a frame of pandas; lists, such as the messages of a chat, stay lists."""
     frames = import_package("to_pandas", "pandas")
-    found: pd.DataFrame = frames.DataFrame(list(flat_rows(rows)))
+    found: pd.DataFrame = frames.DataFrame([well_formed_value(row) for row in flat_rows(rows)])
     return found
 
 
 def polars_frame(rows: Iterable[ResultRow]) -> pl.DataFrame:
     """Return rows as a frame of polars. A column that has lists or several types holds JSON texts."""
     frames = import_package("to_polars", "polars")
-    flat = list(flat_rows(rows))
+    flat = [well_formed_value(row) for row in flat_rows(rows)]
     names = dict.fromkeys(name for row in flat for name in row)
     found: pl.DataFrame = frames.DataFrame({name: _column([row.get(name) for row in flat]) for name in names})
     return found

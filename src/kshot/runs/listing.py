@@ -16,6 +16,7 @@ from typing import Any
 from kshot.core.arguments import checked_folder
 from kshot.core.errors import KshotError, RunError, UsageError
 from kshot.core.file_names import path_inside
+from kshot.core.shareable import shareable
 from kshot.runs.folder import JOURNAL, SUMMARY
 from kshot.runs.headline import failed_samples, finite, first_figure, headline_figures
 from kshot.runs.identity import without_defaults
@@ -145,7 +146,7 @@ def details(folder: Path, now: datetime) -> dict[str, Any]:
     identity = {k: v for k, v in spec.get("identity", {}).items() if k not in {"models", "datasets"}}
     sessions = spec.get("sessions", [])
     return record | {
-        "settings": without_defaults(identity),
+        "settings": shareable(without_defaults(identity)),
         "sessions": sessions,
         "versions": _versions(spec),
         "spent": spec.get("spent", {}),

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kshot.core.shareable import shareable
 from kshot.runs.code import KEY as CODE
 from kshot.runs.identity import without_defaults
 from kshot.settings import Settings
@@ -50,7 +51,7 @@ def _option_differences(specs: Sequence[Mapping[str, Any]]) -> Iterator[dict[str
             values = [_model_names(spec) or value for spec, value in zip(specs, values, strict=True)]
         if not _all_equal(values):
             default = {"default": declared[name].default} if name in declared else {}
-            yield {"setting": name, "values": values, **default}
+            yield {"setting": name, "values": [shareable(value, name) for value in values], **default}
 
 
 def _fact_differences(

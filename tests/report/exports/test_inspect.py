@@ -166,6 +166,14 @@ def test_the_header_says_what_was_run(run, logs):
     assert len({each.eval.run_id for each in logs.values()}) == 1
 
 
+def test_keys_of_requests_are_not_in_the_log(run):
+    record = read_record(run)
+    record.settings |= {"request_option": ["api_key=hunter22", "seed=3"]}
+    header = log_header(record, read_spec(run), "graded", "model")
+    assert header.eval.metadata["settings"]["request_option"] == ["api_key=***", "seed=3"]
+    assert "hunter22" not in header.model_dump_json()
+
+
 def test_the_viewer_finds_logs_summaries_and_single_samples(run, tmp_path):
     from inspect_ai.log import list_eval_logs, read_eval_log_sample, read_eval_log_sample_summaries
 

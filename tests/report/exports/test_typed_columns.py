@@ -8,9 +8,10 @@ import math
 import pytest
 
 from kshot.core.errors import RunError
+from kshot.core.shareable import well_formed
 from kshot.report.exports.csv_table import write_csv
 from kshot.report.exports.parquet import write_parquet
-from kshot.report.exports.typed_columns import Columns, storable
+from kshot.report.exports.typed_columns import Columns
 
 HOSTILE = [
     "=1+1",
@@ -97,7 +98,7 @@ def test_figures_are_numbers_also_where_none_is_known_or_all_are_whole():
 
 
 def test_a_text_that_no_encoding_has_becomes_its_escape():
-    assert [storable(text) for text in ("a\ud800", "日", "\x00")] == ["a\\ud800", "日", "\x00"]
+    assert [well_formed(text) for text in ("a\ud800", "日", "\x00")] == ["a\\ud800", "日", "\x00"]
 
 
 def test_names_that_no_encoding_has_stay_distinct():
@@ -120,7 +121,7 @@ def test_a_run_that_changes_meanwhile_is_told(change):
 def test_csv_for_programs_reads_back_equal():
     types, expected = values_of()
     header, *lines = csv.reader(io.StringIO(as_csv(ROWS, raw=True), newline=""))
-    assert header == [storable(name) for name in types]
+    assert header == [well_formed(name) for name in types]
     for line, row in zip(lines, expected, strict=True):
         for text, (name, value) in zip(line, row.items(), strict=True):
             if value is None:
@@ -153,9 +154,9 @@ def test_parquet_reads_back_equal():
     file = io.BytesIO()
     write_parquet(file, lambda: ROWS)
     table = pq.read_table(file)
-    assert table.to_pylist() == [{storable(name): value for name, value in row.items()} for row in expected]
+    assert table.to_pylist() == [{well_formed(name): value for name, value in row.items()} for row in expected]
     marked = {each.name for each in table.schema if each.metadata == {b"kshot": b"json"}}
-    assert marked == {storable(name) for name, kind in types.items() if kind == "json"}
+    assert marked == {well_formed(name) for name, kind in types.items() if kind == "json"}
 
 
 @pytest.mark.needs("pyarrow", "pandas", "polars")

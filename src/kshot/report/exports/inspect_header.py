@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from kshot import __version__
 from kshot.core.records import ResultRow
+from kshot.core.shareable import shareable, well_formed_value
 from kshot.core.visible import one_line
 from kshot.report.exports.inspect_samples import ScoreForm, forms_of
 from kshot.report.exports.shots import shots_in_prompts
-from kshot.report.exports.typed_columns import storable_value
 from kshot.runs.folder import SUMMARY
 from kshot.runs.headline import finite, task_rows
 from kshot.runs.record import RunRecord
@@ -57,7 +57,9 @@ def log_header(record: RunRecord, spec: Mapping[str, Any], task: str, model: str
             model=one_line(model),
             config=EvalConfig(limit=limit if type(limit) is int else None),
             packages={"kshot": _version(sessions)},
-            metadata=storable_value({"settings": record.settings, "totals": _totals(record, task, model)}),
+            metadata=well_formed_value(
+                {"settings": shareable(record.settings), "totals": _totals(record, task, model)}
+            ),
         ),
         results=_results(figures, total, [row for row in record.results if _is_category(row, task, model)]),
         stats=EvalStats(started_at=created, completed_at=ended, model_usage=_usage(record, model)),
@@ -72,7 +74,7 @@ def _results(figures: Sequence[ResultRow], total: int, categories: Sequence[Resu
         total_samples=total,
         completed_samples=done,
         scores=[_score(row, forms[row["metric"]]) for row in figures],
-        metadata=storable_value({"categories": list(categories)}) if categories else None,
+        metadata=well_formed_value({"categories": list(categories)}) if categories else None,
     )
 
 
@@ -94,7 +96,7 @@ def _score(row: ResultRow, form: ScoreForm) -> EvalScore:
         scored_samples=row["n"],
         unscored_samples=row["failed"],
         metrics=metrics,
-        metadata=storable_value(row),
+        metadata=well_formed_value(row),
     )
 
 

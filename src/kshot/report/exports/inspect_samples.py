@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kshot.core.records import UNANSWERED, ResultRow
+from kshot.core.shareable import well_formed_value
 from kshot.core.visible import one_line
-from kshot.report.exports.typed_columns import storable_value
 from kshot.report.sample_responses import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, written
 from kshot.runs.headline import finite
@@ -90,7 +90,7 @@ def inspect_sample(row: ResultRow, forms: Mapping[str, ScoreForm], ranking_type:
     """Return a sample; one that failed has an error and no scores. ``when`` the run began is the time of its events."""
     from inspect_ai.log import EvalError, EvalSample
 
-    row = storable_value(row)
+    row = well_formed_value(row)
     found = read_response(row, ranking_type)
     mark = hashlib.blake2b(json.dumps([row.get(name) for name in _KEY]).encode(), digest_size=8).hexdigest()
     asked, output = _messages(row.get("prompt"), mark), _output(row, found, mark)

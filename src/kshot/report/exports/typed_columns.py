@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from kshot.core.errors import RunError
 from kshot.core.records import ResultRow
+from kshot.core.shareable import well_formed
 from kshot.report.frames import flat_rows
 
 ColumnType: TypeAlias = Literal["text", "whole", "number", "truth", "json"]
@@ -36,7 +37,7 @@ class Columns:
         """Take what reads the rows; it is called twice."""
         self._rows = rows
         self.types = _types(rows())
-        self.names = _distinct(map(storable, self.types))
+        self.names = _distinct(map(well_formed, self.types))
 
     def values(self) -> Iterator[list[Any]]:
         """Yield the values of each row, in the types of the columns; None stands for no value."""
@@ -91,10 +92,10 @@ def _stored(value: Any, kind: ColumnType) -> Any:
     if value is None:
         return None
     if kind == "json":
-        return storable(json.dumps(value, ensure_ascii=False))
+        return well_formed(json.dumps(value, ensure_ascii=False))
     if not _fits(value, kind):
         raise _changed()
-    return float(value) if kind == "number" else storable(value) if kind == "text" else value
+    return float(value) if kind == "number" else well_formed(value) if kind == "text" else value
 
 
 def _fits(value: Any, kind: ColumnType) -> bool:
@@ -103,17 +104,3 @@ def _fits(value: Any, kind: ColumnType) -> bool:
 
 def _changed() -> RunError:
     return RunError("the run has changed while it was exported", hint="Export it again when it is done.")
-
-
-def storable(text: str) -> str:
-    r"""Return a text that UTF-8 can write: half of a character becomes its escape, such as ``\ud800``."""
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def storable_value(value: Any) -> Any:
-    """Return a value of JSON in which every text is one that UTF-8 can write."""
-    if isinstance(value, str):
-        return storable(value)
-    if isinstance(value, dict):
-        return {storable(name): storable_value(inner) for name, inner in value.items()}
-    return [storable_value(inner) for inner in value] if isinstance(value, (list, tuple)) else value
