@@ -125,7 +125,7 @@ def _flipped(record: RunRecord, other: str, wanted: SampleFilter) -> FlippedSamp
     from kshot.runs.record import read_record
     from kshot.runs.sample_flips import flipped_samples
 
-    return flipped_samples(record, read_record(other), wanted.scales)
+    return flipped_samples(record, read_record(other), wanted.chosen_scales())
 
 
 def _print_json(rows: Iterable[tuple[int, ResultRow]]) -> None:

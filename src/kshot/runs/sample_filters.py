@@ -47,6 +47,14 @@ class SampleFilter:
         """Return the scale by which a sample is right."""
         return self.scales.get((name_of(row, "task"), name_of(row, "model")), _NO_SCALE)
 
+    def chosen_scales(self) -> dict[TaskOnModel, MetricScale]:
+        """Return the scales of the tasks and models that are chosen."""
+        return {
+            (task, model): scale
+            for (task, model), scale in self.scales.items()
+            if (self.tasks is None or task in self.tasks) and (self.models is None or model in self.models)
+        }
+
     def _named(self, row: ResultRow) -> bool:
         wanted = ("task", self.tasks), ("model", self.models), ("id", self.ids), ("category", self.categories)
         return all(names is None or name_of(row, part) in names for part, names in wanted)

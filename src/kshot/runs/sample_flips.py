@@ -8,12 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from kshot.core.errors import RunError
+from kshot.core.records import ResultRow
+from kshot.runs.checked_samples import check_figure
 from kshot.runs.compared_run import ComparedRun, check_ids, name_runs, read_figures
 from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.pairing import Match, match, system_pairs, task_pairs
 from kshot.runs.record import RunRecord
-from kshot.runs.sample_scores import read_scores
-from kshot.runs.sample_verdicts import MetricScale
+from kshot.runs.sample_scores import TaskScores, read_scores
+from kshot.runs.sample_verdicts import MetricScale, metric_scales
+from kshot.runs.scales import measure_conflict
+from kshot.statistics.resampling import mean, sequence_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +39,22 @@ class FlippedSamples:
 def flipped_samples(run: RunRecord, other: RunRecord, scales: Mapping[TaskOnModel, MetricScale]) -> FlippedSamples:
     """Find the samples that exactly one of two runs gets right, of those that both answered.
 
-    ``scales`` are those of the one run; the samples of the other are judged by the same.
+    ``scales`` are those of the one run, by which samples are right; tasks without one are left out. A metric that is
+    another measure in the other run is an error, and so are samples that are not those of the figures.
     """
-    runs = [ComparedRun(run, {}), ComparedRun(other, {})]
+    runs = ComparedRun(run, {}), ComparedRun(other, {})
     name_runs(runs)
-    for each in runs:
-        read_figures(each)
-        each.scores = read_scores(each.placed(), _wanted(each, {scale.metric for scale in scales.values()}), each.name)
-        check_ids(each)
+    mine, yours = (_loaded(each, {scale.metric for scale in scales.values()}) for each in runs)
     found: dict[int, list[Counterpart]] = {}
     compared = False
     for one, two in system_pairs(runs):
         for pair in task_pairs(one, two):
-            matched = match(one, two, pair)
             scale = scales.get((pair[0], one.model))
-            if scale is not None and all(scale.metric in scores.scores for scores in matched.scores):
+            if scale is not None and scale.metric in mine[pair[0], one.model].keys() & yours[pair[1], two.model].keys():
                 compared = True
-                for here, there in _flips(matched, scale):
+                figures = mine[pair[0], one.model][scale.metric], yours[pair[1], two.model][scale.metric]
+                _check_measure(*figures, scale, (one.label, two.label), other)
+                for here, there in _flips(match(one, two, pair), scale):
                     found.setdefault(here, []).append(Counterpart(there, scale))
     if not compared:
         what = "the runs have no task and metric in common"
@@ -59,13 +62,45 @@ def flipped_samples(run: RunRecord, other: RunRecord, scales: Mapping[TaskOnMode
     return FlippedSamples((runs[0].label, runs[1].label), found)
 
 
-def _wanted(run: ComparedRun, metrics: Collection[str]) -> dict[TaskOnModel, list[str]]:
-    """Return which of the metrics each task and model of a run has, also those that are details."""
-    wanted: dict[TaskOnModel, list[str]] = {key: [] for key in run.figures}
+def _loaded(run: ComparedRun, metrics: Collection[str]) -> dict[TaskOnModel, dict[str, ResultRow]]:
+    """Read the scores of a run by these metrics, also by those that are details; return their figures."""
+    read_figures(run)
+    figures: dict[TaskOnModel, dict[str, ResultRow]] = {key: {} for key in run.figures}
     for row in task_rows(run.record.results):
-        if row["metric"] in metrics and (row["task"], row["model"]) in wanted:
-            wanted[row["task"], row["model"]].append(row["metric"])
-    return wanted
+        if row["metric"] in metrics and (row["task"], row["model"]) in figures:
+            figures[row["task"], row["model"]][row["metric"]] = row
+    run.scores = read_scores(run.placed(), figures, run.name)
+    check_ids(run)
+    for key, rows in figures.items():
+        for row in rows.values():
+            _check_samples(row, run.scores.get(key), run.name)
+    return figures
+
+
+def _check_samples(row: ResultRow, scores: TaskScores | None, where: str) -> None:
+    """Refuse samples that are not those of a figure, as comparing does; a detail counts only some of them."""
+    if row.get("detail"):
+        return
+    if scores is None:
+        check_figure(row, 0, 0, None, where)
+        return
+    values = sequence_of(scores.scores[row["metric"]][~scores.failed])
+    is_mean = row.get("aggregate") is None and row.get("value") is not None
+    value = mean(values) if is_mean and values else row.get("value") if values else None
+    check_figure(row, len(values), int(scores.failed.sum()), value, where)
+
+
+def _check_measure(
+    mine: ResultRow, yours: ResultRow, scale: MetricScale, labels: tuple[str, str], other: RunRecord
+) -> None:
+    """Refuse two figures of one name that are not the same measure: what is right for one is not for the other."""
+    conflict = measure_conflict(mine, yours, labels)
+    theirs = metric_scales(other.results, scale.metric)[yours["task"], yours["model"]]
+    if conflict is None and (theirs.worst, theirs.best, theirs.upwards) != (scale.worst, scale.best, scale.upwards):
+        conflict = f"only one of {labels[0]} and {labels[1]} says the scale of {scale.metric}, and it is not 0 to 100"
+    if conflict is not None:
+        hint = "--task chooses other tasks, --metric another metric."
+        raise RunError(conflict, where=mine["task"], hint=hint)
 
 
 def _flips(matched: Match, scale: MetricScale) -> Iterator[tuple[int, int]]:

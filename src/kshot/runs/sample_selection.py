@@ -35,7 +35,7 @@ def find_samples(
     from kshot.runs.compared_run import ComparedRun, open_run
     from kshot.runs.sample_flips import flipped_samples
 
-    places = flipped_samples(record, open_run(flipped).record, wanted.scales).counterparts
+    places = flipped_samples(record, open_run(flipped).record, wanted.chosen_scales()).counterparts
     placed = ComparedRun(record, {}).placed()
     return (each.row for each in placed if each.place in places and wanted(each.row))
 
