@@ -56,6 +56,13 @@ def test_other_measures_and_kinds_of_tasks_are_other_families():
     assert [row["family"] for row in compared([*plain, *perplexities]) if row["metric"] == "PPL"] == [1]
 
 
+def test_models_with_other_tokenizers_are_not_compared_per_token():
+    one = result([(2.0, 4.0)] * 9, "coarse", Perplexity())
+    other = [(2.0, 4.0)] * 8 + [(2.0, 5.0)]
+    assert [row["metric"] for row in compared([one, result([(1.0, 4.0)] * 9, "same", Perplexity())])] == ["PPL"]
+    assert compared([one, result(other, "fine", Perplexity())]) == []
+
+
 def test_neither_the_order_of_systems_nor_that_of_samples_changes_a_verdict():
     rng = np.random.default_rng(3)
     values = {name: list(100 * rng.choice([0.0, 0.1, 0.5, 1.0], 60, p=p)) for name, p in (

@@ -15,6 +15,7 @@ from kshot.statistics.intervals import interval, within_scale
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, holm
 from kshot.statistics.permutation import LEVEL, share_test
 from kshot.statistics.resampling import Reduce, is_mean
+from kshot.statistics.units import same_units
 
 
 def result_rows(result: TaskResult) -> Iterator[ResultRow]:
@@ -78,7 +79,7 @@ def compared(results: Sequence[TaskResult], rows: Sequence[ResultRow] = ()) -> l
 
     ``ahead`` names the better one only if p, corrected for all comparisons of the run by this measure (on tasks of
     one kind), is below 5 %. Passages of different sizes are compared only by measures with a token budget: at equal k,
-    larger passages win by their size alone.
+    larger passages win by their size alone. Models that divide texts into other tokens are not compared per token.
     """
     groups: dict[str, list[TaskResult]] = {}
     for result in results:
@@ -116,7 +117,9 @@ def _between(
             "b_model": other.model,
             **(dict(zip(("a_chunks", "b_chunks"), chunks, strict=True)) if several_cuts else {}),
         }
-        yield one.task.kind, row, _pair(one, other, metric, scorer, shared)
+        pair = _pair(one, other, metric, scorer, shared)
+        if same_units(scorer.aggregates.get(metric), pair.a, pair.b):
+            yield one.task.kind, row, pair
 
 
 def _pair(one: TaskResult, other: TaskResult, metric: str, scorer: Scorer, shared: Sequence[tuple[int, int]]) -> Pair:
