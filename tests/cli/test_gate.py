@@ -1,5 +1,6 @@
 """Gates on the command line: exit codes, what is said where, the files for CI, and what must never pass."""
 
+import errno
 import json
 import os
 import re
@@ -463,18 +464,18 @@ def test_a_reader_who_has_gone_does_not_let_a_gate_pass(at, tmp_path):
     assert (tmp_path / "j.xml").exists()
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def full(path, *_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
 @pytest.mark.parametrize(("least", "code"), [("95", 3), ("90", 2)])
-def test_a_full_disk_does_not_hide_a_gate(at, capsys, least, code):
-    done = kshot(capsys, "gate", "runs/near", "--fail-under", f"EM={least}", "--step-summary", "full.md")
-    Path("full.md").unlink()
+def test_a_full_disk_does_not_hide_a_gate(at, capsys, monkeypatch, tmp_path, least, code):
+    file = tmp_path / "full.md"
+    done = kshot(capsys, "gate", "runs/near", "--fail-under", f"EM={least}", "--step-summary", file)
     assert done.code == (3 if code == 3 else 0)
-    Path("full.md").symlink_to("/dev/full")
-    try:
-        done = kshot(capsys, "gate", "runs/near", "--fail-under", f"EM={least}", "--step-summary", "full.md")
-    finally:
-        Path("full.md").unlink()
-    assert (done.code, "full.md: it cannot be written" in done.err, "93.33" in done.out) == (code, True, True)
+    monkeypatch.setattr("kshot.cli.gate_files.regular_file", full)
+    done = kshot(capsys, "gate", "runs/near", "--fail-under", f"EM={least}", "--step-summary", file)
+    assert (done.code, f"{file}: it cannot be written" in done.err, "93.33" in done.out) == (code, True, True)
 
 
 # ---- files for CI ----
@@ -500,6 +501,58 @@ def test_github_names_the_summary(at, capsys, tmp_path, monkeypatch):
     assert kshot(capsys, "gate", "runs/good", "--fail-on-failed", "--step-summary").code == 0
     assert kshot(capsys, "gate", "runs/near", "--fail-on-failed", "--step-summary").code == 0
     assert (tmp_path / "step_summary_1").read_text().count("## kshot: ") == 2
+
+
+@pytest.mark.parametrize("name", ["spec.json", "journal.jsonl", "samples.jsonl", "summary.json"])
+@pytest.mark.parametrize("way", ["{run}/{name}", "{run}/../run/./{name}", "{links}/{name}", "{links}.md"])
+def test_no_report_is_written_into_the_files_of_a_run(at, capsys, tmp_path, monkeypatch, name, way):
+    run, links = shutil.copytree("runs/near", tmp_path / "run"), tmp_path / "links"
+    links.symlink_to(run)
+    (tmp_path / "links.md").symlink_to(run / name)
+    before = {path: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", way.format(run=run, links=links, name=name))
+    done = kshot(capsys, "gate", "runs/good", "--fail-on-failed", "--step-summary")
+    assert (done.code, done.out) == (2, "")
+    assert "this is a file of a run. Choose another name." in done.err
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_no_report_is_written_into_the_files_of_the_run_that_it_is_about(at, capsys, tmp_path, monkeypatch):
+    """The folder is not there yet when the options are read."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "run" / "journal.jsonl"))
+    done = run(capsys, tmp_path / "run", "--step-summary")
+    assert (done.code, "this is a file of a run" in done.err) == (2, True)
+    assert all(json.loads(line) for line in (tmp_path / "run" / "journal.jsonl").read_text().splitlines())
+
+
+def test_devices_and_pipes_are_no_reports(at, capsys, tmp_path):
+    os.mkfifo(tmp_path / "pipe.xml")
+    (tmp_path / "null.md").symlink_to("/dev/null")
+    for option in (("--junit", tmp_path / "pipe.xml"), ("--step-summary", tmp_path / "null.md")):
+        done = kshot(capsys, "gate", "runs/good", "--fail-on-failed", *option)
+        assert (done.code, done.out) == (2, "")
+        assert "is not a file. Name a file." in done.err
+
+
+def test_a_report_that_cannot_be_written_names_no_option_that_a_gate_lacks(at, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("kshot.core.durable.open_new", full)
+    monkeypatch.setattr("kshot.cli.gate_files.regular_file", full)
+    for option in (("--junit", tmp_path / "j.xml"), ("--step-summary", tmp_path / "s.md")):
+        done = kshot(capsys, "gate", "runs/good", "--fail-on-failed", *option)
+        assert done.code == 2
+        assert "Free some space, or name another file. The figures are in the run folder runs/good." in done.err
+
+
+def test_baselines_whose_folders_have_the_same_name_are_told_apart(at, capsys, tmp_path):
+    for place in ("old", "new"):
+        shutil.copytree("runs/near", tmp_path / place / "main")
+    more = [part for place in ("old", "new") for part in ("--fail-if-worse", tmp_path / place / "main")]
+    done = kshot(capsys, "gate", "runs/prompt", *more, "--json", "--junit", tmp_path / "j.xml")
+    rows = json.loads(done.out)["gates"]
+    assert [row["baseline"] for row in rows] == ["old/main", "new/main"]
+    names = [case.get("name") for case in ET.parse(tmp_path / "j.xml").getroot().iter("testcase")]
+    assert names == ["EM not worse than old/main", "EM not worse than new/main"]
+    assert "on prompt is worse than old/main" in done.err
 
 
 def test_the_summary_of_a_finished_run_shows_what_failed(at, capsys, tmp_path):

@@ -129,3 +129,12 @@ def test_any_name_is_safe(text):
 def test_the_session_of_a_stranger_does_no_harm(session):
     (suite,) = report([figure()], [], session)
     assert (suite.get("hostname"), float(suite.get("time")) >= 0) == ("localhost", True)
+
+
+def test_cases_have_names_of_their_own():
+    """A reader keeps one of two cases with the same name: a failure would be lost."""
+    gates = [row for verdict in ("worse", None, None) for row in check_worse([compared(verdict)], sides("runs/base"))]
+    (suite,) = report([], gates)
+    named = [(case.get("name"), [child.tag for child in case]) for case in suite.findall("testcase")]
+    name = "Accuracy not worse than before"
+    assert named == [(name, ["failure"]), (f"{name} (2)", []), (f"{name} (3)", [])]

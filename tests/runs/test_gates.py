@@ -375,11 +375,11 @@ def against(found, before, after, **more):
 
 
 def test_the_notes_of_a_comparison_are_told():
-    found = SimpleNamespace(rows=[compared()], notes=["only before has arc"], runs=[{"label": "old"}, {"label": "now"}])
+    found = SimpleNamespace(rows=[compared()], notes=["only before has arc"])
     checked = against(found, RunRecord([figure()], []), RunRecord([figure(), figure(model="new")], []))
     assert [(row["passed"], row["model"], row["baseline"]) for row in checked.rows] == [
-        (True, "m", "old"),
-        (None, "new", "old"),
+        (True, "m", "the baseline"),
+        (None, "new", "the baseline"),
     ]
     assert checked.notes == ["only before has arc"]
     assert checked.enforce() == checked.rows

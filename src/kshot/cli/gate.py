@@ -131,13 +131,16 @@ def gating(parsed: argparse.Namespace) -> Gating:
 
 def _file(text: str, option: str, suffix: str) -> Path:
     """Return the path of a file to write, if it can be one; without this suffix, it may be a file of another kind."""
+    from kshot.cli.gate_files import written_to
     from kshot.core.errors import UsageError
+    from kshot.runs.own_files import spare_runs
 
     path = Path(text).expanduser()
     if text and suffix not in {"", path.suffix}:
         raise UsageError(f"{option} {text!r:.80} does not end in {suffix}", hint="Name another file.")
-    if not text or path.is_dir():
+    if not text or (path.exists() and not path.is_file()):
         raise UsageError(f"{option} {text!r:.80} is not a file", hint="Name a file.")
+    spare_runs(path if option == "--junit" else written_to(path))  # a link is replaced by the former
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"{option} {text!r:.80} cannot be written: {folder} is no folder that can be written to")

@@ -30,7 +30,11 @@ _HINTS = {
 }
 
 
-def disk_hint(exc: OSError, otherwise: str = "choose another folder with --out") -> str:
+OTHER_FOLDER = "choose another folder with --out"
+OTHER_FILE = "name another file"
+
+
+def disk_hint(exc: OSError, otherwise: str = OTHER_FOLDER) -> str:
     """Return what a user can do about an error of the disk."""
     return f"{_HINTS.get(exc.errno or 0, 'Check the disk')}, or {otherwise}."
 
@@ -66,13 +70,16 @@ def open_new(path: Path, errors: str = "backslashreplace") -> IO[str]:
 
 
 @contextmanager
-def writing(path: Path, advice: str = "") -> Iterator[None]:
-    """Turn errors of the disk, and only those, into one clear message; ``advice`` is what to do besides."""
+def writing(path: Path, advice: str = "", otherwise: str = OTHER_FOLDER) -> Iterator[None]:
+    """Turn errors of the disk, and only those, into one clear message.
+
+    ``advice`` is what to do besides, ``otherwise`` where else to write.
+    """
     try:
         yield
     except OSError as exc:
         what = f"it cannot be written: {exc.strerror or exc}"
-        raise RunError(what, where=str(path), hint=f"{disk_hint(exc)} {advice}".rstrip()) from exc
+        raise RunError(what, where=str(path), hint=f"{disk_hint(exc, otherwise)} {advice}".rstrip()) from exc
 
 
 @contextmanager
@@ -84,6 +91,7 @@ def new_version(
     fsync: bool = True,
     before: Callable[[], None] = lambda: None,
     advice: str = "",
+    otherwise: str = OTHER_FOLDER,
 ) -> Iterator[IO[str]]:
     """Write a text file as a draft beside it, which takes its place when it is complete.
 
@@ -91,7 +99,7 @@ def new_version(
     JSON text ``errors`` makes a lone surrogate its escape, so that every reader accepts the file.
     """
     draft = path.with_name(f".{path.name}.draft")
-    with writing(path, advice):
+    with writing(path, advice, otherwise):
         if path.exists():
             check_regular(path)  # a device or a pipe would be replaced by a file
         missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
@@ -99,8 +107,8 @@ def new_version(
         file = open_new(draft, errors)
     try:
         reach(f"{point}.opened")
-        yield cast("IO[str]", _Draft(file, path, point, advice))
-        with writing(path, advice):
+        yield cast("IO[str]", _Draft(file, path, point, (advice, otherwise)))
+        with writing(path, advice, otherwise):
             file.flush()
             reach(f"{point}.written")
             if fsync:
@@ -131,8 +139,8 @@ def new_binary_version(path: Path) -> Iterator[IO[bytes]]:
 class _Draft:
     """A file that is being written; only its own errors are reported as errors of the disk."""
 
-    def __init__(self, file: IO[str], path: Path, point: str, advice: str) -> None:
-        self._file, self._path, self._point, self._advice = file, path, f"{point}.writing", advice
+    def __init__(self, file: IO[str], path: Path, point: str, hints: tuple[str, str]) -> None:
+        self._file, self._path, self._point, self._hints = file, path, f"{point}.writing", hints
 
     @property
     def buffer(self) -> IO[bytes]:
@@ -140,7 +148,7 @@ class _Draft:
 
     def write(self, text: str) -> int:
         reach(self._point, lambda: self._write_half(text))
-        with writing(self._path, self._advice):
+        with writing(self._path, *self._hints):
             return self._file.write(text)
 
     def writelines(self, texts: Iterable[str]) -> None:

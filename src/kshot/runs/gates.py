@@ -137,8 +137,8 @@ class Gates:
     def _gates(self, record: RunRecord, compare: CompareTwo) -> Iterator[Callable[[], _Found]]:
         for threshold in self.under:
             yield partial(_check_threshold, threshold, record)
-        for baseline in self.baselines:
-            yield partial(_check_against, baseline, record, compare)
+        for baseline, labels in zip(self.baselines, _labels(self.baselines, record), strict=True):
+            yield partial(_check_against, baseline, record, compare, labels)
         if self.on_failed:
             yield lambda: (check_failed(record.results, record.iter_samples()), [])
 
@@ -147,11 +147,21 @@ def _check_threshold(threshold: Threshold, record: RunRecord) -> _Found:
     return check_under(record.results, threshold), list(scale_notes([threshold], record.results))
 
 
-def _check_against(given: Baseline, record: RunRecord, compare: CompareTwo) -> _Found:
+def _check_against(given: Baseline, record: RunRecord, compare: CompareTwo, labels: tuple[str, str]) -> _Found:
     baseline = _baseline(given, record if record.path is None else record.path)
     found = compare(given, record)
-    sides = Sides.of(baseline, record, [run["label"] for run in found.runs])
-    return check_worse(found.rows, sides), found.notes
+    return check_worse(found.rows, Sides.of(baseline, record, labels)), found.notes
+
+
+def _labels(baselines: Sequence[Baseline], record: RunRecord) -> list[tuple[str, str]]:
+    """Return how each baseline is named, and how the run is: several folders may have the same name."""
+    from kshot.runs.compared_run import ComparedRun, name_runs
+
+    paths = [each.path if isinstance(each, RunRecord) else Path(each).expanduser() for each in baselines]
+    runs = [ComparedRun(RunRecord([], [], path), {}, label="the baseline") for path in paths]
+    runs.append(ComparedRun(RunRecord([], [], record.path), {}, label="this run"))
+    name_runs(runs)
+    return [(each.label, runs[-1].label) for each in runs[:-1]]
 
 
 class ThresholdWatcher(Watcher):
