@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 SECRET = "plain-Wk9Qe3Ty5Ui7"
 LOGS = ["wandb,mode=offline", "mlflow,tracking_uri=file:mlruns", "trackio"]
 DRIVER = """
+import os
 import shutil
 import sys
 import kshot
@@ -54,7 +55,9 @@ gone = kshot.evaluate(
     "embedded", "planets.py:PlanetNames", limit=1, out="gone", log="mlflow,tracking_uri=file:taken", watcher=Removing()
 )
 print("notes:", gone.notes, [row["n"] for row in gone.results], file=sys.stderr)
-kshot.score("gone", trust=["planets.py"], log="mlflow,tracking_uri=file:mlruns")
+kshot.score("gone", trust=["planets.py"], log="mlflow")  # the folder mlruns here: mlflow-skinny opens no database
+os.environ["MLFLOW_TRACKING_URI"] = "sqlite:///none.db"
+assert main(["run", *names, "--out", "runs/unlogged", "--log", "mlflow"]) == 2
 """
 
 
@@ -195,7 +198,7 @@ def test_the_tools_print_nothing(logged):
         for line in done.stderr.splitlines()
         if any(tool in line.lower() for tool in TOOLS) and not line.startswith("notes:")
     ]
-    assert [line.partition(": ")[0] for line in said] == ["kshot"] * 2, done.stderr
+    assert [line.partition(": ")[0] for line in said] == ["kshot"] * 3, done.stderr
 
 
 def test_a_tool_that_is_not_set_up_is_told_before_anything_is_asked(logged):
@@ -204,6 +207,7 @@ def test_a_tool_that_is_not_set_up_is_told_before_anything_is_asked(logged):
     assert "--log wandb,mode=offline" in done.stderr
     assert "kshot: mlflow,tracking_uri=nonsense://x: it cannot be opened" in done.stderr
     assert "tracking_uri=file:mlruns" in done.stderr
+    assert "kshot: mlflow,tracking_uri=sqlite:///none.db: it cannot be opened" in done.stderr  # that of a variable
     assert not (folder / "runs").exists()
 
 

@@ -14,6 +14,7 @@ from kshot.core.watcher import RunEnd
 from kshot.loggers.run_logger import RunLogger
 
 _STATES: Mapping[RunEnd, str] = {"done": "FINISHED", "stopped": "KILLED", "failed": "FAILED"}
+_FOLDER = "file:mlruns"
 _PARAMS_AT_ONCE, _FIGURES_AT_ONCE = 100, 1000
 _MOST_CHARACTERS = {"param": 6000, "tag": 8000}
 """What MLflow takes."""
@@ -29,22 +30,35 @@ class MlflowLogger(RunLogger):
     }
 
     def __init__(self, tracking_uri: str | None = None, *, experiment: str = "kshot", **common: Any) -> None:
-        """Take where the run goes: a server, or a folder (default: as MLflow itself decides)."""
+        """Take where the run goes: a server, or a folder.
+
+        By default, MLflow itself decides. Its own choice is a database, which ``mlflow-skinny`` cannot open: then it is
+        the folder ``mlruns`` here.
+        """
         super().__init__(**common)
         self._experiment = experiment
         self._mlflow = import_package("mlflow", "mlflow-skinny")
         with self._quiet():
             try:
-                self._client = self._mlflow.MlflowClient(tracking_uri=tracking_uri)
+                self._client = self._opened(tracking_uri)
             except Exception as exc:
                 hint = (
-                    "Name a server or a folder: --log mlflow,tracking_uri=http://localhost:5000 or "
-                    "mlflow,tracking_uri=file:mlruns. A database needs all of MLflow: pip install mlflow."
+                    f"Name a server or a folder: --log mlflow,tracking_uri=http://localhost:5000 or "
+                    f"mlflow,tracking_uri={_FOLDER}. A database needs all of MLflow: pip install mlflow."
                 )
                 what = f"it cannot be opened ({type(exc).__name__}: {exc!s:.200})"
-                raise UsageError(what, where=f"mlflow,tracking_uri={tracking_uri}", hint=hint) from exc
+                place = tracking_uri or self._mlflow.get_tracking_uri()
+                raise UsageError(what, where=f"mlflow,tracking_uri={place}", hint=hint) from exc
         self._run = ""
         self._steps = 0
+
+    def _opened(self, tracking_uri: str | None) -> Any:
+        try:
+            return self._mlflow.MlflowClient(tracking_uri=tracking_uri)
+        except ModuleNotFoundError:
+            if tracking_uri is not None or self._mlflow.is_tracking_uri_set():
+                raise
+            return self._mlflow.MlflowClient(tracking_uri=_FOLDER)
 
     def open_run(self, name: str, config: Mapping[str, Any], tags: Sequence[str]) -> None:
         """Create a run; runs that are active in this process stay as they are."""
