@@ -73,7 +73,9 @@ def compare(
     """
     if not runs:
         raise UsageError("there is no run to compare", hint="Name two run folders.")
-    found = compare_runs([open_run(run) for run in runs], aggregate, metric=metric, task=task, all_pairs=all_pairs)
+    opened = [open_run(run) for run in runs]
+    found = compare_runs(opened, aggregate, metric=metric, task=task, all_pairs=all_pairs)
+    found.notes[:0] = [caution for run in opened for caution in run.cautions]
     return ComparisonResult(*(getattr(found, each.name) for each in fields(found)))
 
 

@@ -130,11 +130,11 @@ class Export:
         if out is not None and not str(out):
             raise UsageError("--out is empty", hint="Name a file or a folder, or leave it out.")
         place = Path(out or self._default_name())
-        if self.to == "trec":
-            yield from trec_files(self._folder(), place, self.trust)
-            return
+        folder = self._folder() if self.to == "trec" else None
         runs = self._opened()
-        if self.to == "inspect":
+        if folder is not None:
+            yield from trec_files(folder, place, self.trust)
+        elif self.to == "inspect":
             from kshot.report.exports.inspect_logs import write_logs
 
             yield from write_logs(place.expanduser(), runs[0].record, runs[0].spec)
@@ -161,6 +161,8 @@ class Export:
 
         runs = [open_run(run) for run in self.runs]
         name_runs(runs)
+        for caution in dict.fromkeys(caution for run in runs for caution in run.cautions):
+            self.tell(caution)
         return runs
 
     def _folder(self) -> str | Path:

@@ -305,6 +305,32 @@ def test_samples_that_are_not_those_of_the_figures_are_refused(here, capsys, wor
     assert "disagree about Points of essay on m" in refused(capsys, "zero", "--to", *words)
 
 
+def end_session(run, state):
+    spec = json.loads(Path(run, "spec.json").read_text())
+    spec["sessions"][-1]["state"] = state
+    Path(run, "spec.json").write_text(json.dumps(spec))
+
+
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        (("zero", "five"), ("--to", "csv")),
+        (("zero", "five"), ("--to", "markdown")),
+        (("zero",), ("--to", "hf", "--dataset-id", "quiz=a/b:q", "--dataset-id", "essay=a/b:e")),
+    ],
+)
+def test_figures_that_are_older_than_the_last_session_are_told(here, capsys, runs, words):
+    assert kshot(capsys, "export", *runs, *words).err == ""
+    for state in ("stopped", "failed", "running"):
+        end_session("zero", state)
+        done = kshot(capsys, "export", *runs, *words)
+        assert done.code == 0
+        told = f"zero: its latest session did not come to its end ({state!r}), so its figures are older"
+        assert [line for line in done.err.splitlines() if told in line] == done.err.splitlines() != []
+    assert told in " ".join(json.loads(kshot(capsys, "compare", "zero", "five", "--json").out)["notes"])
+    assert "so its figures are older" in " ".join(kshot(capsys, "compare", "zero", "five").out.split())
+
+
 @pytest.mark.parametrize("to", [to for to in FORMATS if to not in {"trec", "inspect"}])
 def test_a_run_without_figures_is_refused_in_every_format(here, capsys, to):
     Path("five/summary.json").write_text('{"results": [], "notes": []}')

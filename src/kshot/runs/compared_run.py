@@ -16,6 +16,7 @@ from kshot.core.records import ResultRow
 from kshot.runs.checked_samples import WRITES_BOTH, check_figure
 from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.record import RunRecord, read_record
+from kshot.runs.run_state import older_figures
 from kshot.runs.sample_scores import TaskScores, digest_of, read_scores
 from kshot.runs.samples_file import PlacedRow, placed_rows, rows_at
 from kshot.runs.spec_file import read_spec
@@ -62,6 +63,12 @@ class ComparedRun:
     def name(self) -> str:
         """The folder, or what stands for it in messages."""
         return self.label if self.record.path is None else str(self.record.path)
+
+    @property
+    def cautions(self) -> list[str]:
+        """What a user should know of the figures before anything else."""
+        told = None if self.record.path is None else older_figures(self.record.path, self.spec)
+        return [] if told is None else [f"{self.label}: {told}"]
 
     def placed(self) -> Iterator[PlacedRow]:
         """Yield the rows of the samples."""

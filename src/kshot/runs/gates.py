@@ -24,6 +24,7 @@ from kshot.runs.gate_checks import (
 from kshot.runs.record import RunRecord, read_record
 from kshot.runs.run_state import is_working
 from kshot.runs.samples_file import made_earlier, sample_rows
+from kshot.runs.sessions import interrupted
 from kshot.runs.spec_file import read_spec
 
 if TYPE_CHECKING:
@@ -182,10 +183,7 @@ class ThresholdWatcher(Watcher):
 def check_finished(path: Path) -> None:
     """Refuse a run whose figures are older than its latest session, which goes on or did not come to its end."""
     _check_idle(path)
-    sessions = read_spec(path).get("sessions", [])
-    state = sessions[-1].get("state") if sessions else "done"  # a folder of version 0.1 has none
-    if state != "done":
-        what = f"its latest session did not come to its end ({state!r:.20}), so its figures are older"
+    if what := interrupted(read_spec(path)):
         raise RunError(what, where=str(path), hint="The command that started it continues it.")
 
 

@@ -13,7 +13,7 @@ from kshot.runs.folder import JOURNAL, SUMMARY
 from kshot.runs.lock import is_locked
 from kshot.runs.progress import PROGRESS
 from kshot.runs.samples_file import SAMPLES
-from kshot.runs.sessions import State
+from kshot.runs.sessions import State, interrupted
 from kshot.runs.spec_file import SPEC
 
 ListedState: TypeAlias = Literal[State, "running?", "damaged"]
@@ -30,6 +30,13 @@ _FRESH = timedelta(minutes=5)
 def is_working(folder: Path) -> bool | None:
     """Whether a process has the lock of a run folder; None where that cannot be found out."""
     return is_locked(folder / JOURNAL)
+
+
+def older_figures(folder: Path, spec: Mapping[str, Any]) -> str | None:
+    """Say why the figures of a run may not be those of its latest session; None if they are."""
+    if is_working(folder):
+        return "another process is working in this run folder, so its figures are older, or about to change"
+    return interrupted(spec)
 
 
 def state_of(

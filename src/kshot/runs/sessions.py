@@ -62,3 +62,12 @@ def with_session(earlier: list[Mapping[str, Any]], session: dict[str, Any]) -> l
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def interrupted(spec: Mapping[str, Any]) -> str | None:
+    """Say that the latest session of a run did not come to its end, if so: then its figures are of an earlier one."""
+    sessions = spec.get("sessions", [])
+    state = sessions[-1].get("state") if sessions else "done"  # a folder of version 0.1 has none
+    if state == "done":
+        return None
+    return f"its latest session did not come to its end ({state!r:.20}), so its figures are older"
