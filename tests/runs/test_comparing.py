@@ -358,6 +358,15 @@ def test_figures_on_two_scales_are_not_compared(tmp_path, one, other, said):
         kshot.compare(*runs, metric="Mark")
 
 
+def test_a_run_on_another_scale_than_all_others_is_refused_for_this_cause(tmp_path):
+    ends = {"one": (0.0, 5.0), "same": (0.0, 5.0), "other": (0.0, 10.0)}
+    runs = [on_scale(tmp_path / name, "Mark", bounds) for name, bounds in ends.items()]
+    with pytest.raises(
+        KshotError, match=r"other: this run has no metric in common.* 0 to 5 in one and 0 to 10 in other"
+    ):
+        kshot.compare(*runs)
+
+
 @pytest.mark.parametrize("other", [None, (-math.inf, math.inf), (0, 100)])
 def test_a_scale_that_one_run_does_not_tell_is_no_conflict(tmp_path, other):
     runs = on_scale(tmp_path / "one", "Mark", (0.0, 100.0)), on_scale(tmp_path / "other", "Mark", other, binary=True)

@@ -109,7 +109,7 @@ def compare_runs(
     if not found.rows:
         raise RunError("the runs have no metric in common", hint="; ".join(notes))
     if not every_system:
-        _check_all_compared(runs, found.rows)
+        _check_all_compared(runs, found, notes)
     return Comparison(
         [
             {
@@ -158,11 +158,14 @@ def _keep_metric(runs: Sequence[ComparedRun], metric: str | None) -> Iterator[st
             yield f"{run.label} has no {metric} of {', '.join(left)}"
 
 
-def _check_all_compared(runs: Sequence[ComparedRun], rows: Sequence[ResultRow]) -> None:
+def _check_all_compared(runs: Sequence[ComparedRun], found: Gathered, notes: Collection[str]) -> None:
     """Refuse a run that no row speaks of: whoever names it would take it for compared."""
-    compared = {row[side] for row in rows for side in ("baseline_run", "run_run")}
+    compared = {row[side] for row in found.rows for side in ("baseline_run", "run_run")}
     alone = next((run for run in runs if run.label not in compared), None)
     if alone is not None:
+        if any(alone.label in (each.baseline.run.label, each.other.run.label) for each in found.matches):
+            what = "this run has no metric in common with those it is compared with"
+            raise RunError(what, where=alone.name, hint="; ".join(notes))
         tasks = listed(list(dict.fromkeys(name for name, _ in alone.figures)))
         hint = f"It has {tasks}. Leave it out, or name runs that ask its questions."
         raise RunError("this run has nothing in common with those it is compared with", where=alone.name, hint=hint)
