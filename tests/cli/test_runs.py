@@ -402,6 +402,9 @@ def test_a_run_is_running_then_killed_then_done(live, capsys, tmp_path):
     process.wait()
     assert state_of(capsys) == "killed"
     assert re.search(r"killed +\d+ % of 5 ", kshot(capsys, "runs").out)
+    (session,) = json.loads(kshot(capsys, "runs", "runs/live", "--json").out)["sessions"]
+    assert (session["state"], session["ended"] is None) == ("killed", False)
+    assert " · running" not in kshot(capsys, "runs", "runs/live").out
     Path("go_on").touch()
     done = kshot_process(*arguments, cwd=tmp_path)
     assert done.code == 0, done.err
@@ -455,6 +458,34 @@ def test_a_watch_fits_its_screen(runs, height):
     console = Console(width=80, height=height, file=io.StringIO())
     console.print(watched_view([*many, *others], progress, "runs", (80, height), Clock(NOW)))
     assert 1 <= console.file.getvalue().count("\n") <= max(1, height - 1)
+
+
+def test_a_time_that_is_not_known_whole_is_said_to_be_longer(here, capsys):
+    sessions = [session("killed", ended=None, started=ago(days=1)), session(started=ago(hours=1), seconds=20)]
+    make_run(here / "runs" / "again", results=[figure()], sessions=sessions)
+    assert "took      at least 20 s in 2 sessions" in kshot(capsys, "runs", "runs/again").out
+
+
+@pytest.mark.parametrize("size", [(80, 1), (20, 1), (20, 2), (20, 5), (12, 6), (1, 1)])
+@pytest.mark.parametrize("live", [0, 1, 9])
+def test_a_watch_fits_a_tiny_screen(runs, size, live):
+    alive = listing.describe(runs / "alive", NOW)
+    many = [{**alive, "run": f"runs/{number}"} for number in range(live)]
+    progress = {run["run"]: read_progress(runs / "alive") if number % 2 else None for number, run in enumerate(many)}
+    others = [listing.describe(path, NOW) for path in sorted(runs.iterdir())]
+    console = Console(width=size[0], height=size[1], file=io.StringIO())
+    view = watched_view([*many, *others], progress, "runs", size, Clock(NOW))
+    lines = console.render_lines(view, pad=False)
+    assert 1 <= len(lines) <= max(1, size[1] - 1)
+
+
+def test_a_watch_draws_only_what_has_changed(runs, monkeypatch):
+    """In a terminal that has one line, and anywhere else."""
+    monkeypatch.setenv("LINES", "1")
+    Pauses(monkeypatch, nothing, nothing, nothing)
+    monkeypatch.setattr(runs_watch, "watched_view", lambda *_: "the same")
+    _, text = on_terminal("runs", "--watch")
+    assert text.count("the same") == 2  # at first, and when the view ends
 
 
 def test_a_watch_ends_with_ctrl_c(runs, capsys, monkeypatch):

@@ -1,9 +1,10 @@
 """What ``spec.json`` records of each start, and files of a run folder that are damaged or of a newer version."""
 
 import json
+import os
 import platform
 import shutil
-from datetime import datetime
+from datetime import datetime, timezone
 from itertools import count
 from pathlib import Path
 
@@ -68,10 +69,16 @@ def test_how_a_session_ended(tmp_path):
     with pytest.raises(kshot.KshotError, match="it failed: ValueError: no"):
         run(fails)
     spec = spec_of(tmp_path / "run")
-    spec["sessions"].append({"state": "running"})  # as a killed process leaves it
+    killed = {"state": "running", "started": "2026-01-01T09:00:00+00:00", "ended": None}  # as a process leaves it
+    spec["sessions"].append(killed)
     (tmp_path / "run" / "spec.json").write_text(json.dumps(spec))
     (tmp_path / "run" / "journal.jsonl").write_text("")
+    last = datetime(2026, 1, 1, 9, 0, 10, tzinfo=timezone.utc)
+    for file in (tmp_path / "run").iterdir():
+        os.utime(file, (last.timestamp(),) * 2)
     run(says("1").answer)
+    ended = {session["state"]: session["ended"] for session in spec_of(tmp_path / "run")["sessions"]}
+    assert ended["killed"] == last.isoformat()  # when it last wrote something
     assert [session["state"] for session in spec_of(tmp_path / "run")["sessions"]] == [
         "stopped",
         "failed",

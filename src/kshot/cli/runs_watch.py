@@ -61,12 +61,19 @@ def pause(seconds: float) -> None:
 def _screen(
     stack: ExitStack, console: Screen, folder: Path, present: Callable[[], datetime], *, transient: bool
 ) -> _Display:
-    """Return what draws the runs in place. It is drawn whole, once for each look, so that nothing flickers."""
+    """Return what draws the runs in place: whole, and only if something has changed, so that nothing flickers."""
     live = stack.enter_context(Live(console=console, auto_refresh=False, transient=transient))
     stack.enter_context(protected())  # rich prints above the view what others write, and obeys the sequences in it
 
+    drawn: Any = None
+
     def display(runs: Sequence[Mapping[str, Any]], progress: Mapping[str, ProgressState | None]) -> None:
-        live.update(watched_view(runs, progress, folder, console.size, Clock(present())), refresh=True)
+        nonlocal drawn
+        view = watched_view(runs, progress, folder, console.size, Clock(present()))
+        looks = console.size, console.render_lines(view, pad=False)
+        if looks != drawn:
+            drawn = looks
+            live.update(view, refresh=True)
 
     return display
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kshot.core.visible import one_line
@@ -13,6 +12,7 @@ from kshot.report.quantities import abridged, duration, money
 from kshot.report.runs_table import Clock, figure_text, progress_text, state_style, when
 from kshot.report.sample_texts import written
 from kshot.report.table import short_names
+from kshot.runs.run_state import moment
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,6 +43,8 @@ def run_details(run: Mapping[str, Any], clock: Clock) -> Iterator[RenderableType
 def _facts(run: Mapping[str, Any], clock: Clock) -> Iterator[tuple[str, Sequence[str]]]:
     count = len(run["sessions"])
     took = "" if run["seconds"] is None else duration(run["seconds"])
+    if took and any(_seconds(each) is None for each in run["sessions"][:-1]):  # one was killed: nobody knows when
+        took = f"at least {took}"
     names = short_names(each["model"] for each in run["figures"])
     figures = [
         f"{figure_text(each)}  {each['task']}" + (f" · {names[each['model']]}" if len(names) > 1 else "")
@@ -66,17 +68,19 @@ def _facts(run: Mapping[str, Any], clock: Clock) -> Iterator[tuple[str, Sequence
 
 
 def _session(session: Mapping[str, Any], clock: Clock) -> Iterator[str]:
-    started, ended, state = (session.get(name) for name in ("started", "ended", "state"))
+    started, seconds = session.get("started"), _seconds(session)
     yield when(started if isinstance(started, str) else None, clock)
-    yield str(state)
-    try:
-        seconds = (datetime.fromisoformat(ended or "") - datetime.fromisoformat(started or "")).total_seconds()
-    except (TypeError, ValueError):  # it has not ended, or a file is not as kshot wrote it
-        seconds = None
+    yield str(session.get("state"))
     yield "" if seconds is None else duration(seconds)
     yield f"on {session['host']}" if session.get("host") else ""
     versions = session.get("versions")
     yield f"kshot {versions.get('kshot')}" if isinstance(versions, Mapping) else ""
+
+
+def _seconds(session: Mapping[str, Any]) -> float | None:
+    """Return how long a session took; None if it has not ended, or nobody knows when."""
+    started, ended = (moment(session.get(name)) for name in ("started", "ended"))
+    return None if started is None or ended is None else max(0.0, (ended - started).total_seconds())
 
 
 def _command(session: Mapping[str, Any]) -> str:

@@ -39,14 +39,15 @@ def watched_view(
         lines.append(title(run, width))
         lines += _progress(progress[run["run"]], width, left // (fitting - at) - 1)
     if fitting < len(live):
-        lines.append(cell(f"{len(live) - fitting:,} more are running", "dim"))
+        more = len(live) - fitting
+        lines.append(_line(f"{more:,} more are running" if fitting else f"running: {more:,}"))
     for count in range(min(_MAX_OTHERS, len(others)), 0, -1):
         table = list(runs_table(others[:count], folder, width, clock))
         if len(lines) + bool(lines) + len(table) < room:
             lines += [*([cell("")] if lines else []), *table]
             break
     if len(lines) < room:
-        lines.append(cell(footer(runs), "dim", no_wrap=True, overflow="ellipsis"))
+        lines.append(_line(footer(runs)))
     return Group(*lines)
 
 
@@ -59,7 +60,13 @@ def title(run: Mapping[str, Any], width: int) -> RenderableType:
     """Return the line above the progress of a run."""
     since = "" if run["seconds"] is None else f", {duration(run['seconds'])}"
     said = f"  {run['state']}{since}"
-    return cell(shortened(run["run"], width - len(said)), "bold", no_wrap=True).append(said, "not bold")
+    name = cell(shortened(run["run"], max(1, width - len(said))), "bold", no_wrap=True, overflow="ellipsis")
+    return name.append(said, "not bold")
+
+
+def _line(text: str) -> RenderableType:
+    """Return a line of its own, cut where the screen ends."""
+    return cell(text, "dim", no_wrap=True, overflow="ellipsis")
 
 
 def watched_lines(runs: Sequence[Mapping[str, Any]], progress: Mapping[str, ProgressState | None]) -> list[str]:
@@ -81,4 +88,4 @@ def _said(state: ProgressState | None) -> str:
 
 
 def _progress(state: ProgressState | None, width: int, height: int) -> list[RenderableType]:
-    return [cell(_STARTS, "dim")] if state is None else [*progress_lines(state, width, height)]
+    return [_line(_STARTS)] if state is None else [*progress_lines(state, width, height)]

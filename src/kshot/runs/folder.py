@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
@@ -63,6 +64,7 @@ class RunFolder:
             with _reading(self.path):
                 self._make()
                 has_journal = (self.path / JOURNAL).exists()
+                self._changed = _last_change(self.path)  # before anything in it is opened, and mended
                 self.spec: dict[str, Any] = self._checked_spec()
             self.journal = Journal(self.path / JOURNAL, fsync=fsync, repair=repair)
             self._is_new = not has_journal and not (self.path / SPEC).exists()
@@ -167,7 +169,12 @@ class RunFolder:
         """Add to ``spec.json``."""
         if not self._is_recorded:
             self._is_recorded = True
-            more["sessions"] = with_session(self.spec.get("sessions", []), self._session)
+            # A session that was killed ended when it last wrote a file, as far as anyone knows.
+            earlier = [
+                {**each, "ended": self._changed} if each.get("state") == "running" else each
+                for each in self.spec.get("sessions", [])
+            ]
+            more["sessions"] = with_session(earlier, self._session)
         self.spec |= {"format": FORMAT, **more}
         with self.replacing(SPEC) as file:
             file.write(json.dumps(self.spec, indent=2, ensure_ascii=False) + "\n")
@@ -261,6 +268,15 @@ def _reading(path: Path) -> Iterator[None]:
         raise RunError(
             f"the run folder cannot be used: {exc.strerror or exc}", where=str(path), hint=disk_hint(exc)
         ) from exc
+
+
+def _last_change(folder: Path) -> str | None:
+    """Return when a file of a run was last written, as sessions write a time; None if there is none."""
+    times = []
+    for name in (SPEC, JOURNAL, SAMPLES, SUMMARY, PROGRESS):
+        with suppress(OSError, ValueError, OverflowError):  # it is not there, or its time is no date
+            times.append(datetime.fromtimestamp((folder / name).lstat().st_mtime, timezone.utc))
+    return max(times).isoformat(timespec="seconds") if times else None
 
 
 def _journal_of(run: str | Path) -> Journal:

@@ -145,6 +145,8 @@ def details(folder: Path, now: datetime) -> dict[str, Any]:
         spec = read_spec(folder)
     identity = {k: v for k, v in spec.get("identity", {}).items() if k not in {"models", "datasets"}}
     sessions = spec.get("sessions", [])
+    if sessions and sessions[-1].get("state") == "running" and record["state"] not in RUNNING:
+        sessions = [*sessions[:-1], {**sessions[-1], "state": record["state"], "ended": record["ended"]}]
     return record | {
         "settings": shareable(without_defaults(identity)),
         "sessions": sessions,
