@@ -3,8 +3,9 @@
     python benchmarks/compare.py [SAMPLES]
 
 It makes the runs (half a minute), compares them with ``kshot.compare`` and with the script, each in a process of its
-own, and prints seconds, CPU seconds and peak memory; then kshot alone with prompts that are ten times as long. It stops
-if the results differ, if kshot takes more than 10 CPU seconds, or if its memory grows with the length of prompts.
+own, and prints seconds, CPU seconds and peak memory; then kshot alone with prompts that are ten times as long, and by
+BLEU in ten categories. It stops if the results differ, if kshot takes more than 10 CPU seconds by scores, or if its
+memory grows with the length of prompts.
 """
 
 from __future__ import annotations
@@ -93,9 +94,38 @@ def make(folder: Path, samples: int, characters: int) -> None:
         evaluate(model, task, out=folder / name, fsync="never")
 
 
-def make_apart(folder: Path, samples: int, characters: int) -> None:
+def make_translations(folder: Path, samples: int, characters: int) -> None:
+    """Run a model on made-up translations, of which it gets most words right, in ten categories."""
+    from kshot import Answers, Bleu, Prompt, Sample, Task, evaluate
+    from kshot.methods.generation import generate
+
+    words = [f"word{at}" for at in range(500)]
+    draws = random.Random("texts")
+    texts = [" ".join(draws.choices(words, k=draws.randrange(8, 30))) for _ in range(samples)]
+    questions = [
+        Sample(f"q{at}", {"n": at}, Answers((text,)), category=f"c{at % 10}", position=at)
+        for at, text in enumerate(texts)
+    ]
+    for name, share in (("before", 0.85), ("after", 0.852)):
+        errors = random.Random(name)
+
+        def model(prompt, errors=errors, share=share):
+            text = texts[int(str(prompt).split()[0][1:])]
+            return " ".join(word if errors.random() < share else "wrong" for word in text.split())
+
+        task = Task(
+            "translate",
+            questions,
+            lambda s, _: Prompt(f"{s.id} " + "word " * (characters // 5)),
+            generate(max_tokens=64),
+            (Bleu(),),
+        )
+        evaluate(model, task, out=folder / name, fsync="never")
+
+
+def make_apart(folder: Path, samples: int, characters: int, maker: str = "make") -> None:
     """Make the runs in a process of its own: what this one holds would count as the memory of those it starts."""
-    script = f"import compare, pathlib; compare.make(pathlib.Path({str(folder)!r}), {samples}, {characters})"
+    script = f"import compare, pathlib; compare.{maker}(pathlib.Path({str(folder)!r}), {samples}, {characters})"
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parent)
 
 
@@ -141,6 +171,10 @@ def main() -> None:
             sys.exit(f"kshot took {ours['cpu']:.1f} s")
     if peaks[1] - peaks[0] > MOST_GROWTH_MIB:
         sys.exit(f"memory grew by {peaks[1] - peaks[0]:.0f} MiB with the length of the prompts")
+    with tempfile.TemporaryDirectory() as name:
+        make_apart(Path(name), samples, SHORT, "make_translations")
+        print(f"2 × {samples:,} translations, by BLEU, as a whole and in 10 categories")
+        told("kshot.compare", measure(KSHOT, Path(name)))
 
 
 if __name__ == "__main__":
