@@ -177,4 +177,7 @@ def test_a_line_that_is_due_while_a_logger_is_called_is_not_lost(capsys):
         clock.now = LINE_SECONDS
         progress.tick()
         progress.note("a note")
-    assert capsys.readouterr().err.splitlines() == ["kshot: 4 of 10 (40.0 %) · 8.0/min · 45 s left · quiz", "kshot: a note"]
+    assert capsys.readouterr().err.splitlines() == [
+        "kshot: 4 of 10 (40.0 %) · 8.0/min · 45 s left · quiz",
+        "kshot: a note",
+    ]
