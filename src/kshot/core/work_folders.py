@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,9 @@ try:
     import fcntl
 except ImportError:  # a system without these locks: there no folder is ever taken for a leftover
     fcntl = None  # type: ignore[assignment]  # a module's name cannot be declared optional
+
+_REMOVALS, _REMOVAL_SECONDS = 5, 0.05
+"""How often the removal of a folder is tried, and how long it waits between two tries."""
 
 
 class WorkFolder:
@@ -72,7 +76,11 @@ def _remove(folder: Path) -> None:
             queue += [Path(entry) for entry in os.scandir(inner) if entry.is_dir(follow_symlinks=False)]
         except OSError:
             continue
-    shutil.rmtree(folder, ignore_errors=True)
+    for _ in range(_REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(_REMOVAL_SECONDS)  # a thread of a library still writes into it
 
 
 def sync_all(folder: Path) -> None:

@@ -42,13 +42,16 @@ def _write(folder: Path, texts: Iterable[str]) -> None:
     index = tantivy.Index(schema.build(), path=str(folder))
     _register_tokenizer(index)
     writer = index.writer(_WRITER_BYTES, min(os.cpu_count() or 1, _MAX_WRITER_THREADS))
-    for position, text in enumerate(texts):
-        document = tantivy.Document()
-        document.add_text("words", text)
-        document.add_unsigned("position", position)
-        writer.add_document(document)
-    writer.commit()
-    writer.wait_merging_threads()
+    try:
+        for position, text in enumerate(texts):
+            document = tantivy.Document()
+            document.add_text("words", text)
+            document.add_unsigned("position", position)
+            writer.add_document(document)
+        writer.commit()
+        writer.wait_merging_threads()
+    finally:
+        del writer  # its threads end with it; an error would keep it, and they would write into a folder that goes
 
 
 def _register_tokenizer(index: Any) -> None:
