@@ -361,7 +361,7 @@ def answer(prompt):
 
 
 def wait_for(condition, process):
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     while not condition():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end

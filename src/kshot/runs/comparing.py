@@ -159,7 +159,7 @@ def _keep_metric(runs: Sequence[ComparedRun], metric: str | None) -> Iterator[st
 
 
 def _check_all_compared(runs: Sequence[ComparedRun], found: Gathered, notes: Collection[str]) -> None:
-    """Refuse a run that no row speaks of: whoever names it would take it for compared."""
+    """Refuse a run that is in no row: the user who named it would believe that it was compared."""
     compared = {row[side] for row in found.rows for side in ("baseline_run", "run_run")}
     alone = next((run for run in runs if run.label not in compared), None)
     if alone is not None:

@@ -100,7 +100,7 @@ def run_folders(folder: Path) -> Iterator[Path]:
                 with os.scandir(each) as entries:
                     found = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
             except OSError:
-                yield each  # whoever reads it says why it cannot be read
+                yield each  # reading it tells why it cannot be read
                 continue
             if is_run(found):
                 yield each
