@@ -16,8 +16,19 @@ ROOT = Path(kshot.__file__).parent
 BASE = {"index", "sandbox", "tables", "prompts", "statistics", "cleanups"}
 MIDDLE = {"retrievers", "methods", "metrics"}
 FRONT_ENDS = {"datasets", "configs", "lookup", "passages"}
-TOP = {"option_types", "sources", "planning", "rescoring", "comparing", "exporting", "result", "api", "settings"}
-EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, *TOP, "backends", "runs", "studies", "report", "loggers"}
+TOP = {
+    "option_types",
+    "sources",
+    "planning",
+    "rescoring",
+    "comparing",
+    "exporting",
+    "reporting",
+    "result",
+    "api",
+    "settings",
+}
+EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, *TOP, "backends", "runs", "studies", "report", "viewer", "loggers"}
 MAY = {
     "core": set(),
     "loggers": set(),
@@ -30,13 +41,15 @@ MAY = {
     "runs": {"statistics", "settings"},
     "studies": {"statistics", "settings", "runs"},
     "report": {"runs"},
+    "reporting": {"runs", "report", "comparing"},
+    "viewer": {"runs", "report", "comparing"},
     "result": {"runs", "report", "comparing"},
     "comparing": {"metrics", "runs", "report"},
     "exporting": {"metrics", "datasets", "runs", "report", "rescoring"},
-    "sources": EVERYTHING - {"report", "planning", "rescoring", "result", "api"},
-    "planning": EVERYTHING - {"report", "rescoring", "result", "api"},
-    "rescoring": EVERYTHING - {"report", "api"},
-    "api": EVERYTHING - {"report", "rescoring"},
+    "sources": EVERYTHING - {"report", "reporting", "viewer", "planning", "rescoring", "result", "api"},
+    "planning": EVERYTHING - {"report", "reporting", "viewer", "rescoring", "result", "api"},
+    "rescoring": EVERYTHING - {"report", "viewer", "api"},
+    "api": EVERYTHING - {"report", "viewer", "rescoring"},
     "cli": EVERYTHING,
     "__main__": {"cli"},
     "__init__": EVERYTHING,  # it names the others for type checkers, and imports them on demand
@@ -44,7 +57,7 @@ MAY = {
 HEAVY = {
     "torch", "transformers", "vllm", "ray", "datasets", "sentence_transformers", "matplotlib", "onnxruntime",
     "tokenizers", "aiohttp", "httpx", "asyncio", "pyarrow", "pandas", "ftfy", "bm25s", "tantivy", "llama_index", "pypdf", "bs4", "ir_measures", "sacrebleu", "rouge_score", "nltk", "numpy", "jinja2", "rich",
-    "wandb", "mlflow", "trackio",
+    "wandb", "mlflow", "trackio", "starlette", "uvicorn", "sqlite3",
 }  # fmt: skip
 
 

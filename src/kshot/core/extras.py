@@ -46,6 +46,8 @@ PACKAGES: Mapping[str, Package] = {
     "wandb": Package("wandb", "wandb"),
     "mlflow-skinny": Package("mlflow", "mlflow"),
     "trackio": Package("trackio", "trackio"),
+    "starlette": Package("starlette", "view"),
+    "uvicorn": Package("uvicorn", "view"),
 }
 """By the name that pip knows."""
 

@@ -1,0 +1,49 @@
+"""HTML that is safe by construction: texts are escaped where they enter, and what would hide is shown as an escape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+from kshot.core.visible import one_line, visible
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page with a heading; ``id`` is its anchor."""
+
+    id: str
+    title: str
+    html: Markup
+
+
+def text(value: object) -> Markup:
+    """Return a foreign name or message on one line, safe within HTML and within the value of an attribute."""
+    return escape(one_line(value))
+
+
+def lines(value: object) -> Markup:
+    """Return a foreign text of several lines, safe within HTML."""
+    return escape(visible(str(value)))
+
+
+def tag(name: str, *inner: Markup | str, **attributes: object) -> Markup:
+    """Return an element. Texts are escaped; an attribute that is None is left out.
+
+    ``class_`` is the attribute ``class``; an underscore within a name is a hyphen: ``aria_label``, ``data_row``.
+    """
+    given = {each.rstrip("_").replace("_", "-"): value for each, value in attributes.items() if value is not None}
+    written = Markup("").join(Markup(' {}="{}"').format(each, text(value)) for each, value in given.items())
+    return Markup("<{}{}>{}</{}>").format(name, written, together(inner), name)
+
+
+def together(parts: Iterable[Markup | str]) -> Markup:
+    """Join pieces of HTML; texts among them are escaped."""
+    return Markup("").join(part if isinstance(part, Markup) else lines(part) for part in parts)
+
+
+def figure(value: float | None, written: str) -> Markup:
+    """Return a number as people read it, which carries its exact value: ``<data value="66.66666666666667">66.67``."""
+    return tag("span", "–", class_="none") if value is None else tag("data", written, value=repr(value))

@@ -1,0 +1,30 @@
+"""The style sheets and scripts of pages: plain files, which a page links to or contains."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+STYLES = ("style.css", "charts.css", "samples.css")
+"""In the order in which pages have them."""
+
+SCRIPTS = (
+    "preact.js",
+    "base.js",
+    "sources.js",
+    "differences.js",
+    "sample.js",
+    "samples.js",
+    "home.js",
+    "run.js",
+    "compare.js",
+    "app.js",
+)
+"""Those of the viewer, in their order: each defines what it gives to the later ones as a member of ``kshot``."""
+
+REPORT_SCRIPTS = ("preact.js", "base.js", "sources.js", "differences.js", "sample.js", "samples.js", "report.js")
+"""Those within ``report.html``."""
+
+
+def web_file(name: str) -> str:
+    """Return the text of a style sheet or script."""
+    return files(__package__).joinpath("web").joinpath(name).read_text("utf-8")
