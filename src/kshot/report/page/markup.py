@@ -44,6 +44,12 @@ def together(parts: Iterable[Markup | str]) -> Markup:
     return Markup("").join(part if isinstance(part, Markup) else lines(part) for part in parts)
 
 
-def figure(value: float | None, written: str) -> Markup:
-    """Return a number as people read it, which carries its exact value: ``<data value="66.66666666666667">66.67``."""
-    return tag("span", "–", class_="none") if value is None else tag("data", written, value=repr(value))
+def figure(value: float | None, written: str, field: str | None = None) -> Markup:
+    """Return a number as people read it, which carries its exact value: ``<data value="66.66666666666667">66.67``.
+
+    ``field``: what it is called in its row of ``summary.json`` (``value``, ``n``, ``ci95.0``); an element around it
+    names the row as ``data-row``.
+    """
+    if value is None:
+        return tag("span", "–", class_="none")
+    return tag("data", written, value=repr(value), data_field=field)
