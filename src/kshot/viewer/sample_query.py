@@ -1,0 +1,92 @@
+"""Which samples a reader wants to see, and in which order: the query of a link or of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypeVar, get_args
+
+from kshot.core.errors import UsageError
+from kshot.runs.sample_verdicts import SampleVerdict
+
+SampleOrder: TypeAlias = Literal["run", "score", "id", "task", "category", "answer"]
+Flip: TypeAlias = Literal["won", "lost", "flipped"]
+"""``won``: this run is right and the other one is not. ``flipped``: won or lost."""
+
+HEADLINE = "headline"
+"""Stands for the metric that comes first for each task."""
+
+_Word = TypeVar("_Word", bound=str)
+
+_VERDICTS: tuple[SampleVerdict, ...] = get_args(SampleVerdict)
+_ORDERS: tuple[SampleOrder, ...] = get_args(SampleOrder)
+_FLIPS: tuple[Flip, ...] = get_args(Flip)
+_YES_OR_NO = {"": False, "0": False, "no": False, "false": False, "1": True, "yes": True, "true": True}
+_MAX_CHARACTERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class SampleQuery:
+    """What samples must be to be listed; None, an empty set and an empty text: anything.
+
+    ``metric`` is that by which they are right or wrong (None: the headline of each task). ``answer`` is the short text
+    of an answer. ``text`` has words and "phrases" that all stand in a sample. ``flip`` needs another run.
+    """
+
+    verdicts: frozenset[SampleVerdict] = frozenset()
+    task: str | None = None
+    model: str | None = None
+    category: str | None = None
+    answer: str | None = None
+    text: str = ""
+    metric: str | None = None
+    sort: SampleOrder = "run"
+    reverse: bool = False
+    flip: Flip | None = None
+
+
+def sample_query(given: Mapping[str, str]) -> SampleQuery:
+    """Read the values of a query string; names that are no part of a query are left alone, and empty ones are no limit.
+
+    ``verdict=wrong`` includes samples that are partly right, as ``kshot samples --wrong`` does.
+    """
+    for name, value in given.items():
+        if len(value) > _MAX_CHARACTERS:
+            raise UsageError(f"{name!r:.40} has {len(value):,} characters, above the limit of {_MAX_CHARACTERS:,}")
+    metric = given.get("metric") or None
+    return SampleQuery(
+        _verdicts(given.get("verdict", "")),
+        *(given.get(name) or None for name in ("task", "model", "category", "answer")),
+        text=given.get("q", "").strip(),
+        metric=None if metric == HEADLINE else metric,
+        sort=_one_of("sort", given.get("sort") or "run", _ORDERS),
+        reverse=_flag("reverse", given.get("reverse", "")),
+        flip=_one_of("flip", given["flip"], _FLIPS) if given.get("flip") else None,
+    )
+
+
+def whole_number(name: str, text: str, *, default: int, most: int) -> int:
+    """Read a count or a position that a request gives, such as ``offset``; a larger one than ``most`` is that."""
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal()) or len(text) > 18:  # noqa: PLR2004 - SQLite's integers
+        raise UsageError(f"{name} is {text!r:.40}, not a whole number")
+    return min(int(text), most)
+
+
+def _verdicts(text: str) -> frozenset[SampleVerdict]:
+    named = [_one_of("verdict", each.strip(), _VERDICTS) for each in text.split(",") if each.strip()]
+    return frozenset(named) | ({"partly"} if "wrong" in named else frozenset())
+
+
+def _one_of(name: str, value: str, known: tuple[_Word, ...]) -> _Word:
+    for each in known:
+        if each == value:
+            return each
+    raise UsageError(f"{name} is {value!r:.40}", hint=f"It may be: {', '.join(map(str, known))}.")
+
+
+def _flag(name: str, value: str) -> bool:
+    if value not in _YES_OR_NO:
+        raise UsageError(f"{name} is {value!r:.40}", hint="It may be: 0 or 1.")
+    return _YES_OR_NO[value]
