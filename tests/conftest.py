@@ -33,9 +33,9 @@ if settings is not None:
     settings.load_profile("kshot")
 
 
-LONG_FIRST = ("e2e", "parity", "chaos", "test_docs.py", "loggers", "backends")
+LONG_FIRST = ("e2e", "parity", "chaos", "browser", "test_docs.py", "loggers", "backends")
 """Folders and files of the tests that take longest: begun first, they do not end when all other workers are idle."""
-UNMEASURED = {"chaos", "e2e", "fuzz", "parity"}
+UNMEASURED = {"browser", "chaos", "e2e", "fuzz", "parity"}
 """Folders whose tests run once more, and often, what the tests of each part run: to measure them takes minutes."""
 
 
