@@ -39,7 +39,7 @@ def comparison_view(
 
     ``flips`` are some of the samples that the rows ``flipped`` count as won or lost.
     """
-    names = _ShortNames(comparison.rows)
+    names = ShortNames(comparison.rows)
     every, parts = names.renamed(comparison.rows), names.renamed(comparison.categories)
     rows, categories = (every, parts) if everything else (main_rows(every), main_rows(parts))
     yield from (_wrapped(line, width) for line in answers(rows))
@@ -63,7 +63,7 @@ def comparison_view(
 
 def comparison_sentences(comparison: Comparison) -> Iterator[str]:
     """Say who is ahead, without line breaks."""
-    rows = _ShortNames(comparison.rows).renamed(comparison.rows)
+    rows = ShortNames(comparison.rows).renamed(comparison.rows)
     return (one_line(line.replace(GLUE, " ")) for line in answers(main_rows(rows)))
 
 
@@ -91,7 +91,7 @@ def _wrapped(line: str, width: int, style: str = "") -> SafeText:
     return block("\n".join(lines).replace(GLUE, " "), style)
 
 
-class _ShortNames:
+class ShortNames:
     """The short names of models, and the labels of systems with them."""
 
     def __init__(self, rows: Sequence[ResultRow]) -> None:

@@ -1,0 +1,87 @@
+"""The settings of runs: what is not at its default, what differs between runs, and the versions of packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from kshot.core.shareable import shareable
+from kshot.report.page.markup import Section, tag, text, together
+from kshot.report.page.tables import Column, TableRow, data_table, folded
+from kshot.report.setting_table import setting_name, setting_text
+from kshot.runs.identity import without_defaults
+from kshot.runs.setting_differences import setting_differences
+from kshot.settings import Settings
+
+if TYPE_CHECKING:
+    from kshot.report.page.page_run import PageRun
+
+_LONG = 200
+"""Characters of a value from which on a reader opens it with a click."""
+
+
+def settings_section(runs: Sequence[PageRun]) -> Section:
+    """Return the settings of each run; those in which runs differ come first."""
+    specs = [run.spec for run in runs]
+    differing = setting_differences(specs) if len(runs) > 1 else []
+    names = {row["setting"] for row in differing}
+    rows = [TableRow([_differs(setting_name(row)), *_texts(row)], kind="differs") for row in differing]
+    rows += [TableRow([name, *cells]) for name, cells in _shared(specs, names)]
+    parts = []
+    if rows:
+        columns = [Column("setting"), *(Column(run.name if len(runs) > 1 else "value") for run in runs)]
+        parts.append(data_table(columns, rows, name="Settings"))
+    parts.append(tag("p", _others(len(runs)), class_="soft"))
+    parts.append(_versions(runs, specs))
+    return Section("settings", "Settings", together(parts))
+
+
+def _differs(name: str) -> Markup:
+    """Return the name of a setting with a mark that says that runs differ in it."""
+    return together((text(name), " ", tag("span", "differs", class_="badge")))
+
+
+def _texts(row: Mapping[str, Any]) -> list[Markup]:
+    return [_value(setting_text(value, row)) for value in row["values"]]
+
+
+def _shared(specs: Sequence[Mapping[str, Any]], differing: set[str]) -> Iterator[tuple[str, list[Markup]]]:
+    """Yield what is not at its default, and is the same in all runs: models and datasets, then options in order."""
+    identities = [without_defaults(spec["identity"]) for spec in specs]
+    declared = Settings.declared()
+    known = (name for identity in identities for name in identity)
+    for name in dict.fromkeys(("models", "datasets", *declared, *known)):
+        values = [identity.get(name) for identity in identities]
+        if name not in differing and any(value is not None for value in values):
+            row = {"setting": name, **({"default": declared[name].default} if name in declared else {})}
+            yield setting_name(row), [_value(setting_text(shareable(value, name), row)) for value in values]
+
+
+def _value(shown: str) -> Markup:
+    """Return a value as code; a long one folds."""
+    code = tag("code", text(shown))
+    return code if len(shown) <= _LONG else folded(f"{len(shown):,} characters", code)
+
+
+def _others(runs: int) -> str:
+    return "Every other option has its default." if runs == 1 else "Every other option has its default in all runs."
+
+
+def _versions(runs: Sequence[PageRun], specs: Sequence[Mapping[str, Any]]) -> Markup:
+    """Return the versions of Python, kshot and packages in the latest session of each run."""
+    found = [_versions_of(spec) for spec in specs]
+    names = list(dict.fromkeys(name for each in found for name in each))
+    if not names:
+        return Markup("")
+    columns = [Column("package"), *(Column(run.name if len(runs) > 1 else "version") for run in runs)]
+    rows = [TableRow([name, *(each.get(name, "–") for each in found)]) for name in names]
+    listed = ", ".join(f"{name} {found[0][name]}" for name in list(found[0])[:3]) if len(runs) == 1 else ""
+    return folded(f"Versions{f': {listed}, …' if listed else ''}", data_table(columns, rows, name="Versions"))
+
+
+def _versions_of(spec: Mapping[str, Any]) -> dict[str, str]:
+    sessions = [each for each in spec.get("sessions", ()) if isinstance(each.get("versions"), dict)]
+    found = sessions[-1]["versions"] if sessions else spec.get("versions")
+    return {name: each for name, each in found.items() if isinstance(each, str)} if isinstance(found, dict) else {}

@@ -1,0 +1,61 @@
+"""Tables of pages: numbers on the right, names as they are, and a bar to scroll where a phone is too narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from kshot.report.page.markup import figure, tag, text, together
+
+
+class Column(NamedTuple):
+    """A column: its heading, and whether it holds numbers."""
+
+    heading: str
+    numbers: bool = False
+
+
+class TableRow(NamedTuple):
+    """The cells of a row, and the row of ``summary.json`` that its numbers are from: ``KEY/results/INDEX``."""
+
+    cells: Sequence[Markup | str]
+    source: str | None = None
+    kind: str | None = None
+    """A class of the row, such as ``total``."""
+
+
+def data_table(columns: Sequence[Column], rows: Iterable[TableRow], *, name: str, caption: str = "") -> Markup:
+    """Return a table within a box that scrolls; ``name`` says to those who cannot see it what it holds."""
+    head = tag(
+        "tr", *(tag("th", text(each.heading), scope="col", class_="num" if each.numbers else None) for each in columns)
+    )
+    body = together(_row(columns, row) for row in rows)
+    parts = [tag("caption", text(caption))] if caption else []
+    inner = tag("table", *parts, tag("thead", head), tag("tbody", body))
+    return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=name)
+
+
+def _row(columns: Sequence[Column], row: TableRow) -> Markup:
+    """Return a row; its first cell names it."""
+    cells = [
+        tag(
+            "td" if at or column.numbers else "th",
+            each if isinstance(each, Markup) else text(each),
+            class_="num" if column.numbers else None,
+            scope=None if at or column.numbers else "row",
+        )
+        for at, (column, each) in enumerate(zip(columns, row.cells, strict=True))
+    ]
+    return tag("tr", *cells, data_row=row.source, class_=row.kind)
+
+
+def count(value: int | None, field: str | None = None) -> Markup:
+    """Return a count: 100,000."""
+    return figure(value, "" if value is None else f"{value:,}", field)
+
+
+def folded(summary: str, *inner: Markup | str, opened: bool = False) -> Markup:
+    """Return what a reader opens with a click; print shows it."""
+    return tag("details", tag("summary", text(summary)), *inner, open="" if opened else None)
