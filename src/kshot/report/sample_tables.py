@@ -8,14 +8,13 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
-from kshot.core.records import UNANSWERED, ResultRow
+from kshot.core.records import ResultRow
 from kshot.report.cells import SafeText, assembled, cell, joined
+from kshot.report.sample_answers import option_words
 from kshot.report.sample_responses import SampleOptions, is_number
-from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, option_letter, written
+from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, written
 
 _MAX_PASSAGES, _MAX_RELEVANT = 5, 5
-_MAX_LETTERED = 10_000
-"""No prompt has more options."""
 _SHORT = TextLimit(240, 4)
 _DIM = "dim"
 
@@ -98,10 +97,4 @@ def likelihood_text(answer: Any) -> str:
 
 def option_text(index: Any, options: SampleOptions, row: ResultRow) -> SafeText:
     """Return the text of an option, or its letter where only the prompt has the texts, as in folders of 0.1."""
-    if not isinstance(index, int):
-        return excerpt(written(index), _SHORT)
-    if index == UNANSWERED:
-        return cell("none: several options come first" if row.get("tied") else "none")
-    if 0 <= index < len(options.texts):
-        return excerpt(options.texts[index], _SHORT)
-    return cell(option_letter(index) if 0 <= index < _MAX_LETTERED else index)
+    return excerpt(option_words(index, options, row), _SHORT)

@@ -71,34 +71,54 @@ class FoldedPrompt:
         return joined("\n", parts)
 
 
-def folded_prompt(prompt: Any, shots: int | None) -> FoldedPrompt:
-    """Return a prompt without the examples before its question; ``shots`` is how many a prompt of the run may show.
+@dataclass(frozen=True, slots=True)
+class QuestionPlace:
+    """Where a prompt asks: the message, and the character in it; ``above`` says in words what is before it."""
 
-    None: the run does not say. Then only the earlier messages of a conversation are folded.
+    message: int = 0
+    start: int = 0
+    above: str = ""
+
+
+def question_place(prompt: Any, shots: int | None) -> QuestionPlace:
+    """Return where a prompt begins to ask; ``shots`` is how many examples a prompt of the run may show.
+
+    None: the run does not say. Then only the earlier messages of a conversation are before the question.
     """
-    if not _is_conversation(prompt):
-        text = prompt if isinstance(prompt, str) else written(prompt)
-        start, count = _question_start(text, shots or 0)
-        return FoldedPrompt([("", text[start:])], counted(count, "example") if start else "", start)
-    folded, shown = _split_messages(prompt, shots)
-    start, count = _question_start(shown[-1]["content"], shots or 0) if not folded else (0, 0)
+    if not is_conversation(prompt):
+        start, count = _question_start(prompt if isinstance(prompt, str) else written(prompt), shots or 0)
+        return QuestionPlace(0, start, counted(count, "example") if start else "")
+    folded = _messages_above(prompt, shots)
+    start, count = _question_start(prompt[-1]["content"], shots or 0) if not folded else (0, 0)
     if start:  # examples and question are one message
-        return FoldedPrompt([("", shown[-1]["content"][start:])], counted(count, "example"), start)
-    size = sum(len(message["content"]) for message in folded)
-    what = counted(len(folded), "message") if shots is None else counted(shots, "example")
-    asked = [(str(message["role"]), message["content"]) for message in shown]
+        return QuestionPlace(len(prompt) - 1, start, counted(count, "example"))
+    what = counted(folded, "message") if shots is None else counted(shots, "example")
+    return QuestionPlace(folded, 0, what if folded else "")
+
+
+def folded_prompt(prompt: Any, shots: int | None) -> FoldedPrompt:
+    """Return a prompt without the examples before its question; ``shots`` as in ``question_place``."""
+    place = question_place(prompt, shots)
+    if not is_conversation(prompt):
+        text = prompt if isinstance(prompt, str) else written(prompt)
+        return FoldedPrompt([("", text[place.start :])], place.above, place.start)
+    if place.start:
+        return FoldedPrompt([("", prompt[place.message]["content"][place.start :])], place.above, place.start)
+    size = sum(len(message["content"]) for message in prompt[: place.message])
+    asked = [(str(message["role"]), message["content"]) for message in prompt[place.message :]]
     alone = len(asked) == 1 and asked[0][0] == "user"
-    return FoldedPrompt([("", asked[0][1])] if alone else asked, what if folded else "", size)
+    return FoldedPrompt([("", asked[0][1])] if alone else asked, place.above, size)
 
 
 def whole_prompt(prompt: Any) -> FoldedPrompt:
     """Return all of a prompt."""
-    if _is_conversation(prompt):
+    if is_conversation(prompt):
         return FoldedPrompt([(str(message["role"]), message["content"]) for message in prompt])
     return FoldedPrompt([("", prompt if isinstance(prompt, str) else written(prompt))])
 
 
-def _is_conversation(prompt: Any) -> bool:
+def is_conversation(prompt: Any) -> bool:
+    """Whether a prompt is a list of messages, as kshot writes them."""
     return (
         isinstance(prompt, list)
         and bool(prompt)
@@ -106,11 +126,11 @@ def _is_conversation(prompt: Any) -> bool:
     )
 
 
-def _split_messages(prompt: list[ResultRow], shots: int | None) -> tuple[list[ResultRow], list[ResultRow]]:
-    """Return the messages before the question, and those that ask; a run that says how many examples it shows helps."""
+def _messages_above(prompt: list[ResultRow], shots: int | None) -> int:
+    """Return how many messages are before the question; a run that says how many examples it shows helps."""
     system = 1 if prompt[0]["role"] == "system" else 0
     start = len(prompt) - 1 if shots is None else min(system + 2 * shots, len(prompt) - 1)
-    return (prompt[:start], prompt[start:]) if start > system else ([], prompt)
+    return start if start > system else 0
 
 
 def _question_start(text: str, shots: int) -> tuple[int, int]:

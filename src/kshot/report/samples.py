@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
-from kshot.core.records import UNANSWERED, ResultRow
 from kshot.report.cells import SafeText, assembled, block, cell, joined
+from kshot.report.sample_answers import cut_notes, rule_words
 from kshot.report.sample_look import SampleLook
 from kshot.report.sample_responses import ReadResponse
 from kshot.report.sample_tables import likelihood_text, option_text, options_table, passages_table, relevant_text
@@ -19,7 +19,6 @@ from kshot.report.sample_texts import (
     counted,
     excerpt,
     figure_text,
-    parts_of,
     several,
     whole_prompt,
     written,
@@ -124,7 +123,7 @@ def _answered(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     elif thoughts := sum(map(len, response.reasoning)):
         yield "", cell(f"… {counted(thoughts, 'character')} of reasoning", "dim italic")
     yield from _replies(look, response.replies)
-    yield from (("", cell(note, "dim italic")) for note in _cuts(row))
+    yield from (("", cell(note, "dim italic")) for note in cut_notes(row))
     options = response.options
     if options.logprobs or (options.texts and response.chooses and not _prompt_lists_options(look)):
         yield "options", options_table(options, look.answer, row.get("target"), full=look.full)
@@ -157,24 +156,9 @@ def _replies(look: SampleLook, replies: Sequence[str]) -> Iterator[tuple[str, Re
         yield "", cell(f"… {len(replies) - len(shown)} more replies", "dim italic")
 
 
-_STOPS = {
-    "length": "the reply was cut: it has all tokens that --max-tokens allows",
-    "window": "the reply was cut: the context window was full",
-}
-
-
-def _cuts(row: ResultRow) -> Iterator[str]:
-    """Yield what is not whole: a reply that was cut, or a prompt."""
-    reasons = set(map(str, parts_of(row.get("stop_reason"))))
-    yield from (note for reason, note in _STOPS.items() if reason in reasons)
-    cut = [count for count in parts_of(row.get("cut_tokens")) if isinstance(count, int) and count > 0]
-    if cut:
-        yield f"the prompt was too long: {counted(max(cut), 'token')} were cut from its beginning"
-
-
 def _answer(look: SampleLook, response: ReadResponse) -> RenderableType:
     """Return the answer, and the rule that read it."""
-    answer, rule = look.answer, _rule(look)
+    answer, rule = look.answer, rule_words(look)
     if response.ranks:
         shown = cell(f"{counted(len(answer), 'passage')}, in this order" if answer else "no passage")
     elif response.chooses and isinstance(answer, int):
@@ -189,22 +173,6 @@ def _answer(look: SampleLook, response: ReadResponse) -> RenderableType:
     else:
         shown = excerpt(written(answer), look.limit(_SHORT))
     return assembled(shown, cell(f"   {rule}", _DIM)) if rule else shown
-
-
-def _rule(look: SampleLook) -> str:
-    """Return the rule by which the answer was read from the reply, or chosen among the options."""
-    row, answers = look.row, look.row.get("answers")
-    rule = row.get("rule")
-    if isinstance(rule, list):
-        names = dict.fromkeys(written(each) for each in rule if each is not None)
-        return f"the most frequent; read by: {', '.join(names)}" if names else ""
-    if rule is not None:
-        return f"({written(rule)})" if row.get("answer") == UNANSWERED else f'by the rule "{written(rule)}"'
-    if isinstance(answers, dict) and look.response.options.logprobs:
-        own = look.scale.metric if look.scale.metric in answers else look.scale.rule
-        differ = [name for name, index in answers.items() if index != look.answer]
-        return (f"by {own}" + (f" (not by {', '.join(differ)})" if differ else "")) if own else ""
-    return ""
 
 
 def _judgements(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
