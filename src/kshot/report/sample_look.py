@@ -19,13 +19,17 @@ from kshot.runs.spec_file import read_spec
 
 @dataclass(frozen=True)
 class SampleLook:
-    """A sample, the scale by which it is right, and how many examples its prompt may show (None: not known)."""
+    """A sample, the scale by which it is right, and how many examples its prompt may show (None: not known).
+
+    ``pattern`` is the one that the user gave to find answers in replies.
+    """
 
     row: ResultRow
     scale: MetricScale
     facts: Mapping[str, Any] = field(default_factory=dict)
     shots: int | None = None
     full: bool = False
+    pattern: str = ""
 
     def limit(self, usual: TextLimit) -> TextLimit | None:
         """Return how much of a text is shown."""
@@ -65,7 +69,9 @@ class SampleLooks:
         of_model = self._facts.get(name_of(row, "model"), {})
         facts = of_model.get(name_of(row, "task"), {}) if isinstance(of_model, dict) else {}
         own = self._wanted.scale(row) if scale is None else scale
-        return SampleLook(row, own, facts, shots_of(facts, self._settings), self._full)
+        pattern = self._settings.get("answer_pattern")
+        shown = pattern if isinstance(pattern, str) else ""
+        return SampleLook(row, own, facts, shots_of(facts, self._settings), self._full, shown)
 
 
 def shots_of(facts: Mapping[str, Any], settings: Mapping[str, Any]) -> int | None:
