@@ -113,9 +113,14 @@ def _counted(count: int, noun: str) -> str:
 def _cell(row: ResultRow | None, best: float | None, *, interval: bool) -> Text:
     if row is None or row["value"] is None:
         return Text("–")
-    digits = 1 if row["value"] > 1 or (row["ci95"] or [0, 0])[1] > 1 else 3
-    figure = Text(f"{row['value']:.{digits}f}", style="bold" if row["value"] == best else "")
-    if row["ci95"] is not None and interval:
-        low, high = (_LEADING_ZERO.sub("", f"{end:.{digits}f}") for end in row["ci95"])
-        figure.append(f" {low}–{high}", style="dim")
+    value, *ends = written_figure(row)
+    figure = Text(value, style="bold" if row["value"] == best else "")
+    if ends and interval:
+        figure.append(f" {'–'.join(ends)}", style="dim")
     return figure
+
+
+def written_figure(row: ResultRow) -> list[str]:
+    """Return a figure of search as it is written, and then the two ends of its interval, if it has one."""
+    digits = 1 if row["value"] > 1 or (row["ci95"] or [0, 0])[1] > 1 else 3
+    return [f"{row['value']:.{digits}f}", *(_LEADING_ZERO.sub("", f"{end:.{digits}f}") for end in row["ci95"] or ())]

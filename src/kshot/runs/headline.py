@@ -34,7 +34,12 @@ def _rank(row: ResultRow) -> int:
 
 
 def headline_figures(rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
-    """Return one figure for each task of each model, in their order.
+    """Return one figure for each task of each model, in their order: what is shown of the rows that stand for a run."""
+    return [_figure(row) for row in headline_results(rows)]
+
+
+def headline_results(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Return the row that stands for each task of each model, in their order.
 
     An average stands for its subsets, and a spread for its draws of examples. Categories, details and gaps between
     tasks are left out.
@@ -50,7 +55,7 @@ def headline_figures(rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
         in_average = "subset" in row and _label(row, "dataset") in averaged
         return not in_average and not (spread and "example_seed" in row)
 
-    return [_figure(row) for row in headlines(filter(stands_for_itself, main), _system)]
+    return headlines(filter(stands_for_itself, main), _system)
 
 
 def first_figure(figures: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

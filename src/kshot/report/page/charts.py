@@ -1,0 +1,91 @@
+"""What all charts have: a figure with a title, the picture, a legend or a note, and the table behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from markupsafe import Markup
+
+from kshot.report.page.markup import figure, tag
+from kshot.report.page.numbers import Estimate, Number
+
+Cell: TypeAlias = Markup | str | Number | Estimate | None
+"""A cell of a table. An estimate stands there as its interval: its value has a cell of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataTable:
+    """The numbers of a chart: the heads of its columns, and its rows."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    caption: str = ""
+
+    @property
+    def html(self) -> Markup:
+        """The table within HTML; numbers stand to the right."""
+        numeric = [all(_is_number(row[at]) for row in self.rows) for at in range(len(self.heads))]
+        heads = [
+            tag("th", head, scope="col", class_="num" if right else None)
+            for head, right in zip(self.heads, numeric, strict=True)
+        ]
+        body = [tag("tr", *map(_cell, row)) for row in self.rows]
+        return tag(
+            "div", tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *body)), class_="scroll", tabindex=0
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A picture and what stands around it. ``id`` is unique on its page; ``wide`` takes the whole width of a grid."""
+
+    id: str
+    title: str
+    picture: Markup
+    table: DataTable
+    notes: Sequence[Markup | str] = ()
+    legend: Markup = field(default_factory=Markup)
+    wide: bool = False
+
+    @property
+    def html(self) -> Markup:
+        """The whole figure."""
+        notes = [tag("p", note, class_="chart-note") for note in self.notes]
+        behind = tag("details", tag("summary", "The numbers"), self.table.html)
+        caption, box = tag("figcaption", self.title), tag("div", self.picture, class_="scroll", tabindex=0)
+        class_ = "chart wide" if self.wide else "chart"
+        return tag("figure", caption, self.legend, box, *notes, behind, class_=class_, id=self.id)
+
+
+def chart_grid(charts: Iterable[Markup]) -> Markup:
+    """Return charts side by side, as many as fit."""
+    return tag("div", *charts, class_="charts")
+
+
+def folded(title: str, *inner: Markup | str) -> Markup:
+    """Return a part of a page that opens on demand."""
+    return tag("details", tag("summary", title), *inner, class_="folded")
+
+
+def sentences(found: Iterable[str]) -> Markup:
+    """Return what figures say, as a list; nothing if they say nothing."""
+    said = [tag("li", line) for line in found]
+    return tag("ul", *said, class_="findings") if said else Markup("")
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, Number | Estimate) or cell is None
+
+
+def _cell(cell: Cell) -> Markup:
+    if isinstance(cell, Number):
+        return tag("td", figure(cell.value, cell.written, cell.field), class_="num", data_row=cell.row)
+    if isinstance(cell, Estimate):
+        if cell.interval is None:
+            return tag("td", class_="num")
+        low, high = cell.interval
+        ends = figure(low.value, low.written, low.field), "–", figure(high.value, high.written, high.field)
+        return tag("td", *ends, class_="num", data_row=low.row)
+    return tag("td", "" if cell is None else cell)

@@ -1,0 +1,104 @@
+"""Shares of a whole as stacked bars: each part has a colour, a pattern, and its number where there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from kshot.report.cells import shortened
+from kshot.report.page.charts import Chart, DataTable
+from kshot.report.page.charts_intervals import svg_number
+from kshot.report.page.markup import tag, together
+from kshot.report.page.numbers import Estimate
+from kshot.report.page.svg import SERIES, Scale, drawing, label, line, nice_ticks, percent, series_class, tick_text
+
+_ROW, _BAR, _TOP, _BOTTOM = 26, 18, 6, 24
+_NAMES_END, _BARS_END = 0.34, 0.98
+_WIDE_NAME, _NARROW_NAME = 36, 18
+_PRINTED_SHARE = 0.055
+"""How much of the width of a chart a part takes, at least, that has its number printed."""
+
+_PATTERNS = ("", "M0 6L6 0", "M0 3H6", "M0 0L6 6", "M3 0V6", "M0 0L6 6M0 6L6 0", "M0 3H6M3 0V6")
+
+
+@dataclass(frozen=True, slots=True)
+class StackedRow:
+    """A bar: its name, and a figure for each part."""
+
+    name: str
+    parts: Sequence[Estimate]
+
+
+def stacked_bars(
+    id_: str,
+    title: str,
+    kinds: Sequence[str],
+    rows: Sequence[StackedRow],
+    *,
+    across: str,
+    notes: Sequence[Markup | str] = (),
+) -> Chart:
+    """Draw a bar for each row: the parts of one kind have one colour and pattern in all rows."""
+    totals = [sum(part.value.value or 0.0 for part in row.parts) for row in rows]
+    ticks = nice_ticks(0.0, max([*totals, 1e-9]), 4)
+    bottom = _TOP + len(rows) * _ROW + 2
+    parts = [tag("defs", *_patterns(id_, len(kinds)))]
+    scale = Scale(0.0, ticks[-1])
+    parts += [_inside(*_axis(ticks, scale, bottom, across))]
+    for at, row in enumerate(rows):
+        middle = _TOP + (at + 0.5) * _ROW
+        titled = tag("title", row.name)
+        for room, class_ in ((_WIDE_NAME, "name wide"), (_NARROW_NAME, "name narrow")):
+            parts.append(label("0", middle + 4, together((shortened(row.name, room), titled)), class_))
+        parts.append(_inside(*_bar(id_, kinds, row, middle, scale)))
+    picture = drawing(id_, title, parts, width=None, height=bottom + _BOTTOM + 14, class_="stacked")
+    lines = [(row.name, kind, part.value, part) for row in rows for kind, part in zip(kinds, row.parts, strict=True)]
+    table = DataTable(("", "kind", "value", "95 %"), lines)
+    return Chart(id_, title, picture, table, notes, _legend(id_, kinds), wide=True)
+
+
+def _inside(*parts: Markup) -> Markup:
+    ends = percent(_NAMES_END), percent(_BARS_END - _NAMES_END)
+    return tag("svg", *parts, x=ends[0], width=ends[1], height="100%", overflow="visible", class_="plot")
+
+
+def _axis(ticks: Sequence[float], scale: Scale, bottom: float, across: str) -> Iterator[Markup]:
+    for tick in ticks:
+        x = percent(scale(tick))
+        yield line(x, _TOP, x, bottom, "grid")
+        yield label(x, bottom + 16, tick_text(tick, ticks), "tick mid")
+    yield label("50%", bottom + 34, across, "axis mid")
+
+
+def _bar(id_: str, kinds: Sequence[str], row: StackedRow, middle: float, scale: Scale) -> Iterator[Markup]:
+    start, top = 0.0, middle - _BAR / 2
+    for at, (kind, part) in enumerate(zip(kinds, row.parts, strict=True)):
+        value = part.value.value
+        if not value:
+            continue
+        left, right = scale(start), scale(start + value)
+        start += value
+        size = {"x": percent(left), "y": top, "width": percent(right - left), "height": _BAR}
+        boxes = [tag("rect", **size, class_="part"), tag("rect", **size, fill=f"url(#{id_}-p{at})")]
+        title = tag("title", f"{row.name}, {kind}: {part.said}")
+        if right - left >= _PRINTED_SHARE:
+            boxes.append(label(percent((left + right) / 2), middle + 4, svg_number(part.value), "mid"))
+        yield tag("g", title, *boxes, class_=series_class(at))
+
+
+def _patterns(id_: str, count: int) -> Iterator[Markup]:
+    for at in range(count):
+        lines = tag("path", d=_PATTERNS[at % SERIES], class_="hatch")
+        yield tag("pattern", lines, id=f"{id_}-p{at}", width=6, height=6, patternUnits="userSpaceOnUse")
+
+
+def _legend(id_: str, kinds: Sequence[str]) -> Markup:
+    items = []
+    for at, kind in enumerate(kinds):
+        boxes = [tag("rect", width=14, height=14, rx=2, class_="part")]
+        boxes.append(tag("rect", width=14, height=14, rx=2, fill=f"url(#{id_}-p{at})"))
+        swatch = tag("svg", *boxes, width=14, height=14, aria_hidden="true", class_=series_class(at))
+        items.append(tag("li", swatch, kind))
+    return tag("ul", *items, class_="legend")
