@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kshot.cli import compare, export, gate, runs, samples, show
+from kshot.cli import compare, export, gate, runs, samples, show, view
 
 if TYPE_CHECKING:
     import argparse
@@ -34,5 +34,6 @@ COMMANDS: Mapping[str, Command] = {
     "compare": compare,
     "gate": gate,
     "export": export,
+    "view": view,
 }
 """By the name of the command, in the order of ``kshot --help``."""

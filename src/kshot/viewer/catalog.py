@@ -1,0 +1,148 @@
+"""The runs that a viewer shows, and their keys in links. A request names a key; nothing of it becomes a path."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from kshot.core.errors import RunError
+from kshot.core.shareable import shareable
+from kshot.core.visible import one_line
+from kshot.runs.listing import newest_first
+from kshot.runs.progress import ProgressState
+from kshot.runs.samples_file import SAMPLES
+from kshot.runs.watched import WatchedRuns
+
+_LOOK_SECONDS = 1.0
+"""The folders are looked at once in this time, however many ask."""
+_LOOK_SHARE = 0.2
+"""Looking takes no more of the time than that: there may be thousands of runs."""
+_MAX_KEY = 80
+_SAME = ("state", "why", "started", "ended", "seconds", "models", "datasets", "failed", "cost_usd", "progress")
+_HEADLINE = ("task", "model", "metric", "value", "ci95", "n", "bounds", "higher_is_better")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run: its key in links, its folder, and its line in the list as the JSON ``RunLine``."""
+
+    key: str
+    folder: Path
+    record: dict[str, Any]
+    line: dict[str, Any]
+
+
+class UnknownRun(RunError):  # noqa: N818 - it names what was asked for
+    """A key that no run has, or none any more."""
+
+
+class Catalog:
+    """The runs in and below some folders. All methods may be called from any thread."""
+
+    def __init__(self, folders: Sequence[Path], clock: Callable[[], float] = time.monotonic) -> None:
+        """Take the folders that a user names; ``clock`` says when it is time to look again."""
+        self.folders = tuple(folders)
+        self._watched = [WatchedRuns(folder) for folder in folders]
+        self._clock, self._lock = clock, threading.Lock()
+        self._keys = RunKeys()
+        self._runs: dict[str, ListedRun] = {}
+        self._next_look = -1.0
+
+    def runs(self) -> list[ListedRun]:
+        """Return the runs as they are now, or were a second ago; the newest first."""
+        with self._lock:
+            if self._clock() >= self._next_look:
+                began = self._clock()
+                self._look()
+                self._next_look = self._clock() + max(_LOOK_SECONDS, (self._clock() - began) / _LOOK_SHARE)
+            return list(self._runs.values())
+
+    def run(self, key: str) -> ListedRun:
+        """Return the run with this key."""
+        found = next((run for run in self.runs() if run.key == key), None)
+        if found is None:
+            raise UnknownRun(f"there is no run {key!r:.80} here", hint="Its folder may be gone; see the list of runs.")
+        return found
+
+    def progress(self, run: ListedRun) -> ProgressState | None:
+        """Return how far a run is that has not come to its end."""
+        return self._watched[0].progress(run.record) if self._watched else None
+
+    def _look(self) -> None:
+        now = datetime.now(timezone.utc)
+        places: dict[str, tuple[Path, dict[str, Any]]] = {}
+        for folder, watched in zip(self.folders, self._watched, strict=True):
+            for record in watched.look(now) if folder.is_dir() else ():
+                places.setdefault(os.path.realpath(record["run"]), (folder, record))
+        keys = {place: self._keys.of(Path(record["run"]), folder) for place, (folder, record) in sorted(places.items())}
+        known = self._runs
+        self._runs = {}
+        by_record = {id(record): (keys[place], record) for place, (_, record) in places.items()}
+        for record in newest_first(record for _, record in places.values()):
+            key = by_record[id(record)][0]
+            last, folder = known.get(key), Path(record["run"])
+            has_samples = _is_file(folder / SAMPLES)
+            if last is None or last.record is not record or last.line["samples"] != has_samples:
+                last = ListedRun(key, folder, record, _line(key, record, has_samples=has_samples))
+            self._runs[key] = last
+
+
+class RunKeys:
+    """Gives each run folder a key of its own, which stays the same: letters, digits, dots, hyphens, underscores."""
+
+    def __init__(self) -> None:
+        """Start without keys."""
+        self._keys: dict[str, str] = {}
+        self._owners: dict[str, str] = {}
+
+    def of(self, folder: Path, below: Path) -> str:
+        """Return the key of a run folder, after its path below a folder that the user named."""
+        path = os.path.realpath(folder)
+        if path not in self._keys:
+            relative = os.path.relpath(folder, below)
+            name = Path(path).name if relative == "." else relative
+            key = re.sub(r"[^A-Za-z0-9._-]+", "-", name.replace(os.sep, "--")).lstrip("._-")[:_MAX_KEY]
+            plain = key.replace("--", os.sep) == name
+            if not plain or key.casefold() in self._owners:  # some file systems take "A" and "a" for one name
+                key = f"{key or 'run'}-{hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()}"
+            self._owners[key.casefold()] = path
+            self._keys[path] = key
+        return self._keys[path]
+
+
+def _line(key: str, record: dict[str, Any], *, has_samples: bool) -> dict[str, Any]:
+    headline = record["headline"]
+    line = {name: record[name] for name in _SAME}
+    line["headline"] = None if headline is None else {name: headline.get(name) for name in _HEADLINE}
+    line |= {"figures": len(record["figures"]), "samples": has_samples}
+    return {"key": key, "name": one_line(record["run"]), **shown(line)}
+
+
+def shown(value: Any) -> Any:
+    """Return a value of a run for a page: without what may be a key, and with unsafe characters as escapes."""
+    return _visible(shareable(value))
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, str):
+        return one_line(value)
+    if isinstance(value, dict):
+        return {one_line(name): _visible(inner) for name, inner in value.items()}
+    return [_visible(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a plain file; a link is none."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
