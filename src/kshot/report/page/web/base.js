@@ -58,7 +58,7 @@ const kshotKeys = [];
 
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
-  const typing = event.target.closest("input, textarea, select, [contenteditable]");
+  const typing = event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
   if (typing && event.key !== "Escape") return;
   for (const { current } of [...kshotKeys].reverse()) {
     const act = current[event.key];
