@@ -4,15 +4,15 @@
   const PAGE = 100; // rows that are drawn at first; more follow as somebody scrolls
   const [FAST, SLOW] = [1500, 5000]; // milliseconds between two looks: while something runs, and else
 
-  /** Name a model or a dataset by its end: hf:models/a/b is hf:b. */
-  const short = (name) => name.replace(/^(\w+:)?[^@#,]*\/(?=.)/, "$1");
+  /** Name a model or a dataset by its end: hf:models/a/b is hf:b, a/planets.py:Planets is Planets. */
+  const short = (name) => name.replace(/^(\w+:)?[^@#,]*\/(?=.)/, "$1").replace(/^\w+\.py:/, "");
   const running = (run) => run.state.startsWith("running");
   kshot.isRunning = running;
 
   /** What a running run has measured so far: the last task with a figure. */
   const soFar = ({ progress }) => {
-    const reading = (progress?.tasks || []).map((task) => task.reading).filter(({ value }) => value !== null).pop();
-    return reading ? { metric: reading.metric, value: reading.value, ci95: reading.interval, n: reading.scored } : null;
+    const task = (progress?.tasks || []).filter(({ value }) => value !== null).pop();
+    return task ? { ...task, n: task.done } : null;
   };
   const headline = (run) => run.headline || soFar(run);
 
@@ -33,7 +33,7 @@
     if (!figure) return run.why ? html`<small>${run.why}</small>` : null;
     const [value, interval] = kshot.figure(figure.value, figure.ci95);
     const more = run.figures > 1 ? `+${run.figures - 1} more` : run.headline ? "" : "so far";
-    return html`<${kshot.Interval} ...${figure} /><b>${value}</b> <small>${interval}</small>
+    return html`<b>${value}</b><${kshot.Interval} ...${figure} /> <small>${interval}</small>
       <div class="one-line"><small>${[figure.metric, figure.task, more].filter(Boolean).join(" · ")}</small></div>`;
   };
 

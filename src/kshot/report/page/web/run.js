@@ -34,13 +34,13 @@
     <${kshot.Progress} progress=${progress} label="The whole run" />
     <div class="scroll" tabindex="0" role="region" aria-label="Tasks"><table class="tasks">
       <thead><tr><th>Task</th><th>Model</th><th></th><th class="num">Done</th><th class="num">Failed</th><th>So far</th></tr></thead>
-      <tbody>${(progress.tasks || []).map(({ task, model, total, state, reading }) => {
-        const [value, interval] = kshot.figure(reading.value, reading.interval);
+      <tbody>${(progress.tasks || []).map(({ task, model, total, state, done, failed, metric, ...figure }) => {
+        const [value, interval] = kshot.figure(figure.value, figure.ci95);
         return html`<tr><td>${task}</td><td>${model}</td>
-          <td class="meter"><progress max=${total || 1} value=${total ? reading.done : state === "done" ? 1 : 0} aria-label="${task} on ${model}" /></td>
-          <td class="num">${kshot.count(reading.done)}${total ? " of " + kshot.count(total) : ""}</td>
-          <td class="num">${reading.failed ? html`<span class="verdict failed">${kshot.count(reading.failed)}</span>` : "0"}</td>
-          <td class="score">${reading.value === null ? state : html`<b>${value}</b> <small>${interval} ${reading.metric}</small>`}</td></tr>`;
+          <td class="meter"><progress max=${total || 1} value=${total ? done : state === "done" ? 1 : 0} aria-label="${task} on ${model}" /></td>
+          <td class="num">${kshot.count(done)}${total ? " of " + kshot.count(total) : ""}</td>
+          <td class="num">${failed ? html`<span class="verdict failed">${kshot.count(failed)}</span>` : "0"}</td>
+          <td class="score">${figure.value === null ? state : html`<b>${value}</b> <small>${interval} ${metric}</small>`}</td></tr>`;
       })}</tbody>
     </table></div>
     ${latest.length > 0 && html`<h3>Latest samples</h3><ul class="latest">${latest.map((each) => html`<li>
@@ -66,9 +66,9 @@
     };
     const now = current || sections[0]?.id;
     return html`<div class="with-nav">
-      <nav class="sections-nav" aria-label="Sections"><ul>
+      ${now && html`<nav class="sections-nav" aria-label="Sections"><ul>
         ${sections.map(({ id, title }) => html`<li><a href=${kshot.link(place, { section: id })} aria-current=${id === now ? "true" : undefined}>${title}</a></li>`)}
-      </ul></nav>
+      </ul></nav>`}
       <div onClick=${follow}>${first}${sections.map(({ id, title, html: made }) => html`<section class="section" id=${id} key=${id} aria-labelledby="title-${id}">
         <h2 id="title-${id}">${title}</h2><div dangerouslySetInnerHTML=${{ __html: made }}></div></section>`)}</div>
     </div>`;
