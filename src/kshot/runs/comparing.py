@@ -68,11 +68,19 @@ class Comparison:
                 chosen = row if category is None else {**row, "category": category}
                 yield from (flip for flip, _, _ in self.flips_of(chosen, won=won))
 
+    def matches(self) -> list[Match]:
+        """Return the samples of each two tasks that were compared, paired."""
+        return list({id(each): each for each in self._matches.values()}.values())
+
     def flips_of(self, row: ResultRow, *, won: bool | None = None) -> Iterator[tuple[ResultRow, ResultRow, ResultRow]]:
         """Yield the samples of one of the ``rows`` or ``categories``, each with its rows in both runs."""
-        matched = self._matches.get(match_key(row))
-        if matched is not None and "average" not in row:
+        matched = self.match_of(row)
+        if matched is not None:
             yield from changed_samples(row, matched, won=won)
+
+    def match_of(self, row: ResultRow) -> Match | None:
+        """Return which samples one of the ``rows`` or ``categories`` compares; None for an average."""
+        return None if "average" in row else self._matches.get(match_key(row))
 
 
 def compare_runs(

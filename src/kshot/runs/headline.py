@@ -114,6 +114,11 @@ def _label(row: ResultRow, name: str) -> str:
     return str(row.get(name, ""))
 
 
+def _bounds(found: Any) -> list[float | None] | None:
+    """Return the ends of a scale, None where one is infinite; None if the row does not say them."""
+    return [finite(end) for end in found] if isinstance(found, (list, tuple)) else None
+
+
 def _figure(row: ResultRow) -> dict[str, Any]:
     ends = [finite(end) for end in row.get("ci95") or ()]
     return {
@@ -121,6 +126,7 @@ def _figure(row: ResultRow) -> dict[str, Any]:
         "model": _label(row, "model"),
         "metric": row["metric"],
         "higher_is_better": row.get("higher_is_better") is not False,
+        "bounds": _bounds(row.get("bounds")),
         "value": finite(row.get("value")),
         "ci95": ends if ends and None not in ends else None,
         "n": row.get("n", 0),

@@ -20,7 +20,7 @@ from kshot.viewer.catalog import ListedRun
 from kshot.viewer.live import Versions, versions
 
 _KEPT = 32
-_BOOT = "import sys; sys.path[:] = sys.argv.pop(1).split('\\0'); from kshot.viewer.compare_process import main; main()"
+_BOOT = "import sys; sys.path[:] = sys.argv[1:]; from kshot.viewer.compare_process import main; main()"
 """Gives the process the search path of this one, before anything is imported: the folder that it starts in may be that
 of a run, and nothing there is code."""
 _FAILED = "the runs cannot be compared"
@@ -102,18 +102,17 @@ class Comparisons:
 
     def _compared(self, pair: _Pair, keys: dict[str, str]) -> dict[str, Any]:
         job = json.dumps({"folders": [str(folder.absolute()) for folder in pair], "keys": [keys["a"], keys["b"]]})
-        path = "\0".join(each for each in sys.path if each)
         try:
             with self._lock:
                 if self._closed:
                     return _nothing()
-                command = [sys.executable, "-c", _BOOT, path]
+                command = [sys.executable, "-c", _BOOT, *(each for each in sys.path if each)]
                 process = self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
                 )
             output, _ = process.communicate(job.encode())
-        except OSError as exc:
-            return {**_nothing(), "error": f"{_FAILED}: {exc.strerror or exc}"}
+        except (OSError, ValueError) as exc:  # no process can be started
+            return {**_nothing(), "error": f"{_FAILED}: {exc}"}
         try:
             return {**_nothing(), **json.loads(output)}
         except ValueError:
