@@ -155,6 +155,10 @@ class _Draft:
         for text in texts:
             self.write(text)
 
+    def flush(self) -> None:
+        with writing(self._path, *self._hints):
+            self._file.flush()
+
     def _write_half(self, text: str) -> None:
         self._file.write(text[: len(text) // 2])
         self._file.flush()

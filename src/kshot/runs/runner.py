@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -42,6 +43,7 @@ from kshot.runs.watchers import SilentWatcher
 from kshot.settings import Settings
 
 _KEPT = "The answers so far are kept: the same command continues from there."
+_FLUSH_SECONDS = 1.0
 
 
 class Run:
@@ -334,9 +336,15 @@ def suits(model: Model, *, searching: bool) -> bool:
 
 
 def _writer(file: IO[str]) -> Callable[[ResultRow], None]:
+    """Return what writes rows; others who read the draft see them about a second later, and the first at once."""
     encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
+    flushed = -_FLUSH_SECONDS
 
     def write(row: ResultRow) -> None:
+        nonlocal flushed
         file.write(encode(row) + "\n")
+        if time.monotonic() - flushed >= _FLUSH_SECONDS:
+            file.flush()
+            flushed = time.monotonic()
 
     return write
