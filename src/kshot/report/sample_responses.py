@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from kshot.core.records import ResultRow
 from kshot.report.sample_texts import option_letter, parts_of
 from kshot.runs.headline import finite
+
+TokenLogprobs: TypeAlias = Sequence[tuple[str, float]]
+"""The tokens of a text, each with its natural log-probability."""
+_TOKENS = ([str, float], [str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,7 @@ class SampleOptions:
     tokens: Sequence[int | None] = ()
     baselines: Sequence[float] = ()
     contexts: bool = False
+    token_logprobs: Sequence[TokenLogprobs | None] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +32,17 @@ class ReadResponse:
     """What a model or search engine gave.
 
     ``chooses``: the answer is the number of an option. ``ranks``: it is a list of passages, which may be empty.
+    ``reply_tokens`` are those of each reply, None where they are not known.
     """
 
     replies: Sequence[str] = ()
+    reply_tokens: Sequence[TokenLogprobs | None] = ()
     reasoning: Sequence[str] = ()
     passages: Sequence[ResultRow] = ()
     rewritten: bool = False
     options: SampleOptions = field(default_factory=SampleOptions)
     likelihood: ResultRow | None = None
+    likelihood_tokens: TokenLogprobs | None = None
     chooses: bool = False
     ranks: bool = False
 
@@ -53,11 +61,13 @@ def read_response(row: ResultRow, ranking_type: str) -> ReadResponse:
     replies = [part for part in parts[first:] if isinstance(part, str)]
     return ReadResponse(
         replies,
+        _reply_tokens(row, replies),
         [text for text in parts_of(thoughts) if isinstance(text, str)],
         [parts[at] for at in hits],
         rewritten=any(isinstance(part, str) for part in parts[:first]),
         options=options,
         likelihood=measured[0] if document else None,
+        likelihood_tokens=_token_logprobs(measured[0].get("token_logprobs")) if document else None,
         chooses=bool(ranking_type) or bool(options.logprobs) or (bool(options.texts) and _is_choice(row.get("target"))),
         ranks=isinstance(answer, list) and not replies and not measured and bool(hits or not answer),
     )
@@ -74,6 +84,27 @@ def _is_hit(part: Any) -> bool:
 
 def _is_option(part: Any) -> bool:
     return isinstance(part, dict) and isinstance(part.get("text"), str) and is_number(part.get("logprob"))
+
+
+def _reply_tokens(row: ResultRow, replies: Sequence[str]) -> list[TokenLogprobs | None]:
+    """Return the tokens of each reply; a row has them in the order of its texts, of which the last are the replies."""
+    found = row.get("token_logprobs")
+    if isinstance(row.get("response"), str):
+        return [_token_logprobs(found)]
+    texts = sum(isinstance(part, str) for part in parts_of(row.get("response")))
+    known = found if isinstance(found, list) and len(found) == texts else [None] * texts
+    return [_token_logprobs(each) for each in known[texts - len(replies) :]]
+
+
+def _token_logprobs(found: Any) -> TokenLogprobs | None:
+    """Return tokens as kshot writes them, pairs of a text and a number; None for anything else."""
+    if not isinstance(found, list) or not all(_is_token(each) for each in found):
+        return None
+    return [(text, float(logprob)) for text, logprob in found]
+
+
+def _is_token(pair: Any) -> bool:
+    return isinstance(pair, list) and [type(part) for part in pair] in _TOKENS and finite(pair[1]) is not None
 
 
 def _listed(found: Any) -> list[str]:
@@ -126,6 +157,7 @@ def _made(
         [count if isinstance(count, int) else None for count in tokens],
         baselines,
         contexts,
+        [_token_logprobs(each.get("token_logprobs")) for each in measured],
     )
 
 

@@ -1,0 +1,102 @@
+"""The passages that a search engine found, as data for pages: texts, the evidence in them, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from kshot.core.records import ResultRow
+from kshot.core.visible import one_line, visible
+from kshot.report.sample_texts import written
+from kshot.runs.headline import finite
+
+
+def passage_cards(row: ResultRow, passages: Sequence[ResultRow], texts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return each passage with its rank, grade and text; ``marks`` are the places of the evidence in the text.
+
+    A mark is ``[start, end, components]``; marks do not overlap, and components are counted from 1.
+    """
+    target, quotes = row.get("target"), evidence_quotes(row)
+    grades = target if isinstance(target, dict) else {}
+    ranks = _ranks(row, len(quotes))
+    cards = []
+    for rank, hit in enumerate(passages, start=1):
+        text = texts.get(hit["id"])
+        marks = [] if text is None else _marks(text, quotes)
+        found = {component for _, _, components in marks for component in components}
+        told = {number for number, first in enumerate(ranks, start=1) if first == rank}
+        grade = grades.get(hit["id"])
+        cards.append(
+            {
+                "rank": rank,
+                "id": one_line(hit["id"]),
+                "score": finite(hit["score"]),
+                "grade": one_line(written(grade)) if grade else None,
+                "text": None if text is None else visible(text),
+                "marks": [] if text is None else [_shown(text, mark) for mark in marks],
+                "components": sorted(found | told),
+            }
+        )
+    return cards
+
+
+def component_cards(row: ResultRow, passages: Sequence[ResultRow], texts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return each component of the answer: its quotes, any of which is enough, and the first passage that has one.
+
+    ``state`` is ``found``, ``missing``, or ``unknown`` where the run does not say and has not all texts.
+    """
+    quotes = evidence_quotes(row)
+    ranks = _ranks(row, len(quotes))
+    known = all(hit["id"] in texts for hit in passages)
+    cards = []
+    for number, (each, told) in enumerate(zip(quotes, ranks or [None] * len(quotes), strict=True)):
+        rank = told if ranks else _first_rank(each, passages, texts)
+        state = "found" if rank is not None else "missing" if ranks or known else "unknown"
+        cards.append({"number": number + 1, "quotes": [visible(quote) for quote in each], "rank": rank, "state": state})
+    return cards
+
+
+def _first_rank(quotes: Sequence[str], passages: Sequence[ResultRow], texts: Mapping[str, str]) -> int | None:
+    found = (any(quote in texts.get(hit["id"], "") for quote in quotes) for hit in passages)
+    return next((rank for rank, has in enumerate(found, start=1) if has), None)
+
+
+def evidence_quotes(row: ResultRow) -> list[list[str]]:
+    """Return the quotes of each component of the answer; nothing where a target is not evidence."""
+    target = row.get("target")
+    if not isinstance(target, list) or not all(isinstance(each, list) for each in target):
+        return []
+    return [[quote for quote in each if isinstance(quote, str) and quote] for each in target]
+
+
+def _ranks(row: ResultRow, components: int) -> list[int | None]:
+    """Return at which rank each component is found first, as the run recorded it; nothing where it did not."""
+    found = row.get("evidence")
+    if not isinstance(found, list) or len(found) != components:
+        return []
+    return [rank if type(rank) is int and rank > 0 else None for rank in found]
+
+
+def _marks(text: str, quotes: Sequence[Sequence[str]]) -> list[tuple[int, int, list[int]]]:
+    """Return the stretches of a text that are evidence, and the components of each; they do not overlap."""
+    spans = [span for number, each in enumerate(quotes, 1) for quote in each for span in _spans(text, quote, number)]
+    borders = sorted({border for start, end, _ in spans for border in (start, end)})
+    stretches = [
+        (start, end, sorted({number for first, last, number in spans if first <= start and end <= last}))
+        for start, end in pairwise(borders)
+    ]
+    return [stretch for stretch in stretches if stretch[2]]
+
+
+def _spans(text: str, quote: str, number: int) -> Iterator[tuple[int, int, int]]:
+    start = text.find(quote)
+    while start >= 0:
+        yield start, start + len(quote), number
+        start = text.find(quote, start + len(quote))
+
+
+def _shown(text: str, mark: tuple[int, int, list[int]]) -> list[Any]:
+    """Return a mark with its places in the text as pages show it, where an unsafe character is longer."""
+    start, end, components = mark
+    return [len(visible(text[:start])), len(visible(text[:end])), components]

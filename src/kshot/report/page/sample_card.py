@@ -1,0 +1,277 @@
+"""A sample as data for pages: what was asked, what came back, how the answer was read, and what would be right.
+
+Rows may come from strangers. Every text is made visible, every number is finite, and what a row has beyond what kshot
+writes is kept under ``more`` as JSON text. No row is an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kshot.core.records import ResultRow
+from kshot.core.visible import one_line, visible, visible_json
+from kshot.report.page.found_passages import component_cards, passage_cards
+from kshot.report.page.sample_line import sample_line
+from kshot.report.sample_answers import cut_notes, option_words, rule_words
+from kshot.report.sample_look import SampleLook
+from kshot.report.sample_tables import likelihood_text
+from kshot.report.sample_texts import (
+    QuestionPlace,
+    counted,
+    is_conversation,
+    option_letter,
+    parts_of,
+    question_place,
+    whole_prompt,
+    written,
+)
+from kshot.runs.headline import finite
+
+_TOLD = frozenset(
+    ("task", "model", "id", "category", "answer", "answers", "rule", "options", "target", "evidence", "stop_reason")
+)
+"""What a card always tells in its own places."""
+
+
+def sample_card(look: SampleLook, n: int, passage_texts: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return one sample as the JSON ``SampleCard``; ``n`` is its line in ``samples.jsonl``.
+
+    ``passage_texts`` has the texts of passages by their ids, where the run stored them.
+    """
+    row, response, texts = look.row, look.response, passage_texts or {}
+    return {
+        **sample_line(replace(look, full=False), n),
+        "metric": one_line(look.scale.metric),
+        "scores": _scores(row),
+        "prompt": _prompt(look),
+        "query": _query(look),
+        "passages": passage_cards(row, response.passages, texts),
+        "components": component_cards(row, response.passages, texts),
+        "reasoning": [visible(text) for text in response.reasoning],
+        "replies": _replies(look),
+        "options": list(_options(look)),
+        "likelihood": _likelihood(look),
+        "read": {"answers": _answers(look), "rule": one_line(rule_words(look)), "pattern": _pattern(look)},
+        "answers": _by_rule(look),
+        "targets": [visible(text) for text in _targets(look)],
+        "failed": visible(written(row["failed"])) if row.get("failed") else None,
+        "notes": [one_line(note) for note in _notes(row)],
+        "judge": _judgements(row),
+        "more": _more(look),
+    }
+
+
+def _scores(row: ResultRow) -> dict[str, float | str]:
+    found = row.get("scores")
+    scores = found if isinstance(found, dict) else {}
+    return {one_line(name): _number_or_text(value) for name, value in scores.items()}
+
+
+def _number_or_text(value: Any) -> float | str:
+    number = finite(value)
+    return one_line(written(value)) if number is None else number
+
+
+# ---- what was asked ----
+
+
+def _prompt(look: SampleLook) -> dict[str, Any] | None:
+    """Return the messages of the prompt, and where it asks; None where nothing was asked."""
+    prompt = look.row.get("prompt")
+    if prompt is None or (look.response.likelihood and prompt == ""):
+        return None
+    place = question_place(prompt, look.shots)
+    return {**_messages(prompt, place), "above": place.above, "shots": look.shots}
+
+
+def _messages(prompt: Any, place: QuestionPlace = QuestionPlace()) -> dict[str, Any]:  # noqa: B008 - it is frozen
+    messages = whole_prompt(prompt).messages
+    before = messages[place.message][1][: place.start]
+    return {
+        "messages": [{"role": one_line(role), "content": visible(content)} for role, content in messages],
+        "asks": place.message,
+        "asks_at": len(visible(before)),
+    }
+
+
+def _query(look: SampleLook) -> str | None:
+    """Return what a rewriter made of the question."""
+    if not look.response.rewritten:
+        return None
+    return visible(next(part for part in parts_of(look.row.get("response")) if isinstance(part, str))).strip()
+
+
+# ---- what came back ----
+
+
+def _replies(look: SampleLook) -> list[dict[str, Any]]:
+    """Return the replies. How each ended stands in the row; the replies of a rewriter come first there."""
+    response = look.response
+    texts = [part for part in parts_of(look.row.get("response")) if isinstance(part, str)]
+    reasons = list(parts_of(look.row.get("stop_reason")))
+    own = reasons[len(texts) - len(response.replies) :] if len(reasons) == len(texts) else []
+    return [
+        {
+            "text": visible(text),
+            "tokens": _tokens(tokens),
+            "stop_reason": one_line(written(own[at])) if at < len(own) and own[at] is not None else None,
+        }
+        for at, (text, tokens) in enumerate(zip(response.replies, response.reply_tokens, strict=True))
+    ]
+
+
+def _tokens(found: Sequence[tuple[str, float]] | None) -> list[list[Any]] | None:
+    return None if found is None else [[visible(text), finite(logprob)] for text, logprob in found]
+
+
+def _options(look: SampleLook) -> Iterator[dict[str, Any]]:
+    """Yield the options with all that is known of each, in the order of the row."""
+    options, row, answer = look.response.options, look.row, look.answer
+    if not look.response.chooses:
+        return
+    rights = [each for each in parts_of(row.get("target")) if type(each) is int]
+    shares: Sequence[float | None] = _shares(options.logprobs) or [None] * len(options.texts)
+    listed = row.get("options")
+    for at, (text, share) in enumerate(zip(options.texts, shares, strict=True)):
+        label, own = _labelled(at, text, listed)
+        yield {
+            "label": one_line(label),
+            "text": visible(own),
+            "logprob": finite(options.logprobs[at]) if options.logprobs else None,
+            "tokens": options.tokens[at] if options.tokens else None,
+            "baseline": finite(options.baselines[at]) if options.baselines else None,
+            "share": share,
+            "chosen": type(answer) is int and answer == at,
+            "right": at in rights,
+            "token_logprobs": _tokens(options.token_logprobs[at]) if options.token_logprobs else None,
+        }
+
+
+def _labelled(at: int, text: str, listed: Any) -> tuple[str, str]:
+    """Return the letter of an option and its text; in the text of a lettered option the letter stands first."""
+    own = listed[at] if isinstance(listed, list) and at < len(listed) else None
+    if isinstance(own, str) and text.endswith(f". {own.strip()}"):
+        return text[: len(text) - len(own.strip()) - 2], own.strip()
+    letter = option_letter(at)
+    return letter, "" if text == letter else text
+
+
+def _shares(logprobs: Sequence[float]) -> list[float] | None:
+    """Return the share of each option in the probability of all: a softmax over their total log-probabilities."""
+    known = [each for each in map(finite, logprobs) if each is not None]
+    if not known or len(known) != len(logprobs):
+        return None
+    weights = [math.exp(each - max(known)) for each in known]
+    return [each / sum(weights) for each in weights]
+
+
+def _likelihood(look: SampleLook) -> dict[str, Any] | None:
+    """Return the text that was measured, and how likely it is, in words."""
+    measured = look.response.likelihood
+    if measured is None:
+        return None
+    told = one_line(likelihood_text(look.row.get("answer")))
+    return {"text": visible(measured["text"]), "measured": told, "tokens": _tokens(look.response.likelihood_tokens)}
+
+
+# ---- how the answer was read, and what would be right ----
+
+
+def _answers(look: SampleLook) -> list[str]:
+    """Return the answer, or each of several, as texts; none where passages or a likelihood are the answer."""
+    answer, response = look.answer, look.response
+    if look.row.get("failed") or response.likelihood or response.ranks:
+        return []
+    if response.chooses and isinstance(answer, int):
+        return [visible(option_words(answer, response.options, look.row))]
+    if isinstance(answer, dict) and isinstance(answer.get("text"), str):
+        return [visible(answer["text"])]
+    return [visible(written(each)) for each in (answer if isinstance(answer, list) else [answer])]
+
+
+def _pattern(look: SampleLook) -> str | None:
+    """Return the pattern that the user gave to find answers in replies."""
+    return visible(look.pattern) if look.pattern and look.response.replies else None
+
+
+def _by_rule(look: SampleLook) -> dict[str, str]:
+    found = look.row.get("answers")
+    answers = found if isinstance(found, dict) else {}
+    options = look.response.options
+    return {one_line(rule): visible(option_words(each, options, look.row)) for rule, each in answers.items()}
+
+
+def _targets(look: SampleLook) -> Iterable[str]:
+    """Yield what would be right; graded passages and evidence have places of their own."""
+    target, response = look.row.get("target"), look.response
+    if target is None or (response.likelihood and target == [response.likelihood["text"].strip()]):
+        return ()
+    if response.chooses:
+        return [option_words(each, response.options, look.row) for each in parts_of(target)]
+    if isinstance(target, dict) and response.ranks:
+        return [f"{name} (grade {written(grade)})" for name, grade in target.items() if grade]
+    if isinstance(target, list):
+        return () if target and all(isinstance(each, list) for each in target) else map(written, target)
+    return [written(target)]
+
+
+def _notes(row: ResultRow) -> Iterator[str]:
+    """Yield what is out of the ordinary, in words."""
+    yield from cut_notes(row)
+    if isinstance(failed := row.get("failed_replies"), int) and failed > 0:
+        yield f"{counted(failed, 'more time')} the model was asked, and failed"
+    if tied := row.get("tied"):
+        rules = [written(each) for each in tied] if isinstance(tied, list) else []
+        yield "several options come first" + (f", by {', '.join(rules)}" if rules else "")
+    for group in parts_of(row.get("identical_options")):
+        places = [each for each in parts_of(group) if type(each) is int]
+        yield f"these options are the same: {', '.join(map(option_letter, places))}"
+
+
+def _judgements(row: ResultRow) -> list[dict[str, Any]]:
+    return [
+        {"prompt": _messages(each.get("prompt")), "reply": visible(written(each.get("response")))}
+        for each in parts_of(row.get("judge"))
+        if isinstance(each, dict)
+    ]
+
+
+# ---- everything else ----
+
+
+def _more(look: SampleLook) -> dict[str, str]:
+    """Return the rest of the row as JSON text, by its names: what the card does not tell, or could not read."""
+    row = look.row
+    return {one_line(name): visible_json(value) for name, value in row.items() if not _is_told(look, name, value)}
+
+
+def _is_told(look: SampleLook, name: str, value: Any) -> bool:
+    """Whether the card tells all that the row has under a name."""
+    if value is None or name in _TOLD:
+        return True
+    parts = list(parts_of(value))
+    told = {
+        "prompt": isinstance(value, str) or is_conversation(value),
+        "response": _is_read(look, parts),
+        "reasoning": len(parts) == len(look.response.reasoning),
+        "scores": isinstance(value, dict),
+        "judge": all(isinstance(each, dict) and each.keys() <= {"prompt", "response"} for each in parts),
+        "token_logprobs": any(each is not None for each in look.response.reply_tokens),
+        "failed": bool(value),
+    }
+    return told.get(name, False)
+
+
+def _is_read(look: SampleLook, parts: Sequence[Any]) -> bool:
+    """Whether each part of a response is a reply, a passage, or an option or text that was measured."""
+    response = look.response
+    if not all(isinstance(part, str | dict) for part in parts):
+        return False
+    measured = [part for part in parts if isinstance(part, dict) and "logprob" in part]
+    texts = sum(isinstance(part, str) for part in parts)
+    others = len(parts) - texts - len(measured)
+    shown = bool(response.likelihood) or not measured or (response.chooses and bool(response.options.logprobs))
+    return shown and others == len(response.passages) and (not measured or len(measured) >= len(response.options.texts))
