@@ -22,13 +22,21 @@ def add(commands: Any) -> None:
     command.add_argument("folder", nargs="*", metavar="DIR", help="folders with runs, or run folders (default: runs)")
     command.add_argument("--port", type=int, metavar="N", help="port to listen at (default: the first free from 8765)")
     command.add_argument("--no-browser", action="store_true", help="print the link, and open no browser")
+    command.add_argument(
+        "--static", metavar="OUT", help="write the pages as files for any web server into this folder, and end"
+    )
 
 
 def execute(parsed: argparse.Namespace) -> int:
     """Serve the pages, or write them."""
+    from kshot.core.errors import UsageError
     from kshot.core.extras import importing
 
     folders = _folders(parsed.folder)
+    if parsed.static is not None:
+        if parsed.port is not None or parsed.no_browser:
+            raise UsageError("--static serves nothing", hint="Leave --port and --no-browser out.")
+        return _write(folders, parsed.static)
     with importing("kshot view", "starlette", "uvicorn"):
         from kshot.cli.streams import say
         from kshot.viewer.serving import Viewer, checked_port
@@ -78,3 +86,15 @@ def _tell(viewer: Viewer, folders: list[Path], *, browser: bool) -> None:
             f"no browser was opened ({why}): open the link; from another machine, through ssh -L "
             f"{viewer.port}:127.0.0.1:{viewer.port}"
         )
+
+
+def _write(folders: list[Path], out: str) -> int:
+    from kshot.cli.streams import say, show
+    from kshot.core.visible import one_line
+    from kshot.viewer.static_site import write_site
+
+    written = write_site(folders, out, say)
+    for note in written.notes:
+        say(note)
+    show(one_line(f"{written.path}: {written.files:,} files, {written.size / 1e6:,.1f} MB"))
+    return 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +19,7 @@ from kshot.report.sample_look import SampleLooks
 from kshot.runs.sample_filters import SampleFilter
 from kshot.viewer.catalog import Catalog, ListedRun
 from kshot.viewer.comparisons import Comparisons
+from kshot.viewer.json_answers import json_bytes
 from kshot.viewer.live import RunPages
 from kshot.viewer.sample_index import SampleIndex
 from kshot.viewer.sample_query import HEADLINE, sample_query, whole_number
@@ -38,23 +37,6 @@ class JsonAnswer(Response):
     def render(self, content: Any) -> bytes:
         """Return the bytes of the value."""
         return json_bytes(content)
-
-
-def json_bytes(value: Any) -> bytes:
-    """Return JSON that every browser reads."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "backslashreplace")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    return [_finite(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 class Routes:

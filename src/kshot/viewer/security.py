@@ -13,9 +13,14 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names by which a browser reaches this machine, or the near end of an SSH tunnel; other names may lead here, too,
 through a DNS server of somebody who wants to read what is here."""
 
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'"
+)
+"""A page runs its own scripts alone, and talks to nobody else."""
+
 HEADERS: Mapping[str, str] = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": f"{PAGE_POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",

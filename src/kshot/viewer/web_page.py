@@ -7,6 +7,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from kshot.report.page.web_files import SCRIPTS, STYLES
+from kshot.viewer.security import PAGE_POLICY
 
 _PAGE = Markup("""<!doctype html>
 <html lang="en" data-source="{source}">
@@ -14,7 +15,7 @@ _PAGE = Markup("""<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
+{policy}<meta name="referrer" content="no-referrer">
 <title>kshot</title>
 <link rel="icon" href="{icon}">
 {styles}
@@ -25,6 +26,7 @@ _PAGE = Markup("""<!doctype html>
 </body>
 </html>
 """)
+_POLICY = Markup('<meta http-equiv="Content-Security-Policy" content="{}">\n')
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='7' "
     "fill='%232563eb'/%3E%3Ccircle cx='8' cy='8' r='2.5' fill='white'/%3E%3C/svg%3E"
@@ -35,4 +37,5 @@ def web_page(source: Literal["server", "files"]) -> str:
     """Return the page; ``source`` says where its scripts get their data."""
     styles = Markup("\n").join(Markup('<link rel="stylesheet" href="web/{}">').format(name) for name in STYLES)
     scripts = Markup("\n").join(Markup('<script src="web/{}"></script>').format(name) for name in SCRIPTS)
-    return str(_PAGE.format(source=source, icon=_ICON, styles=styles, scripts=scripts))
+    policy = _POLICY.format(PAGE_POLICY) if source == "files" else ""  # a server says it in a header
+    return str(_PAGE.format(source=source, icon=_ICON, policy=policy, styles=styles, scripts=scripts))

@@ -1,0 +1,177 @@
+"""The pages of the viewer as files, which any web server shows: ``kshot view DIR --static OUT``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from kshot import __version__
+from kshot.core.durable import writing
+from kshot.core.errors import KshotError, UsageError
+from kshot.core.visible import one_line
+from kshot.report.page.web_files import SCRIPTS, STYLES, web_file
+from kshot.runs.folder import SUMMARY
+from kshot.viewer.catalog import Catalog, ListedRun
+from kshot.viewer.json_answers import json_bytes
+from kshot.viewer.live import RunPages
+from kshot.viewer.static_runs import comparison_file, sample_files
+from kshot.viewer.web_page import web_page
+
+MARK = "kshot-site.json"
+"""The file that says that a folder was written by this command, so that it may be written again."""
+_DRAFT = ".kshot-draft"
+_PARTS = ("data", "web", "index.html", ".nojekyll", MARK)
+"""What is replaced when a site is written again, in this order; a file that somebody else put there stays."""
+_ALL_PAIRS = 6
+"""Up to so many runs, every two are compared."""
+
+
+@dataclass(slots=True)
+class WrittenSite:
+    """Where the pages are, how many files, and how many bytes; ``notes`` say what is not there."""
+
+    path: Path
+    files: int = 0
+    size: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def write_site(folders: Sequence[Path], out: str | Path, say: Callable[[str], None]) -> WrittenSite:
+    """Write the pages of the runs in some folders; ``say`` is told how far it is."""
+    target = Path(out).expanduser()
+    _check_target(str(out), target)
+    runs = [_renamed(run) for run in Catalog(folders).runs()]
+    if not runs:
+        places = ", ".join(map(str, folders))
+        raise UsageError("there is no run here", where=places, hint="Name a folder with runs: kshot run makes one.")
+    site = WrittenSite(target)
+    draft = target / _DRAFT
+    with writing(target, otherwise="name another folder with --static"):
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir()
+        try:
+            _Writer(draft, site, say).write(runs, folders)
+            _move(draft, target)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return site
+
+
+def _check_target(given: str, target: Path) -> None:
+    """Refuse to write among other files."""
+    if not given:
+        raise UsageError("--static is empty", hint="Name a folder.")
+    if os.path.lexists(target) and not target.is_dir():
+        raise UsageError("this is no folder", where=str(target), hint="Name a new folder with --static.")
+    if target.is_dir() and not (target / MARK).is_file() and any(each.name != _DRAFT for each in target.iterdir()):
+        what = "this folder has other files, and was not written by kshot view --static"
+        raise UsageError(what, where=str(target), hint="Name a new folder, or an empty one.")
+
+
+def _move(draft: Path, target: Path) -> None:
+    """Put the new files in the place of the old ones."""
+    for name in _PARTS:
+        old = target / name
+        if old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old)
+        else:
+            old.unlink(missing_ok=True)
+        (draft / name).rename(old)
+
+
+class _Writer:
+    """Writes the files of a site into a folder."""
+
+    def __init__(self, folder: Path, site: WrittenSite, say: Callable[[str], None]) -> None:
+        self._folder, self._site, self._say = folder, site, say
+
+    def write(self, runs: Sequence[ListedRun], folders: Sequence[Path]) -> None:
+        lines = []
+        for number, run in enumerate(runs, start=1):
+            self._say(f"{number:,} of {len(runs):,} runs: {run.line['name']}")
+            lines.append(self._run(run))
+        made = [[run.key, other.key] for run, other in self._pairs(runs) if self._comparison(run, other)]
+        listed = {"runs": lines, "folders": [_short(folder) for folder in folders], "version": __version__}
+        self._json("data/runs.json", {**listed, "comparisons": made})
+        for name in (*SCRIPTS, *STYLES):
+            self._put(f"web/{name}", web_file(name).encode())
+        self._put("index.html", web_page("files").encode())
+        self._put(".nojekyll", b"")
+        self._json(MARK, {"made_by": f"kshot {__version__}"})
+
+    def _run(self, run: ListedRun) -> dict[str, Any]:
+        """Write the files of one run; return its line in the list."""
+        place = f"data/runs/{run.key}"
+        line = dict(run.line)
+        try:
+            page = {**RunPages().of(run, None), **line, "latest": []}
+        except KshotError as exc:
+            page = {**line, "sections": [], "latest": [], "details": {}, "error": str(exc)}
+            self._note(f"{run.key} has no figures here: {exc}")
+        if line["samples"] and (run.folder / SUMMARY).exists():
+            try:
+                for name, value in sample_files(run.folder):
+                    self._json(f"{place}/{name}", value)
+            except KshotError as exc:
+                line["samples"] = page["samples"] = False
+                self._note(f"{run.key} has no samples here: {exc}")
+        else:
+            line["samples"] = page["samples"] = False
+        self._json(f"{place}/run.json", page)
+        return line
+
+    def _pairs(self, runs: Sequence[ListedRun]) -> Iterator[tuple[ListedRun, ListedRun]]:
+        """Yield which runs are compared, the baseline first: those with a task in common."""
+        able = [run for run in runs if run.record["figures"] and run.line["samples"]]
+        if len(able) <= _ALL_PAIRS:
+            pairs = list(permutations(able, 2))
+        else:
+            pairs = [pair for run in able[1:] for pair in ((able[0], run), (run, able[0]))]
+            self._note(
+                f"each run is compared with the newest, {able[0].key}, alone: every two would be "
+                f"{len(able) * (len(able) - 1) // 2:,} comparisons"
+            )
+        return ((one, other) for one, other in pairs if _tasks(one) & _tasks(other))
+
+    def _comparison(self, baseline: ListedRun, run: ListedRun) -> bool:
+        self._say(f"comparing {run.key} with {baseline.key}")
+        try:
+            found = comparison_file(baseline, run)
+        except KshotError as exc:
+            self._note(f"{run.key} is not compared with {baseline.key}: {exc}")
+            return False
+        self._json(f"data/compare/{baseline.key}/{run.key}.json", found)
+        return True
+
+    def _note(self, note: str) -> None:
+        self._site.notes.append(one_line(note))
+
+    def _json(self, name: str, value: Any) -> None:
+        self._put(name, json_bytes(value))
+
+    def _put(self, name: str, content: bytes) -> None:
+        path = self._folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        self._site.files += 1
+        self._site.size += len(content)
+
+
+def _renamed(run: ListedRun) -> ListedRun:
+    """Name a run by its place below the folder alone: the whole path may tell more than is meant for others."""
+    return replace(run, line={**run.line, "name": run.key.replace("--", "/")})
+
+
+def _tasks(run: ListedRun) -> set[str]:
+    """Return what a run is of: its tasks, and its datasets, for a task may have another name in another run."""
+    return {figure["task"] for figure in run.record["figures"]} | set(map(str, run.record["datasets"]))
+
+
+def _short(folder: Path) -> str:
+    return one_line(Path(os.path.realpath(folder)).name)
