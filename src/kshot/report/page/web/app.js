@@ -23,8 +23,9 @@
     crumbs.push([key, ["run", key]]);
     if (second !== "samples") return [html`<${kshot.Run} key=${key} runKey=${key} query=${query} />`, crumbs];
     crumbs.push(["Samples", ["run", key, "samples"], query]);
-    if (n === undefined) return [html`<${kshot.Samples} key=${key} runKey=${key} query=${query} />`, crumbs];
-    return [html`<${kshot.Sample} key=${key} runKey=${key} n=${Number(n)} query=${query} />`, [...crumbs, [n, path]]];
+    // one component for the list and for a sample, so that the list keeps its place
+    const samples = html`<${kshot.Samples} key=${key} runKey=${key} n=${n === undefined ? null : Number(n)} query=${query} />`;
+    return [samples, n === undefined ? crumbs : [...crumbs, [n, path]]];
   };
 
   const Crumbs = ({ crumbs }) => html`<nav class="crumbs" aria-label="Breadcrumbs"><ol>
