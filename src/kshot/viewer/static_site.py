@@ -14,7 +14,7 @@ from kshot import __version__
 from kshot.core.durable import writing
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.visible import one_line
-from kshot.report.page.web_files import SCRIPTS, STYLES, web_file
+from kshot.report.page.web_files import STATIC_SCRIPTS, STYLES, web_file
 from kshot.runs.folder import SUMMARY
 from kshot.viewer.catalog import Catalog, ListedRun
 from kshot.viewer.json_answers import json_bytes
@@ -99,7 +99,7 @@ class _Writer:
         made = [[run.key, other.key] for run, other in self._pairs(runs) if self._comparison(run, other)]
         listed = {"runs": lines, "folders": [_short(folder) for folder in folders], "version": __version__}
         self._json("data/runs.json", {**listed, "comparisons": made})
-        for name in (*SCRIPTS, *STYLES):
+        for name in (*STATIC_SCRIPTS, *STYLES):
             self._put(f"web/{name}", web_file(name).encode())
         self._put("index.html", web_page("files").encode())
         self._put(".nojekyll", b"")

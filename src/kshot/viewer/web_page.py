@@ -6,7 +6,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from kshot.report.page.web_files import SCRIPTS, STYLES
+from kshot.report.page.web_files import SCRIPTS, STATIC_SCRIPTS, STYLES
 from kshot.viewer.security import PAGE_POLICY
 
 _PAGE = Markup("""<!doctype html>
@@ -36,6 +36,7 @@ _ICON = (
 def web_page(source: Literal["server", "files"]) -> str:
     """Return the page; ``source`` says where its scripts get their data."""
     styles = Markup("\n").join(Markup('<link rel="stylesheet" href="web/{}">').format(name) for name in STYLES)
-    scripts = Markup("\n").join(Markup('<script src="web/{}"></script>').format(name) for name in SCRIPTS)
+    names = SCRIPTS if source == "server" else STATIC_SCRIPTS
+    scripts = Markup("\n").join(Markup('<script src="web/{}"></script>').format(name) for name in names)
     policy = _POLICY.format(PAGE_POLICY) if source == "files" else ""  # a server says it in a header
     return str(_PAGE.format(source=source, icon=_ICON, policy=policy, styles=styles, scripts=scripts))

@@ -7,6 +7,9 @@ from importlib.resources import files
 STYLES = ("style.css", "charts.css", "samples.css")
 """In the order in which pages have them."""
 
+REPORT_STYLES = (*STYLES, "report.css")
+"""Those within ``report.html``."""
+
 SCRIPTS = (
     "preact.js",
     "base.js",
@@ -21,7 +24,19 @@ SCRIPTS = (
 )
 """Those of the viewer, in their order: each defines what it gives to the later ones as a member of ``kshot``."""
 
-REPORT_SCRIPTS = ("preact.js", "base.js", "sources.js", "differences.js", "sample.js", "samples.js", "report.js")
+STATIC_SCRIPTS = (*SCRIPTS[:3], "packed.js", *SCRIPTS[3:])
+"""Those of the viewer's pages as files: without a server, the script reads the data itself."""
+
+REPORT_SCRIPTS = (
+    "preact.js",
+    "base.js",
+    "sources.js",
+    "packed.js",
+    "differences.js",
+    "sample.js",
+    "samples.js",
+    "report.js",
+)
 """Those within ``report.html``."""
 
 
