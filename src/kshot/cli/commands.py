@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kshot.cli import compare, export, gate, runs, samples, show, view
+from kshot.cli import compare, export, gate, report, runs, samples, show, view
 
 if TYPE_CHECKING:
     import argparse
@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Command] = {
     "compare": compare,
     "gate": gate,
     "export": export,
+    "report": report,
     "view": view,
 }
 """By the name of the command, in the order of ``kshot --help``."""

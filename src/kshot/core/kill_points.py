@@ -25,6 +25,7 @@ _FILES = {
     "spec": "`spec.json`",
     "samples": "`samples.jsonl`",
     "summary": "`summary.json`",
+    "report": "`report.html`",
     "export": "an exported file",
 }
 

@@ -118,7 +118,7 @@ def breakdown_table(found: Breakdown, width: int) -> Table:
     """Draw the parts as a table; a wide terminal has bars, too."""
     rows = found.rows
     names = short_names(dict.fromkeys(str(row.get("model", "")) for row in found.every))
-    wholes = {_whole(row, found.by) for row in found.every}
+    wholes = {whole_of(row, found.by) for row in found.every}
     scales = {_scale(row) for row in rows}
     bars = width >= _WIDE and len(scales) == 1 and None not in scales
     small = all(abs(row.get("value") or 0) <= 1 for row in rows) and scales <= {None, (0, 1)}
@@ -141,7 +141,7 @@ def breakdown_table(found: Breakdown, width: int) -> Table:
         ends = row.get("ci95")
         digits = (3, 3) if small or _scale(row) == (0, 1) else (2, 1)
         texts: list[object] = [row[found.by]]
-        texts += [_whole(row, found.by)] if len(wholes) > 1 else []
+        texts += [whole_of(row, found.by)] if len(wholes) > 1 else []
         texts += [names[str(row.get("model", ""))]] if len(names) > 1 else []
         texts += [row["metric"] + marks[_is_upwards(row)], row.get("n", "")]
         texts.append("–" if row.get("value") is None else number(row["value"], digits[0]))
@@ -161,7 +161,7 @@ def below(found: Breakdown, order: Order) -> Iterator[str]:
         counts = len(found.rows), len(found.every)
         few = "the {} of each metric: {} of {} figures" if found.apart else "the {1} {0} of {2} figures"
         yield few.format(order, *counts)
-    yield from _sorting(found)
+    yield from sorting(found)
     shown = [id(row) for row in found.rows]
     hidden = [row for row in found.every if row.get("value") is None and id(row) not in shown]
     if hidden:
@@ -170,7 +170,7 @@ def below(found: Breakdown, order: Order) -> Iterator[str]:
         yield f"without a figure, because every sample failed: {len(hidden)} ({names}{more})"
 
 
-def _sorting(found: Breakdown) -> Iterator[str]:
+def sorting(found: Breakdown) -> Iterator[str]:
     """Say what the order of figures on several scales is."""
     if found.apart:
         endless = ", ".join(dict.fromkeys(row["metric"] for row in found.every if _scale(row) is None))
@@ -181,7 +181,7 @@ def _sorting(found: Breakdown) -> Iterator[str]:
         yield "↓: lower is better"
 
 
-def _whole(row: ResultRow, by: By) -> str:
+def whole_of(row: ResultRow, by: By) -> str:
     """Return what a row is a part of: the task of a category, the dataset of a subset, or its draw of examples."""
     task: str = row["task"]
     if by == "category":

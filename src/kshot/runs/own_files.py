@@ -10,6 +10,9 @@ from kshot.runs.folder import JOURNAL
 from kshot.runs.run_state import FILES
 from kshot.runs.spec_file import SPEC
 
+REPORT = "report.html"
+"""What a run shows, for people; ``kshot report`` writes it again."""
+
 
 def spare_runs(out: Path) -> None:
     """Refuse a path that is a file of any run. Its folder may be written in many ways: links and ``..`` are followed.
@@ -18,5 +21,5 @@ def spare_runs(out: Path) -> None:
     """
     target = out.expanduser()
     folder = Path(os.path.realpath(target.parent))
-    if target.name.casefold() in FILES and any(os.path.lexists(folder / name) for name in (SPEC, JOURNAL)):
+    if target.name.casefold() in (*FILES, REPORT) and any(os.path.lexists(folder / name) for name in (SPEC, JOURNAL)):
         raise UsageError("this is a file of a run", where=str(out), hint="Choose another name.")

@@ -10,8 +10,9 @@ from markupsafe import Markup
 from kshot.core.records import ResultRow
 from kshot.report.comparison import ShortNames, comparison_sentences, headline_rows, main_rows
 from kshot.report.comparison_words import digits_of, signed, task_name, warnings
+from kshot.report.page.charts import folded
 from kshot.report.page.markup import Section, figure, tag, text, together
-from kshot.report.page.tables import Column, TableRow, count, data_table, folded
+from kshot.report.page.tables import Column, TableRow, count, data_table
 from kshot.report.systems import shown_measures
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import correction, model_verdicts, p_value, verdicts

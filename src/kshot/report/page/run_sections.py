@@ -5,18 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kshot.report.page.calibration_section import calibration_section
+from kshot.report.page.category_section import category_sections
 from kshot.report.page.comparison_section import between_runs, within_run
+from kshot.report.page.headline_section import headline_section
+from kshot.report.page.lookup_section import lookup_section
 from kshot.report.page.markup import Section
+from kshot.report.page.passages_section import passages_section
 from kshot.report.page.settings_section import settings_section
 
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
+    from kshot.report.page.samples_read import SamplesRead
     from kshot.runs.comparing import Comparison
 
 
-def run_sections(runs: Sequence[PageRun]) -> list[Section]:
-    """Return the sections on runs; what does not apply to them has none."""
-    found = (within_run(runs), settings_section(runs))
+def run_sections(runs: Sequence[PageRun], read: Mapping[str, SamplesRead] | None = None) -> list[Section]:
+    """Return the sections on runs; what does not apply to them has none.
+
+    ``read`` has by key what a pass over the samples found; without it, there is no section that needs all samples.
+    """
+    found = [
+        headline_section(runs),
+        lookup_section(runs),
+        passages_section(runs),
+        within_run(runs),
+        *category_sections(runs),
+        None if read is None else calibration_section(runs, read),
+        settings_section(runs),
+    ]
     return [section for section in found if section is not None]
 
 

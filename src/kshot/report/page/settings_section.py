@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from kshot.core.shareable import shareable
+from kshot.report.page.charts import folded
 from kshot.report.page.markup import Section, tag, text, together
-from kshot.report.page.tables import Column, TableRow, data_table, folded
+from kshot.report.page.tables import Column, TableRow, data_table
 from kshot.report.setting_table import setting_name, setting_text
 from kshot.runs.identity import without_defaults
 from kshot.runs.setting_differences import setting_differences

@@ -54,8 +54,3 @@ def _row(columns: Sequence[Column], row: TableRow) -> Markup:
 def count(value: int | None, field: str | None = None) -> Markup:
     """Return a count: 100,000."""
     return figure(value, "" if value is None else f"{value:,}", field)
-
-
-def folded(summary: str, *inner: Markup | str, opened: bool = False) -> Markup:
-    """Return what a reader opens with a click; print shows it."""
-    return tag("details", tag("summary", text(summary)), *inner, open="" if opened else None)

@@ -1,0 +1,95 @@
+"""Where models are weak: the figures by category and by subset, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from markupsafe import Markup
+
+from kshot.core.errors import UsageError
+from kshot.core.records import ResultRow
+from kshot.report.breakdown import Breakdown, By, breakdown, sorting, whole_of
+from kshot.report.page.charts import Chart, chart_grid
+from kshot.report.page.charts_intervals import IntervalRow, interval_chart
+from kshot.report.page.markup import Section, tag, together
+from kshot.report.page.numbers import estimate, field_number
+from kshot.report.page.page_run import PageRun, system_names
+
+_MAX_ROWS = 400
+"""Rows of the table behind a chart; ``summary.json`` has all."""
+_TITLES: dict[By, tuple[str, str]] = {
+    "category": ("categories", "By category"),
+    "subset": ("subsets", "By subset"),
+}
+
+
+class _Part(NamedTuple):
+    """A figure of a part of a task, and its run."""
+
+    run: PageRun
+    row: ResultRow
+
+
+def category_sections(runs: Sequence[PageRun]) -> list[Section]:
+    """Return the sections by category and by subset, of those that the runs have."""
+    return [section for by in _TITLES if (section := _section(runs, by)) is not None]
+
+
+def _section(runs: Sequence[PageRun], by: By) -> Section | None:
+    id_, title = _TITLES[by]
+    of_run = {id(row): run for run in runs for row in run.record.results}
+    rows = [row for run in runs for row in run.record.results if row.get("kind") != "lookup"]
+    try:
+        found = breakdown(rows, by)
+    except UsageError:  # the runs have no such figures
+        return None
+    parts = [_Part(of_run[id(row)], row) for row in found.every]
+    scales: dict[_Scale, list[_Part]] = {}
+    for part in parts:
+        scales.setdefault(_scale(part.row), []).append(part)
+    charts = [
+        _chart(f"{id_}-{at}", those, by, title, runs).html for at, those in enumerate(scales.values(), start=1) if those
+    ]
+    return Section(id_, title, together((*_told(found, by), chart_grid(charts))))
+
+
+def _told(found: Breakdown, by: By) -> Iterator[Markup]:
+    lines = ["The worst come first.", *sorting(found)]
+    empty = sum(row.get("value") is None for row in found.every)
+    if empty:
+        nouns = _TITLES[by][0] if empty > 1 else by
+        lines.append(f"{empty:,} {nouns} without a figure, because every sample failed, come last.")
+    yield tag("p", " ".join(f"{line[0].upper()}{line[1:].rstrip('.')}." for line in lines), class_="soft")
+
+
+_Scale: TypeAlias = tuple[str, bool, tuple[float | None, ...]]
+"""What figures must share to stand in one chart."""
+
+
+def _scale(row: ResultRow) -> _Scale:
+    return row["metric"], row.get("higher_is_better") is not False, tuple(row.get("bounds") or ())
+
+
+def _chart(id_: str, parts: Sequence[_Part], by: By, title: str, runs: Sequence[PageRun]) -> Chart:
+    names = system_names(runs)
+    systems = {key: at for at, key in enumerate(names)}
+    wholes = dict.fromkeys(whole_of(part.row, by) for part in parts)
+    metric, upwards, bounds = _scale(parts[0].row)
+    rows = []
+    for part in parts[:_MAX_ROWS]:
+        key = part.run.key, str(part.row.get("model", ""))
+        name = str(part.row[by])
+        name += f" · {whole_of(part.row, by)}" if len(wholes) > 1 else ""
+        name += f" · {names[key]}" if len(names) > 1 else ""
+        counts = [field_number(part.run, part.row, each) for each in ("n", "failed") if each in part.row]
+        rows.append(IntervalRow(name, estimate(part.run, part.row), counts, "", systems[key]))
+    failed = any(part.row.get("failed") for part in parts)
+    heads = ("value", "95 %", "n", "failed") if failed else ("value", "95 %", "n")
+    if not failed:
+        rows = [IntervalRow(row.name, row.figure, row.counts[:1], row.group, row.series) for row in rows]
+    whole = f" · {next(iter(wholes))}" if len(wholes) == 1 and next(iter(wholes)) else ""
+    left = len(parts) - _MAX_ROWS
+    notes = [f"{left:,} more are in summary.json."] if left > 0 else []
+    told = f"{metric} {title.lower()}{whole}{'' if upwards else ', lower is better'}"
+    return interval_chart(id_, told, rows, heads=heads, bounds=bounds, notes=notes)

@@ -1,0 +1,80 @@
+"""The table of samples that pages without a server filter and sort: ``columns.json``, beside blocks of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kshot.core.records import ResultRow
+from kshot.report.page.samples_read import VERDICT_LETTERS
+from kshot.runs.headline import TaskOnModel, task_rows
+from kshot.runs.sample_filters import name_of
+from kshot.runs.sample_verdicts import MetricScale, metric_scales
+
+HEADLINE = "headline"
+_NAMED = ("task", "model", "category", "answer")
+_TEXTS = ("id", "text", "target")
+
+
+class MetricScales:
+    """The scales of a run by metric: that of each headline, and of so many others in the order of the figures."""
+
+    def __init__(self, results: Sequence[ResultRow], most: int) -> None:
+        """Take the figures of a run."""
+        names = list(dict.fromkeys(row["metric"] for row in task_rows(results)))[:most]
+        self.by_metric: dict[str, Mapping[TaskOnModel, MetricScale]] = {HEADLINE: metric_scales(results)}
+        self.by_metric |= {name: metric_scales(results, name) for name in names}
+
+    def of(self, row: ResultRow) -> dict[str, tuple[str, float | None]]:
+        """Return the letter of the verdict, and the score, of a sample by each metric."""
+        key = name_of(row, "task"), name_of(row, "model")
+        found = {name: scales.get(key) for name, scales in self.by_metric.items()}
+        return {name: _UNRATED if scale is None else _judged(scale, row) for name, scale in found.items()}
+
+
+_UNRATED = ("u", None)
+
+
+def _judged(scale: MetricScale, row: ResultRow) -> tuple[str, float | None]:
+    return VERDICT_LETTERS[scale.verdict(row)], None if row.get("failed") else scale.score(row)
+
+
+@dataclass
+class PackedColumns:
+    """The columns of the samples that are at hand; ``web/sources.js`` describes them."""
+
+    metrics: Sequence[str]
+    names: dict[str, dict[str, int]] = field(default_factory=lambda: {name: {} for name in _NAMED})
+    columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in ("n", *_TEXTS, *_NAMED)})
+    verdicts: dict[str, list[str]] = field(default_factory=dict)
+    scores: dict[str, list[float | None]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.columns["n"])
+
+    def add(self, line: Mapping[str, Any], judged: Mapping[str, tuple[str, float | None]]) -> None:
+        """Add a sample: its ``SampleLine``, and its verdict and score by each metric."""
+        for name in ("n", *_TEXTS):
+            self.columns[name].append(line[name])
+        for name in _NAMED:
+            known, value = self.names[name], line[name]
+            self.columns[name].append(-1 if value is None else known.setdefault(value, len(known)))
+        for metric in self.metrics:
+            letter, score = judged[metric]
+            self.verdicts.setdefault(metric, []).append(letter)
+            self.scores.setdefault(metric, []).append(score)
+
+    def as_dict(self, *, total: int, blocks: int) -> dict[str, Any]:
+        """Return the file: ``total`` samples of the run, and so many samples in each block."""
+        return {
+            "total": total,
+            "blocks": blocks,
+            "metrics": list(self.metrics),
+            "names": {name: list(known) for name, known in self.names.items()},
+            "columns": {
+                **self.columns,
+                "verdict": {metric: "".join(letters) for metric, letters in self.verdicts.items()},
+                "score": self.scores,
+            },
+        }
