@@ -21,7 +21,7 @@ class DataTable:
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    caption: str = ""
+    caption: str = "The numbers"
 
     @property
     def html(self) -> Markup:
@@ -39,7 +39,10 @@ class DataTable:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture and what stands around it. ``id`` is unique on its page; ``wide`` takes the whole width of a grid."""
+    """A picture and what stands around it. ``id`` is unique on its page; ``wide`` takes the whole width of a grid.
+
+    A picture that ``scrolls`` keeps its size on a narrow screen; the keyboard can reach it.
+    """
 
     id: str
     title: str
@@ -48,13 +51,15 @@ class Chart:
     notes: Sequence[Markup | str] = ()
     legend: Markup = field(default_factory=Markup)
     wide: bool = False
+    scrolls: bool = False
 
     @property
     def html(self) -> Markup:
         """The whole figure."""
         notes = [tag("p", note, class_="chart-note") for note in self.notes]
+        reached = {"tabindex": 0, "role": "group", "aria_label": self.title} if self.scrolls else {}
         behind = tag("details", tag("summary", "The numbers"), self.table.html)
-        caption, box = tag("figcaption", self.title), tag("div", self.picture, class_="scroll", tabindex=0)
+        caption, box = tag("figcaption", self.title), tag("div", self.picture, class_="scroll", **reached)
         class_ = "chart wide" if self.wide else "chart"
         return tag("figure", caption, self.legend, box, *notes, behind, class_=class_, id=self.id)
 
@@ -86,6 +91,6 @@ def _cell(cell: Cell) -> Markup:
         if cell.interval is None:
             return tag("td", class_="num")
         low, high = cell.interval
-        ends = figure(low.value, low.written, low.field), "–", figure(high.value, high.written, high.field)
+        ends = figure(low.value, low.written, low.field), cell.dash, figure(high.value, high.written, high.field)
         return tag("td", *ends, class_="num", data_row=low.row)
     return tag("td", "" if cell is None else cell)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from kshot.report.cells import shortened
 from kshot.report.page.charts import Cell, Chart, DataTable
-from kshot.report.page.charts_intervals import svg_number
+from kshot.report.page.charts_rows import svg_number
 from kshot.report.page.markup import tag, together
 from kshot.report.page.numbers import Estimate
 from kshot.report.page.svg import Scale, drawing, label, px, shade
@@ -39,12 +39,12 @@ def heat_map(
     notes: Sequence[Markup | str] = (),
 ) -> Chart:
     """Draw rows of shaded cells; ``scale`` has the values of the lightest and of the darkest shade."""
-    plot = _Plot(columns, rows, across, Scale(*scale))
+    plot = _HeatPlot(columns, rows, across, Scale(*scale))
     picture = drawing(id_, title, plot.parts(), width=plot.width, height=plot.height, class_="heat")
-    return Chart(id_, title, picture, _table(columns, rows), notes)
+    return Chart(id_, title, picture, _table(columns, rows), notes, scrolls=True)
 
 
-class _Plot:
+class _HeatPlot:
     def __init__(self, columns: Sequence[str], rows: Sequence[HeatRow], across: str, scale: Scale) -> None:
         self.rows, self.across, self.scale = rows, across, scale
         self.names = [shortened(row.name, _MAX_NAME) for row in rows]

@@ -30,7 +30,7 @@ _WIDTH, _HEIGHT = 400, 250
 _LEFT, _TOP, _BOTTOM = 34, 14, 40
 _NAME_ROOM, _CHARACTER = 16, 6.4
 """Characters of a name beside its line, and the width of one."""
-_SHIFT = 3.2
+_SHIFT = 5.5
 """How far apart the intervals of neighbouring series stand, so that none hides another."""
 
 
@@ -58,7 +58,7 @@ def line_chart(
     ``band`` names a range at each step, such as the chance level, that is drawn behind. Of many series the first have
     colours and names, and the others are thin lines; the table has all.
     """
-    plot = _Plot(steps, series, across, bounds, band)
+    plot = _LinePlot(steps, series, across, bounds, band)
     picture = drawing(id_, title, plot.parts(), width=_WIDTH, height=_HEIGHT, class_="lines")
     left_out = [f"{SERIES} of {len(series)} lines have names; the table has all."]
     notes = (*notes, *(left_out if len(series) > SERIES else ()))
@@ -71,7 +71,7 @@ def line_chart(
     return Chart(id_, title, picture, DataTable(("", across, "value", "95 %"), rows), notes)
 
 
-class _Plot:
+class _LinePlot:
     def __init__(
         self,
         steps: Sequence[str],
@@ -114,7 +114,7 @@ class _Plot:
 
     def _shift(self, number: int) -> float:
         count = min(len(self.series), SERIES)
-        return (number - (count - 1) / 2) * min(_SHIFT, self.x.step / (count + 1)) if number < SERIES else 0.0
+        return (number - (count - 1) / 2) * min(_SHIFT, 0.6 * self.x.step / count) if number < SERIES else 0.0
 
     def _points(self, number: int, each: Series) -> list[tuple[float, float, Estimate]]:
         return [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kshot.report.page.charts import Chart, DataTable
-from kshot.report.page.charts_intervals import svg_number
+from kshot.report.page.charts_rows import svg_number
 from kshot.report.page.markup import tag, together
 from kshot.report.page.numbers import Estimate, Number
 from kshot.report.page.svg import Scale, drawing, label, line, marker, px, series_class

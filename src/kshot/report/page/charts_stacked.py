@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kshot.report.cells import shortened
-from kshot.report.page.charts import Chart, DataTable
-from kshot.report.page.charts_intervals import svg_number
-from kshot.report.page.markup import tag, together
+from kshot.report.page.charts import Cell, Chart, DataTable
+from kshot.report.page.charts_rows import MAX_DRAWN, names_end, names_of, placed, plot_area, svg_number
+from kshot.report.page.markup import tag
 from kshot.report.page.numbers import Estimate
 from kshot.report.page.svg import SERIES, Scale, drawing, label, line, nice_ticks, percent, series_class, tick_text
 
-_ROW, _BAR, _TOP, _BOTTOM = 26, 18, 6, 24
-_NAMES_END, _BARS_END = 0.34, 0.98
-_WIDE_NAME, _NARROW_NAME = 36, 18
+_ROW, _BAR, _TOP, _BOTTOM = 26, 18, 6, 40
+_END = 0.98
 _PRINTED_SHARE = 0.055
 """How much of the width of a chart a part takes, at least, that has its number printed."""
 
@@ -25,10 +23,11 @@ _PATTERNS = ("", "M0 6L6 0", "M0 3H6", "M0 0L6 6", "M3 0V6", "M0 0L6 6M0 6L6 0",
 
 @dataclass(frozen=True, slots=True)
 class StackedRow:
-    """A bar: its name, and a figure for each part."""
+    """A bar: its name, and a figure for each part. ``group`` is a heading above it."""
 
     name: str
     parts: Sequence[Estimate]
+    group: str = ""
 
 
 def stacked_bars(
@@ -38,30 +37,35 @@ def stacked_bars(
     rows: Sequence[StackedRow],
     *,
     across: str,
+    limit: int = MAX_DRAWN,
     notes: Sequence[Markup | str] = (),
 ) -> Chart:
-    """Draw a bar for each row: the parts of one kind have one colour and pattern in all rows."""
-    totals = [sum(part.value.value or 0.0 for part in row.parts) for row in rows]
+    """Draw a bar for each of the first rows: parts of one kind have one colour and pattern. The table has all rows."""
+    drawn = rows[:limit]
+    totals = [sum(part.value.value or 0.0 for part in row.parts) for row in drawn]
     ticks = nice_ticks(0.0, max([*totals, 1e-9]), 4)
-    bottom = _TOP + len(rows) * _ROW + 2
-    parts = [tag("defs", *_patterns(id_, len(kinds)))]
     scale = Scale(0.0, ticks[-1])
-    parts += [_inside(*_axis(ticks, scale, bottom, across))]
-    for at, row in enumerate(rows):
-        middle = _TOP + (at + 0.5) * _ROW
-        titled = tag("title", row.name)
-        for room, class_ in ((_WIDE_NAME, "name wide"), (_NARROW_NAME, "name narrow")):
-            parts.append(label("0", middle + 4, together((shortened(row.name, room), titled)), class_))
-        parts.append(_inside(*_bar(id_, kinds, row, middle, scale)))
-    picture = drawing(id_, title, parts, width=None, height=bottom + _BOTTOM + 14, class_="stacked")
-    lines = [(row.name, kind, part.value, part) for row in rows for kind, part in zip(kinds, row.parts, strict=True)]
-    table = DataTable(("", "kind", "value", "95 %"), lines)
-    return Chart(id_, title, picture, table, notes, _legend(id_, kinds), wide=True)
+    groups = [row.group for row in drawn]
+    places, end = placed(groups, _TOP, _ROW)
+    start, bottom = names_end([row.name for row in drawn], groups), end + 2
+    parts = [tag("defs", *_patterns(id_, len(kinds))), plot_area(start, _END, _axis(ticks, scale, bottom, across))]
+    for row, place in zip(drawn, places, strict=True):
+        parts += names_of(row.name, row.group, place, _ROW)
+        parts.append(plot_area(start, _END, _bar(id_, kinds, row, place.middle, scale)))
+    picture = drawing(id_, title, parts, width=None, height=bottom + _BOTTOM, class_="stacked")
+    left_out = [f"{len(drawn)} of {len(rows)} bars are drawn; the table has all."]
+    notes = (*notes, *(left_out if len(drawn) < len(rows) else ()))
+    return Chart(id_, title, picture, _table(kinds, rows), notes, _legend(id_, kinds), wide=True)
 
 
-def _inside(*parts: Markup) -> Markup:
-    ends = percent(_NAMES_END), percent(_BARS_END - _NAMES_END)
-    return tag("svg", *parts, x=ends[0], width=ends[1], height="100%", overflow="visible", class_="plot")
+def _table(kinds: Sequence[str], rows: Sequence[StackedRow]) -> DataTable:
+    grouped = any(row.group for row in rows)
+    lines: list[list[Cell]] = [
+        [*([row.group] if grouped else []), row.name, kind, part.value, part]
+        for row in rows
+        for kind, part in zip(kinds, row.parts, strict=True)
+    ]
+    return DataTable((*([""] if grouped else []), "", "kind", "value", "95 %"), lines)
 
 
 def _axis(ticks: Sequence[float], scale: Scale, bottom: float, across: str) -> Iterator[Markup]:

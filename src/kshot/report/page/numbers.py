@@ -48,6 +48,17 @@ class Estimate:
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
+    def dash(self) -> str:
+        """What stands between the ends: a dash, or "to" where signs would stand beside it."""
+        signed = any(each.written[:1] in {"+", "-"} for each in (self.low, self.high) if each)
+        return " to " if signed else "–"
+
+    @property
+    def between(self) -> str:
+        """The interval as text; nothing if it is not known."""
+        return self.dash.join(end.written for end in self.interval or ())
+
+    @property
     def ends(self) -> tuple[float, ...]:
         """The numbers that a scale must reach: the value and the ends that are known."""
         return tuple(each.value for each in (self.value, self.low, self.high) if each and each.value is not None)
@@ -55,8 +66,7 @@ class Estimate:
     @property
     def said(self) -> str:
         """The figure in words, for a tooltip."""
-        between = self.interval
-        return self.value.written + (f", 95 %: {between[0].written}–{between[1].written}" if between else "")
+        return self.value.written + (f", 95 %: {self.between}" if self.interval else "")
 
 
 def field_number(run: PageRun, row: ResultRow, name: str, digits: int | None = None, sign: str = "") -> Number:
@@ -99,7 +109,7 @@ def _plain_texts(row: ResultRow) -> list[str]:
 def interval_html(found: Estimate) -> Markup:
     """Return an interval within HTML, or nothing."""
     between = found.interval
-    return Markup("") if between is None else together((between[0].html, "–", between[1].html))
+    return Markup("") if between is None else together((between[0].html, found.dash, between[1].html))
 
 
 def spread(estimates: Sequence[Estimate]) -> tuple[float, float] | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from kshot.core.records import ResultRow
+from kshot.report.table import short_names
 from kshot.runs.record import RunRecord
 
 
@@ -28,3 +29,21 @@ class PageRun:
     def _addresses(self) -> dict[int, str]:
         lists = {"results": self.record.results, "comparisons": self.record.comparisons}
         return {id(row): f"{self.key}/{name}/{at}" for name, rows in lists.items() for at, row in enumerate(rows)}
+
+
+def system_names(runs: Sequence[PageRun]) -> dict[tuple[str, str], str]:
+    """Return a name for each model of each run, by the run's key and the model: as short as tells them apart.
+
+    Of several runs with one model each, that is the same, the names are those of the runs.
+    """
+    pairs = [(run, model) for run in runs for model in dict.fromkeys(_models(run))]
+    models = short_names(dict.fromkeys(model for _, model in pairs))
+    several = len(runs) > 1
+    named = {(run.key, model): f"{run.name} · {models[model]}" if several else models[model] for run, model in pairs}
+    if several and len(models) == 1:
+        return {(run.key, model): run.name for run, model in pairs}
+    return named
+
+
+def _models(run: PageRun) -> list[str]:
+    return [str(row.get("model", "")) for row in run.record.results]

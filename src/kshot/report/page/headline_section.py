@@ -1,0 +1,127 @@
+"""The main figures of runs: each task by each model, with its interval, and who is ahead of whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple, TypeAlias
+
+from markupsafe import Markup
+
+from kshot.core.records import ResultRow
+from kshot.report.page.charts import Cell, Chart, DataTable, chart_grid, folded, sentences
+from kshot.report.page.charts_intervals import IntervalRow, interval_chart
+from kshot.report.page.markup import Section, tag, together
+from kshot.report.page.numbers import Estimate, Number, estimate, field_number
+from kshot.report.page.page_run import PageRun, system_names
+from kshot.report.verdicts import model_verdicts
+from kshot.runs.headline import failed_samples, headline_results
+
+_MAX_MORE = 400
+"""Rows of the folded table; ``summary.json`` has all."""
+
+_Scale: TypeAlias = tuple[str, bool, tuple[float | None, ...]]
+"""What figures must share to stand in one chart: the metric, its direction and the ends of its scale."""
+
+
+class _Figure(NamedTuple):
+    """A row of a summary, and the run that it is of."""
+
+    run: PageRun
+    row: ResultRow
+
+
+def headline_section(runs: Sequence[PageRun]) -> Section | None:
+    """Return the section on the main figures; None if no task has a figure of its own, as in token lookup."""
+    main = [_Figure(run, row) for run in runs for row in headline_results(run.record.results) if not _is_lookup(row)]
+    if not main:
+        return None
+    main.sort(key=lambda found: "average" not in found.row)  # it is stable: the rest keeps its order
+    names = system_names(runs)
+    by_scale: dict[_Scale, list[_Figure]] = {}
+    for found in main:
+        by_scale.setdefault(_scale(found.row), []).append(found)
+    charts = [_chart(f"headline-{at}", found, names).html for at, found in enumerate(by_scale.values(), 1)]
+    said = sentences(line for run in runs for line in _verdicts(run, named=len(runs) > 1))
+    parts = [said, chart_grid(charts), *_failures(runs), _more(runs, main, names)]
+    return Section("headline", "Main figures", together(parts))
+
+
+def _is_lookup(row: ResultRow) -> bool:
+    """Whether a row is of token lookup: its grid shows it."""
+    return row.get("kind") == "lookup"
+
+
+def _scale(row: ResultRow) -> _Scale:
+    return row["metric"], row.get("higher_is_better") is not False, tuple(row.get("bounds") or ())
+
+
+def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Chart:
+    """Draw the figures on one scale: rows are systems, tasks, or systems below each task."""
+    metric, upwards, bounds = _scale(found[0].row)
+    tasks = dict.fromkeys(each.row["task"] for each in found)
+    systems = dict.fromkeys(_system(each, found, names) for each in found)
+    grouped = len(tasks) > 1 and len(systems) > 1
+    numbers = {system: at for at, system in enumerate(systems)}
+    order = {task: at for at, task in enumerate(tasks)}
+    failed = any(each.row.get("failed") for each in found)
+    rows = []
+    for each in sorted(found, key=lambda each: order[each.row["task"]]):
+        system = _system(each, found, names)
+        counts = [field_number(each.run, each.row, name) for name in (("n", "failed") if failed else ("n",))]
+        name = each.row["task"] if len(systems) == 1 else system
+        group = each.row["task"] if grouped else ""
+        rows.append(IntervalRow(name, estimate(each.run, each.row), counts, group, numbers[system]))
+    alone = f" · {next(iter(tasks))}" if len(tasks) == 1 and len(systems) > 1 else ""
+    title = f"{metric}{alone}{'' if upwards else ', lower is better'}"
+    heads = ("value", "95 %", "n", "failed") if failed else ("value", "95 %", "n")
+    return interval_chart(id_, title, rows, heads=heads, bounds=bounds)
+
+
+def _system(each: _Figure, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> str:
+    """Return the name of what a figure is of: a model, with its chunker where there are several."""
+    name = names[each.run.key, str(each.row.get("model", ""))]
+    cuts = {other.row.get("chunks") for other in found}
+    return f"{name} · {each.row['chunks']}" if len(cuts) > 1 and each.row.get("chunks") else name
+
+
+def _verdicts(run: PageRun, *, named: bool) -> Iterator[str]:
+    """Yield who is ahead among the models of a run; search engines have a section of their own."""
+    benchmarks = {row["benchmark"] for row in run.record.results if "benchmark" in row}
+    compared = [row for row in run.record.comparisons if row["task"] not in benchmarks]
+    yield from (f"{run.name}: {line}" if named else line for line in model_verdicts(compared))
+
+
+def _failures(runs: Sequence[PageRun]) -> Iterator[Markup]:
+    for run in runs:
+        if failed := failed_samples(run.record.results):
+            told = "1 sample failed and is" if failed == 1 else f"{failed:,} samples failed and are"
+            of = f"{run.name}: " if len(runs) > 1 else ""
+            yield tag("p", f"{of}{told} in no figure.", class_="chart-note")
+
+
+def _more(runs: Sequence[PageRun], main: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Markup:
+    """Return the other figures of whole tasks, folded: other metrics, the parts of averages, and details."""
+    shown = {id(found.row) for found in main}
+    rest = [
+        _Figure(run, row)
+        for run in runs
+        for row in run.record.results
+        if "kind" not in row and "category" not in row and id(row) not in shown
+    ]
+    if not rest:
+        return Markup("")
+    several = len(names) > 1
+    heads = ("task", *(("model",) if several else ()), "metric", "value", "95 %", "n")
+    table = DataTable(heads, [_line(found, names) for found in islice(rest, _MAX_MORE)])
+    left = len(rest) - _MAX_MORE
+    note = tag("p", f"… and {left:,} more in summary.json", class_="chart-note") if left > 0 else Markup("")
+    return folded(f"More figures ({len(rest):,})", table.html, note)
+
+
+def _line(found: _Figure, names: Mapping[tuple[str, str], str]) -> list[Cell]:
+    run, row = found
+    shown: Estimate = estimate(run, row)
+    count: Number = field_number(run, row, "n")
+    who: list[Cell] = [names[run.key, str(row.get("model", ""))]] if len(names) > 1 else []
+    return [row["task"], *who, row["metric"], shown.value, shown, count]

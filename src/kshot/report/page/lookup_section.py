@@ -1,0 +1,202 @@
+"""Token lookup: accuracy by length, by variant and task, the kinds of errors, and gaps between tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from markupsafe import Markup
+
+from kshot.core.p_values import p_text
+from kshot.core.records import ResultRow
+from kshot.report.grid import findings
+from kshot.report.page.charts import Chart, DataTable, chart_grid, sentences
+from kshot.report.page.charts_heat import HeatRow, heat_map
+from kshot.report.page.charts_intervals import IntervalRow, interval_chart
+from kshot.report.page.charts_lines import Series, line_chart
+from kshot.report.page.charts_stacked import StackedRow, stacked_bars
+from kshot.report.page.markup import Section, tag, together
+from kshot.report.page.numbers import Estimate, Number, estimate
+from kshot.report.page.page_run import PageRun, system_names
+from kshot.report.verdicts import correction
+from kshot.runs.headline import finite
+
+_Cell: TypeAlias = tuple[str, str, int]
+"""A cell of the grid: variant, task and length."""
+
+_SCALE = (0.0, 100.0)
+_WHOLE = (0, 0)
+"""Digits after the point: grids have none."""
+_MAX_GROUPED_VARIANTS = 3
+"""Variants whose lengths stand side by side in one heat map; of more, each length has a map of variant × task."""
+_MAX_LINE_CHARTS = 6
+_MAX_BARS, _MAX_GAPS = 12, 12
+
+
+def lookup_section(runs: Sequence[PageRun]) -> Section | None:
+    """Return the section on token lookup; None if no run has any."""
+    names = system_names(runs)
+    parts: list[Markup] = []
+    for run in runs:
+        rows = [row for row in run.record.results if row.get("kind") == "lookup"]
+        models = list(dict.fromkeys(row["model"] for row in rows))
+        for model in models:
+            own = _ModelLookup(run, [row for row in rows if row["model"] == model], f"lookup-{len(parts)}")
+            head = [tag("h3", names[run.key, model])] if len(runs) > 1 or len(models) > 1 else []
+            parts.append(together([*head, *own.parts()]))
+    return Section("lookup", "Token lookup", together(parts)) if parts else None
+
+
+class _ModelLookup:
+    """What one model does at token lookup."""
+
+    def __init__(self, run: PageRun, rows: Sequence[ResultRow], id_: str) -> None:
+        self.run, self.rows, self.id = run, rows, id_
+        self.gaps = [row for row in _complete(rows) if "gap" in row]
+        self.errors = [row for row in _complete(rows) if "error" in row]
+        whole = [row for row in rows if not row.get("detail") and "gap" not in row]
+        self.cells = {(row["variant"], row["lookup"], row["length"]): row for row in whole}
+        self.variants = list(dict.fromkeys(variant for variant, _, _ in self.cells))
+        self.tasks = list(dict.fromkeys(task for _, task, _ in self.cells))
+        self.lengths = sorted({length for _, _, length in self.cells})
+
+    def parts(self) -> Iterator[Markup]:
+        """Yield what is found, in sentences, and then the charts."""
+        yield sentences(findings([row for row in _complete(self.rows) if row["ci95"] is not None]))
+        lines = enumerate(self.variants[:_MAX_LINE_CHARTS] if len(self.lengths) > 1 else [])
+        charts = *self._heat_maps(), *(self._by_length(*each) for each in lines)
+        yield chart_grid(chart.html for chart in (*charts, *self._error_kinds(), *self._gap_chart()))
+
+    def _figure(self, variant: str, task: str, length: int) -> Estimate | None:
+        row = self.cells.get((variant, task, length))
+        return None if row is None else estimate(self.run, row, _WHOLE)
+
+    def _heat_maps(self) -> Iterator[Chart]:
+        counts = sorted({row["n"] for row in self.cells.values()})
+        each = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,}–{counts[-1]:,}" if counts else "0"
+        note = f"Each cell is the share of {each} records that is right."
+        if len(self.variants) <= _MAX_GROUPED_VARIANTS:
+            rows = [
+                HeatRow(task, found, variant)
+                for variant in self.variants
+                for task in self.tasks
+                if any(found := [self._figure(variant, task, length) for length in self.lengths])
+            ]
+            title = "Accuracy in % by variant, task and length"
+            columns = [str(length) for length in self.lengths]
+            yield heat_map(f"{self.id}-heat", title, columns, rows, across="length", scale=_SCALE, notes=[note])
+            return
+        for length in self.lengths:
+            rows = [
+                HeatRow(variant, [self._figure(variant, task, length) for task in self.tasks])
+                for variant in self.variants
+            ]
+            title = f"Accuracy in % by variant and task, length {length}"
+            yield heat_map(f"{self.id}-heat-{length}", title, self.tasks, rows, scale=_SCALE, notes=[note])
+
+    def _by_length(self, at: int, variant: str) -> Chart:
+        series = [
+            Series(task, found)
+            for task in self.tasks
+            if any(found := [self._figure(variant, task, length) for length in self.lengths])
+        ]
+        more = len(self.variants) - _MAX_LINE_CHARTS
+        last = at == _MAX_LINE_CHARTS - 1 and more > 0
+        return line_chart(
+            f"{self.id}-lines-{at}",
+            f"Accuracy in % by length · {variant}",
+            [str(length) for length in self.lengths],
+            series,
+            across="length",
+            bounds=_SCALE,
+            band=("chance", [self._chance(variant, length) for length in self.lengths]),
+            notes=[f"{more} more variants are in the heat maps."] if last else (),
+        )
+
+    def _chance(self, variant: str, length: int) -> tuple[float, float] | None:
+        """Return the lowest and the highest chance level of the tasks."""
+        rows = [self.cells.get((variant, task, length)) for task in self.tasks]
+        found = [level for row in rows if row is not None and (level := finite(row.get("chance"))) is not None]
+        return (min(found), max(found)) if found else None
+
+    def _error_kinds(self) -> Iterator[Chart]:
+        by_cell: dict[_Cell, dict[str, ResultRow]] = {}
+        for row in self.errors:
+            by_cell.setdefault((row["variant"], row["lookup"], row["length"]), {})[row["error"]] = row
+        totals = {cell: sum(row["value"] for row in parts.values()) for cell, parts in by_cell.items()}
+        found = {cell: parts for cell, parts in by_cell.items() if totals[cell] > 0}
+        if not found:
+            return
+        named = dict.fromkeys(row["error"] for row in self.errors)
+        kinds = [kind for kind in named if any(kind in parts and parts[kind]["value"] for parts in found.values())]
+        none = Estimate(Number(None, "–"))
+        rows = []
+        for variant, task, length in _few_first(sorted(found, key=lambda cell: -totals[cell]), _MAX_BARS):
+            parts = found[variant, task, length]
+            figures = [estimate(self.run, parts[kind], _WHOLE) if kind in parts else none for kind in kinds]
+            rows.append(StackedRow(f"{task}, length {length}", figures, variant))
+        without = len(self.cells) - len(found)
+        yield stacked_bars(
+            f"{self.id}-errors",
+            "Kinds of errors, in % of the records",
+            kinds,
+            rows,
+            across="% of records",
+            limit=_MAX_BARS,
+            notes=[f"Without any error: {without} of {len(self.cells)} cells of the grid."] if without > 0 else (),
+        )
+
+    def _gap_chart(self) -> Iterator[Chart]:
+        if not self.gaps:
+            return
+        decided = sum(row["ahead"] is not None for row in self.gaps)
+        shown = max(_MAX_GAPS, min(decided, 3 * _MAX_GAPS))
+        largest = sorted(range(len(self.gaps)), key=lambda at: -abs(self.gaps[at]["value"]))
+        largest.sort(key=lambda at: self.gaps[at]["ahead"] is None)
+        order = _few_first([(self.gaps[at]["variant"], at) for at in largest], shown)
+        rows, lines = [], []
+        for _, at in order:
+            row = self.gaps[at]
+            who = f"{row['better']} − {row['worse']}"
+            p = Number(row["p_corrected"], p_text(row["p_corrected"]), self.run.address(row), "p_corrected")
+            found = estimate(self.run, row, (1, 1), sign="+")
+            name = f"{who}, length {row['length']}"
+            rows.append(IntervalRow(name, found, [p], row["variant"], hollow=row["ahead"] is None))
+            lines.append((who, str(row["length"]), row["variant"], found.value, found, p, row["ahead"] or ""))
+        corrected = correction(self.gaps[0]["family"])
+        yield interval_chart(
+            f"{self.id}-gaps",
+            "Gaps between tasks on the same records, in points",
+            rows,
+            heads=("points", "95 %", "p"),
+            reference=(0.0, "no gap"),
+            table=DataTable(("gap", "length", "variant", "points", "95 %", "p", "ahead"), lines),
+            limit=shown,
+            notes=[
+                f"Filled marks: beyond chance ({decided} of {len(self.gaps)} gaps; {corrected}). Hollow marks: not."
+            ],
+        )
+
+
+_Ranked = TypeVar("_Ranked", bound=tuple[Any, ...])
+
+
+def _few_first(ranked: Sequence[_Ranked], count: int) -> list[_Ranked]:
+    """Return the first few of ranked things, those of one variant together, and then the others.
+
+    The variant is the first part of each.
+    """
+    few, rest = ranked[:count], ranked[count:]
+    variants = list(dict.fromkeys(each[0] for each in few))
+    return [*sorted(few, key=lambda each: variants.index(each[0])), *rest]
+
+
+def _complete(rows: Sequence[ResultRow]) -> list[ResultRow]:
+    """Return the rows that have all that a chart or a sentence needs; a file of a stranger may lack some."""
+    return [row for row in rows if finite(row["value"]) is not None and row.keys() >= _needed(row)]
+
+
+def _needed(row: ResultRow) -> set[str]:
+    if "gap" in row:
+        return {"better", "worse", "p_corrected", "family", "ahead"}
+    return set() if row.get("detail") else {"chance"}
