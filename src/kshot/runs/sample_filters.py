@@ -40,7 +40,7 @@ class SampleFilter:
             self._named(row)
             and (self.verdicts is None or self.scale(row).verdict(row) in self.verdicts)
             and self._scored(row)
-            and (self.contains is None or any(self.contains in text.casefold() for text in _texts(row)))
+            and (self.contains is None or any(self.contains in text.casefold() for text in searched_texts(row)))
         )
 
     def scale(self, row: ResultRow) -> MetricScale:
@@ -121,7 +121,7 @@ def name_of(row: ResultRow, part: str) -> str:
     return "" if found is None else str(found)
 
 
-def _texts(row: ResultRow) -> Iterator[str]:
+def searched_texts(row: ResultRow) -> Iterator[str]:
     """Yield what ``contains`` looks into; numbers count where they are an answer or a target, not beside an option."""
     for part in _SEARCHED:
         value = row.get(part)

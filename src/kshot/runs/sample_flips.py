@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kshot.core.errors import RunError
 from kshot.core.records import ResultRow
 from kshot.runs.checked_samples import check_figure
 from kshot.runs.compared_run import ComparedRun, check_ids, name_runs, read_figures
 from kshot.runs.headline import TaskOnModel, task_rows
-from kshot.runs.pairing import Match, match, system_pairs, task_pairs
+from kshot.runs.pairing import ComparedSystem, Match, match, system_pairs, task_pairs
 from kshot.runs.record import RunRecord
 from kshot.runs.sample_scores import TaskScores, read_scores
 from kshot.runs.sample_verdicts import MetricScale, metric_scales
@@ -36,6 +37,20 @@ class FlippedSamples:
     counterparts: Mapping[int, list[Counterpart]]
 
 
+@dataclass(frozen=True, slots=True)
+class PairedTask:
+    """A task of two systems, and the scale by which samples of both are right; None: they share no such metric."""
+
+    one: ComparedSystem
+    other: ComparedSystem
+    tasks: tuple[str, str]
+    scale: MetricScale | None
+
+    def match(self) -> Match:
+        """Pair the samples."""
+        return match(self.one, self.other, self.tasks)
+
+
 def flipped_samples(run: RunRecord, other: RunRecord, scales: Mapping[TaskOnModel, MetricScale]) -> FlippedSamples:
     """Find the samples that exactly one of two runs gets right, of those that both answered.
 
@@ -43,9 +58,25 @@ def flipped_samples(run: RunRecord, other: RunRecord, scales: Mapping[TaskOnMode
     another measure in the other run is an error, and so are samples that are not those of the figures.
     """
     runs = ComparedRun(run, {}), ComparedRun(other, {})
+    found: dict[int, list[Counterpart]] = {}
+    for pair in paired_tasks(runs, scales):
+        if pair.scale is not None:
+            matched = pair.match()
+            rights, theirs = right_samples(matched, pair.scale)
+            at, there = matched.chosen()
+            (one, two) = matched.scores
+            for index in np.flatnonzero(rights != theirs):
+                place = Counterpart(int(two.places[there[index]]), pair.scale)
+                found.setdefault(int(one.places[at[index]]), []).append(place)
+    return FlippedSamples((runs[0].label, runs[1].label), found)
+
+
+def paired_tasks(
+    runs: tuple[ComparedRun, ComparedRun], scales: Mapping[TaskOnModel, MetricScale]
+) -> Iterator[PairedTask]:
+    """Read the scores of two runs, and yield which tasks of them are compared; errors as in ``flipped_samples``."""
     name_runs(runs)
     mine, yours = (_loaded(each, {scale.metric for scale in scales.values()}) for each in runs)
-    found: dict[int, list[Counterpart]] = {}
     compared = False
     for one, two in system_pairs(runs):
         for pair in task_pairs(one, two):
@@ -53,13 +84,22 @@ def flipped_samples(run: RunRecord, other: RunRecord, scales: Mapping[TaskOnMode
             if scale is not None and scale.metric in mine[pair[0], one.model].keys() & yours[pair[1], two.model].keys():
                 compared = True
                 figures = mine[pair[0], one.model][scale.metric], yours[pair[1], two.model][scale.metric]
-                _check_measure(*figures, scale, (one.label, two.label), other)
-                for here, there in _flips(match(one, two, pair), scale):
-                    found.setdefault(here, []).append(Counterpart(there, scale))
+                _check_measure(*figures, scale, (one.label, two.label), runs[1].record)
+            else:
+                scale = None
+            yield PairedTask(one, two, pair, scale)
     if not compared:
         what = "the runs have no task and metric in common"
         raise RunError(what, where=f"{runs[0].name} and {runs[1].name}", hint="kshot compare says what each one has.")
-    return FlippedSamples((runs[0].label, runs[1].label), found)
+
+
+def right_samples(matched: Match, scale: MetricScale) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which samples that both sides answered (``Match.chosen``) each side gets right."""
+    sides = []
+    for scores, at in zip(matched.scores, matched.chosen(), strict=True):
+        values, codes = np.unique(scores.scores[scale.metric][at], return_inverse=True)
+        sides.append(np.array([scale.is_right(value) for value in values], dtype=np.bool_)[codes])
+    return sides[0], sides[1]
 
 
 def _loaded(run: ComparedRun, metrics: Collection[str]) -> dict[TaskOnModel, dict[str, ResultRow]]:
@@ -101,14 +141,3 @@ def _check_measure(
     if conflict is not None:
         hint = "--task chooses other tasks, --metric another metric."
         raise RunError(conflict, where=mine["task"], hint=hint)
-
-
-def _flips(matched: Match, scale: MetricScale) -> Iterator[tuple[int, int]]:
-    """Yield the places of the samples that one side gets right and the other does not."""
-    (one, other), (ours, theirs) = matched.scores, matched.chosen()
-    sides = []
-    for scores, at in ((one, ours), (other, theirs)):
-        values, codes = np.unique(scores.scores[scale.metric][at], return_inverse=True)
-        sides.append(np.array([scale.is_right(value) for value in values], dtype=bool)[codes])
-    for index in np.flatnonzero(sides[0] != sides[1]):
-        yield int(one.places[ours[index]]), int(other.places[theirs[index]])

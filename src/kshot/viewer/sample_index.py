@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
-from kshot.core.errors import RunError
+from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
-from kshot.runs.sample_verdicts import MetricScale
-from kshot.viewer.sample_query import SampleQuery
+from kshot.report.sample_look import SampleLooks
+from kshot.runs.record import read_summary
+from kshot.runs.sample_filters import SampleFilter
+from kshot.runs.sample_verdicts import MetricScale, metric_scales
+from kshot.viewer import full_text, index_file
+from kshot.viewer.background import Background, Progress
+from kshot.viewer.index_place import file_of, stamp_of, uri_of
+from kshot.viewer.opened_index import OpenedIndex, UnfitIndexError
+from kshot.viewer.pairs import Pairs, pair_runs
+from kshot.viewer.sample_query import HEADLINE, SampleQuery
+
+T = TypeVar("T")
 
 IndexStep: TypeAlias = Literal["new", "indexing", "ready", "failed"]
+
+_VERSION = 100 * index_file.VERSION + full_text.VERSION
+_MOST_PAIRS = 8
+_MAX_PAGE = 1_000
+_PATIENCE_SECONDS = 0.2
+"""A page waits so long for what is nearly done, before it says that it is not ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,33 +43,140 @@ class IndexState:
     error: str = ""
 
 
+class NotReadyError(Exception):
+    """Something is still being made, in a thread."""
+
+    def __init__(self, state: str, share: float) -> None:
+        """Say what is made, and how far it is."""
+        super().__init__(state)
+        self.state, self.share = state, share
+
+
 class SampleIndex:
     """The samples of a run folder. All methods may be called from any thread.
 
     The index is a file beside ``samples.jsonl`` (or in the user's cache), made once, in a thread. ``facets`` and
     ``page`` start it, and say so until it is ready. ``row``, ``scale`` and ``counterparts`` wait for it. When the
     files of the run change, it is made again. All raise ``RunError`` if the samples cannot be read, and ``UsageError``
-    for a metric that the run does not have.
+    for a metric or a sample that the run does not have.
     """
 
     def __init__(self, folder: Path) -> None:
         """Take a run folder; nothing is read yet."""
         self.folder = folder
+        self._lock = threading.RLock()
+        self._stamp = ""
+        self._index: Background[OpenedIndex] | None = None
+        self._words: Background[str] | None = None
+        self._pairs: dict[tuple[Any, ...], Background[Pairs]] = {}
+        self._mended = ""
+        self._closed = False
+
+    # ---- the index ----
 
     def state(self) -> IndexState:
         """Return how far the index is."""
-        return IndexState("new")
+        index = self._current()
+        if index is None:
+            return IndexState("new")
+        if index.error is not None:
+            return IndexState("failed", index.share, str(index.error))
+        return IndexState("ready" if index.is_done else "indexing", index.share)
 
     def start(self) -> None:
         """Begin to make the index in a thread, unless it is there."""
+        with self._lock:
+            if self._closed:
+                raise RunError("the viewer has been closed", where=str(self.folder))
+            if self._current() is None:
+                self._stamp = stamp_of(self.folder, _VERSION)
+                stamp, anew = self._stamp, self._mended == self._stamp
+                self._index = Background(lambda progress: self._open(stamp, progress, anew=anew), "sample index")
 
     def wait(self, seconds: float | None = None) -> IndexState:
-        """Wait until the index is ready or failed, at most this long."""
+        """Start the index, and wait until it is ready or failed, at most this long."""
+        self.start()
+        with self._lock:
+            index = self._index
+        if index is not None:
+            index.wait(seconds)
         return self.state()
+
+    def close(self) -> None:
+        """End the threads and close the files."""
+        with self._lock:
+            self._closed = True
+            self._drop()
+
+    def _current(self) -> Background[OpenedIndex] | None:
+        """Return the index, unless the files of the run have changed since it was started."""
+        with self._lock:
+            if self._index is not None and self._index.is_done and self._stamp != stamp_of(self.folder, _VERSION):
+                self._drop()
+            return self._index
+
+    def _drop(self) -> None:
+        for work in (self._index, self._words, *self._pairs.values()):
+            if work is not None:
+                work.abandon()
+        if self._index is not None and self._index.is_done and self._index.error is None:
+            self._index.result().close()
+        self._index = self._words = None
+        self._pairs = {}
+
+    def _open(self, stamp: str, progress: Progress, *, anew: bool) -> OpenedIndex:
+        summary = read_summary(self.folder)
+        results = summary["results"] if summary is not None else []
+        connection = None if anew else index_file.open_index(self.folder, stamp)
+        if connection is None:
+            looks = SampleLooks(self.folder, SampleFilter(metric_scales(results)), full=False)
+            connection = _written(self.folder, lambda: index_file.build_index(self.folder, stamp, looks, progress))
+        return OpenedIndex(self.folder, connection, results)
+
+    def _ready(self) -> OpenedIndex:
+        """Return the index, or say how far it is; an index that failed raises its error."""
+        self.start()
+        with self._lock:
+            index = self._index
+        if index is None:
+            raise NotReadyError("indexing", 0.0)
+        if not index.is_done:
+            raise NotReadyError("indexing", index.share)
+        return index.result()
+
+    def _opened(self) -> OpenedIndex:
+        """Wait for the index."""
+        self.start()
+        with self._lock:
+            index = self._index
+        if index is None:
+            raise RunError("the viewer has been closed", where=str(self.folder))
+        return index.result()
+
+    def _mending(self, work: Callable[[], T]) -> T:
+        """Do something with the index; one that is damaged, or does not fit its samples, is made anew, once."""
+        try:
+            return work()
+        except (sqlite3.Error, UnfitIndexError) as exc:
+            with self._lock:
+                if self._current() is not None and self._mended == self._stamp:
+                    what = "samples.jsonl has changed while it was read, or the index beside it cannot be read"
+                    raise RunError(what, where=str(self.folder), hint="Open the page again.") from exc
+                self._mended = self._stamp
+                self._drop()
+            raise NotReadyError("indexing", 0.0) from exc
+
+    # ---- what pages ask ----
 
     def facets(self, metric: str | None = None) -> dict[str, Any]:
         """Return the names and counts by which samples can be filtered, as the JSON of ``…/facets``."""
-        return {"state": "indexing", "share": 0.0}
+        chosen = None if metric in {None, "", HEADLINE} else metric
+        try:
+            return {"state": "ready", "share": 1.0} | self._mending(lambda: self._ready().facets(chosen))
+        except NotReadyError as exc:
+            named: dict[str, Any] = {name: [] for name in ("tasks", "models", "categories", "answers")}
+            counts = {"total": 0, "metrics": [HEADLINE], "verdicts": dict.fromkeys(index_file.VERDICTS, 0)}
+            return {"state": exc.state, "share": exc.share} | counts | named
 
     def page(
         self, query: SampleQuery, offset: int = 0, limit: int = 50, other: SampleIndex | None = None
@@ -60,19 +187,88 @@ class SampleIndex:
         indexed, for the first search) or "pairing" (the two runs are being paired); until it is ready, ``rows`` is
         empty. ``other`` is the baseline of flips.
         """
-        return {"state": "indexing", "share": 0.0, "total": 0, "matching": 0, "rows": []}
+        if query.flip is not None and other is None:
+            raise UsageError("flip needs another run", hint="Name it: other=KEY.")
+        try:
+            return self._mending(lambda: self._page(query, offset, min(limit, _MAX_PAGE), other))
+        except NotReadyError as exc:
+            return {"state": exc.state, "share": exc.share, "total": 0, "matching": 0, "rows": []}
+
+    def _page(self, query: SampleQuery, offset: int, limit: int, other: SampleIndex | None) -> dict[str, Any]:
+        index = self._ready()
+        match = full_text.match_of(query.text)
+        found: dict[str, Any] = {"state": "ready", "share": 1.0, "total": index.total, "matching": 0, "rows": []}
+        if query.text and not match:
+            return found  # only signs, which are no words
+        if match:
+            self._search(index)
+        flips = "" if other is None else self._flips(index, query.metric, other)
+        matching = index.matching(query, match, flips)
+        rows = index.lines(query, offset, limit, match, flips) if offset < matching else []
+        return found | {"matching": matching, "rows": rows}
 
     def row(self, n: int) -> ResultRow:
-        """Return a sample by its line number, from 0; one beyond the last is an error."""
-        raise RunError("the index is not written yet", where=str(self.folder))
+        """Return a sample by its line number, from 0."""
+        try:
+            return self._mending(lambda: self._opened().row(n))
+        except NotReadyError:
+            return self._mending(lambda: self._opened().row(n))
 
     def scale(self, n: int, metric: str | None = None) -> MetricScale:
         """Return the scale by which a sample is right."""
-        raise RunError("the index is not written yet", where=str(self.folder))
+        row = self.row(n)
+        scales = self._opened().scales(None if metric in {None, "", HEADLINE} else metric)
+        return SampleFilter(scales).scale(row)
 
     def counterparts(self, n: int, other: SampleIndex) -> list[int]:
         """Return the line numbers of the samples of another run that are paired with this one; [] if there is none."""
-        raise RunError("the index is not written yet", where=str(self.folder))
+        index = self._opened()
+        other._opened()
+        return self._paired(index, None, other).result().counterparts(n)
 
-    def close(self) -> None:
-        """End the thread, if one runs, and close the files."""
+    # ---- words and pairs ----
+
+    def _search(self, index: OpenedIndex) -> None:
+        """Have the words at hand; say so if they are still being indexed."""
+        with self._lock:
+            if self._words is None:
+                stamp, anew = self._stamp, self._mended == self._stamp
+                self._words = Background(lambda progress: self._find_words(stamp, progress, anew=anew), "words")
+            words = self._words
+        if not words.wait(_PATIENCE_SECONDS):
+            raise NotReadyError("searching", words.share)
+        index.attach_words(words.result(), full_text.TABLE)
+
+    def _find_words(self, stamp: str, progress: Progress, *, anew: bool) -> str:
+        found = None if anew else full_text.open_words(self.folder, stamp)
+        if found is None:
+            found = _written(self.folder, lambda: full_text.build_words(self.folder, stamp, progress))
+        with closing(found):
+            return uri_of(file_of(found))
+
+    def _flips(self, index: OpenedIndex, metric: str | None, other: SampleIndex) -> str:
+        """Return the table of samples that flipped; say so if the runs are still being paired."""
+        other._ready()
+        work = self._paired(index, metric, other)
+        if not work.wait(_PATIENCE_SECONDS):
+            raise NotReadyError("pairing", work.share)
+        return index.flips((str(other.folder), other._stamp, metric), work.result().flips())
+
+    def _paired(self, index: OpenedIndex, metric: str | None, other: SampleIndex) -> Background[Pairs]:
+        theirs = other._opened()
+        with self._lock:
+            key = (str(other.folder), other._stamp, metric)
+            if key not in self._pairs:
+                if len(self._pairs) == _MOST_PAIRS:
+                    self._pairs.pop(next(iter(self._pairs))).abandon()
+                self._pairs[key] = Background(lambda progress: pair_runs(index, theirs, metric, progress), "pairs")
+            return self._pairs[key]
+
+
+def _written(folder: Path, write: Callable[[], T]) -> T:
+    """Write an index; an error of SQLite is one of the disk."""
+    try:
+        return write()
+    except sqlite3.Error as exc:
+        what = f"the index of its samples cannot be written: {exc}"
+        raise RunError(what, where=str(folder), hint="Free some space, or set KSHOT_CACHE to another disk.") from exc

@@ -56,7 +56,10 @@ def sample_query(given: Mapping[str, str]) -> SampleQuery:
     metric = given.get("metric") or None
     return SampleQuery(
         _verdicts(given.get("verdict", "")),
-        *(given.get(name) or None for name in ("task", "model", "category", "answer")),
+        task=given.get("task") or None,
+        model=given.get("model") or None,
+        category=given.get("category") or None,
+        answer=given.get("answer") or None,
         text=given.get("q", "").strip(),
         metric=None if metric == HEADLINE else metric,
         sort=_one_of("sort", given.get("sort") or "run", _ORDERS),

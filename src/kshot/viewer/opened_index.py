@@ -1,0 +1,215 @@
+"""An index that is ready: lists, counts and rows of one version of a run's samples."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kshot.core.errors import UsageError
+from kshot.core.records import ResultRow
+from kshot.report.page.sample_line import sample_line
+from kshot.report.sample_look import SampleLooks
+from kshot.runs.headline import TaskOnModel, task_rows
+from kshot.runs.sample_filters import SampleFilter, name_of
+from kshot.runs.sample_verdicts import MetricScale, metric_scales
+from kshot.runs.samples_file import rows_at
+from kshot.viewer.index_file import NAMED, VERDICTS, IndexedSample, indexed_samples, raw_bytes
+from kshot.viewer.index_place import file_of, open_read_only
+from kshot.viewer.judged_tables import JudgedTables
+from kshot.viewer.sample_query import HEADLINE, SampleQuery
+from kshot.viewer.sample_sql import SampleSql, sample_sql
+
+_MOST_ANSWERS = 30
+_MOST_COUNTS, _MOST_FLIPS = 256, 8
+
+
+class UnfitIndexError(Exception):
+    """The index says something else of a sample than ``samples.jsonl`` does."""
+
+
+class _Found(NamedTuple):
+    n: int
+    place: int
+    id: bytes
+    names: tuple[bytes, ...]
+    verdict: int
+
+
+class OpenedIndex:
+    """One connection with its lock; all methods may be called from any thread."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, results: Sequence[ResultRow]) -> None:
+        """Take the index of a folder, and the figures of its ``summary.json``."""
+        self.folder, self._connection, self._results = folder, connection, results
+        self.lock = threading.RLock()
+        self._tables = JudgedTables(connection)
+        self._looks: dict[str | None, tuple[dict[TaskOnModel, MetricScale], SampleLooks]] = {}
+        self._facets: dict[str | None, dict[str, Any]] = {}
+        self._counts: dict[tuple[str, SampleSql], int] = {}
+        self._flips: dict[object, str] = {}
+        self._words = ""
+        self._made = 0
+        (self.total,) = connection.execute("SELECT count(*) FROM main.judged").fetchone()
+
+    def close(self) -> None:
+        """Close the file."""
+        with self.lock:
+            self._connection.close()
+
+    # ---- scales ----
+
+    def scales(self, metric: str | None) -> dict[TaskOnModel, MetricScale]:
+        """Return the scales by which samples are right; None: those of the headlines."""
+        return self._of_metric(metric)[0]
+
+    def _of_metric(self, metric: str | None) -> tuple[dict[TaskOnModel, MetricScale], SampleLooks]:
+        with self.lock:
+            if metric not in self._looks:
+                scales = metric_scales(self._results, metric)
+                self._looks[metric] = scales, SampleLooks(self.folder, SampleFilter(scales), full=False)
+            return self._looks[metric]
+
+    def metrics(self) -> list[str]:
+        """Return the names of all metrics; the first stands for the headline of each task."""
+        return list(dict.fromkeys((HEADLINE, *(row["metric"] for row in task_rows(self._results)))))
+
+    # ---- lists ----
+
+    def facets(self, metric: str | None) -> dict[str, Any]:
+        """Return names and counts: of tasks, models, categories, frequent answers and verdicts."""
+        scales = self.scales(metric)
+        with self.lock:
+            if metric not in self._facets:
+                self._facets[metric] = self._counted(self._tables.of(metric, scales))
+            return self._facets[metric]
+
+    def _counted(self, table: str) -> dict[str, Any]:
+        named = "SELECT x.name, count(*) FROM {0} j JOIN names x ON x.part = ? AND x.code = j.{1} GROUP BY x.code"
+        found = {part: self._run(named.format(table, part), part) for part in NAMED}
+        answers = f"SELECT answer, count(*) FROM {table} WHERE answer != '' GROUP BY 1 ORDER BY 2 DESC, min(n) LIMIT ?"
+        verdicts = dict(self._run(f"SELECT verdict, count(*) FROM {table} GROUP BY 1"))
+        return {
+            "total": self.total,
+            "metrics": self.metrics(),
+            "tasks": _pairs(found["task"]),
+            "models": _pairs(found["model"]),
+            "categories": _pairs(found["category"]),
+            "answers": _pairs(self._run(answers, _MOST_ANSWERS)),
+            "verdicts": {name: verdicts.get(code, 0) for code, name in enumerate(VERDICTS)},
+        }
+
+    def matching(self, query: SampleQuery, match: str = "", flips: str = "") -> int:
+        """Return how many samples match."""
+        table, sql = self._prepared(query, match, flips)
+        with self.lock:
+            key = (table, sql)
+            if key not in self._counts:
+                if len(self._counts) == _MOST_COUNTS:
+                    self._counts.clear()
+                ((count,),) = self._run(f"SELECT count(*) FROM {table} j WHERE {sql.where}", *sql.values)
+                self._counts[key] = count
+            return self._counts[key]
+
+    def lines(
+        self, query: SampleQuery, offset: int, limit: int, match: str = "", flips: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return a part of the list as JSON. ``match`` is what the full text is searched for; ``flips`` is a table."""
+        table, sql = self._prepared(query, match, flips)
+        chosen = f"SELECT j.n FROM {table} j WHERE {sql.where} ORDER BY {sql.order} LIMIT ? OFFSET ?"
+        with self.lock:
+            numbers = [n for (n,) in self._run(chosen, *sql.values, limit, offset)]
+            flipped = self._run(f"SELECT n, flip FROM {flips} WHERE n IN {_marks(numbers)}", *numbers) if flips else []
+            found = self._found(numbers, table)
+        words = {n: "won" if flip > 0 else "lost" for n, flip in flipped}
+        looks = self._of_metric(query.metric)[1]
+        lines = []
+        for each, row in self._rows(found):
+            line = sample_line(looks.of(row), each.n)
+            if line["verdict"] != VERDICTS[each.verdict]:
+                raise UnfitIndexError
+            lines.append(line | ({"flip": words.get(each.n)} if flips else {}))
+        return lines
+
+    def _prepared(self, query: SampleQuery, match: str, flips: str) -> tuple[str, SampleSql]:
+        scales = self.scales(query.metric)
+        with self.lock:
+            table = self._tables.of(query.metric, scales)
+        return table, sample_sql(query, flips=flips, words=self._words if match else "", match=match)
+
+    # ---- rows ----
+
+    def row(self, n: int) -> ResultRow:
+        """Return a sample; one that the run does not have is an error."""
+        if not 0 <= n < self.total:
+            hint = f"It has {self.total:,}, numbered from 0."
+            raise UsageError(f"this run has no sample {n}", where=str(self.folder), hint=hint)
+        with self.lock:
+            found = self._found([n], "main.judged")
+        return next(row for _, row in self._rows(found))
+
+    def _found(self, numbers: Sequence[int], table: str) -> list[_Found]:
+        names = "(SELECT raw FROM names WHERE part = '{0}' AND code = j.{0})"
+        sql = (
+            f"SELECT j.n, s.place, s.id, j.verdict, {names.format('task')}, {names.format('model')}"
+            f" FROM {table} j JOIN samples s ON s.n = j.n WHERE j.n IN {_marks(numbers)}"
+        )
+        rows = self._run(sql, *numbers)
+        found = {n: _Found(n, place, own, (task, model), verdict) for n, place, own, verdict, task, model in rows}
+        return [found[n] for n in numbers if n in found]
+
+    def _rows(self, found: Sequence[_Found]) -> Iterator[tuple[_Found, ResultRow]]:
+        """Read rows, and check that they are those of the index."""
+        rows = rows_at(self.folder, [each.place for each in found])
+        for each, row in zip(found, rows, strict=True):
+            told = tuple(raw_bytes(name_of(row, part)) for part in ("id", "task", "model"))
+            if told != (each.id, *each.names):
+                raise UnfitIndexError
+            yield each, row
+
+    def samples(self) -> Iterator[IndexedSample]:
+        """Yield what is known of all samples besides their texts; other threads do not wait for it."""
+        with self.lock:
+            path = file_of(self._connection)
+        with closing(open_read_only(path)) as connection:
+            yield from indexed_samples(connection)
+
+    # ---- words and flips ----
+
+    def attach_words(self, uri: str, table: str) -> None:
+        """Add the file of the full-text index."""
+        with self.lock:
+            if not self._words:
+                self._run("ATTACH DATABASE ? AS words", uri)
+                self._words = f"words.{table}"
+
+    def flips(self, key: object, flips: Iterable[tuple[int, int]]) -> str:
+        """Return the table of the samples that flipped: 1 for won, -1 for lost; it is made once for each key."""
+        with self.lock:
+            if key not in self._flips:
+                if len(self._flips) == _MOST_FLIPS:
+                    self._run(f"DROP TABLE {self._flips.pop(next(iter(self._flips)))}")
+                    self._counts.clear()
+                self._made += 1
+                name = f"temp.flips_{self._made}"
+                self._run("BEGIN")
+                self._run(f"CREATE TABLE {name} (n INTEGER PRIMARY KEY, flip INTEGER)")
+                self._connection.executemany(f"INSERT INTO {name} VALUES (?, ?)", flips)
+                self._run("COMMIT")
+                self._flips[key] = name
+            return self._flips[key]
+
+    def _run(self, sql: str, *values: Any) -> list[Any]:
+        with closing(self._connection.execute(sql, values)) as cursor:
+            return cursor.fetchall()
+
+
+def _pairs(rows: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    return [{"name": name, "count": count} for name, count in rows]
+
+
+def _marks(values: Sequence[object]) -> str:
+    return f"({', '.join('?' * len(values))})"
