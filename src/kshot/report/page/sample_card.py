@@ -14,8 +14,8 @@ from typing import Any
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line, visible, visible_json
 from kshot.report.page.found_passages import component_cards, passage_cards
-from kshot.report.page.sample_line import sample_line
-from kshot.report.sample_answers import cut_notes, option_words, rule_words
+from kshot.report.page.sample_line import lettered_option, sample_line
+from kshot.report.sample_answers import cut_notes, rule_words
 from kshot.report.sample_look import SampleLook
 from kshot.report.sample_tables import likelihood_text
 from kshot.report.sample_texts import (
@@ -186,7 +186,7 @@ def _answers(look: SampleLook) -> list[str]:
     if look.row.get("failed") or response.likelihood or response.ranks:
         return []
     if response.chooses and isinstance(answer, int):
-        return [visible(option_words(answer, response.options, look.row))]
+        return [visible(lettered_option(answer, look))]
     if isinstance(answer, dict) and isinstance(answer.get("text"), str):
         return [visible(answer["text"])]
     return [visible(written(each)) for each in (answer if isinstance(answer, list) else [answer])]
@@ -200,8 +200,7 @@ def _pattern(look: SampleLook) -> str | None:
 def _by_rule(look: SampleLook) -> dict[str, str]:
     found = look.row.get("answers")
     answers = found if isinstance(found, dict) else {}
-    options = look.response.options
-    return {one_line(rule): visible(option_words(each, options, look.row)) for rule, each in answers.items()}
+    return {one_line(rule): visible(lettered_option(each, look)) for rule, each in answers.items()}
 
 
 def _targets(look: SampleLook) -> Iterable[str]:
@@ -210,7 +209,7 @@ def _targets(look: SampleLook) -> Iterable[str]:
     if target is None or (response.likelihood and target == [response.likelihood["text"].strip()]):
         return ()
     if response.chooses:
-        return [option_words(each, response.options, look.row) for each in parts_of(target)]
+        return [lettered_option(each, look) for each in parts_of(target)]
     if isinstance(target, dict) and response.ranks:
         return [f"{name} (grade {written(grade)})" for name, grade in target.items() if grade]
     if isinstance(target, list):

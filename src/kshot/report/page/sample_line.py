@@ -46,7 +46,7 @@ def short_value(answer: Any, look: SampleLook) -> str:
     if answer is None:
         return ""
     if type(answer) is int and look.response.chooses:
-        return short(_option(answer, look))
+        return short(lettered_option(answer, look))
     if isinstance(answer, dict):
         text, nll = answer.get("text"), answer.get("nll")
         told = text if isinstance(text, str) else f"{nll:.2f} nats" if isinstance(nll, float) else written(answer)
@@ -59,7 +59,8 @@ def asked_text(look: SampleLook) -> str:
     response = look.response
     if response.likelihood is not None and not look.row.get("prompt"):
         return str(response.likelihood["text"])
-    return look.question.messages[-1][1] if look.row.get("prompt") is not None else ""
+    text = look.question.messages[-1][1] if look.row.get("prompt") is not None else ""
+    return text if len(text) <= _MOST else text[text.rstrip().rfind("\n\n") + 1 :]  # the question is the last paragraph
 
 
 def _target(look: SampleLook) -> str:
@@ -69,7 +70,7 @@ def _target(look: SampleLook) -> str:
         return ""
     if look.response.chooses:
         rights = target if isinstance(target, list) else [target]
-        return short(" or ".join(_option(each, look) for each in rights))
+        return short(" or ".join(lettered_option(each, look) for each in rights))
     if isinstance(target, dict):
         return short(", ".join(str(name) for name, grade in target.items() if grade))
     if isinstance(target, list) and target and all(isinstance(each, list) for each in target):
@@ -81,7 +82,7 @@ def _list(value: Any, between: str) -> str:
     return between.join(map(written, value[:_MOST])) if isinstance(value, list) else written(value)
 
 
-def _option(index: Any, look: SampleLook) -> str:
+def lettered_option(index: Any, look: SampleLook) -> str:
     """Return an option as prompts list it, such as "B. Venus"."""
     text = option_words(index, look.response.options, look.row)
     if type(index) is not int or index == UNANSWERED or not 0 <= index < len(look.response.options.texts):

@@ -2,232 +2,199 @@
 "use strict";
 
 {
-  const { html, useState, useMemo, useLayoutEffect, useRef } = kshot;
+  const { html, useState, useMemo, useLayoutEffect, useRef, count, number } = kshot;
 
   const LONG = 12000;
-  const MANY = 1500;
-  const SPACES = { " ": "·", "\t": "→\t", "\n": "↵\n" };
-
-  /** Copy a text, also where the browser has no clipboard for pages. */
-  const copy = async (text) => {
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      const area = Object.assign(document.createElement("textarea"), { value: text });
-      document.body.append(area);
-      area.select();
-      document.execCommand("copy");
-      area.remove();
-    }
-  };
+  const MANY_TOKENS = 1500;
+  const MANY_PASSAGES = 10;
+  const BLANKS = { " ": "·", "\t": "→\t", "\n": "↵\n" };
+  const percent = (share) => (share < 1e-4 && share > 0 ? "< 0.01" : number(100 * share, share < 0.1 ? 2 : 1)) + " %";
+  const written = (value) => (typeof value === "number" ? number(value, Number.isInteger(value) ? 0 : 4) : value);
+  const wordOf = ({ verdict }) => kshot.VERDICTS[verdict].word;
 
   const Copy = ({ text, word = "copy" }) => {
     const [done, setDone] = useState(false);
-    const act = () => copy(text()).then(() => setDone(true) || setTimeout(() => setDone(false), 1500));
-    return html`<button class="button quiet small" onClick=${act}>${done ? "copied" : word}</button>`;
+    const act = async () => {
+      await navigator.clipboard.writeText(text());
+      setDone(true);
+      setTimeout(() => setDone(false), 1500);
+    };
+    return navigator.clipboard && html`<button class="button quiet small" onClick=${act}>${done ? "copied" : word}</button>`;
   };
 
-  /** A text as it is: a long one without its middle, until somebody asks for it; `raw` shows blanks too. */
-  const Text = ({ text, raw, pieces }) => {
+  const Unfold = ({ all, what, onClick }) => html`<button class="unfold" onClick=${onClick}>show all (${count(all)} ${what})</button>`;
+
+  /** A text as it is; a long one without its middle, until somebody asks. `raw` shows blanks; what `other` has not is marked. */
+  const Text = ({ text, raw, other, side }) => {
     const [all, setAll] = useState(false);
-    if (pieces && !raw) return html`<pre dir="auto"><${kshot.Marked} pieces=${pieces} /></pre>`;
+    const pieces = useMemo(() => {
+      if (other === undefined || other === text) return null;
+      return kshot.differences(...(side === "del" ? [text, other] : [other, text])).filter(([kind]) => kind === "same" || kind === side);
+    }, [text, other]);
     if (!text) return html`<p class="soft">(empty)</p>`;
-    const shown = (part) => (raw ? part.replace(/[ \t\n]/g, (blank) => SPACES[blank]) : part);
-    if (all || text.length <= LONG) return html`<pre dir="auto" class=${raw ? "raw" : ""}>${shown(text)}</pre>`;
-    return html`<pre dir="auto">${shown(text.slice(0, LONG / 3))}</pre>
-      <button class="unfold" onClick=${() => setAll(true)}>show all (${kshot.count(text.length)} characters)</button>
-      <pre dir="auto">${shown(text.slice((-LONG * 2) / 3))}</pre>`;
+    if (pieces && !raw) return html`<pre dir="auto"><${kshot.Marked} pieces=${pieces} /></pre>`;
+    const pre = (part) => html`<pre dir="auto">${raw ? part.replace(/[ \t\n]/g, (blank) => BLANKS[blank]) : part}</pre>`;
+    if (all || text.length <= LONG) return pre(text);
+    return html`${pre(text.slice(0, LONG / 3))}<${Unfold} all=${text.length} what="characters" onClick=${() => setAll(true)} />${pre(text.slice((-LONG * 2) / 3))}`;
   };
 
-  const Part = ({ title, note, actions, children }) => html`<section class="part">
-    <div class="part-head"><h3>${title}</h3>${note && html`<span class="soft">${note}</span>`}<span class="actions">${actions}</span></div>
-    ${children}
+  const Part = ({ title, note, copied, children }) => html`<section class="part">
+    <div class="part-head"><h3>${title}</h3><span class="soft">${note}</span>${copied && html`<${Copy} text=${copied} />`}</div>${children}
   </section>`;
+
+  const Folded = ({ title, note, open, children }) =>
+    html`<details class="part" open=${open}><summary><h3>${title}</h3> ${note}</summary>${children}</details>`;
+
+  const Table = ({ head, rows }) => html`<table class="plain">${head && html`<thead><tr>${head.map((word) => html`<th>${word}</th>`)}</tr></thead>`}
+    <tbody>${rows.map(([first, ...rest]) => html`<tr><th scope="row">${first}</th>${rest.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table>`;
 
   // ---- what was asked ----
 
-  /** Cut pieces of a text in two, at a place of this side's text. */
-  const cutAt = (pieces, at) => {
-    const [above, below] = [[], []];
-    for (const [kind, text] of pieces) {
-      if (text.length <= at) above.push([kind, text]);
-      else if (at <= 0) below.push([kind, text]);
-      else above.push([kind, text.slice(0, at)]), below.push([kind, text.slice(at)]);
-      at -= text.length;
-    }
-    return [above, below];
+  /** The parts of a prompt before the question, and those that ask. */
+  const asked = ({ messages, asks, asks_at: start }) => {
+    const all = messages.map(({ role, content }) => ({ role, text: content }));
+    const [above, below] = [all.slice(0, asks), all.slice(asks)];
+    if (!start) return [above, below];
+    const [{ role, text }, ...rest] = below;
+    return [[...above, { role, text: text.slice(0, start) }], [{ role, text: text.slice(start) }, ...rest]];
   };
 
-  /** Messages with their roles; what stands above the question is folded. `others` are those of another run. */
-  const Messages = ({ prompt, raw, others, side }) => {
-    const { messages, asks = 0, asks_at: start = 0, above } = prompt;
-    const marked = useMemo(() => others && messages.map(({ content }, at) => {
-      const other = others[others.length - messages.length + at]?.content ?? "";
-      return kshot.differences(...(side === "del" ? [content, other] : [other, content])).filter(([kind]) => kind === "same" || kind === side);
-    }), [messages, others]);
-    const shown = (at, from, to) => {
-      const { role, content } = messages[at];
-      const pieces = marked && cutAt(cutAt(marked[at], to ?? Infinity)[0], from)[1];
-      return html`<div class="message">${role && html`<span class="role">${role}</span>`}<${Text} text=${content.slice(from, to)} raw=${raw} pieces=${pieces} /></div>`;
-    };
-    const earlier = messages.slice(0, asks);
-    const size = earlier.reduce((sum, { content }) => sum + content.length, start);
-    const differs = marked && [...earlier.flatMap((_, at) => marked[at]), ...cutAt(marked[asks], start)[0]].some(([kind]) => kind !== "same");
-    return html`${size > 0 && html`<details class="examples">
-        <summary>${above || "the beginning"} above · ${kshot.count(size)} characters${differs && html` · <b>differs</b>`}</summary>
-        ${earlier.map((_, at) => shown(at, 0))}${start > 0 && shown(asks, 0, start)}
-      </details>`}
-      ${shown(asks, start)}${messages.slice(asks + 1).map((_, at) => shown(asks + 1 + at, 0))}`;
+  /** Messages with their roles; what stands above the question is folded. `beside` is the prompt of another run. */
+  const Messages = ({ prompt, raw, beside, side }) => {
+    const parts = asked(prompt);
+    const others = beside && asked(beside);
+    const otherOf = (kind, at) => others && (others[kind][others[kind].length - parts[kind].length + at]?.text ?? "");
+    const [above, below] = parts.map((all, kind) => all.map(({ role, text }, at) => html`<div class="message">
+      ${role && html`<span class="role">${role}</span>`}<${Text} text=${text} raw=${raw} other=${otherOf(kind, at)} side=${side} /></div>`));
+    const differs = others && parts[0].some(({ text }, at) => text !== otherOf(0, at));
+    return html`${above.length > 0 && html`<details class="examples"><summary>${prompt.above || "more"} above · ${count(parts[0].reduce((sum, { text }) => sum + text.length, 0))} characters
+      ${differs && html` · <b>differs</b>`}</summary>${above}</details>`}${below}`;
   };
-
-  const whole = ({ messages }) => messages.map(({ role, content }) => (role ? `[${role}]\n${content}` : content)).join("\n\n");
 
   // ---- what came back ----
 
-  const percent = (share) => (share >= 0.9995 ? "100" : kshot.number(100 * share, share < 0.1 ? 2 : 1)) + " %";
   const shade = (logprob) => [0.9, 0.5, 0.1, 0.01].filter((share) => Math.exp(logprob) < share).length;
 
-  /** Tokens: the less likely, the darker, and underlined where the model would rather write something else. */
+  /** Tokens: the less likely, the darker and the more underlined. The one that is pointed at tells its value. */
   const Tokens = ({ tokens }) => {
-    const [at, setAt] = useState(null);
+    const [at, setAt] = useState(-1);
     const [all, setAll] = useState(false);
-    const shown = all ? tokens : tokens.slice(0, MANY);
-    const sum = tokens.reduce((total, [, logprob]) => total + (logprob ?? 0), 0);
-    const keys = (event) => {
+    const shown = all ? tokens : tokens.slice(0, MANY_TOKENS);
+    const step = (event) => {
       const way = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (way) setAt(Math.min(Math.max((at ?? -way) + way, 0), shown.length - 1)) || event.preventDefault();
+      if (way) setAt(Math.min(Math.max(at + way, 0), shown.length - 1));
     };
-    const [text, logprob] = tokens[at] ?? [];
-    return html`<div class="tokens" tabindex="0" role="group" aria-label="Tokens; arrow keys go through them" onKeyDown=${keys}
-        onMouseOver=${(event) => setAt(event.target.dataset.at ? Number(event.target.dataset.at) : null)}>
-        <pre dir="auto">${shown.map(([text, logprob], place) => html`<span class="token shade-${shade(logprob)} ${place === at ? "at" : ""}" data-at=${place}>${text}</span>`)}</pre>
-      </div>
-      <p class="soft token-value" role="status">${logprob === undefined
-        ? html`${kshot.count(tokens.length)} tokens · ${kshot.number(sum)} in all · point at one`
-        : html`token ${at + 1}: <code>${JSON.stringify(text)}</code> ${kshot.number(logprob, 3)} · ${percent(Math.exp(logprob))}`}</p>
-      ${shown.length < tokens.length && html`<button class="unfold" onClick=${() => setAll(true)}>show all (${kshot.count(tokens.length)} tokens)</button>`}
-      <details><summary>The numbers</summary><table class="plain"><thead><tr><th class="num">#</th><th>token</th><th class="num">log-probability</th><th class="num">probability</th></tr></thead>
-        <tbody>${shown.map(([text, logprob], place) => html`<tr><td class="num">${place + 1}</td><td><code>${JSON.stringify(text)}</code></td><td class="num">${kshot.number(logprob, 4)}</td><td class="num">${percent(Math.exp(logprob))}</td></tr>`)}</tbody></table></details>`;
+    const told = ([text, logprob]) => [html`<code>${JSON.stringify(text)}</code>`, number(logprob, 4), percent(Math.exp(logprob))];
+    const point = (event) => setAt(Number(event.target.dataset.at ?? -1));
+    return html`<div class="tokens" tabindex="0" role="group" aria-label="Tokens: arrow keys go through them" onKeyDown=${step} onMouseOver=${point}>
+      <pre dir="auto">${shown.map(([text, logprob], place) => html`<span class="token shade-${shade(logprob)} ${place === at ? "at" : ""}" data-at=${place}>${text}</span>`)}</pre></div>
+      <p class="soft token-value" role="status">${tokens[at]
+        ? told(tokens[at]).map((each) => html`${each}  `)
+        : `${count(tokens.length)} tokens, ${number(tokens.reduce((sum, [, logprob]) => sum + logprob, 0))} in all; point at one to see its log-probability`}</p>
+      ${shown.length < tokens.length && html`<${Unfold} all=${tokens.length} what="tokens" onClick=${() => setAll(true)} />`}
+      <details><summary>The numbers</summary><${Table} head=${["#", "token", "log-probability", "probability"]} rows=${shown.map((each, place) => [place + 1, ...told(each)])} /></details>`;
   };
 
   const Options = ({ options }) => {
-    const [measured, based] = ["logprob", "baseline"].map((name) => options.some((each) => each[name] !== null));
-    const tokens = options.filter((each) => each.token_logprobs);
-    return html`<${Part} title="Options" note=${measured && "share: of the probability of all options"}>
+    const has = (name) => options.some((each) => each[name] !== null);
+    const [measured, based] = [has("logprob"), has("baseline")];
+    const mark = ({ chosen, right }) => chosen && html`<span class="verdict ${right ? "right" : "wrong"}">${right ? "✓ chosen, right" : "✗ chosen"}</span>` || right && html`<span class="verdict right">✓ right</span>`;
+    return html`<${Part} title="Options">
       <div class="scroll" tabindex="0" role="region" aria-label="Options"><table class="options"><thead><tr><th></th><th>option</th>
-        ${measured && html`<th class="num">log-prob.</th><th class="num">tokens</th>`}${based && html`<th class="num">baseline</th>`}${measured && html`<th>share</th>`}<th><span class="hidden">marks</span></th></tr></thead>
-        <tbody>${options.map((each) => html`<tr class="${each.right ? "right" : ""} ${each.chosen ? "chosen" : ""}">
-          <th scope="row">${each.label}</th><td><bdi>${each.text}</bdi></td>
-          ${measured && html`<td class="num">${kshot.number(each.logprob)}</td><td class="num">${each.tokens ?? "–"}</td>`}
-          ${based && html`<td class="num">${kshot.number(each.baseline)}</td>`}
-          ${measured && html`<td class="share-cell">${each.share !== null && html`<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="all" width="100" height="8" /><rect width=${100 * each.share} height="8" /></svg><span>${percent(each.share)}</span>`}</td>`}
-          <td class="marks">${each.chosen && html`<span class="verdict ${each.right ? "right" : "wrong"}">${each.right ? "✓" : "✗"} chosen</span>`}${each.right && html` <span class="verdict right">${each.chosen ? "and right" : "✓ right"}</span>`}</td>
-        </tr>`)}</tbody></table></div>
-      ${tokens.length > 0 && html`<details><summary>Tokens of the options</summary>${tokens.map((each) => html`<p><b>${each.label}</b></p><${Tokens} tokens=${each.token_logprobs} />`)}</details>`}
+        ${measured && html`<th class="num">log-prob.</th><th class="num tokens-of">tokens</th>`}${based && html`<th class="num">baseline</th>`}
+        ${measured && html`<th title="of the probability of all options">share</th>`}<th></th></tr></thead>
+        <tbody>${options.map((each) => html`<tr class=${each.right ? "is-right" : each.chosen ? "is-wrong" : ""}><th scope="row">${each.label}</th><td><bdi>${each.text}</bdi></td>
+          ${measured && html`<td class="num">${number(each.logprob)}</td><td class="num tokens-of">${each.tokens ?? "–"}</td>`}${based && html`<td class="num">${number(each.baseline)}</td>`}
+          ${measured && html`<td class="share-of">${each.share !== null && html`<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="all" width="100" height="8" /><rect width=${100 * each.share} height="8" /></svg>${percent(each.share)}`}</td>`}
+          <td class="marks">${mark(each)}</td></tr>`)}</tbody></table></div>
+      ${has("token_logprobs") && html`<details><summary>Tokens of the options</summary>${options.map((each) => each.token_logprobs && html`<p><b>${each.label}</b></p><${Tokens} tokens=${each.token_logprobs} />`)}</details>`}
     </${Part}>`;
   };
 
-  const MOST_PASSAGES = 10;
-
-  /** A passage with its evidence marked; marks are [start, end, components]. */
-  const passageText = ({ text, marks }) => {
-    const parts = [];
+  /** A passage with its evidence marked: marks are [start, end, components]. */
+  const evidenceIn = ({ text, marks }) => {
     let done = 0;
-    for (const [start, end, components] of marks) {
-      parts.push(text.slice(done, start), html`<mark>${text.slice(start, end)}<sup class="component">${components.join(", ")}</sup></mark>`);
+    const parts = marks.map(([start, end, components]) => {
+      const before = text.slice(done, start);
       done = end;
-    }
+      return html`${before}<mark>${text.slice(start, end)}<sup>${components.join(", ")}</sup></mark>`;
+    });
     return [...parts, text.slice(done)];
   };
 
-  const Passages = ({ passages, components }) => {
+  const Passages = ({ passages }) => {
     const [all, setAll] = useState(false);
-    const shown = all ? passages : passages.slice(0, MOST_PASSAGES);
-    const found = components.filter(({ state }) => state === "found").length;
-    const note = [`${kshot.count(passages.length)} found`, components.length && components.every(({ state }) => state !== "unknown") && `${found} of ${components.length} components among them`];
-    return html`<${Part} title="Passages" note=${note.filter(Boolean).join(" · ")}>
-      <ol class="passages">${shown.map((each) => html`<li class=${each.components.length || each.grade ? "hit" : ""}>
-        <div class="passage-head"><b class="num">${each.rank}</b> <bdi class="mono">${each.id}</bdi> <span class="soft">${kshot.number(each.score, 3)}</span>
-          ${each.grade && html`<span class="badge right">✓ relevant (grade ${each.grade})</span>`}
-          ${each.components.length > 0 && html`<span class="badge right">✓ component${each.components.length > 1 && "s"} ${each.components.join(", ")}</span>`}</div>
-        ${each.text !== null && (each.text.length > 400 || each.rank > 3 ? html`<details open=${each.components.length > 0}><summary>${each.text.slice(0, 90).trim()}…</summary><pre dir="auto">${passageText(each)}</pre></details>` : html`<pre dir="auto">${passageText(each)}</pre>`)}
+    return html`<${Part} title="Passages" note=${`${count(passages.length)} found`}>
+      <ol class="passages">${passages.slice(0, all ? undefined : MANY_PASSAGES).map((each) => html`<li class=${each.components.length || each.grade ? "hit" : ""}>
+        <div class="passage-head"><b class="num">${each.rank}</b><bdi class="mono">${each.id}</bdi><span class="soft">${number(each.score, 3)}</span>
+          ${each.grade && html`<span class="badge right">✓ relevant, grade ${each.grade}</span>`}
+          ${each.components.length > 0 && html`<span class="badge right">✓ component ${each.components.join(", ")}</span>`}</div>
+        ${each.text !== null && html`<details open=${each.marks.length > 0}><summary class="one-line"><bdi>${each.text.slice(0, 200)}</bdi></summary><pre dir="auto">${evidenceIn(each)}</pre></details>`}
       </li>`)}</ol>
-      ${shown.length < passages.length && html`<button class="unfold" onClick=${() => setAll(true)}>show all (${kshot.count(passages.length)} passages)</button>`}
+      ${!all && passages.length > MANY_PASSAGES && html`<${Unfold} all=${passages.length} what="passages" onClick=${() => setAll(true)} />`}
     </${Part}>`;
   };
 
-  const Quotes = ({ quotes }) => quotes.map((quote, at) => html`${at > 0 && " or "}“<bdi>${quote}</bdi>”`);
-
   /** The components of the answer: those that no passage has are named first. */
-  const Evidence = ({ components }) => html`
-    ${components.filter(({ state }) => state === "missing").map(({ number, quotes }) => html`<p class="notice wrong missing"><b>✗ Component ${number} is in no passage found:</b> <${Quotes} quotes=${quotes} /></p>`)}
-    <${Part} title="Evidence"><ol class="evidence">${components.map(({ rank, state, quotes }) => html`<li>
-      <${Quotes} quotes=${quotes} /> <span class="verdict ${state === "found" ? "right" : state === "missing" ? "wrong" : "unrated"}">${state === "found" ? `✓ found as number ${rank}` : state === "missing" ? "✗ not found" : ""}</span></li>`)}</ol></${Part}>`;
-
-  const Reply = ({ reply, title, raw, other, side }) => {
-    const { text, tokens, stop_reason: stop } = reply;
-    const pieces = useMemo(() => other !== undefined && kshot.differences(...(side === "del" ? [text, other] : [other, text])).filter(([kind]) => kind === "same" || kind === side), [text, other]);
-    return html`<${Part} title=${title} note=${stop && stop !== "stop" && `ended by: ${stop}`} actions=${html`<${Copy} text=${() => text} />`}>
-      ${tokens && !raw && !pieces ? html`<${Tokens} tokens=${tokens} />` : html`<${Text} text=${text} raw=${raw} pieces=${pieces} />`}
-    </${Part}>`;
+  const Evidence = ({ components }) => {
+    const quoted = (quotes) => quotes.map((quote, at) => html`${at > 0 && " or "}“<bdi>${quote}</bdi>”`);
+    const missing = components.filter(({ state }) => state === "missing");
+    return html`${missing.map(({ number, quotes }) => html`<p class="notice wrong missing"><b>✗ Component ${number} is in no passage found:</b> ${quoted(quotes)}</p>`)}
+      <${Part} title="Evidence" note=${components.every(({ state }) => state !== "unknown") && `${components.length - missing.length} of ${components.length} components found`}>
+      <ol class="evidence">${components.map(({ rank, quotes }) => html`<li>${quoted(quotes)} ${rank && html`<span class="verdict right">✓ in passage ${rank}</span>`}</li>`)}</ol></${Part}>`;
   };
 
   // ---- all of it ----
 
-  const Facts = ({ sample }) => {
-    const { read, targets } = sample;
-    const several = (texts) => texts.length > 1 ? html`<ol>${texts.map((text) => html`<li><${Text} text=${text} /></li>`)}</ol>` : html`<${Text} text=${texts[0]} />`;
-    const repeats = read.answers.length === sample.replies.length && read.answers.every((text, at) => text === sample.replies[at].text);
+  const Answer = ({ read, targets, replies }) => {
+    const several = (texts) => (texts.length > 1 ? html`<ol>${texts.map((text) => html`<li><${Text} text=${text} /></li>`)}</ol>` : html`<${Text} text=${texts[0]} />`);
+    const repeated = read.answers.join().length > 300 && read.answers.every((text, at) => text === replies[at]?.text);
     return html`<div class="answer-target">
-      ${read.answers.length > 0 && html`<div><h3>Answer</h3>${repeats && read.answers.join().length > 300 ? html`<p>the whole reply</p>` : several(read.answers)}
-        ${read.rule && html`<p class="soft">${read.rule}</p>`}${read.pattern && html`<p class="soft">pattern <code>${read.pattern}</code></p>`}</div>`}
-      ${targets.length > 0 && html`<div><h3>Target${targets.length > 1 && html`<span class="soft"> any of ${targets.length}</span>`}</h3>${several(targets)}</div>`}
-    </div>`;
+      ${read.answers.length > 0 && html`<div><h3>Answer</h3>${repeated ? html`<p>the whole reply</p>` : several(read.answers)}
+        <p class="soft">${read.rule} ${read.pattern && html`pattern <code>${read.pattern}</code>`}</p></div>`}
+      ${targets.length > 0 && html`<div><h3>Target</h3>${several(targets)}</div>`}</div>`;
   };
 
-  const Named = ({ values, mono }) => html`<table class="plain"><tbody>${Object.entries(values).map(([name, value]) => html`<tr><th scope="row">${name}</th><td class=${mono ? "mono" : "num"}>${mono ? html`<${Text} text=${value} />` : typeof value === "number" ? kshot.number(value, Number.isInteger(value) ? 0 : 4) : value}</td></tr>`)}</tbody></table>`;
-
-  const Body = ({ sample, other, side, raw }) => {
-    const { prompt, replies, reasoning, likelihood, answers, judge, more } = sample;
-    const numbered = (word, all, at) => (all.length > 1 ? `${word} ${at + 1}` : word);
-    const differs = Object.entries(answers).filter(([, text]) => text !== sample.read.answers[0]);
+  const Body = ({ sample, beside, side, raw }) => {
+    const { prompt, replies, reasoning, likelihood, judge } = sample;
+    const [scores, rules, more] = [sample.scores, sample.answers, sample.more].map(Object.entries);
+    const titled = (word, all, at) => (all.length > 1 ? `${word} ${at + 1}` : word);
+    const inTokens = ({ text, tokens }, other) => (tokens && !raw && other === undefined ? html`<${Tokens} tokens=${tokens} />` : html`<${Text} text=${text} raw=${raw} other=${other} side=${side} />`);
     return html`
       ${sample.failed && html`<div class="notice failed"><b>! Failed</b> <${Text} text=${sample.failed} /></div>`}
       ${sample.notes.map((note) => html`<p class="notice partly">${note}</p>`)}
-      <${Facts} sample=${sample} />
+      <${Answer} ...${sample} />
       ${sample.components.length > 0 && html`<${Evidence} components=${sample.components} />`}
-      ${prompt && html`<${Part} title=${sample.passages.length && !replies.length ? "Query" : "Prompt"} actions=${html`<${Copy} text=${() => whole(prompt)} />`}>
-        <${Messages} prompt=${prompt} raw=${raw} others=${other?.prompt?.messages} side=${side} />
-        ${sample.query !== null && html`<p class="soft">The rewriter wrote:</p><${Text} text=${sample.query} raw=${raw} />`}</${Part}>`}
-      ${likelihood && html`<${Part} title="Text" note=${likelihood.measured}>${likelihood.tokens && !raw ? html`<${Tokens} tokens=${likelihood.tokens} />` : html`<${Text} text=${likelihood.text} raw=${raw} />`}</${Part}>`}
+      ${prompt && html`<${Part} title=${sample.passages.length && !replies.length ? "Query" : "Prompt"} copied=${() => prompt.messages.map(({ content }) => content).join("\n\n")}>
+        <${Messages} prompt=${prompt} raw=${raw} beside=${beside?.prompt} side=${side} /></${Part}>`}
+      ${sample.query !== null && html`<${Part} title="The rewriter wrote"><${Text} text=${sample.query} raw=${raw} /></${Part}>`}
+      ${likelihood && html`<${Part} title="Text" note=${likelihood.measured}>${inTokens(likelihood)}</${Part}>`}
       ${sample.options.length > 0 && html`<${Options} options=${sample.options} />`}
-      ${sample.passages.length > 0 && html`<${Passages} passages=${sample.passages} components=${sample.components} />`}
-      ${reasoning.map((text, at) => text && html`<details class="part"><summary><h3>${numbered("Reasoning", reasoning, at)}</h3> ${kshot.count(text.length)} characters</summary><${Text} text=${text} raw=${raw} /></details>`)}
-      ${replies.map((reply, at) => html`<${Reply} reply=${reply} title=${numbered("Reply", replies, at)} raw=${raw} other=${other ? other.replies[at]?.text ?? "" : undefined} side=${side} />`)}
-      ${judge.map(({ prompt, reply }, at) => html`<${Part} title=${numbered("Judge", judge, at)} actions=${html`<${Copy} text=${() => reply} />`}>
-        <${Text} text=${reply} raw=${raw} /><details><summary>What the judge was asked</summary><${Messages} prompt=${prompt} raw=${raw} /></details></${Part}>`)}
-      ${Object.keys(sample.scores).length > 0 && html`<details class="part" open=${Object.keys(sample.scores).length < 10}><summary><h3>Scores</h3> by every metric</summary><${Named} values=${sample.scores} /></details>`}
-      ${differs.length > 0 && html`<details class="part"><summary><h3>Other rules</h3> choose another answer</summary><${Named} values=${answers} mono /></details>`}
-      ${Object.keys(more).length > 0 && html`<details class="part"><summary><h3>More</h3> ${Object.keys(more).join(", ")}</summary><${Named} values=${more} mono /></details>`}`;
+      ${sample.passages.length > 0 && html`<${Passages} passages=${sample.passages} />`}
+      ${reasoning.map((text, at) => text && html`<${Folded} title=${titled("Reasoning", reasoning, at)} note=${`${count(text.length)} characters`}><${Text} text=${text} raw=${raw} /></${Folded}>`)}
+      ${replies.map((reply, at) => html`<${Part} title=${titled("Reply", replies, at)} note=${reply.stop_reason !== "stop" && reply.stop_reason} copied=${() => reply.text}>
+        ${inTokens(reply, beside && (beside.replies[at]?.text ?? ""))}</${Part}>`)}
+      ${judge.map(({ prompt, reply }, at) => html`<${Part} title=${titled("Judge", judge, at)} copied=${() => reply}><${Text} text=${reply} raw=${raw} />
+        <details><summary>What the judge was asked</summary><${Messages} prompt=${prompt} raw=${raw} /></details></${Part}>`)}
+      ${scores.length > 0 && html`<${Folded} title="Scores" note="by every metric" open=${scores.length < 7}><${Table} rows=${scores.map(([name, value]) => [name, written(value)])} /></${Folded}>`}
+      ${rules.some(([, text]) => text !== rules[0][1]) && html`<${Folded} title="Answers" note="by every rule"><${Table} rows=${rules} /></${Folded}>`}
+      ${more.length > 0 && html`<${Folded} title="More" note=${more.map(([name]) => name).join(", ")}><${Table} rows=${more.map(([name, text]) => [name, html`<${Text} text=${text} />`])} /></${Folded}>`}`;
   };
 
   const Names = ({ sample }) => html`<p class="names soft">${[sample.task, sample.model, sample.category].filter(Boolean).map((name) => html`<bdi>${name}</bdi>`)}
-    ${sample.score !== null && html`<span>${sample.metric} <b>${kshot.number(sample.score, Number.isInteger(sample.score) ? 0 : 3)}</b></span>`}</p>`;
+    ${sample.score !== null && html`<span>${sample.metric} <b>${written(sample.score)}</b></span>`}</p>`;
 
   /** Choose another run to stand beside this one. */
-  kshot.OtherRun = ({ runKey, query, path, id }) => {
+  kshot.OtherRun = ({ runKey, query, path }) => {
     const { value } = kshot.useLoaded(() => kshot.source.runs(), []);
-    const runs = ((value?.runs ?? value) || []).filter(({ key, samples }) => key !== runKey && samples !== false);
-    if (!runs.length) return null;
-    const choose = (event) => kshot.go(path, { ...query, other: event.target.value, flip: event.target.value ? query.flip : "" });
-    return html`<label class="labelled" for=${id}><span>Compare with</span><select id=${id} class="field" value=${query.other ?? ""} onChange=${choose}>
-      <option value="">no other run</option>${runs.map(({ key, name }) => html`<option value=${key}>${name ?? key}</option>`)}</select></label>`;
+    const runs = (value?.runs ?? []).filter(({ key, samples }) => key !== runKey && samples);
+    const choose = ({ target }) => kshot.go(path, { ...query, other: target.value, flip: target.value && query.flip });
+    return runs.length > 0 && html`<label class="labelled other-run"><span>Compare with</span><select class="field" value=${query.other ?? ""} onChange=${choose}>
+      <option value="">no other run</option>${runs.map(({ key, name }) => html`<option value=${key}>${name}</option>`)}</select></label>`;
   };
 
-  const wordOf = (sample) => (kshot.VERDICTS[sample.verdict] ?? kshot.VERDICTS.unrated).word;
-
-  /** One sample. `place` is {at, of, back, previous, next}: where it stands in the list, and links. */
-  kshot.Sample = ({ runKey, n, query, place = {} }) => {
+  /** One sample. `place` says where it stands in the list: {text, back, previous, next}. */
+  kshot.Sample = ({ runKey, n, query, place }) => {
     const { other, metric, raw } = query;
     const [picked, setPicked] = useState(0);
     const top = useRef();
@@ -235,38 +202,27 @@
     const { value, error } = kshot.useLoaded(() => kshot.source.sample(runKey, n, { other, metric }).then((found) => ({ ...found, n, other })), [runKey, n, other, metric]);
     useLayoutEffect(() => {
       setPicked(0);
-      top.current?.scrollTo?.(0, 0);
+      top.current.scrollTop = 0;
     }, [value?.n]);
-    if (error && value?.n !== n) return html`<div class="sample" ref=${top}><${kshot.Failure} error=${error} /><a class="back" href=${place.back}>back to the list</a></div>`;
-    if (!value) return html`<div class="sample loading" ref=${top}>loading …</div>`;
-    const { sample, others = [] } = value;
-    const second = value.other && others[Math.min(picked, others.length - 1)];
-    const step = (word, key, link) => html`<a class="button small ${link ? "" : "off"}" href=${link} aria-disabled=${!link} title="key ${key}">${word}</a>`;
-    const { word } = { word: wordOf(sample) };
+    const { sample, others } = (!error && value) || {};
+    const second = sample && value.other && others[Math.min(picked, others.length - 1)];
+    const step = (word, link) => html`<a class="button small ${link ? "" : "off"}" href=${link} aria-disabled=${!link}>${word}</a>`;
+    const columns = second ? [[second, other, sample, "del"], [sample, runKey, second, "ins"]] : sample ? [[sample, runKey]] : [];
     return html`<div class="sample" ref=${top}>
-      <header class="sample-head">
-        <div class="bar">
-          <a class="button small back" href=${place.back}>back to the list</a>
-          ${step("previous", "k", place.previous)}${step("next", "j", place.next)}
-          <span class="place soft">${place.at !== undefined && `${kshot.count(place.at + 1)} of ${kshot.count(place.of)}${place.what ? ` ${place.what}` : ""}`}</span>
-          <span class="grow"></span>
+      <header class="sample-head"><div class="bar">
+          <a class="button small back" href=${place.back}>list</a>${step("previous", place.previous)}${step("next", place.next)}<span class="place soft">${place.text}</span><span class="grow"></span>
           <button class="button small" aria-pressed=${Boolean(raw)} onClick=${() => kshot.go(path, { ...query, raw: raw ? "" : 1 }, { replace: true })}>Raw text</button>
-          <${Copy} text=${() => location.href} word="Copy link" />
-          <${kshot.OtherRun} runKey=${runKey} query=${query} path=${path} id="other-of-sample" />
+          <${Copy} text=${() => location.href} word="Copy link" /><${kshot.OtherRun} runKey=${runKey} query=${query} path=${path} />
         </div>
-        <h2><span class="badge ${sample.verdict}"><span aria-hidden="true">${kshot.VERDICTS[sample.verdict].sign}</span> ${word}</span> <bdi>${sample.id}</bdi></h2>
-        ${second ? html`<p class="flip">${wordOf(second) === word
-            ? html`Both are <b>${word}</b>.`
-            : html`<b>${runKey}</b> is <span class="verdict ${sample.verdict}">${word}</span>, <b>${other}</b> is <span class="verdict ${second.verdict}">${wordOf(second)}</span>.`}
-            ${others.length > 1 && html` <span class="chips" role="group" aria-label="Which system of the other run">${others.map((each, at) => html`<button class="chip" aria-pressed=${second === each} onClick=${() => setPicked(at)}>${each.model}</button>`)}</span>`}</p>`
-          : html`<${Names} sample=${sample} />${value.other && html`<p class="notice">${other} has not asked this question.</p>`}`}
+        ${sample && html`<h2><span class="badge ${sample.verdict}">${kshot.VERDICTS[sample.verdict].sign} ${wordOf(sample)}</span> <bdi>${sample.id}</bdi></h2>`}
+        ${second && html`<p class="flip">${second.verdict === sample.verdict ? html`Both are <b>${wordOf(sample)}</b>.` : html`<b>${runKey}</b> is ${wordOf(sample)}, <b>${other}</b> is ${wordOf(second)}.`}</p>`}
+        ${second && others.length > 1 && html`<div class="chips" role="group" aria-label="System of the other run">${others.map((each, at) => html`<button class="chip" aria-pressed=${second === each} onClick=${() => setPicked(at)}>${each.model}</button>`)}</div>`}
+        ${sample && !second && html`<${Names} sample=${sample} />${value.other && html`<p class="notice">${other} does not have this question.</p>`}`}
       </header>
-      ${second ? html`<div class="side-by-side">
-          ${[[second, other, sample, "del"], [sample, runKey, second, "ins"]].map(([each, name, beside, side]) => html`<article key=${side} aria-label="Sample ${each.id} of ${name}">
-            <div class="run-head"><b>${name}</b> <${kshot.Verdict} verdict=${each.verdict} /><${Names} sample=${each} /></div>
-            <${Body} sample=${each} other=${beside} side=${side} raw=${raw} /></article>`)}
-        </div>`
-        : html`<article key=${n} aria-label="Sample ${sample.id}"><${Body} sample=${sample} raw=${raw} /></article>`}
+      <${kshot.Failure} error=${error} />
+      <div class=${second ? "side-by-side" : ""}>${columns.map(([each, name, beside, side]) => html`<article key=${`${value.n} ${side}`} aria-label="Sample ${each.id}${second ? ` of ${name}` : ""}">
+        ${second && html`<div class="run-head"><b>${name}</b><${kshot.Verdict} verdict=${each.verdict} /><${Names} sample=${each} /></div>`}
+        <${Body} sample=${each} beside=${beside} side=${side} raw=${raw} /></article>`)}</div>
     </div>`;
   };
 }

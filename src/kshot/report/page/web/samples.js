@@ -2,7 +2,7 @@
 "use strict";
 
 {
-  const { html, useState, useEffect, useLayoutEffect, useMemo, useRef } = kshot;
+  const { html, useState, useEffect, useLayoutEffect, useMemo, useRef, count } = kshot;
 
   const HEIGHT = 54;
   const PAGE = 100;
@@ -43,7 +43,7 @@
   const useRows = (runKey, asked) => {
     const [, draw] = useState(0);
     const last = useRef();
-    const list = useMemo(() => rowsOf(runKey, asked, () => draw((count) => count + 1)), [runKey, JSON.stringify(asked)]);
+    const list = useMemo(() => rowsOf(runKey, asked, () => draw((times) => times + 1)), [runKey, JSON.stringify(asked)]);
     useEffect(() => list.end, [list]);
     if (list.state !== "loading" || !last.current) last.current = list;
     return last.current;
@@ -71,23 +71,24 @@
     };
     const chosen = (query.verdict || "").split(",").filter(Boolean);
     const toggle = (verdict) => set({ verdict: (chosen.includes(verdict) ? chosen.filter((each) => each !== verdict) : [...chosen, verdict]).join(",") });
-    const of = (label, name, values = []) =>
-      (values.length > 1 || query[name]) && html`<${Choice} ...${{ label, name, query, set }} options=${[["", `all (${kshot.count(values.length)})`], ...values.map(({ name, count }) => [name, `${name} (${kshot.count(count)})`])]} />`;
     const { verdicts = {}, metrics = [] } = facets;
-    const set_ = ASKED.filter((name) => query[name] && !["metric", "sort", "reverse", "other"].includes(name));
+    const choice = (label, name, options) => html`<${Choice} ...${{ label, name, options, query, set }} />`;
+    const named = (label, name, values = []) =>
+      (values.length > 1 || query[name]) && choice(label, name, [["", "all"], ...values.map((each) => [each.name, `${each.name} (${count(each.count)})`])]);
+    const clear = ["verdict", "task", "model", "category", "answer", "q", "flip"].filter((name) => query[name]);
     const shown = Object.entries(kshot.VERDICTS).filter(([name]) => verdicts[name] || chosen.includes(name));
     return html`<form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
       <input ref=${search} type="search" class="field" aria-label="Search in samples" placeholder="Search in samples" title="key /" value=${typed} onInput=${type} onKeyDown=${leave} />
       <div class="chips" role="group" aria-label="Outcome">${shown.map(([name, { sign, word }]) => html`<button type="button" class="chip" aria-pressed=${chosen.includes(name)} onClick=${() => toggle(name)}>
-        <span class="verdict ${name}" aria-hidden="true">${sign}</span> ${word} <span class="soft">${kshot.count(verdicts[name] ?? 0)}</span></button>`)}
-        ${set_.length > 0 && html`<button type="button" class="chip clear" onClick=${() => set(Object.fromEntries(set_.map((name) => [name, ""])))}>Clear all</button>`}</div>
-      <details class="choices" open=${kshot.wide()}><summary>Filter, sort, compare</summary><div>
-        ${of("Task", "task", facets.tasks)}${of("Model", "model", facets.models)}${of("Category", "category", facets.categories)}${of("Answer", "answer", facets.answers)}
-        ${metrics.length > 2 && html`<${Choice} label="Metric" name="metric" query=${query} set=${set} options=${metrics.map((name, at) => [at ? name : "", name])} />`}
-        <${Choice} label="Sort by" name="sort" query=${query} set=${set} options=${Object.entries(SORTS)} />
-        <label class="check"><input type="checkbox" checked=${Boolean(query.reverse)} onChange=${(event) => set({ reverse: event.target.checked ? 1 : "" })} /> reversed</label>
-        <${kshot.OtherRun} runKey=${runKey} query=${query} path=${path} id="other-of-list" />
-        ${query.other && html`<${Choice} label="Flips" name="flip" query=${query} set=${set} options=${Object.entries(FLIPS)} />`}
+        <span class="verdict ${name}" aria-hidden="true">${sign}</span> ${word} <span class="soft">${count(verdicts[name] ?? 0)}</span></button>`)}
+        ${clear.length > 0 && html`<button type="button" class="chip clear" onClick=${() => set(Object.fromEntries(clear.map((name) => [name, ""])))}>Clear all</button>`}</div>
+      <details class="choices" open=${innerWidth > 900}><summary>Filter, sort, compare</summary><div>
+        ${named("Task", "task", facets.tasks)}${named("Model", "model", facets.models)}${named("Category", "category", facets.categories)}${named("Answer", "answer", facets.answers)}
+        ${metrics.length > 2 && choice("Metric", "metric", metrics.map((name, at) => [at ? name : "", name]))}
+        ${choice("Sort by", "sort", Object.entries(SORTS))}
+        <label class="check"><input type="checkbox" checked=${Boolean(query.reverse)} onChange=${({ target }) => set({ reverse: target.checked ? 1 : "" })} /> reversed</label>
+        <${kshot.OtherRun} runKey=${runKey} query=${query} path=${path} />
+        ${query.other && choice("Flips", "flip", Object.entries(FLIPS))}
       </div></details>
     </form>`;
   };
@@ -97,9 +98,6 @@
       ${row ? html`<span class="first"><${kshot.Verdict} verdict=${row.verdict} short /><bdi class="one-line">${row.text || row.id}</bdi></span>
         <span class="second soft one-line">${row.flip && html`<b class="verdict ${row.flip === "won" ? "right" : "wrong"}">${row.flip}</b> `}<bdi>${row.answer || "–"}</bdi>${row.verdict !== "right" && row.target && html` <span aria-label="instead of">≠</span> <bdi>${row.target}</bdi>`} · <bdi>${row.id}</bdi></span>` : html`<span class="first soft">…</span>`}
     </a></div>`;
-
-  /** Whether a sample has room beside the list. */
-  kshot.wide = () => innerWidth > 900;
 
   /** The list of samples, and beside it (on a phone in its place) the one that is open. */
   kshot.Samples = ({ runKey, n = null, query }) => {
@@ -123,7 +121,7 @@
       const y = (place * HEIGHT) / scale;
       if (y < current.scrollTop || y + HEIGHT > current.scrollTop + current.clientHeight) current.scrollTop = y - current.clientHeight / 3;
     };
-    const goTo = (place, replace = open) => {
+    const goTo = (place) => {
       if (place < 0 || place >= list.matching) return;
       show(place);
       list.want(Math.floor(place / PAGE));
@@ -159,13 +157,12 @@
       if (list.matching) show(at);
     }, [list, list.matching > 0, open, tall]);
     const { state, share, total, matching, error } = list;
-    const status = error ? "" : state === "ready" ? (matching ? `${matching === total ? "" : `${kshot.count(matching)} of `}${kshot.count(total)} samples` : "no sample fits") : `${state} ${share ? `${Math.round(100 * share)} %` : "…"}`;
+    const status = error ? "" : state === "ready" ? (matching ? `${matching === total ? "" : `${count(matching)} of `}${count(total)} samples` : "no sample fits") : `${state} ${share ? `${Math.round(100 * share)} %` : "…"}`;
     const known = list.row(at)?.n === n ? at : undefined;
     const step = (place) => (known !== undefined && place >= 0 && place < matching && list.row(place) ? linkOf(place) : null);
+    const one = Object.keys(asked).join() === "verdict" && kshot.VERDICTS[asked.verdict]?.word;
     const place = {
-      at: known,
-      of: matching,
-      what: asked.verdict && !asked.verdict.includes(",") && Object.keys(asked).every((name) => ["verdict", "sort", "reverse", "metric"].includes(name)) ? asked.verdict : "",
+      text: known !== undefined && `${count(at + 1)} of ${count(matching)} ${one || ""}`,
       back: kshot.link(path, query),
       previous: step(at - 1),
       next: step(at + 1),
@@ -174,8 +171,8 @@
       <section class="sample-list" aria-label="Samples">
         <h1 class="hidden">Samples of ${runKey}</h1>
         <${Filters} ...${{ runKey, query, set, search }} facets=${facets} path=${open ? [...path, String(n)] : path} />
-        <div class="list-head"><span role="status" class="samples-count">${status}${facets.of > facets.total && html` <span class="soft">(${kshot.count(facets.total)} of ${kshot.count(facets.of)} are here)</span>`}</span>
-          ${matching > 1 && html`<label class="labelled">Go to <input type="number" class="field" aria-label="Go to number" min="1" max=${matching} placeholder=${at + 1} onChange=${(event) => goTo(Math.min(Math.max(event.target.valueAsNumber || 1, 1), matching) - 1, true)} /></label>`}</div>
+        <div class="list-head"><span role="status" class="samples-count">${status}${facets.of > facets.total && html` <span class="soft">(${count(facets.total)} of ${count(facets.of)} are here)</span>`}</span>
+          ${matching > 1 && html`<label class="labelled">Go to <input type="number" class="field" aria-label="Go to number" min="1" max=${matching} placeholder=${at + 1} onChange=${(event) => goTo(Math.min(Math.max(event.target.valueAsNumber || 1, 1), matching) - 1)} /></label>`}</div>
         ${state !== "ready" && html`<progress max="1" value=${share || null} aria-label=${state}></progress>`}
         <${kshot.Failure} error=${error} />
         <div class="sample-rows" role="list" aria-label="List of samples" tabindex="0" ref=${box} onScroll=${(event) => setTop(event.target.scrollTop)}>
