@@ -11,7 +11,7 @@
     ["?", "this help"],
   ];
 
-  /** The page of a state, and its place: [component, [[word, path], …]]; the last word is where one is. */
+  /** The page of a state, and where it is: [component, [[word, path, query], …]]. */
   const pageOf = ({ path, query }) => {
     const [kind, key, second, n] = path;
     const crumbs = [["Runs", []]];
