@@ -51,6 +51,7 @@ class Viewer:
         config = uvicorn.Config(
             self._app,
             log_config=None,
+            log_level="critical",  # what goes wrong is told by the app, on one line
             access_log=False,
             lifespan="off",
             ws="none",
