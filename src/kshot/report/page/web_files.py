@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.resources import files
 
 STYLES = ("style.css", "charts.css", "samples.css")
@@ -40,6 +41,14 @@ REPORT_SCRIPTS = (
 """Those within ``report.html``."""
 
 
+_COMMENTS = re.compile(r"^ *(?://.*|/\*(?s:.*?)\*/)\n", re.MULTILINE)
+"""Comments that have lines of their own: a text within a script begins no line so."""
+_OF_OTHERS = {"preact.js"}
+"""It keeps the notice of its licence."""
+_INDENTS = re.compile(r"^\s+", re.MULTILINE)
+
+
 def web_file(name: str) -> str:
-    """Return the text of a style sheet or script."""
-    return files(__package__).joinpath("web").joinpath(name).read_text("utf-8")
+    """Return the text of a style sheet or script, without comments and indents: browsers have no use for them."""
+    text = files(__package__).joinpath("web").joinpath(name).read_text("utf-8")
+    return text if name in _OF_OTHERS else _INDENTS.sub("", _COMMENTS.sub("", text))
