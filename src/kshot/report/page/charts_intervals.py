@@ -8,23 +8,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kshot.report.page.charts import Chart, DataTable
-from kshot.report.page.charts_rows import (
-    MAX_DRAWN,
-    NOMINAL_WIDTH,
-    Place,
-    names_end,
-    names_of,
-    placed,
-    plot_area,
-    svg_number,
-    text_share,
-)
+from kshot.report.page.charts_rows import MAX_DRAWN, NARROW, WIDE, Place, RowLayout, placed, svg_number
 from kshot.report.page.markup import together
 from kshot.report.page.numbers import Estimate, Number
 from kshot.report.page.svg import Scale, axis_ticks, drawing, label, line, marker, percent, series_class, tick_text
 
 _ROW, _TOP, _BOTTOM = 24, 24, 30
-_BETWEEN = 18 / NOMINAL_WIDTH
+_BETWEEN = 18
 """The room between two columns of numbers."""
 
 
@@ -59,8 +49,10 @@ def interval_chart(
     """
     drawn = rows[:limit]
     values = [end for row in drawn for end in row.figure.ends] + ([] if reference is None else [reference[0]])
-    plot = _IntervalPlot(drawn, axis_ticks(values, bounds), heads, reference)
-    picture = drawing(id_, title, plot.parts(), width=None, height=plot.bottom + _BOTTOM, class_="intervals")
+    ticks = axis_ticks(values, bounds)
+    plots = [_IntervalPlot(drawn, ticks, heads, reference, layout) for layout in (WIDE, NARROW)]
+    layers = [plot.layout.layer(plot.parts()) for plot in plots]
+    picture = drawing(id_, title, layers, width=None, height=plots[0].bottom + _BOTTOM, class_="intervals")
     left_out = [f"{len(drawn)} of {len(rows)} rows are drawn; the table has all."]
     notes = (*notes, *(left_out if len(drawn) < len(rows) else ()))
     return Chart(id_, title, picture, table or _table(rows, heads), notes, wide=True)
@@ -81,7 +73,7 @@ def _table(rows: Sequence[IntervalRow], heads: Sequence[str]) -> DataTable:
 
 
 class _IntervalPlot:
-    """The picture: names, points on intervals, numbers."""
+    """The picture on one kind of screen: names, points on intervals, numbers."""
 
     def __init__(
         self,
@@ -89,47 +81,46 @@ class _IntervalPlot:
         ticks: Sequence[float],
         heads: Sequence[str],
         reference: tuple[float, str] | None,
+        layout: RowLayout,
     ) -> None:
-        self.rows, self.ticks, self.heads, self.reference = rows, ticks, heads, reference
+        self.rows, self.ticks, self.reference, self.layout = rows, ticks, reference, layout
+        self.heads = heads if layout is WIDE else heads[:1]  # a narrow screen has room for the value alone
         self.scale = Scale(ticks[0], ticks[-1])
         groups = [row.group for row in rows]
         self.places, end = placed(groups, _TOP, _ROW)
         self.bottom = end + 4
-        self.columns = self._columns()
-        self.start = names_end([row.name for row in rows], groups)
-        values = text_share([heads[0], *(row.figure.value.written for row in rows)])
-        self.end = self.columns[0] - values - _BETWEEN
+        self.start = layout.names_end([row.name for row in rows], groups)
+        self.end, *self.columns = self._columns()
 
     def _columns(self) -> list[float]:
-        """Return the right ends of the columns of numbers: the last one ends with the chart."""
+        """Return where the plot ends, and the right ends of the columns of numbers; the last ends with the chart."""
         texts: list[list[str]] = [[head] for head in self.heads]
         for row in self.rows:
-            for held, number in zip(texts, [row.figure.value, None, *row.counts], strict=False):
-                held.extend([] if number is None else [number.written])
-            texts[1].append(row.figure.between)
-        widths = [text_share(held) for held in texts]
+            counts = [count.written if count else "" for count in row.counts]
+            for held, written in zip(texts, [row.figure.value.written, row.figure.between, *counts], strict=False):
+                held.append(written)
         ends = [1.0]
-        for width in reversed(widths[1:]):
-            ends.append(ends[-1] - width - _BETWEEN)
+        for held in reversed(texts):
+            ends.append(ends[-1] - self.layout.share(held) - _BETWEEN / self.layout.width)
         return ends[::-1]
 
     def parts(self) -> Iterator[Markup]:
         """Yield the pieces of the picture, those behind first."""
         for end, head in zip(self.columns, self.heads, strict=True):
-            yield label(percent(end), _TOP - 10, head, "head end wide")
-        yield label("100%", _TOP - 10, self.heads[0], "head end narrow")
-        yield plot_area(self.start, self.end, self._axis())
+            yield label(percent(end), _TOP - 10, head, "head end")
+        yield self.layout.plot(self.start, self.end, self._axis())
         for row, place in zip(self.rows, self.places, strict=True):
-            yield from names_of(row.name, row.group, place, _ROW)
-            yield plot_area(self.start, self.end, self._mark(row, place))
+            yield from self.layout.names(row.name, row.group, place, _ROW, self.start)
             yield from self._numbers(row, place.middle + 4)
+        marks = [part for row, place in zip(self.rows, self.places, strict=True) for part in self._mark(row, place)]
+        yield self.layout.plot(self.start, self.end, marks)
 
     def _axis(self) -> Iterator[Markup]:
         for tick in self.ticks:
             x = percent(self.scale(tick))
             yield line(x, _TOP, x, self.bottom, "grid")
-            ends = tick in {self.ticks[0], self.ticks[-1]}
-            yield label(x, self.bottom + 16, tick_text(tick, self.ticks), "tick mid" if ends else "tick mid wide")
+            if self.layout is WIDE or tick in {self.ticks[0], self.ticks[-1]}:
+                yield label(x, self.bottom + 16, tick_text(tick, self.ticks), "tick mid")
         if self.reference is not None:
             x = percent(self.scale(self.reference[0]))
             yield line(x, _TOP - 4, x, self.bottom, "reference")
@@ -146,13 +137,11 @@ class _IntervalPlot:
         yield marker(row.series, percent(self.scale(value)), place.middle, said, hollow=row.hollow)
 
     def _numbers(self, row: IntervalRow, y: float) -> Iterator[Markup]:
-        """Yield the numbers of a row: all where there is room, else the value alone."""
-        value = svg_number(row.figure.value)
-        yield label(percent(self.columns[0]), y, value, "value end wide")
-        yield label("100%", y, value, "value end narrow")
-        if ends := row.figure.interval:
-            pair = together((svg_number(ends[0]), row.figure.dash, svg_number(ends[1])))
-            yield label(percent(self.columns[1]), y, pair, "soft end wide")
-        for place, count in zip(self.columns[2:], row.counts, strict=False):
-            if count is not None:
-                yield label(percent(place), y, svg_number(count), "soft end wide")
+        """Yield the numbers of a row, as many as have columns."""
+        ends = row.figure.interval
+        pair = together((svg_number(ends[0]), row.figure.dash, svg_number(ends[1]))) if ends else None
+        counts = [None if count is None else svg_number(count) for count in row.counts]
+        texts = [svg_number(row.figure.value), pair, *counts]
+        for at, (place, written) in enumerate(zip(self.columns, texts, strict=False)):
+            if written is not None:
+                yield label(percent(place), y, written, "soft end" if at else "value end")

@@ -1,6 +1,7 @@
 """Charts of rows: names at the left, a plot, numbers at the right. Texts keep their size at any width.
 
-Positions across are shares of the width. A narrow screen has shorter names and fewer numbers, by the style sheet.
+Positions across are shares of the width. A picture has two layers, of which the style sheet shows one: that of a narrow
+screen has shorter names and fewer numbers.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
+from rich.cells import cell_len
 
 from kshot.report.cells import shortened
 from kshot.report.page.markup import tag, together
@@ -18,15 +20,59 @@ from kshot.report.page.svg import label, percent
 MAX_DRAWN = 60
 """Rows that a chart draws; the table behind it has all."""
 
-NOMINAL_WIDTH = 760
-"""The width for which shares are computed from the widths of texts."""
-
 _CHARACTER = 6.9
-_WIDE_NAME, _NARROW_NAME = 38, 17
-"""Characters of a name that fit."""
-_MOST_FOR_NAMES = 0.38
 _GROUP_HEIGHT = 28
+_INSET = 10
 _LONGEST_TITLE = 600
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """How wide a screen is for which shares are computed, and how many characters of a name it has room for."""
+
+    class_: str
+    width: float
+    name_room: int
+    most_for_names: float
+    gap: float
+
+    def share(self, texts: Iterable[str]) -> float:
+        """Return the share of the width that the longest of some texts takes."""
+        return _CHARACTER * max(map(cell_len, texts), default=0) / self.width
+
+    def names_end(self, names: Sequence[str], groups: Sequence[str]) -> float:
+        """Return where the names end and the plot begins."""
+        inset = _INSET / self.width if any(groups) else 0.0
+        longest = self.share(shortened(name, self.name_room) for name in names)
+        return min(longest + inset, self.most_for_names) + self.gap / self.width
+
+    def names(self, name: str, group: str, place: Place, height: float, end: float) -> Iterator[Markup]:
+        """Yield the name of a row, and the heading of its group if it opens one."""
+        if place.opens:
+            heading = self._text(group, "0", place.middle - height / 2 - 7, "group", 2 * self.name_room)
+            yield heading
+        inset = str(_INSET) if group else "0"
+        written = self._text(name, inset, place.middle + 4, "name", self.name_room)
+        yield tag("svg", written, width=percent(end - 4 / self.width), height="100%", class_="names")
+
+    def _text(self, name: str, x: str, y: float, class_: str, room: int) -> Markup:
+        """Return a text as it fits; a pointer over it reads all of it."""
+        fits = shortened(name, room)
+        titled = tag("title", shortened(name, _LONGEST_TITLE)) if fits != name else ""
+        return label(x, y, together((fits, titled)), class_)
+
+    def plot(self, start: float, end: float, parts: Iterable[Markup]) -> Markup:
+        """Return pieces of the plot; positions within it are shares of its width."""
+        size = {"x": percent(start), "width": percent(end - start)}
+        return tag("svg", *parts, **size, height="100%", class_="plot")
+
+    def layer(self, parts: Iterable[Markup]) -> Markup:
+        """Return the picture as it is on such a screen."""
+        return tag("g", *parts, class_=self.class_)
+
+
+WIDE = RowLayout("wide", width=760, name_room=40, most_for_names=0.38, gap=24)
+NARROW = RowLayout("narrow", width=330, name_room=19, most_for_names=0.4, gap=14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,41 +93,6 @@ def placed(groups: Sequence[str], top: float, height: float) -> tuple[list[Place
         places.append(Place(top + height / 2, opens))
         top += height
     return places, top
-
-
-def text_share(texts: Iterable[str]) -> float:
-    """Return the share of the width that the longest of some texts takes."""
-    return _CHARACTER * max(map(len, texts), default=0) / NOMINAL_WIDTH
-
-
-def names_end(names: Sequence[str], groups: Sequence[str]) -> float:
-    """Return where the names end and the plot begins."""
-    inset = 10 / NOMINAL_WIDTH if any(groups) else 0.0
-    return min(text_share(shortened(name, _WIDE_NAME) for name in names) + inset, _MOST_FOR_NAMES) + 0.03
-
-
-def names_of(name: str, group: str, place: Place, height: float) -> Iterator[Markup]:
-    """Yield the name of a row, and the heading of its group if it opens one."""
-    if place.opens:
-        yield from _fitting(group, "0", place.middle - height / 2 - 7, "group", factor=2)
-    yield from _fitting(name, "10" if group else "0", place.middle + 4, "name")
-
-
-def _fitting(name: str, x: str, y: float, class_: str, factor: int = 1) -> Iterator[Markup]:
-    """Yield a text as it fits a wide and a narrow screen; a pointer over it reads all of it."""
-    wide, narrow = (shortened(name, factor * room) for room in (_WIDE_NAME, _NARROW_NAME))
-    if wide == narrow:
-        yield label(x, y, wide, class_)
-        return
-    titled = tag("title", shortened(name, _LONGEST_TITLE))
-    yield label(x, y, together((wide, titled)), f"{class_} wide")
-    yield label(x, y, together((narrow, titled)), f"{class_} narrow")
-
-
-def plot_area(start: float, end: float, parts: Iterable[Markup]) -> Markup:
-    """Return pieces of the plot; positions within it are shares of its width."""
-    size = {"x": percent(start), "width": percent(end - start)}
-    return tag("svg", *parts, **size, height="100%", overflow="visible", class_="plot")
 
 
 def svg_number(found: Number) -> Markup:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kshot.report.page.charts import Cell, Chart, DataTable
-from kshot.report.page.charts_rows import MAX_DRAWN, names_end, names_of, placed, plot_area, svg_number
+from kshot.report.page.charts_rows import MAX_DRAWN, NARROW, WIDE, placed, svg_number
 from kshot.report.page.markup import tag
 from kshot.report.page.numbers import Estimate
 from kshot.report.page.svg import SERIES, Scale, drawing, label, line, nice_ticks, percent, series_class, tick_text
@@ -47,11 +47,15 @@ def stacked_bars(
     scale = Scale(0.0, ticks[-1])
     groups = [row.group for row in drawn]
     places, end = placed(groups, _TOP, _ROW)
-    start, bottom = names_end([row.name for row in drawn], groups), end + 2
-    parts = [tag("defs", *_patterns(id_, len(kinds))), plot_area(start, _END, _axis(ticks, scale, bottom, across))]
-    for row, place in zip(drawn, places, strict=True):
-        parts += names_of(row.name, row.group, place, _ROW)
-        parts.append(plot_area(start, _END, _bar(id_, kinds, row, place.middle, scale)))
+    bottom = end + 2
+    parts = [tag("defs", *_patterns(id_, len(kinds)))]
+    for layout in (WIDE, NARROW):
+        start = layout.names_end([row.name for row in drawn], groups)
+        layer = [layout.plot(start, _END, _axis(ticks, scale, bottom, across))]
+        for row, place in zip(drawn, places, strict=True):
+            layer += layout.names(row.name, row.group, place, _ROW, start)
+            layer.append(layout.plot(start, _END, _bar(id_, kinds, row, place.middle, scale)))
+        parts.append(layout.layer(layer))
     picture = drawing(id_, title, parts, width=None, height=bottom + _BOTTOM, class_="stacked")
     left_out = [f"{len(drawn)} of {len(rows)} bars are drawn; the table has all."]
     notes = (*notes, *(left_out if len(drawn) < len(rows) else ()))

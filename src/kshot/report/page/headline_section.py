@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeAlias
@@ -11,11 +12,16 @@ from markupsafe import Markup
 from kshot.core.records import ResultRow
 from kshot.report.page.charts import Cell, Chart, DataTable, chart_grid, folded, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
+from kshot.report.page.charts_rows import MAX_DRAWN
 from kshot.report.page.markup import Section, tag, together
 from kshot.report.page.numbers import Estimate, Number, estimate, field_number
 from kshot.report.page.page_run import PageRun, system_names
+from kshot.report.page.svg import SERIES
 from kshot.report.verdicts import model_verdicts
-from kshot.runs.headline import failed_samples, headline_results
+from kshot.runs.headline import failed_samples, finite, headline_results
+
+_MAX_CHARTS = 4
+"""Charts that are open; the others fold."""
 
 _MAX_MORE = 400
 """Rows of the folded table; ``summary.json`` has all."""
@@ -41,9 +47,15 @@ def headline_section(runs: Sequence[PageRun]) -> Section | None:
     by_scale: dict[_Scale, list[_Figure]] = {}
     for found in main:
         by_scale.setdefault(_scale(found.row), []).append(found)
-    charts = [_chart(f"headline-{at}", found, names).html for at, found in enumerate(by_scale.values(), 1)]
+    charts = [
+        chart for at, found in enumerate(by_scale.values(), 1) for chart in _charts(f"headline-{at}", found, names)
+    ]
+    shown, rest = charts[:_MAX_CHARTS], charts[_MAX_CHARTS:]
     said = sentences(line for run in runs for line in _verdicts(run, named=len(runs) > 1))
-    parts = [said, chart_grid(charts), *_failures(runs), _more(runs, main, names)]
+    parts = [said, chart_grid(chart.html for chart in shown)]
+    if rest:
+        parts.append(folded(f"{len(rest)} more charts", chart_grid(chart.html for chart in rest)))
+    parts += [*_failures(runs), _more(runs, main, names)]
     return Section("headline", "Main figures", together(parts))
 
 
@@ -56,26 +68,48 @@ def _scale(row: ResultRow) -> _Scale:
     return row["metric"], row.get("higher_is_better") is not False, tuple(row.get("bounds") or ())
 
 
+def _charts(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Iterator[Chart]:
+    """Yield the chart of the figures on one scale; where that has too many rows, a chart for each task."""
+    tasks: dict[str, list[_Figure]] = {}
+    for each in found:
+        tasks.setdefault(_task(each.row), []).append(each)
+    if len(found) <= MAX_DRAWN or len(found) == len(tasks):
+        yield _chart(id_, found, names)
+        return
+    for at, figures in enumerate(tasks.values(), 1):
+        yield _chart(f"{id_}-{at}", figures, names)
+
+
 def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Chart:
-    """Draw the figures on one scale: rows are systems, tasks, or systems below each task."""
+    """Draw figures on one scale: rows are systems, tasks, or systems below each task."""
     metric, upwards, bounds = _scale(found[0].row)
-    tasks = dict.fromkeys(each.row["task"] for each in found)
+    tasks = dict.fromkeys(_task(each.row) for each in found)
     systems = dict.fromkeys(_system(each, found, names) for each in found)
-    grouped = len(tasks) > 1 and len(systems) > 1
-    numbers = {system: at for at, system in enumerate(systems)}
+    many = len(systems) > SERIES  # then colours tell nothing, and the best ones come first
+    numbers = {system: 0 if many else at for at, system in enumerate(systems)}
     order = {task: at for at, task in enumerate(tasks)}
-    failed = any(each.row.get("failed") for each in found)
+    counted = ("n", "failed") if any(each.row.get("failed") for each in found) else ("n",)
     rows = []
-    for each in sorted(found, key=lambda each: order[each.row["task"]]):
-        system = _system(each, found, names)
-        counts = [field_number(each.run, each.row, name) for name in (("n", "failed") if failed else ("n",))]
-        name = each.row["task"] if len(systems) == 1 else system
-        group = each.row["task"] if grouped else ""
+    for each in sorted(found, key=lambda each: (order[_task(each.row)], _badness(each.row) if many else 0.0)):
+        task, system = _task(each.row), _system(each, found, names)
+        counts = [field_number(each.run, each.row, name) for name in counted]
+        group = task if len(tasks) > 1 and len(systems) > 1 else ""
+        name = task if len(systems) == 1 else system
         rows.append(IntervalRow(name, estimate(each.run, each.row), counts, group, numbers[system]))
     alone = f" · {next(iter(tasks))}" if len(tasks) == 1 and len(systems) > 1 else ""
     title = f"{metric}{alone}{'' if upwards else ', lower is better'}"
-    heads = ("value", "95 %", "n", "failed") if failed else ("value", "95 %", "n")
-    return interval_chart(id_, title, rows, heads=heads, bounds=bounds)
+    return interval_chart(id_, title, rows, heads=("value", "95 %", *counted), bounds=bounds)
+
+
+def _task(row: ResultRow) -> str:
+    """Return the task of a figure; that of search is the benchmark, however its passages were cut."""
+    return str(row.get("benchmark", row["task"]))
+
+
+def _badness(row: ResultRow) -> float:
+    """Return a number that is lower for better figures; a figure that is unknown comes last."""
+    value = finite(row.get("value"))
+    return math.inf if value is None else value if row.get("higher_is_better") is False else -value
 
 
 def _system(each: _Figure, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> str:

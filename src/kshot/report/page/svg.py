@@ -80,20 +80,13 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
     return [0.0 if at == 0 else at * step for at in range(first, last + 1)]
 
 
-def axis_ticks(
-    values: Sequence[float], bounds: Sequence[float | None] | None = None, count: int = 5, *, whole: bool = True
-) -> list[float]:
-    """Return the ticks of an axis: over the whole scale of a metric if it has two ends, else over the values.
-
-    Without ``whole``, the axis reaches over the values alone, and never beyond the ends of the scale.
-    """
-    low, high = (bounds[0], bounds[1]) if bounds is not None and len(bounds) == len(("low", "high")) else (None, None)
-    if whole and low is not None and high is not None and low < high:
+def axis_ticks(values: Sequence[float], bounds: Sequence[float | None] | None = None, count: int = 5) -> list[float]:
+    """Return the ticks of an axis: over the whole scale of a metric if it has two ends, else over the values."""
+    low, high = bounds if bounds is not None and len(bounds) == len(("low", "high")) else (None, None)
+    if low is not None and high is not None and low < high:
         return nice_ticks(low, high, count)
     ends = [each for each in values if math.isfinite(each)] or [0.0, 1.0]
-    ticks = nice_ticks(min(ends), max(ends), count)
-    kept = [t for t in ticks if (low is None or t >= low or t >= min(ends)) and (high is None or t <= high)]
-    return kept if len(kept) > 1 else ticks
+    return nice_ticks(min(ends), max(ends), count)
 
 
 def tick_text(value: float, ticks: Sequence[float]) -> str:
