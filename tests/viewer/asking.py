@@ -23,6 +23,16 @@ class Answer:
         return json.loads(self.body)
 
 
+class Clock:
+    """A time that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Asking:
     """A browser that asks an app; with ``cookie`` it has the cookie that the link gave it."""
 

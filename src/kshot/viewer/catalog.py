@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -127,17 +128,21 @@ def _line(key: str, record: dict[str, Any], *, has_samples: bool) -> dict[str, A
     return {"key": key, "name": one_line(record["run"]), **shown(line)}
 
 
-def shown(value: Any) -> Any:
+def shown(value: Any, name: str = "") -> Any:
     """Return a value of a run for a page: without what may be a key, and with unsafe characters as escapes."""
-    return _visible(shareable(value))
-
-
-def _visible(value: Any) -> Any:
     if isinstance(value, str):
-        return one_line(value)
+        return _shown_text(value, name)
     if isinstance(value, dict):
-        return {one_line(name): _visible(inner) for name, inner in value.items()}
-    return [_visible(inner) for inner in value] if isinstance(value, list) else value
+        return {_shown_text(str(key), ""): shown(inner, str(key)) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [shown(inner, name) for inner in value]
+    return value if value is None or isinstance(value, (bool, int, float)) else _shown_text(str(value), name)
+
+
+@lru_cache(maxsize=4096)
+def _shown_text(text: str, name: str) -> str:
+    """Return a text, which many runs have in common: it takes time to look for keys in it."""
+    return one_line(shareable(text, name))
 
 
 def _is_file(path: Path) -> bool:

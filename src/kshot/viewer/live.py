@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from kshot.core.errors import KshotError
 from kshot.core.file_names import path_inside
 from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
@@ -123,7 +124,7 @@ def _last_rows(folder: Path, most: int) -> list[ResultRow]:
             size = file.seek(0, os.SEEK_END)
             start = file.seek(max(0, size - _TAIL_BYTES))
             lines = file.read(_TAIL_BYTES).split(b"\n")
-    except OSError:
+    except (OSError, KshotError):
         return []
     complete = lines[1 if start else 0 : -1]
     rows = []
