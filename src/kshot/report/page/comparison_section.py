@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from kshot.core.records import ResultRow
+from kshot.report.compared_pairs import pair_names, pair_of
 from kshot.report.comparison import ShortNames, comparison_sentences, headline_rows, main_rows
 from kshot.report.comparison_words import digits_of, signed, task_name, warnings
-from kshot.report.page.charts import folded
-from kshot.report.page.markup import Section, figure, tag, text, together
-from kshot.report.page.tables import Column, TableRow, count, data_table
+from kshot.report.page.charts import Cell, DataTable, chart_grid, folded, sentences
+from kshot.report.page.charts_intervals import IntervalRow, interval_chart
+from kshot.report.page.markup import Section, tag, text, together
+from kshot.report.page.numbers import Estimate, Number, estimate, field_number
 from kshot.report.systems import shown_measures
 from kshot.report.table import number, short_names
-from kshot.report.verdicts import correction, model_verdicts, p_value, verdicts
+from kshot.report.verdicts import correction, p_value
 
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
@@ -23,8 +25,13 @@ if TYPE_CHECKING:
 
 _VERDICTS = {"better": "ahead", "worse": "behind", None: "open"}
 _COUNTS = ("won", "lost", "both", "neither", "tied")
-_SHOWN = 12
-"""Rows of a table that are seen without a click."""
+_MAX_CHARTS = 8
+_MAX_ROWS = 400
+_ZERO = (0.0, "no difference")
+_HOLLOW = "Filled marks are differences beyond chance, hollow ones cannot be told from 0."
+
+
+# ---- between runs ----
 
 
 def between_runs(comparison: Comparison, keys: Mapping[str, str]) -> Section:
@@ -32,59 +39,92 @@ def between_runs(comparison: Comparison, keys: Mapping[str, str]) -> Section:
     names = ShortNames(comparison.rows)
     every = names.renamed(comparison.rows)
     main = main_rows(every)
-    parts: list[Markup] = [tag("p", text(line), class_="answer") for line in comparison_sentences(comparison)]
-    parts += _tables(main, "Figures of both, and their difference")
-    if others := [row for row in every if row not in main]:
-        parts.append(folded(f"{len(others):,} more by other measures", *_tables(others, "By other measures")))
+    shown = {id(row) for row in main}
+    others = [row for row in every if id(row) not in shown]
+    parts: list[Markup] = [sentences(comparison_sentences(comparison)), *_differences("comparison", main)]
+    if others:
+        parts.append(folded(f"{len(others):,} more by other measures", *_differences("comparison-more", others)))
     if categories := headline_rows(names.renamed(comparison.categories)):
         largest = sorted(categories, key=lambda row: -abs(row["difference"] or 0.0))
-        parts.append(folded(f"By category ({len(categories):,})", *_tables(largest, "By category")))
+        inner = _differences("comparison-categories", largest)
+        parts.append(folded(f"By category, the largest differences first ({len(categories):,})", *inner))
     parts += [tag("p", text(line), class_="warning") for line in warnings(main)]
     if comparison.notes:
         parts.append(tag("ul", *(tag("li", text(note)) for note in comparison.notes), class_="notes"))
     return Section("comparison", "Comparison", together((*parts, _flip_links(main, keys))))
 
 
-def _tables(rows: Sequence[ResultRow], name: str) -> Iterator[Markup]:
-    """Yield the first rows of a table, and the others in one that opens."""
-    columns, cells = _columns(rows), [TableRow(_cells(row, rows), kind=row["verdict"]) for row in rows]
-    yield data_table(columns, cells[:_SHOWN], name=name)
-    if len(cells) > _SHOWN:
-        rest = data_table(columns, cells[_SHOWN:], name=f"{name}, continued")
-        yield folded(f"{len(cells) - _SHOWN:,} more", rest)
-    family = max((row["family"] for row in rows if row["p_corrected"] is not None), default=1)
-    if family > 1:
-        yield tag("p", f"{correction(family)}; the intervals are not.", class_="soft")
-
-
-def _columns(rows: Sequence[ResultRow]) -> list[Column]:
-    words = ["task", *(["category"] if any("category" in row for row in rows) else []), "metric", "baseline", "run"]
-    numbers = ["n", "baseline", "run", "difference", "95 %", "p"]
-    held = [name for name in _COUNTS if any(row.get(name) is not None for row in rows)]
-    return [*map(Column, words), *(Column(name, numbers=True) for name in numbers), Column("verdict")] + [
-        Column(name, numbers=True) for name in held
+def _differences(id_: str, rows: Sequence[ResultRow]) -> Iterator[Markup]:
+    """Yield a chart of differences for each metric, with all counts in the table behind it."""
+    by_metric: dict[str, list[ResultRow]] = {}
+    for row in rows:
+        by_metric.setdefault(row["metric"], []).append(row)
+    charts = [
+        _chart(f"{id_}-{at}", metric, own)
+        for at, (metric, own) in enumerate(list(by_metric.items())[:_MAX_CHARTS], start=1)
     ]
+    yield chart_grid(charts)
+    if len(by_metric) > _MAX_CHARTS:
+        yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics: kshot compare shows them.", class_="soft")
 
 
-def _cells(row: ResultRow, rows: Sequence[ResultRow]) -> list[Markup | str]:
-    digits = digits_of([each for each in rows if each["metric"] == row["metric"]])
+def _chart(id_: str, metric: str, rows: Sequence[ResultRow]) -> Markup:
+    pairs = pair_names(rows)
+    grouped = pairs.several and len({task_name(row) for row in rows}) > 1
+    digits = digits_of(rows)
+    drawn = []
+    for row in rows[:_MAX_ROWS]:
+        name = task_name(row) + (f" [{row['category']}]" if "category" in row else "")
+        figure = _difference(row, digits)
+        counts = [Number(row[each], f"{row[each]:,}") if row.get(each) is not None else None for each in _COUNTS[:2]]
+        shown, group = (pairs.names[pair_of(row)], name) if grouped or pairs.several else (name, "")
+        drawn.append(IntervalRow(shown, figure, counts, group if grouped else "", hollow=row["verdict"] is None))
+    upwards = rows[0]["higher_is_better"]
+    against = f": {pairs.run} − {pairs.baseline}" if pairs.run and pairs.baseline else ""
+    title = f"Difference in {metric}{'' if upwards else ' (lower is better)'}{against}"
+    family = max((row["family"] for row in rows if row["p_corrected"] is not None), default=1)
+    notes = [_HOLLOW, *([f"{correction(family).capitalize()}; the intervals are not."] if family > 1 else [])]
+    heads = ("difference", "95 %", "won", "lost")
+    table = _table(rows[:_MAX_ROWS], digits, several=pairs.several)
+    return interval_chart(id_, title, drawn, heads=heads, reference=_ZERO, table=table, notes=notes).html
+
+
+def _difference(row: ResultRow, digits: int) -> Estimate:
     more = max(digits, 2)
-    direction = "" if row["higher_is_better"] else " ↓"
-    found: list[Markup | str] = [task_name(row)]
-    if any("category" in each for each in rows):
-        found.append(str(row.get("category", "")))
-    found += [f"{row['metric']}{direction}", str(row["baseline"]), str(row["run"]), count(row["n"])]
-    for side in ("baseline_value", "run_value"):
-        found.append(figure(row[side], "" if row[side] is None else number(row[side], more)))
-    difference = row["difference"]
-    found.append(figure(difference, "" if difference is None else signed(difference, more)))
-    ends = row["ci95"]
-    between = [figure(end, signed(end, digits)) for end in ends or ()]
-    found.append(together((between[0], " to ", between[1])) if between else "")
-    found.append("" if row["p_corrected"] is None else figure(row["p_corrected"], p_value(row)))
-    found.append(_VERDICTS[row["verdict"]])
-    held = [name for name in _COUNTS if any(each.get(name) is not None for each in rows)]
-    return [*found, *(count(row[name]) if row.get(name) is not None else "" for name in held)]
+    if row["difference"] is None:
+        return Estimate(Number(None, "–"))
+    ends = [Number(end, signed(end, digits)) for end in row["ci95"] or ()]
+    return Estimate(Number(row["difference"], signed(row["difference"], more)), *ends)
+
+
+def _table(rows: Sequence[ResultRow], digits: int, *, several: bool) -> DataTable:
+    held = [name for name in _COUNTS if any(row.get(name) is not None for row in rows)]
+    parted = any("category" in row for row in rows)
+    words = ["task", *(["category"] if parted else []), *(["baseline", "run"] if several else [])]
+    heads = [*words, "n", "baseline", "run", "difference", "95 %", "p", "verdict", *held]
+    lines = []
+    for row in rows:
+        found = _difference(row, digits)
+        named: list[Cell] = [task_name(row), *([str(row.get("category", ""))] if parted else [])]
+        named += [str(row["baseline"]), str(row["run"])] if several else []
+        p = row["p_corrected"]
+        lines.append(
+            [
+                *named,
+                Number(row["n"], f"{row['n']:,}"),
+                *(_value(row[f"{side}_value"], max(digits, 2)) for side in ("baseline", "run")),
+                found.value,
+                found,
+                None if p is None else Number(p, p_value(row)),
+                _VERDICTS[row["verdict"]],
+                *(None if row.get(name) is None else Number(row[name], f"{row[name]:,}") for name in held),
+            ]
+        )
+    return DataTable(heads, lines)
+
+
+def _value(value: float | None, digits: int) -> Number:
+    return Number(value, "–" if value is None else number(value, digits))
 
 
 def _flip_links(rows: Sequence[ResultRow], keys: Mapping[str, str]) -> Markup:
@@ -93,8 +133,8 @@ def _flip_links(rows: Sequence[ResultRow], keys: Mapping[str, str]) -> Markup:
     for before, after in dict.fromkeys((row["baseline_run"], row["run_run"]) for row in rows):
         if before in keys and after in keys and before != after:
             base = f"#/run/{keys[after]}/samples?other={keys[before]}&flip="
-            for way, what in (("won", "got right"), ("lost", "lost")):
-                words = f"samples that {after} {what} compared with {before}"
+            for way, one, other in (("won", after, before), ("lost", before, after)):
+                words = f"Samples that {one} gets right and {other} does not"
                 links.append(tag("li", tag("a", text(words), href=base + way)))
     return tag("ul", *links, class_="links screen-only") if links else Markup("")
 
@@ -105,70 +145,78 @@ def _flip_links(rows: Sequence[ResultRow], keys: Mapping[str, str]) -> Markup:
 def within_run(runs: Sequence[PageRun]) -> Section | None:
     """Return the section on the comparisons that runs made of their own systems; None if there are none."""
     parts = [part for run in runs if run.record.comparisons for part in _within(run, named=len(runs) > 1)]
-    return Section("systems-compared", "Models compared", together(parts)) if parts else None
+    return Section("systems-compared", "Systems compared", together(parts)) if parts else None
 
 
 def _within(run: PageRun, *, named: bool) -> Iterator[Markup]:
+    """Yield the differences between the systems of a run, the clearest first; sections above say who is ahead."""
     record = run.record
     if named:
         yield tag("h3", text(run.name))
     searched = [row for row in record.results if row.get("kind") == "passages"]
-    benchmarks = {row["benchmark"] for row in searched}
-    of_systems = [row for row in record.comparisons if row["task"] in benchmarks]
-    of_models = [row for row in record.comparisons if row["task"] not in benchmarks]
-    for line in (*verdicts(of_systems, searched), *model_verdicts(of_models)):
-        yield tag("p", text(line), class_="answer")
-    shown = set(shown_measures(searched))
-    placed = list(enumerate(record.comparisons))
-    main = [(at, row) for at, row in placed if row["task"] not in benchmarks or row["metric"] in shown]
-    others = [(at, row) for at, row in placed if row["task"] in benchmarks and row["metric"] not in shown]
+    benchmarks, shown = {row["benchmark"] for row in searched}, set(shown_measures(searched))
+    main = [row for row in record.comparisons if row["task"] not in benchmarks or row["metric"] in shown]
+    chosen = {id(row) for row in main}
+    others = [row for row in record.comparisons if id(row) not in chosen]
     names = short_names(row[side] for row in record.comparisons for side in ("a_model", "b_model"))
-    yield from _pair_tables(run.key, main, names, "Differences between systems")
+    id_ = f"systems-{run.key}"
+    yield from _pairs(id_, run, main, names)
     if others:
-        inner = _pair_tables(run.key, others, names, "Differences by other measures")
-        yield folded(f"{len(others):,} more by other measures", *inner)
+        yield folded(f"{len(others):,} more by other measures", *_pairs(f"{id_}-more", run, others, names))
 
 
-def _pair_tables(
-    key: str, placed: Sequence[tuple[int, ResultRow]], names: Mapping[str, str], name: str
-) -> Iterator[Markup]:
-    """Yield the clearest differences, and the others in a table that opens."""
-    ordered = sorted(placed, key=lambda each: ("average" not in each[1], each[1]["p_corrected"]))
-    words, numbers = ("task", "metric", "a", "b"), ("a − b", "95 %", "p", "a better", "b better", "tied")
-    columns = [*map(Column, words), *(Column(each, numbers=True) for each in numbers), Column("ahead")]
-    cells = [TableRow(_pair_cells(row, names), f"{key}/comparisons/{at}") for at, row in ordered]
-    if cells:
-        yield data_table(columns, cells[:_SHOWN], name=name)
-    if len(cells) > _SHOWN:
-        rest = data_table(columns, cells[_SHOWN:], name=f"{name}, continued")
-        yield folded(f"{len(cells) - _SHOWN:,} more", rest)
-    family = max((row["family"] for _, row in placed), default=1)
-    if family > 1:
-        yield tag("p", f"{correction(family)}; the intervals are not.", class_="soft")
+def _pairs(id_: str, run: PageRun, rows: Sequence[ResultRow], names: Mapping[str, str]) -> Iterator[Markup]:
+    by_metric: dict[str, list[ResultRow]] = {}
+    for row in sorted(rows, key=lambda row: ("average" not in row, row["p_corrected"])):
+        by_metric.setdefault(row["metric"], []).append(row)
+    charts = []
+    for at, (metric, own) in enumerate(list(by_metric.items())[:_MAX_CHARTS], start=1):
+        upwards = own[0]["higher_is_better"]
+        tasks = dict.fromkeys(str(row["task"]) for row in own)
+        where = f" on {next(iter(tasks))}" if len(tasks) == 1 else ""
+        title = f"Difference in {metric}{where}{'' if upwards else ' (lower is better)'}"
+        notes = [_HOLLOW]
+        if own[0]["family"] > 1:
+            notes.append(f"{correction(own[0]['family']).capitalize()}; the intervals are not.")
+        drawn = [_pair_row(run, row, names, several=len(tasks) > 1) for row in own[:_MAX_ROWS]]
+        table = DataTable(_PAIR_HEADS, [_pair_cells(run, row, names) for row in own[:_MAX_ROWS]])
+        heads = ("difference", "95 %", "won", "lost")
+        made = interval_chart(f"{id_}-{at}", title, drawn, heads=heads, reference=_ZERO, table=table, notes=notes)
+        charts.append(made.html)
+    yield chart_grid(charts)
+    if len(by_metric) > _MAX_CHARTS:
+        yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics in summary.json.", class_="soft")
 
 
-def _pair_cells(row: ResultRow, names: Mapping[str, str]) -> list[Markup | str]:
+_PAIR_HEADS = ("task", "a", "b", "a − b", "95 %", "p", "a is better", "b is better", "tied", "ahead")
+
+
+def _digits(row: ResultRow) -> tuple[int, int]:
+    """Return how many digits a difference and its interval need."""
+    small = abs(row["difference"]) <= 1 and abs((row["ci95"] or [0])[-1]) <= 1
+    return (3, 3) if small else (2, 1)
+
+
+def _pair_row(run: PageRun, row: ResultRow, names: Mapping[str, str], *, several: bool) -> IntervalRow:
+    name = f"{_system(row, 'a', names)} − {_system(row, 'b', names)}"
+    figure = estimate(run, row, _digits(row), "difference", "+")
+    counts = [field_number(run, row, each) for each in ("wins", "losses")]
+    return IntervalRow(name, figure, counts, str(row["task"]) if several else "", hollow=row["ahead"] is None)
+
+
+def _pair_cells(run: PageRun, row: ResultRow, names: Mapping[str, str]) -> list[Cell]:
     systems = {row[side]: _system(row, side, names) for side in ("a", "b")}
-    ends = row["ci95"]
-    digits = 3 if abs(row["difference"]) <= 1 and abs((ends or [0])[-1]) <= 1 else 1
+    found = estimate(run, row, _digits(row), "difference", "+")
     return [
         str(row["task"]),
-        str(row["metric"]) + ("" if row["higher_is_better"] else " ↓"),
         systems[row["a"]],
         systems[row["b"]],
-        figure(row["difference"], signed(row["difference"], max(digits, 2)), "difference"),
-        _between(ends, digits),
-        figure(row["p_corrected"], p_value(row), "p_corrected"),
-        *(count(row.get(name), name) for name in ("wins", "losses", "ties")),
+        found.value,
+        found,
+        Number(row["p_corrected"], p_value(row), run.address(row), "p_corrected"),
+        *(field_number(run, row, name) for name in ("wins", "losses", "ties")),
         "open" if row["ahead"] is None else systems.get(row["ahead"], str(row["ahead"])),
     ]
-
-
-def _between(ends: Sequence[float] | None, digits: int) -> Markup | str:
-    if ends is None:
-        return ""
-    low, high = (figure(end, signed(end, digits), f"ci95.{at}") for at, end in enumerate(ends))
-    return together((low, " to ", high))
 
 
 def _system(row: ResultRow, side: str, names: Mapping[str, str]) -> str:

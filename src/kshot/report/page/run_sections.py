@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from kshot.report.page.calibration_section import calibration_section
 from kshot.report.page.category_section import category_sections
 from kshot.report.page.comparison_section import between_runs, within_run
+from kshot.report.page.course_section import course_section
 from kshot.report.page.headline_section import headline_section
 from kshot.report.page.lookup_section import lookup_section
 from kshot.report.page.markup import Section
 from kshot.report.page.passages_section import passages_section
 from kshot.report.page.settings_section import settings_section
+from kshot.report.page.studies_section import draws_section, shots_section
 
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
@@ -30,9 +32,12 @@ def run_sections(runs: Sequence[PageRun], read: Mapping[str, SamplesRead] | None
         lookup_section(runs),
         passages_section(runs),
         within_run(runs),
+        shots_section(runs),
+        draws_section(runs),
         *category_sections(runs),
         None if read is None else calibration_section(runs, read),
         settings_section(runs),
+        course_section(runs, read),
     ]
     return [section for section in found if section is not None]
 

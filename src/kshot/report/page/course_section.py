@@ -1,0 +1,125 @@
+"""How runs went: their sessions, what they cost, what they note, what failed first, and the command to repeat them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from kshot.core.command_line import without_secrets
+from kshot.report.page.charts import folded
+from kshot.report.page.markup import Section, figure, tag, text, together
+from kshot.report.page.tables import Column, TableRow, count, data_table
+from kshot.report.quantities import dollars, duration
+from kshot.report.table import short_names
+from kshot.runs.first_failures import failure_line
+from kshot.runs.headline import finite, task_rows
+from kshot.runs.run_state import moment
+
+if TYPE_CHECKING:
+    from kshot.report.page.page_run import PageRun
+    from kshot.report.page.samples_read import SamplesRead
+
+_SHOWN = 5
+"""Notes, sessions and failures that are seen without a click."""
+_MOST = 100
+_MAX_TEXT = 2_000
+"""Characters of a note or a failure."""
+
+
+def course_section(runs: Sequence[PageRun], read: Mapping[str, SamplesRead] | None) -> Section | None:
+    """Return the section on how runs went; None if nothing is known of it."""
+    parts: list[Markup] = []
+    for run in runs:
+        own = list(_run(run, None if read is None else read.get(run.key)))
+        if own and len(runs) > 1:
+            parts.append(tag("h3", text(run.name)))
+        parts += own
+    return Section("course", "How it ran", together(parts)) if parts else None
+
+
+def _run(run: PageRun, read: SamplesRead | None) -> Iterator[Markup]:
+    sessions = [each for each in run.spec.get("sessions", ()) if isinstance(each, Mapping)]
+    if sessions:
+        yield _sessions(sessions)
+    if command := _command(sessions):
+        yield tag("p", "To run it again:", class_="label")
+        yield tag("pre", tag("code", command), class_="command")
+    if run.record.usage:
+        yield _usage(run)
+    notes = [tag("li", text(note[:_MAX_TEXT])) for note in run.record.notes]
+    yield from _listed("Notes", notes)
+    failures = [tag("li", text(line[:_MAX_TEXT])) for line in _failures(run, read)]
+    yield from _listed("First failures", failures)
+
+
+def _listed(title: str, items: Sequence[Markup]) -> Iterator[Markup]:
+    """Yield a list; of many items the first ones, and the others folded."""
+    if not items:
+        return
+    yield tag("p", title, class_="label")
+    yield tag("ul", *items[:_SHOWN], class_="notes")
+    if rest := items[_SHOWN:_MOST]:
+        left = len(items) - _MOST
+        more = [tag("p", f"… and {left:,} more in summary.json", class_="soft")] if left > 0 else []
+        yield folded(f"{len(items) - _SHOWN:,} more", tag("ul", *rest, class_="notes"), *more)
+
+
+def _sessions(sessions: Sequence[Mapping[str, Any]]) -> Markup:
+    """Return the sessions of a run, the latest last; where they ran is not told, because reports are shared."""
+    rows = [TableRow(list(_session(each))) for each in sessions[-_MOST:]]
+    columns = [Column("started (UTC)"), Column("state"), Column("took", numbers=True), Column("kshot")]
+    table = data_table(columns, rows[-_SHOWN:], name="Sessions")
+    if len(rows) <= _SHOWN:
+        return table
+    earlier = data_table(columns, rows[:-_SHOWN], name="Earlier sessions")
+    return together((table, folded(f"{len(sessions) - _SHOWN:,} earlier sessions", earlier)))
+
+
+def _session(session: Mapping[str, Any]) -> Iterator[str]:
+    started, ended = (moment(session.get(name)) for name in ("started", "ended"))
+    yield "–" if started is None else f"{started:%Y-%m-%d %H:%M:%S}"
+    yield str(session.get("state", "–"))
+    yield "–" if started is None or ended is None else duration((ended - started).total_seconds())
+    versions = session.get("versions")
+    yield str(versions.get("kshot", "–")) if isinstance(versions, Mapping) else "–"
+
+
+def _command(sessions: Sequence[Mapping[str, Any]]) -> str:
+    """Return the command of the first session that has one, as a shell reads it, without what may be a key."""
+    for session in sessions:
+        words = session.get("command")
+        if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
+            return shlex.join(without_secrets(words))[:_MAX_TEXT]
+    return ""
+
+
+def _usage(run: PageRun) -> Markup:
+    """Return the tokens of each model, and what they cost where prices are known."""
+    usage = run.record.usage
+    names = short_names(dict.fromkeys(str(row["model"]) for row in usage))
+    priced = any(finite(row.get("cost_usd")) is not None for row in usage)
+    columns = [Column("model"), Column("role"), Column("tokens read", numbers=True)]
+    columns += [Column("tokens written", numbers=True), *([Column("cost in USD", numbers=True)] if priced else [])]
+    rows = []
+    for at, row in enumerate(usage[:_MOST]):
+        cells: list[Markup | str] = [names[str(row["model"])], str(row["role"])]
+        cells += [count(row[name], name) for name in ("prompt_tokens", "completion_tokens")]
+        cost = finite(row.get("cost_usd"))
+        cells += [figure(cost, "" if cost is None else dollars(cost), "cost_usd")] if priced else []
+        rows.append(TableRow(cells, f"{run.key}/usage/{at}"))
+    return data_table(columns, rows, name="Tokens and cost")
+
+
+def _failures(run: PageRun, read: SamplesRead | None) -> list[str]:
+    """Return why the first sample of each task failed; the samples say it, or the run that has just ended."""
+    if run.record.first_failures or read is None:
+        return run.record.first_failures
+    told: dict[tuple[str, str], str] = {}
+    for row in task_rows(run.record.results):
+        key = row["task"], str(row.get("model", ""))
+        if key in read.failures and row.get("failed"):
+            told.setdefault(key, failure_line(*key, row["failed"], row.get("failed_replies", 0), read.failures[key]))
+    return list(told.values())
