@@ -1,0 +1,131 @@
+"""Comparisons for pages: made in a process, kept, made again when a run changes, and ended with the viewer."""
+
+import json
+import queue
+import subprocess
+
+import pytest
+
+from kshot.viewer import comparisons
+from kshot.viewer.catalog import Catalog
+from kshot.viewer.comparisons import Comparisons
+from tests.finished_runs import finished, task
+from tests.viewer.conftest import items
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two runs of a catalog."""
+    finished(tmp_path / "first", task("sums", items([100, 0, 0])))
+    finished(tmp_path / "second", task("sums", items([100, 100, 0])))
+    catalog = Catalog([tmp_path])
+    return catalog.run("first"), catalog.run("second")
+
+
+@pytest.fixture
+def made():
+    """Comparisons that end with the test."""
+    found = Comparisons()
+    yield found
+    found.close()
+
+
+def counted(monkeypatch):
+    """Return a list to which every process that is started is added."""
+    started, plain = [], subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: started.append(args[0]) or plain(*args, **more))
+    return started
+
+
+def test_a_comparison_is_made_once_until_a_run_changes(two, made, monkeypatch):
+    started = counted(monkeypatch)
+    assert made.of(*two)["state"] == "comparing"
+    made.wait(60)
+    found = made.of(*two)
+    assert (found["state"], found["error"], found["won"], found["lost"]) == ("ready", None, 1, 0)
+    assert made.of(*two) == found
+    assert len(started) == 1
+    summary = two[1].folder / "summary.json"
+    summary.write_text(summary.read_text() + "\n")
+    assert made.of(*two)["state"] == "comparing"
+    made.wait(60)
+    assert made.of(*two) == found
+    assert len(started) == 2
+
+
+def test_the_other_way_round_is_another_comparison(two, made):
+    made.of(*two)
+    made.of(*reversed(two))
+    made.wait(60)
+    one, other = made.of(*two), made.of(*reversed(two))
+    assert (one["won"], one["lost"], other["won"], other["lost"]) == (1, 0, 0, 1)
+    assert (one["a"], one["b"]) == (other["b"], other["a"])
+
+
+def test_an_error_is_told_and_kept(two, made):
+    (two[0].folder / "samples.jsonl").write_text("no JSON\n")
+    made.of(*two)
+    made.wait(60)
+    assert "this line is damaged" in made.of(*two)["error"]
+
+
+def test_a_process_that_dies_is_an_error_not_a_wait_for_ever(two, made, monkeypatch):
+    monkeypatch.setattr(comparisons, "_BOOT", "import os; os._exit(9)")
+    made.of(*two)
+    made.wait(60)
+    found = made.of(*two)
+    assert (found["state"], found["error"]) == ("ready", "the runs cannot be compared: the process ended with code 9")
+
+
+def test_a_process_that_cannot_be_started_is_an_error(two, made, monkeypatch):
+    monkeypatch.setattr(comparisons.sys, "executable", "/nowhere/python")
+    made.of(*two)
+    made.wait(60)
+    assert "No such file" in made.of(*two)["error"]
+
+
+def test_a_process_ends_with_the_viewer(two, made, monkeypatch):
+    held = "import sys, time; sys.stdout.close(); sys.stdin.read(); time.sleep(600)"
+    monkeypatch.setattr(comparisons, "_BOOT", held)
+    plain, started = subprocess.Popen, queue.Queue()
+
+    class Noted(plain):
+        def __init__(self, *args, **more):
+            super().__init__(*args, **more)
+            started.put(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    made.of(*two)
+    process = started.get(timeout=60)
+    made.close()
+    assert process.wait(60) != 0
+
+
+def test_no_file_beside_the_runs_is_imported(two, made, monkeypatch):
+    """The process starts where the user is, which may be within a run folder of a stranger."""
+    folder = two[0].folder
+    for name in ("json", "kshot", "numpy", "signal", "sitecustomize"):
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'IMPORTED')!r}, 'w')")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(comparisons.sys, "path", ["", *comparisons.sys.path])
+    made.of(*two)
+    made.wait(60)
+    assert made.of(*two)["error"] is None
+    assert not (folder / "IMPORTED").exists()
+
+
+def test_the_process_speaks_json(two):
+    from io import BytesIO, TextIOWrapper
+
+    from kshot.viewer import compare_process
+
+    job = json.dumps({"folders": [str(run.folder) for run in two], "keys": ["a", "b"]}).encode()
+    out = BytesIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compare_process.signal, "signal", lambda *_: None)
+        patch.setattr(compare_process.sys, "stdin", TextIOWrapper(BytesIO(job)))
+        patch.setattr(compare_process.sys, "stdout", TextIOWrapper(out))
+        compare_process.main()
+        found = json.loads(out.getvalue())
+    assert [found[name] for name in ("won", "lost", "both", "neither")] == [1, 0, 1, 1]
+    assert 'href="#/run/b/samples?other=a' in found["sections"][0]["html"]
