@@ -8,7 +8,7 @@ from kshot import Generate, Generated
 from kshot.runs.journal import Journal
 from kshot.runs.progress import ProgressState
 from kshot.viewer.catalog import Catalog
-from kshot.viewer.live import RunPages, latest_samples
+from kshot.viewer.live import RunPages, latest_samples, live_line
 from tests.finished_runs import finished, task
 from tests.progress_tasks import task_progress
 from tests.run_folders import START, figure, make_run, session
@@ -63,7 +63,9 @@ def test_a_running_run_tells_how_far_each_task_is(tmp_path):
     catalog = Catalog([tmp_path])
     journal = Journal(run / "journal.jsonl", repair=False)  # its lock says that a process is at work
     found = RunPages().of(catalog.run("run"), catalog.progress(catalog.run("run")))
+    listed = live_line(catalog.run("run"), catalog.progress(catalog.run("run")))
     journal.close()
+    assert listed["progress"] == found["progress"]  # the list of runs shows figures so far, too
     assert found["state"] == "running"
     assert found["sections"] == []
     assert [line["id"] for line in found["latest"]] == ["a"]

@@ -50,9 +50,7 @@ class RunPages:
         found = details(run.folder, datetime.now(timezone.utc))
         page = {**run.line, "details": shown({name: found[name] for name in _DETAILS}), "sections": [], "latest": []}
         if run.record["state"] in RUNNING:
-            told = None if progress is None else shown(_tasks(progress))
-            page["latest"] = latest_samples(run.folder)
-            page["progress"] = None if page["progress"] is None else {**page["progress"], "tasks": told}
+            page |= {**live_line(run, progress), "latest": latest_samples(run.folder)}
         elif run.record["state"] != "damaged" and (run.folder / SUMMARY).exists():
             page["sections"] = self._sections_of(run)
         return page
@@ -67,6 +65,13 @@ class RunPages:
             while len(self._sections) > _KEPT:
                 del self._sections[next(iter(self._sections))]
         return known[1]
+
+
+def live_line(run: ListedRun, progress: ProgressState | None) -> dict[str, Any]:
+    """Return the line of a run that is under way, with its tasks and their figures so far."""
+    if progress is None or run.line["progress"] is None:
+        return run.line
+    return {**run.line, "progress": {**run.line["progress"], "tasks": shown(_tasks(progress))}}
 
 
 def page_sections(run: ListedRun) -> list[dict[str, str]]:

@@ -16,11 +16,12 @@ from kshot.core.errors import UsageError
 from kshot.core.visible import one_line
 from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLooks
+from kshot.runs.run_state import RUNNING
 from kshot.runs.sample_filters import SampleFilter
 from kshot.viewer.catalog import Catalog, ListedRun
 from kshot.viewer.comparisons import Comparisons
 from kshot.viewer.json_answers import json_bytes
-from kshot.viewer.live import RunPages
+from kshot.viewer.live import RunPages, live_line
 from kshot.viewer.sample_index import SampleIndex
 from kshot.viewer.sample_query import HEADLINE, sample_query, whole_number
 
@@ -66,7 +67,10 @@ class Routes:
 
     def runs(self, request: Request) -> Response:
         """Return the list of runs."""
-        lines = [run.line for run in self._catalog.runs()]
+        lines = [
+            live_line(run, self._catalog.progress(run)) if run.record["state"] in RUNNING else run.line
+            for run in self._catalog.runs()
+        ]
         folders = [one_line(folder) for folder in self._catalog.folders]
         return _unless_known(request, {"runs": lines, "folders": folders, "version": __version__})
 

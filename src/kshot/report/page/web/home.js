@@ -17,8 +17,9 @@
   kshot.State = ({ state }) => html`<span class="badge ${state.replace("?", "")}">${state}</span>`;
 
   /** How far a run is: a bar, the share, and how long the rest will take. */
-  kshot.Progress = ({ progress, label }) => {
-    const { done, total, seconds_left: left } = progress;
+  kshot.Progress = ({ run, label }) => {
+    const { done, total, seconds_left } = run.progress;
+    const left = kshot.isRunning(run) && seconds_left;
     return html`<progress max=${total || 1} value=${total ? done : undefined} aria-label=${label} />
       <small class="soft">${total ? Math.floor((100 * done) / total) + " %" : count(done)}${left ? ` · ${kshot.duration(left)} left` : ""}</small>`;
   };
@@ -27,9 +28,9 @@
     const figure = headline(run);
     if (!figure) return html`<small>${run.why}</small>`;
     const [value, ...interval] = kshot.figure(figure);
-    const what = [figure.metric, figure.task, figure.soFar && "so far", run.figures > 1 && `+${run.figures - 1} more`];
-    return html`<b>${value}</b><${kshot.Interval} ...${figure} /><small>${interval.join("–")}</small>
-      <div class="one-line"><small>${what.filter(Boolean).join(" · ")}</small></div>`;
+    const more = !figure.soFar && run.figures > 1 && html`<small title="${run.figures - 1} more tasks or models"> +${run.figures - 1}</small>`;
+    return html`<b>${value}</b><${kshot.Interval} ...${figure} /><small>${interval.join("–")}</small>${more}
+      <div class="one-line" title=${figure.task}><small>${figure.metric}${figure.soFar && " so far"} · ${figure.task}</small></div>`;
   };
 
   const COLUMNS = [
@@ -86,7 +87,7 @@
     return html`<tr onClick=${open} data-key=${run.key}>
       <td><input type="checkbox" checked=${chosen} aria-label="Choose ${name} to compare" onChange=${() => choose(run.key)} /></td>
       <td class="title"><a class="name" href=${link(["run", run.key])} title=${run.name}>${name}</a></td>
-      <td class="state"><${kshot.State} state=${run.state} />${kshot.isRunning(run) && run.progress && html`<${kshot.Progress} progress=${run.progress} label="Progress of ${name}" />`}</td>
+      <td class="state"><${kshot.State} state=${run.state} />${run.progress && html`<${kshot.Progress} run=${run} label="Progress of ${name}" />`}</td>
       ${columns.slice(2).map(cell)}
     </tr>`;
   };

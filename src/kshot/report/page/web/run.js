@@ -37,11 +37,11 @@
   };
 
   /** A run that works: each task with its bar and the figure so far, and the samples that came last. */
-  const Working = ({ run: { progress, latest = [] } }) => html`<section class="section" aria-label="Progress">
+  const Working = ({ run, run: { progress, latest = [] } }) => html`<section class="section" aria-label="Progress">
     <h2>Progress</h2>
-    <${kshot.Progress} progress=${progress} label="The whole run" />
+    <${kshot.Progress} run=${run} label="The whole run" />
     <div class="scroll" tabindex="0" role="region" aria-label="Tasks"><table class="tasks">
-      <thead><tr><th>Task</th><th>Model</th><td></td><th class="num">Done</th><th class="num">Failed</th><th>So far</th></tr></thead>
+      <thead><tr><th>Task</th><th>Model</th><th><span class="hidden">Share</span></th><th class="num">Done</th><th class="num">Failed</th><th>So far</th></tr></thead>
       <tbody>${(progress.tasks || []).map((task) => html`<${Task} task=${task} />`)}</tbody>
     </table></div>
     ${latest.length > 0 && html`<h3>Latest samples</h3>`}
@@ -85,7 +85,7 @@
       Cost: kshot.dollars(run.cost_usd),
       Failed: run.failed && html`<b class="verdict failed">${count(run.failed)}</b>`,
     };
-    return html`<dl class="facts">${Object.entries(facts).map(([name, value]) => value && html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+    return html`<dl class="facts">${Object.entries(facts).map(([name, value]) => (value ? html`<div><dt>${name}</dt><dd>${value}</dd></div>` : null))}</dl>`;
   };
 
   kshot.Run = ({ runKey, query }) => {
