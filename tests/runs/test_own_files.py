@@ -15,7 +15,9 @@ def folders(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["spec.json", "journal.jsonl", "samples.jsonl", "summary.json", "progress.json"])
+@pytest.mark.parametrize(
+    "name", ["spec.json", "journal.jsonl", "samples.jsonl", "summary.json", "progress.json", "samples.sqlite"]
+)
 @pytest.mark.parametrize("folder", ["run", "link", "run/../run", "run/sub/..", "link/sub/..", "./other/../link"])
 def test_a_file_of_a_run_is_refused_however_it_is_written(folders, folder, name, monkeypatch):
     monkeypatch.chdir(folders)

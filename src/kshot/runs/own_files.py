@@ -8,6 +8,7 @@ from pathlib import Path
 from kshot.core.errors import UsageError
 from kshot.runs.folder import JOURNAL
 from kshot.runs.run_state import FILES
+from kshot.runs.samples_file import INDEX, WORDS
 from kshot.runs.spec_file import SPEC
 
 REPORT = "report.html"
@@ -21,5 +22,6 @@ def spare_runs(out: Path) -> None:
     """
     target = out.expanduser()
     folder = Path(os.path.realpath(target.parent))
-    if target.name.casefold() in (*FILES, REPORT) and any(os.path.lexists(folder / name) for name in (SPEC, JOURNAL)):
+    known = {*FILES, REPORT, INDEX, WORDS}
+    if target.name.casefold() in known and any(os.path.lexists(folder / name) for name in (SPEC, JOURNAL)):
         raise UsageError("this is a file of a run", where=str(out), hint="Choose another name.")

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from kshot.core.records import ResultRow
 from kshot.runs.sample_filters import searched_texts, texts_in
-from kshot.runs.samples_file import SAMPLES, placed_rows
+from kshot.runs.samples_file import SAMPLES, WORDS, placed_rows
 from kshot.viewer.background import Progress
 from kshot.viewer.index_place import new_index, open_existing, open_read_only
 
-FILE = "samples.words.sqlite"
 VERSION = 1
 TABLE = "words"
 _SCHEMA = (
@@ -36,14 +35,14 @@ _PIECES = re.compile(r'"([^"]*)"|([^\s"]+)')
 
 def open_words(folder: Path, stamp: str) -> sqlite3.Connection | None:
     """Open the words that were indexed from these files; None if there are none."""
-    return open_existing(folder, FILE, stamp, _SCHEMA)
+    return open_existing(folder, WORDS, stamp, _SCHEMA)
 
 
 def build_words(folder: Path, stamp: str, progress: Progress) -> sqlite3.Connection:
     """Read all samples, index their words, and open the index; memory does not grow with their number."""
     size = max(1, (folder / SAMPLES).stat().st_size)
     insert = f"INSERT INTO {TABLE} (rowid, text) VALUES (?, ?)"
-    with new_index(folder, FILE, stamp, _SCHEMA) as (connection, target):
+    with new_index(folder, WORDS, stamp, _SCHEMA) as (connection, target):
         batch: list[tuple[int, str]] = []
         for n, placed in enumerate(placed_rows(folder)):
             batch.append((n, indexed_text(placed.row)))

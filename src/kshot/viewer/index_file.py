@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
@@ -20,11 +21,10 @@ from kshot.report.sample_look import SampleLook, SampleLooks
 from kshot.runs.sample_filters import name_of
 from kshot.runs.sample_selection import natural_key
 from kshot.runs.sample_verdicts import MetricScale, SampleVerdict
-from kshot.runs.samples_file import SAMPLES, PlacedRow, placed_rows
+from kshot.runs.samples_file import INDEX, SAMPLES, PlacedRow, placed_rows
 from kshot.viewer.background import Progress
 from kshot.viewer.index_place import new_index, open_existing, open_read_only
 
-FILE = "samples.sqlite"
 VERSION = 1
 VERDICTS: tuple[SampleVerdict, ...] = get_args(SampleVerdict)
 """The table has the position of a verdict in this list."""
@@ -61,7 +61,7 @@ Judged: TypeAlias = tuple[int, int | None, int | None, int | None, int, float | 
 
 def open_index(folder: Path, stamp: str) -> sqlite3.Connection | None:
     """Open the index that was made of these files; None if there is none, or one that does not fit its rows."""
-    connection = open_existing(folder, FILE, stamp, _SCHEMA)
+    connection = open_existing(folder, INDEX, stamp, _SCHEMA)
     if connection is not None:
         try:
             if _is_sound(connection):
@@ -84,7 +84,7 @@ def build_index(folder: Path, stamp: str, looks: SampleLooks, progress: Progress
     """Read all samples, write their index, and open it; memory does not grow with their number."""
     size = max(1, (folder / SAMPLES).stat().st_size)
     names = _Names()
-    with new_index(folder, FILE, stamp, _SCHEMA) as (connection, target), closing(connection.cursor()) as cursor:
+    with new_index(folder, INDEX, stamp, _SCHEMA) as (connection, target), closing(connection.cursor()) as cursor:
         samples: list[tuple[Any, ...]] = []
         judged: list[Judged] = []
         for n, placed in enumerate(placed_rows(folder)):
@@ -201,18 +201,21 @@ class IndexedSample:
 
 def indexed_samples(connection: sqlite3.Connection) -> Iterator[IndexedSample]:
     """Yield all samples in the order of the run."""
-    names = {(part, code): raw for part, code, raw in connection.execute("SELECT part, code, raw FROM names")}
+    found = connection.execute("SELECT part, code, raw FROM names")
+    names = {(part, code): raw.decode("utf-8", "surrogatepass") for part, code, raw in found}
     cursor = connection.execute(
         "SELECT s.n, s.place, s.id, s.question, s.failed, s.likelihood, s.scores, s.answers, j.task, j.model,"
         " j.category, j.answer FROM samples s JOIN judged j ON j.n = s.n ORDER BY s.n"
     )
+    known: dict[tuple[int | None, ...], ResultRow] = {}
+    read_scores = lru_cache(maxsize=1000)(json.loads)  # a binary metric has but two
     for n, place, name, question, failed, likelihood, scores, answers, task, model, category, answer in cursor:
         codes = (task, model, category)
-        row: ResultRow = {
-            part: names[part, code].decode("utf-8", "surrogatepass")
-            for part, code in zip(NAMED, codes, strict=True)
-            if code is not None
-        }
+        if codes not in known:
+            known[codes] = {
+                part: names[part, code] for part, code in zip(NAMED, codes, strict=True) if code is not None
+            }
+        row = known[codes].copy()
         row["id"] = name.decode("utf-8", "surrogatepass")
         row["answer"] = {"nll": 0.0} if likelihood else None
         if question is not None:
@@ -220,5 +223,5 @@ def indexed_samples(connection: sqlite3.Connection) -> Iterator[IndexedSample]:
         if failed is not None:
             row["failed"] = bool(failed)
         if scores is not None:
-            row["scores"] = json.loads(scores)
+            row["scores"] = read_scores(scores)
         yield IndexedSample(n, place, codes, row, {"": answer} | (json.loads(answers) if answers else {}))

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kshot.core.errors import UsageError
+from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
 from kshot.report.page.sample_line import sample_line
 from kshot.report.sample_look import SampleLooks
@@ -164,7 +164,11 @@ class OpenedIndex:
     def _rows(self, found: Sequence[_Found]) -> Iterator[tuple[_Found, ResultRow]]:
         """Read rows, and check that they are those of the index."""
         rows = rows_at(self.folder, [each.place for each in found])
-        for each, row in zip(found, rows, strict=True):
+        for each in found:
+            try:
+                row = next(rows)
+            except RunError as exc:  # every line could be read when the index was made
+                raise UnfitIndexError from exc
             told = tuple(raw_bytes(name_of(row, part)) for part in ("id", "task", "model"))
             if told != (each.id, *each.names):
                 raise UnfitIndexError

@@ -51,11 +51,12 @@ class _IndexedRun(ComparedRun):
         """The places of all lines, in their order."""
 
     def placed(self) -> Iterator[PlacedRow]:
+        file = str(self._index.folder / SAMPLES)
         for each in self._index.samples():
             self.lines[each.n] = each.place
             if each.n % 1000 == 0:
                 self._progress(self._share + 0.45 * each.n / len(self.lines))
-            yield PlacedRow(each.row, each.place, f"{self._index.folder / SAMPLES}:{each.n + 1}")
+            yield PlacedRow(each.row, each.place, f"{file}:{each.n + 1}")
 
     def numbers(self, places: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the line numbers of places."""

@@ -1,0 +1,56 @@
+"""Run folders whose rows a test chooses, and a look at what the index makes of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kshot.viewer.sample_index import SampleIndex
+from kshot.viewer.sample_query import sample_query
+
+
+def figure(task: str, metric: str = "Right", **more: Any) -> dict[str, Any]:
+    """A row of summary.json."""
+    usual = {"value": None, "n": 0, "failed": 0, "ci95": None, "bounds": [0, 100], "higher_is_better": True}
+    return {"task": task, "model": "m", "metric": metric} | usual | more
+
+
+def sample(name: str, score: float | None = None, **more: Any) -> dict[str, Any]:
+    """A row of samples.jsonl; without a score it failed."""
+    scores = {"scores": {}, "failed": "timeout: no answer"} if score is None else {"scores": {"Right": score}}
+    usual = {"prompt": f"What is {name}?", "response": f"It is {name}.", "answer": name, "target": ["x"]}
+    return {"task": "quiz", "model": "m", "id": name, "question": f"digest {name}", **usual, **scores, **more}
+
+
+def write_run(folder, rows, results=None, **spec):
+    """Write the files of a finished run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "spec.json").write_text(json.dumps({"identity": {"models": ["m"], "datasets": ["quiz"]}} | spec))
+    figures = [figure(task) for task in dict.fromkeys(row["task"] for row in rows)] if results is None else results
+    (folder / "summary.json").write_text(json.dumps({"results": figures, "notes": []}))
+    (folder / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def opened(folder) -> SampleIndex:
+    """The index of a run, when it is ready."""
+    index = SampleIndex(folder)
+    found = index.wait()
+    assert found.state == "ready", found.error
+    return index
+
+
+def page(index: SampleIndex, offset: int = 0, limit: int = 50, other: SampleIndex | None = None, **query: str):
+    """A page, when it is ready; what is made for it in a thread is waited for."""
+    while True:
+        found = index.page(sample_query(query), offset, limit, other)
+        if found["state"] == "ready":
+            return found
+        for work in (index._index, index._words, *index._pairs.values()):
+            if work is not None:
+                work.wait()
+
+
+def ids(index: SampleIndex, **query: Any) -> list[str]:
+    """The ids of a page."""
+    return [row["id"] for row in page(index, **query)["rows"]]

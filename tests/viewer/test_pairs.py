@@ -1,0 +1,130 @@
+"""Pairs and flips of two runs are those of ``kshot compare`` and ``kshot samples --flipped``."""
+
+import random
+
+import pytest
+
+import kshot
+from kshot.core.errors import RunError, UsageError
+from kshot.runs.record import read_record
+from kshot.runs.sample_flips import flipped_samples
+from kshot.runs.sample_verdicts import metric_scales
+from kshot.runs.samples_file import placed_rows
+from kshot.viewer.sample_query import sample_query
+from tests.finished_runs import Item, Points, Right, finished, task
+from tests.viewer.made_runs import ids, opened, page
+
+
+def items(seed, size=40):
+    draws = random.Random(seed)
+    return {f"q{at}": Item(draws.choice([0, 100, 100, None]), f"question {at}") for at in range(size)}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two runs of two tasks on two models; one task has another name in the second run."""
+    folders = []
+    for name, other in (("one", "draw 1"), ("two", "draw 2")):
+        folder = tmp_path_factory.mktemp("runs") / name
+        tasks = [task("quiz", items(name), Right(), Points()), task(other, items(other, 25), Right())]
+        kshot.evaluate(replies("a", "b"), tasks, out=folder, fsync="never")
+        folders.append(folder)
+    found = [opened(folder) for folder in folders]
+    yield found
+    for each in found:
+        each.close()
+
+
+def replies(*names):
+    from tests.finished_runs import Replies
+
+    return [Replies(name) for name in names]
+
+
+def numbers(folder):
+    return {placed.place: n for n, placed in enumerate(placed_rows(folder))}
+
+
+@pytest.mark.parametrize("metric", [None, "Points"])
+def test_flips_are_those_of_the_command_line(runs, metric):
+    one, two = runs
+    records = read_record(one.folder), read_record(two.folder)
+    told = flipped_samples(*records, metric_scales(records[0].results, metric)).counterparts
+    ours, theirs = numbers(one.folder), numbers(two.folder)
+    named = {} if metric is None else {"metric": metric}
+    found = page(one, other=two, flip="flipped", limit=1000, **named)["rows"]
+    assert [row["n"] for row in found] == sorted(ours[place] for place in told)
+    for place, others in told.items():
+        assert {theirs[each.place] for each in others} <= set(one.counterparts(ours[place], two))
+    if metric is None:
+        assert {row["task"] for row in found} == {"quiz", "draw 1"}
+        assert {row["model"] for row in found} == {"a", "b"}
+
+
+def test_flips_are_those_of_compare(runs):
+    one, two = runs
+    found = page(one, other=two, flip="flipped", limit=1000)["rows"]
+    flips = kshot.compare(two.folder, one.folder).flips(metric="Right")
+    told = {(each["run"], each.get("run_task", each["task"]), each["id"], each["won"]) for each in flips}
+    label = one.folder.name
+    assert {(f"{label} · {row['model']}", row["task"], row["id"], row["flip"] == "won") for row in found} == told
+
+
+def test_won_and_lost_are_parts_of_flipped(runs):
+    one, two = runs
+    won, lost = ({row["n"] for row in page(one, other=two, flip=flip, limit=1000)["rows"]} for flip in ("won", "lost"))
+    assert won
+    assert lost
+    assert not won & lost
+    assert won | lost == {row["n"] for row in page(one, other=two, flip="flipped", limit=1000)["rows"]}
+    assert all(one.row(n)["scores"]["Right"] == 100 for n in won)
+    assert all(two.row(each)["scores"]["Right"] == 0 for n in won for each in one.counterparts(n, two))
+
+
+def test_a_list_beside_another_run_says_what_flipped(runs):
+    one, two = runs
+    rows = page(one, other=two, limit=1000)["rows"]
+    told = {row["n"]: row["flip"] for row in rows}
+    assert set(told.values()) == {"won", "lost", None}
+    assert {n for n, flip in told.items() if flip == "won"} == {
+        row["n"] for row in page(one, other=two, flip="won", limit=1000)["rows"]
+    }
+    assert "flip" not in page(one)["rows"][0]
+
+
+def test_counterparts_ask_the_same_question_and_go_both_ways(runs):
+    one, two = runs
+    for n in range(page(one)["total"]):
+        for there in one.counterparts(n, two):
+            mine, yours = one.row(n), two.row(there)
+            assert (mine["id"], mine["model"], mine["question"]) == (yours["id"], yours["model"], yours["question"])
+            assert n in two.counterparts(there, one)
+    assert sum(len(one.counterparts(n, two)) for n in range(page(one)["total"])) == 130
+
+
+def test_filters_hold_among_flips(runs):
+    one, two = runs
+    rows = page(one, other=two, flip="lost", verdict="wrong", model="b", limit=1000)["rows"]
+    assert rows
+    assert {row["model"] for row in rows} == {"b"}
+    assert page(one, other=two, flip="lost", verdict="right")["rows"] == []
+
+
+def test_flips_need_another_run(runs):
+    with pytest.raises(UsageError, match="flip needs another run"):
+        runs[0].page(sample_query({"flip": "won"}))
+
+
+def test_runs_that_cannot_be_compared_say_why(runs, tmp_path):
+    other = opened(finished(tmp_path / "other", task("else", {"z": Item(100, "other")}, Right())))
+    with pytest.raises(RunError, match="no task and metric in common"):
+        page(runs[0], other=other, flip="won")
+    changed = {name: Item(item.score, "another question") for name, item in items("one").items()}
+    asks_else = opened(finished(tmp_path / "asks", task("quiz", changed, Right(), Points()), model="a"))
+    with pytest.raises(RunError, match="ask other questions"):
+        asks_else.counterparts(0, runs[0])
+
+
+def test_a_run_beside_itself_has_no_flips(runs):
+    assert ids(runs[0], other=runs[0], flip="flipped") == []
+    assert runs[0].counterparts(3, runs[0]) == [3]
