@@ -28,7 +28,7 @@ from kshot.report.page.svg import (
 
 _WIDTH, _HEIGHT = 400, 250
 _LEFT, _TOP, _BOTTOM = 34, 14, 40
-_NAME_ROOM, _CHARACTER = 16, 6.4
+_NAME_ROOM, _CHARACTER = 16, 7.2
 """Characters of a name beside its line, and the width of one."""
 _SHIFT = 5.5
 """How far apart the intervals of neighbouring series stand, so that none hides another."""
@@ -146,7 +146,7 @@ class _LinePlot:
         for number, each in enumerate(self.series[:SERIES]):
             if points := self._points(number, each):
                 x, y, _ = points[-1]
-                ends.append((self.names[number], f"name {series_class(number)}", x, y))
+                ends.append((self.names[number], f"lines-name {series_class(number)}", x, y))
         if self.band is not None and any(self.band[1]):
             at, found = [(at, found) for at, found in enumerate(self.band[1]) if found is not None][-1]
             ends.append((self.band[0], "name soft", self.x(at), self.y((found[0] + found[1]) / 2)))

@@ -36,6 +36,11 @@ class _Figure(NamedTuple):
     run: PageRun
     row: ResultRow
 
+    @property
+    def system(self) -> tuple[str, str]:
+        """What the names of systems are found by: the run and the model."""
+        return self.run.key, str(self.row.get("model", ""))
+
 
 def headline_section(runs: Sequence[PageRun]) -> Section | None:
     """Return the section on the main figures; None if no task has a figure of its own, as in token lookup."""
@@ -72,7 +77,7 @@ def _charts(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], 
     """Yield the chart of the figures on one scale; where that has too many rows, a chart for each task."""
     tasks: dict[str, list[_Figure]] = {}
     for each in found:
-        tasks.setdefault(_task(each.row), []).append(each)
+        tasks.setdefault(_task(each, found), []).append(each)
     if len(found) <= MAX_DRAWN or len(found) == len(tasks):
         yield _chart(id_, found, names)
         return
@@ -83,15 +88,15 @@ def _charts(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], 
 def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Chart:
     """Draw figures on one scale: rows are systems, tasks, or systems below each task."""
     metric, upwards, bounds = _scale(found[0].row)
-    tasks = dict.fromkeys(_task(each.row) for each in found)
-    systems = dict.fromkeys(_system(each, found, names) for each in found)
+    tasks = dict.fromkeys(_task(each, found) for each in found)
+    systems = dict.fromkeys(names[each.system] for each in found)
     many = len(systems) > SERIES  # then colours tell nothing, and the best ones come first
     numbers = {system: 0 if many else at for at, system in enumerate(systems)}
     order = {task: at for at, task in enumerate(tasks)}
     counted = ("n", "failed") if any(each.row.get("failed") for each in found) else ("n",)
     rows = []
-    for each in sorted(found, key=lambda each: (order[_task(each.row)], _badness(each.row) if many else 0.0)):
-        task, system = _task(each.row), _system(each, found, names)
+    for each in sorted(found, key=lambda each: (order[_task(each, found)], _badness(each.row) if many else 0.0)):
+        task, system = _task(each, found), names[each.system]
         counts = [field_number(each.run, each.row, name) for name in counted]
         group = task if len(tasks) > 1 and len(systems) > 1 else ""
         name = task if len(systems) == 1 else system
@@ -101,22 +106,17 @@ def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], s
     return interval_chart(id_, title, rows, heads=("value", "95 %", *counted), bounds=bounds)
 
 
-def _task(row: ResultRow) -> str:
-    """Return the task of a figure; that of search is the benchmark, however its passages were cut."""
-    return str(row.get("benchmark", row["task"]))
+def _task(each: _Figure, found: Sequence[_Figure]) -> str:
+    """Return the task of a figure; that of search is the benchmark, with the chunker where there are several."""
+    name, chunks = str(each.row.get("benchmark", each.row["task"])), each.row.get("chunks")
+    several = chunks is not None and len({other.row.get("chunks") for other in found}) > 1
+    return f"{name} · {chunks}" if several else name
 
 
 def _badness(row: ResultRow) -> float:
     """Return a number that is lower for better figures; a figure that is unknown comes last."""
     value = finite(row.get("value"))
     return math.inf if value is None else value if row.get("higher_is_better") is False else -value
-
-
-def _system(each: _Figure, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> str:
-    """Return the name of what a figure is of: a model, with its chunker where there are several."""
-    name = names[each.run.key, str(each.row.get("model", ""))]
-    cuts = {other.row.get("chunks") for other in found}
-    return f"{name} · {each.row['chunks']}" if len(cuts) > 1 and each.row.get("chunks") else name
 
 
 def _verdicts(run: PageRun, *, named: bool) -> Iterator[str]:
@@ -157,5 +157,5 @@ def _line(found: _Figure, names: Mapping[tuple[str, str], str]) -> list[Cell]:
     run, row = found
     shown: Estimate = estimate(run, row)
     count: Number = field_number(run, row, "n")
-    who: list[Cell] = [names[run.key, str(row.get("model", ""))]] if len(names) > 1 else []
+    who: list[Cell] = [names[found.system]] if len(names) > 1 else []
     return [row["task"], *who, row["metric"], shown.value, shown, count]
