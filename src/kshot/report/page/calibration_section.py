@@ -15,7 +15,7 @@ from kshot.report.page.numbers import Estimate, Number
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.page.samples_read import SamplesRead
 
-_MAX_DRAWN = 12
+_MAX_DRAWN = 6
 """Diagrams of a section; the table has all."""
 _MAX_ROWS = 200
 

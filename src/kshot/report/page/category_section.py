@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple, TypeAlias
-
-from markupsafe import Markup
 
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
@@ -38,29 +37,41 @@ def category_sections(runs: Sequence[PageRun]) -> list[Section]:
 
 def _section(runs: Sequence[PageRun], by: By) -> Section | None:
     id_, title = _TITLES[by]
-    of_run = {id(row): run for run in runs for row in run.record.results}
-    rows = [row for run in runs for row in run.record.results if row.get("kind") != "lookup"]
-    try:
-        found = breakdown(rows, by)
-    except UsageError:  # the runs have no such figures
+    parts: list[_Part] = []
+    told: dict[str, None] = {"The worst come first.": None}
+    for run in runs:
+        rows = [row for row in run.record.results if row.get("kind") != "lookup"]
+        with suppress(UsageError):  # the run has no such figures
+            found = breakdown(rows, by)
+            parts += [_Part(run, row) for row in found.every]
+            told |= dict.fromkeys(_told(found, by))
+    if not parts:
         return None
-    parts = [_Part(of_run[id(row)], row) for row in found.every]
     scales: dict[_Scale, list[_Part]] = {}
     for part in parts:
         scales.setdefault(_scale(part.row), []).append(part)
     charts = [
-        _chart(f"{id_}-{at}", those, by, title, runs).html for at, those in enumerate(scales.values(), start=1) if those
+        _chart(f"{id_}-{at}", _together(those, by), by, title, runs).html
+        for at, those in enumerate(scales.values(), start=1)
     ]
-    return Section(id_, title, together((*_told(found, by), chart_grid(charts))))
+    said = tag("p", " ".join(told), class_="soft")
+    return Section(id_, title, together((said, chart_grid(charts))))
 
 
-def _told(found: Breakdown, by: By) -> Iterator[Markup]:
-    lines = ["The worst come first.", *sorting(found)]
-    empty = sum(row.get("value") is None for row in found.every)
-    if empty:
+def _together(parts: Sequence[_Part], by: By) -> list[_Part]:
+    """Return the figures with those of one part beside each other, in the order in which its first one comes."""
+    held: dict[tuple[str, str], list[_Part]] = {}
+    for part in parts:
+        held.setdefault((str(part.row[by]), whole_of(part.row, by)), []).append(part)
+    return [part for those in held.values() for part in those]
+
+
+def _told(found: Breakdown, by: By) -> Iterator[str]:
+    """Say how the figures are sorted, and which are missing."""
+    yield from (f"{line[0].upper()}{line[1:].rstrip('.')}." for line in sorting(found))
+    if empty := sum(row.get("value") is None for row in found.every):
         nouns = _TITLES[by][0] if empty > 1 else by
-        lines.append(f"{empty:,} {nouns} without a figure, because every sample failed, come last.")
-    yield tag("p", " ".join(f"{line[0].upper()}{line[1:].rstrip('.')}." for line in lines), class_="soft")
+        yield f"{empty:,} {nouns} without a figure, because every sample failed, come last."
 
 
 _Scale: TypeAlias = tuple[str, bool, tuple[float | None, ...]]
@@ -76,18 +87,16 @@ def _chart(id_: str, parts: Sequence[_Part], by: By, title: str, runs: Sequence[
     systems = {key: at for at, key in enumerate(names)}
     wholes = dict.fromkeys(whole_of(part.row, by) for part in parts)
     metric, upwards, bounds = _scale(parts[0].row)
+    failed = any(part.row.get("failed") for part in parts)
+    fields = ("n", "failed") if failed else ("n",)
     rows = []
     for part in parts[:_MAX_ROWS]:
         key = part.run.key, str(part.row.get("model", ""))
-        name = str(part.row[by])
-        name += f" · {whole_of(part.row, by)}" if len(wholes) > 1 else ""
-        name += f" · {names[key]}" if len(names) > 1 else ""
-        counts = [field_number(part.run, part.row, each) for each in ("n", "failed") if each in part.row]
-        rows.append(IntervalRow(name, estimate(part.run, part.row), counts, "", systems[key]))
-    failed = any(part.row.get("failed") for part in parts)
-    heads = ("value", "95 %", "n", "failed") if failed else ("value", "95 %", "n")
-    if not failed:
-        rows = [IntervalRow(row.name, row.figure, row.counts[:1], row.group, row.series) for row in rows]
+        name = str(part.row[by]) + (f" · {whole_of(part.row, by)}" if len(wholes) > 1 else "")
+        shown, group = (names[key], name) if len(names) > 1 else (name, "")
+        counts = [field_number(part.run, part.row, each) for each in fields]
+        rows.append(IntervalRow(shown, estimate(part.run, part.row), counts, group, systems[key]))
+    heads = ("value", "95 %", *fields)
     whole = f" · {next(iter(wholes))}" if len(wholes) == 1 and next(iter(wholes)) else ""
     left = len(parts) - _MAX_ROWS
     notes = [f"{left:,} more are in summary.json."] if left > 0 else []

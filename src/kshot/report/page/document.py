@@ -89,7 +89,8 @@ def _hash(content: Markup) -> str:
 
 
 def _header(page: Page) -> Markup:
-    return tag("header", tag("h1", text(page.title)), *page.about, class_="report-head")
+    mark = tag("p", "kshot report", class_="overline")
+    return tag("header", mark, tag("h1", text(page.title)), *page.about, class_="report-head")
 
 
 def _contents(sections: Sequence[Section]) -> Markup:
@@ -99,7 +100,8 @@ def _contents(sections: Sequence[Section]) -> Markup:
 
 def _section(section: Section) -> Markup:
     heading = tag("h2", text(section.title), id=f"{section.id}-title")
-    return tag("section", heading, section.html, id=section.id, aria_labelledby=f"{section.id}-title")
+    labelled = f"{section.id}-title"
+    return tag("section", heading, section.html, id=section.id, class_="section", aria_labelledby=labelled)
 
 
 def _footer() -> Markup:

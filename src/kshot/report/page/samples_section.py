@@ -25,7 +25,7 @@ def samples_section(read: Sequence[SamplesRead], packed: Sequence[PackedRun]) ->
         return None
     held = list(zip(read, packed, strict=True)) if packed else []
     parts = [tag("p", _how_many(held))] if held else []
-    if held and (len(held) > 1 or any(each.here < each.all for _, run in held for each in run.counts.values())):
+    if any(each.here < each.all for _, run in held for each in run.counts.values()):
         parts.append(_counts(held))
     parts.append(_links(read))
     needs = "Leafing through the samples needs a script, and scripts are off here. Everything else is above."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-STYLES = ("style.css", "charts.css", "samples.css")
+STYLES = ("style.css", "charts.css", "sections.css", "samples.css")
 """In the order in which pages have them."""
 
 REPORT_STYLES = (*STYLES, "report.css")
