@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         SquadF1,
         Ter,
     )
+    from kshot.reporting import write_report
     from kshot.rescoring import score
     from kshot.result import Result, load
     from kshot.retrievers import Retriever
@@ -142,6 +143,7 @@ _HOMES = {
         "SquadF1",
         "Ter",
     ),
+    "kshot.reporting": ("write_report",),
     "kshot.rescoring": ("score",),
     "kshot.result": ("Result", "load"),
     "kshot.retrievers": ("Retriever",),
@@ -241,6 +243,7 @@ __all__ = [
     "retrievers",
     "score",
     "statistics",
+    "write_report",
 ]
 
 

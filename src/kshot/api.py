@@ -65,6 +65,10 @@ def evaluate(
             watching = Watchers(shown, *plan.loggers)
             with closing_for(watching):
                 result = _evaluated(plan, out=out, reuse=reuse, watcher=watching, code=code)
+                if plan.settings.report and result.path is not None:
+                    from kshot.reporting import report_at_end
+
+                    report_at_end(result, watching.note)
             result.notes += [note for logger in plan.loggers for note in logger.notes]
             return result
 

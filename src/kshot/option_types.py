@@ -296,5 +296,8 @@ class EvaluateOptions(TypedDict, total=False):
     """When the disk stores the answers: after each one (always), within a second (group), or when the system likes
     (never: a power cut may lose more) (default: group)."""
 
+    report: bool | None
+    """Write report.html into the run folder when the run ends (default: True)."""
+
     unsafe_programs: bool | None
     """Run the programs that a model wrote (pass@k) even where the system cannot confine them; never on by itself."""

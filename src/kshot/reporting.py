@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,21 +58,24 @@ def report_on(runs: Sequence[str | Path | RunRecord], to: str | Path | None = No
     return _written(opened, path)
 
 
-def report_at_end(record: RunRecord, *, fsync: bool = True) -> str | None:
-    """Write the report of a run that has just ended into its folder; return what went wrong, if anything.
+def report_at_end(record: RunRecord, note: Callable[[str], None]) -> None:
+    """Write the report of a run that has just ended into its folder, if it has one.
 
-    The run is complete without it: no error of a report is one of the run.
+    The run is complete without it: whatever goes wrong is a note of the run. The disk is not waited for, because
+    ``kshot report`` writes the file again.
     """
     if record.path is None:
-        return None
+        return
     try:
         path = record.path / REPORT
         _check_replaceable(path)
-        _written([PageRun(_key(record.path.name), record.path.name, record, read_spec(record.path))], path, fsync=fsync)
+        name = record.path.absolute().name
+        _written([PageRun(_key(name), name, record, read_spec(record.path))], path, fsync=False)
     except Exception as exc:  # noqa: BLE001 - whatever it is, the run has come to its end
         said = str(exc) if isinstance(exc, KshotError) else f"{type(exc).__name__}: {exc}"
-        return one_line(f"{REPORT} was not written ({said})")
-    return None
+        told = one_line(f"{REPORT} was not written: {said}")
+        record.notes.append(told)
+        note(told)
 
 
 # ---- what is written where ----

@@ -24,6 +24,7 @@ from kshot.result import Result
 from kshot.runs.absent import StoredResponses, absent_model
 from kshot.runs.code import RecordedCode
 from kshot.runs.folder import JOURNAL, RunFolder
+from kshot.runs.own_files import REPORT
 from kshot.runs.runner import Run
 from kshot.runs.samples_file import SAMPLES, read_samples
 from kshot.runs.spec_file import read_spec
@@ -113,7 +114,11 @@ def _scored(
             pairs = zip(labels, datasets, strict=True)
             folder.spec[_MOVED] = {label: now for label, now in pairs if isinstance(now, str) and now != label}
             folder.write_spec()
-            return result
+        if settings.report or (path / REPORT).exists():  # one that stays would have the figures of before
+            from kshot.reporting import report_at_end
+
+            report_at_end(result, watcher.note)
+        return result
 
 
 def _absent_models(spec: Mapping[str, Any], wanted: Collection[str]) -> tuple[list[Model], dict[str, Model]]:

@@ -10,6 +10,7 @@ from kshot import report
 from kshot.cli.screen import Screen
 from kshot.cli.streams import OutputError, flushed, say, show_json
 from kshot.core.visible import one_line
+from kshot.runs.own_files import REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,5 +82,12 @@ def _print(result: Result) -> None:
     compared = (*report.verdicts(of_systems, searched), *report.model_verdicts(of_models))
     for line in (*compared, *report.spreads(result.results)):
         console.print(one_line(line))  # as wide as the table above
-    for line in (*report.spending(result.usage), f"run folder: {result.path}"):
+    for line in (*report.spending(result.usage), f"run folder: {result.path}", *_report(result)):
         console.print(one_line(line), soft_wrap=True)
+
+
+def _report(result: Result) -> Iterator[str]:
+    """Yield where the report is, if there is one."""
+    path = None if result.path is None else result.path / REPORT
+    if path is not None and path.is_file():
+        yield f"report: {path}"

@@ -65,6 +65,12 @@ class FolderSettings(Options):
         choices=get_args(FsyncMode),
         identity=False,
     )
+    report: bool = option(
+        True,  # noqa: FBT003 - the default of the option
+        "write report.html into the run folder when the run ends",
+        kind=bool,
+        identity=False,
+    )
 
 
 _option = partial(option, group="generation")

@@ -21,6 +21,7 @@ from kshot.runs.folder import JOURNAL, SUMMARY
 from kshot.runs.headline import failed_samples, finite, first_figure, headline_figures
 from kshot.runs.identity import without_defaults
 from kshot.runs.limits import recorded_cost
+from kshot.runs.own_files import REPORT
 from kshot.runs.progress import read_progress
 from kshot.runs.record import read_summary
 from kshot.runs.run_state import FILES, RUNNING, first_change, is_working, last_change, moment, seconds_of, state_of
@@ -266,7 +267,7 @@ def _files(folder: Path) -> list[dict[str, Any]]:
                 found.append({"name": entry.name, "bytes": None if entry.is_dir(follow_symlinks=False) else size})
     except OSError:  # it vanished
         return found
-    order = {name: at for at, name in enumerate(FILES)}
+    order = {name: at for at, name in enumerate((*FILES, REPORT))}
     return sorted(found, key=lambda file: (order.get(file["name"], len(order)), file["name"]))
 
 
