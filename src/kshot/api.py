@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,7 @@ def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watch
         if out is not None:
             folder = stack.enter_context(RunFolder(out, plan.identity(), reuse=others, fsync=settings.fsync))
             code.record_in(folder.spec)
+            settings = _with_kept_tokens(settings, folder, watcher)
             watcher = Watchers(watcher, stack.enter_context(FolderProgress(folder.path, folder.started)))
         helpers: dict[str, Model] = {}
         for role, spec in plan.helpers.items():
@@ -105,6 +107,14 @@ def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watch
         for text in not_taken(settings.changed(ModelSettings, ServerSettings), [*models, *plan.helpers.values()]):
             watcher.note(text)
         return Result.of(run.all(stack.enter_context(closing(_in_turn(models, settings, watcher))), sources))
+
+
+def _with_kept_tokens(settings: Settings, folder: RunFolder, watcher: Watcher) -> Settings:
+    """Return the settings of a run that continues: answers that were asked with their tokens are not asked without."""
+    if settings.token_logprobs or folder.spec.get("options", {}).get("token_logprobs") is not True:
+        return settings
+    watcher.note(f"{folder.path} was begun with --token-logprobs, which stays on for it")
+    return replace(settings, token_logprobs=True)
 
 
 def _runs_to_reuse(reuse: Any) -> list[str | Path]:

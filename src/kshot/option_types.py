@@ -292,6 +292,9 @@ class EvaluateOptions(TypedDict, total=False):
     max_cost: float | None
     """Stop before the answers in this run folder cost more than so many USD; needs the prices (exit code 4)."""
 
+    token_logprobs: bool | None
+    """Keep the log-probability of each token of the replies and measured texts, where the model gives it."""
+
     fsync: Literal["always", "group", "never"] | None
     """When the disk stores the answers: after each one (always), within a second (group), or when the system likes
     (never: a power cut may lose more) (default: group)."""

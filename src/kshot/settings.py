@@ -10,7 +10,7 @@ from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
 from kshot.configs.settings import ConfigSettings
 from kshot.core.options import options_from
-from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings
+from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings, ResponseSettings
 from kshot.datasets.settings import DatasetSettings
 from kshot.lookup.settings import LookupSettings
 from kshot.passages.settings import PassageSettings
@@ -20,6 +20,7 @@ from kshot.passages.settings import PassageSettings
 class Settings(
     ProgramSettings,
     FolderSettings,
+    ResponseSettings,
     LimitSettings,
     ServersSettings,
     PassageSettings,

@@ -14,7 +14,7 @@ from kshot.core.errors import UsageError
 from kshot.core.options import flag, settings_names
 from kshot.core.plugin_files import check_config_file
 from kshot.core.protocols import Model, Source
-from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings
+from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings, ResponseSettings
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
 from kshot.methods.search import REWRITER
@@ -132,7 +132,9 @@ def helpers_of(settings: Settings, sources: Sequence[Source[Settings]]) -> dict[
 
 def without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> Iterator[str]:
     """Name the options that the user has set and that change nothing for any of the datasets."""
-    own = settings_names(ModelSettings, ServersSettings, LimitSettings, FolderSettings, ProgramSettings)
+    own = settings_names(
+        ModelSettings, ServersSettings, LimitSettings, ResponseSettings, FolderSettings, ProgramSettings
+    )
     read = own.union(("seed", "judge"))
     read = read.union(*(source.reads(settings) for source in sources))
     for name in settings.changed():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kshot.backends.function_digest import function_digest
@@ -18,8 +19,9 @@ from kshot.core.protocols import (
     RequestQueue,
     SearchEngine,
 )
-from kshot.core.reasoning import opens_thoughts, split_thoughts
+from kshot.core.reasoning import opens_thoughts, without_thoughts
 from kshot.core.records import Failed, Generate, Generated, Request, Response
+from kshot.core.token_logprobs import tokens_of
 
 _MODEL_MEMBERS = ("name", "fingerprint", "answers", "serve")
 _SEARCH_ENGINE_MEMBERS = ("name", "fingerprint", "over")
@@ -67,7 +69,7 @@ def _checked(model: Model, where: str) -> Model:
 
 
 class CallableModel:
-    """A language model that calls a function from a prompt to a text.
+    """A language model that calls a function from a prompt to a text, or to a ``Generated`` that says more of it.
 
     Its fingerprint covers the code of the function and of its file, and the values that it was made with: defaults, the
     variables of a closure, the arguments of a ``partial``, the attributes of an object.
@@ -77,7 +79,7 @@ class CallableModel:
     abilities = Abilities()
     notes = ()
 
-    def __init__(self, function: Callable[[str], str | Failed], name: str = "") -> None:
+    def __init__(self, function: Callable[[str], str | Generated | Failed], name: str = "") -> None:
         """Take the function; ``name`` is the spec that names it."""
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             raise UsageError("an async function cannot be a model", where=name, hint="Write a plain function.")
@@ -96,18 +98,25 @@ class CallableModel:
         """Call the function for each prompt; the answer ends before the first stop text."""
         for request in queue:
             assert isinstance(request, Generate)  # noqa: S101 - the engine asks only what ``answers`` lists
-            text, thoughts = self._function(request.prompt.text), ""
-            if isinstance(text, Failed):  # this sample has no reply, and the run goes on
-                yield request, text
+            found = self._function(request.prompt.text)
+            if isinstance(found, Failed):  # this sample has no reply, and the run goes on
+                yield request, found
                 continue
-            if isinstance(text, str):
-                text, thoughts = split_thoughts(text, opened=opens_thoughts(request.prompt.text))
-                ends = [at for stop in request.stop if (at := text.find(stop)) >= 0]
-                text = text[: min(ends, default=len(text))]
-            yield request, Generated(text, reasoning=thoughts)
+            reply = found if isinstance(found, Generated) else Generated(found)
+            yield request, _cut(reply, request) if isinstance(reply.text, str) else reply
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
+
+
+def _cut(reply: Generated, request: Generate) -> Generated:
+    """Return a reply without its thoughts, and without what comes from the first stop text on."""
+    reply = without_thoughts(reply, opened=opens_thoughts(request.prompt.text))
+    ends = [at for stop in request.stop if (at := reply.text.find(stop)) >= 0]
+    if not ends:
+        return reply
+    text, tokens = reply.text[: min(ends)], reply.token_logprobs
+    return replace(reply, text=text, token_logprobs=tokens and tokens_of(tuple(tokens), text))
 
 
 class _Wrapper:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from kshot.core.json_text import parse_json
 from kshot.core.offsets import Offsets, address
 from kshot.core.protocols import Abilities, Model, RequestQueue
 from kshot.core.reasoning import opens_thoughts, without_thoughts
-from kshot.core.records import Failed, Generate, Generated, Loglik, Prompt, Request, Response, Search
-from kshot.core.serialization import digest
+from kshot.core.records import Failed, Generate, Generated, Loglik, Prompt, Request, Response, Search, TokenLogprobs
+from kshot.core.serialization import digest, token_logprobs_from_json
 from kshot.core.text_files import lines_of, regular_file
 
 _DIGEST = re.compile(r"[0-9a-f]{32}")
@@ -163,15 +164,16 @@ class Replay:
 
     def _find(self, request: Request) -> Response:
         if self._is_journal:
-            offset = self._first.get(address(digest(request)))
-            if offset is not None:
-                return self._recorded(offset)
+            for form in _asked_forms(request):
+                offset = self._first.get(address(digest(form)))
+                if offset is not None:
+                    return self._recorded(offset)
         elif isinstance(request, Generate):
             for prompt in _recorded_forms(request.prompt):
                 offset = self._offset(_prompt_key(prompt), request.replica)
                 if offset is not None:
                     row = self._row(offset)
-                    reply = Generated(str(_reply(row)), reasoning=_reasoning(row))
+                    reply = Generated(str(_reply(row)), reasoning=_reasoning(row), token_logprobs=_tokens(row))
                     opened = not reply.reasoning and opens_thoughts(request.prompt.text)
                     return without_thoughts(reply, opened=opened)
         return Failed("not_recorded", f"{self._path} holds no answer to this prompt")
@@ -207,6 +209,23 @@ def _reasoning(row: dict[str, Any]) -> str:
     """Return the recorded reasoning, under the names that servers have for it."""
     found = row.get("reasoning") or row.get("reasoning_content")
     return found if isinstance(found, str) else ""
+
+
+def _tokens(row: dict[str, Any]) -> TokenLogprobs | None:
+    """Return the recorded log-probabilities of the tokens; what is none does no harm to the text."""
+    with suppress(ValueError):
+        return token_logprobs_from_json(row.get("token_logprobs"))
+    return None
+
+
+def _asked_forms(request: Request) -> Iterator[Request]:
+    """Yield a request, and then as it would be with or without the log-probabilities of tokens.
+
+    The answers are the same: what was not asked for is left out, and what was not recorded is not known.
+    """
+    yield request
+    if isinstance(request, Generate | Loglik):
+        yield replace(request, token_logprobs=not request.token_logprobs)
 
 
 def _recorded_forms(prompt: Prompt) -> Iterator[Any]:

@@ -42,6 +42,12 @@ def summed_windows(found: Sequence[Likelihood], windows: Sequence[int]) -> tuple
     return tuple(_sum([next(remaining) for _ in range(count)]) for count in windows)
 
 
+def joined_windows(values: Sequence[Sequence[float]], windows: Sequence[int]) -> list[list[float]]:
+    """Return the numbers of each document's tokens, from those of its windows; see ``summed_windows``."""
+    counts, remaining = windows or [1] * len(values), iter(values)
+    return [[value for _ in range(count) for value in next(remaining)] for count in counts]
+
+
 def _sum(parts: Sequence[Likelihood]) -> Likelihood:
     known = [part.greedy for part in parts]
     greedy = None if None in known else all(known)

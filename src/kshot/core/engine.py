@@ -19,9 +19,10 @@ from kshot.core.budget import Budget
 from kshot.core.errors import BackendError
 from kshot.core.memo import Memo
 from kshot.core.protocols import Backend
-from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response, resume, with_ticket
+from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response, resume
 from kshot.core.serialization import digest, key
 from kshot.core.streams import RoleStream
+from kshot.core.tickets import with_ticket
 from kshot.core.validation import check_requests, checked_response
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kshot.core.records import Generated
+from kshot.core.token_logprobs import tokens_of
 
 _FORMS = r"<{0}(?:seed:)?think(?:ing)?>|(?-i:\[{0}THINK\])|◁{0}think▷"
 """Think tags as models write them: DeepSeek's and Qwen's, ByteDance's, Mistral's, Kimi's."""
@@ -68,4 +69,6 @@ def without_thoughts(reply: Generated, *, opened: bool = False) -> Generated:
     text, thoughts = split_thoughts(reply.text, opened=opened)
     if text == reply.text:
         return reply
-    return replace(reply, text=text, reasoning="\n".join(filter(None, (reply.reasoning, thoughts))))
+    tokens = None if reply.token_logprobs is None else tokens_of(reply.token_logprobs, text, last=True)
+    reasoning = "\n".join(filter(None, (reply.reasoning, thoughts)))
+    return replace(reply, text=text, reasoning=reasoning, token_logprobs=tokens)

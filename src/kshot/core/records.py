@@ -5,10 +5,9 @@ Every record is immutable and uses the standard library alone, so every part of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -174,7 +173,7 @@ class Sample:
 def _ticket() -> int:
     """Declare the ticket of a request: the engine numbers what it queues, and finds the request of an answer by it.
 
-    The ticket is no part of what is asked. It survives pickling, so an answer from another process still fits.
+    It is no part of what is asked, and survives pickling, so an answer from another process still fits.
     """
     return field(default=0, compare=False, repr=False, kw_only=True)
 
@@ -185,7 +184,7 @@ class Generate:
 
     ``seed`` matters only if ``temperature`` is above 0. Fields that are ``None`` are left to the model. ``role`` says
     which model answers: the evaluated one (``model``), ``judge`` or ``rewriter``. An empty text in ``stop`` is left
-    out: it would end every reply before it begins, and servers refuse it.
+    out: it would end every reply before it begins. ``token_logprobs``: those of the reply are wanted too, if possible.
     """
 
     prompt: Prompt
@@ -199,6 +198,7 @@ class Generate:
     seed: int | None = None
     replica: int = 0
     role: str = "model"
+    token_logprobs: bool = False
     ticket: int = _ticket()
 
     def __post_init__(self) -> None:
@@ -221,7 +221,7 @@ class Loglik:
     ``listed``: each continuation is one token, and a bound is enough for one that is not among the likeliest.
     ``rolling``: each continuation is a document, which may be longer than the model's window, and the prompt is empty.
     It says what stands before the first token: see ``RollingStart``.
-    ``spaced``: white space at the end of the prompt is scored with each continuation.
+    ``spaced``: white space at the end of the prompt is scored with each continuation. ``token_logprobs``: as above.
     """
 
     prompt: Prompt
@@ -230,6 +230,7 @@ class Loglik:
     listed: bool = False
     rolling: RollingStart | None = None
     spaced: bool = False
+    token_logprobs: bool = False
     ticket: int = _ticket()
 
 
@@ -250,17 +251,6 @@ class Search:
 
 Request: TypeAlias = Generate | Loglik | Search
 
-_without_ticket: dict[Any, Callable[[Any], tuple[Any, ...]]] = {
-    cls: attrgetter(*(each.name for each in fields(cls) if each.name != "ticket")) for cls in get_args(Request)
-}
-"""Returns the fields of a request, of each type, apart from its ticket."""
-
-
-def with_ticket(request: Request, ticket: int) -> Request:
-    """Return a request with a ticket, as ``replace`` does, in half its time: every request passes here."""
-    make: Callable[..., Request] = type(request)
-    return make(*_without_ticket[make](request), ticket=ticket)
-
 
 # ---- Responses ----
 
@@ -276,12 +266,20 @@ class Usage:
     completion_tokens: int
 
 
+TokenLogprobs: TypeAlias = tuple[tuple[str, float], ...]
+"""The tokens of a text, each with the natural log-probability that the model itself gives it (at temperature 1).
+
+The texts of the tokens add up to the text where possible; tokens that are parts of one character stand as one.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Generated:
     """Text that a model wrote, its stop reason, and its reasoning, kept apart.
 
     Stop reasons: ``stop`` (it came to its end), ``length`` (it has all tokens that were asked for), ``window`` (the
     context window was full before that). ``cut_tokens``: so many were cut from the left of a prompt that was too long.
+    ``token_logprobs``: those of ``text``, if they were asked for and the model gives them.
     """
 
     text: str
@@ -289,18 +287,20 @@ class Generated:
     usage: Usage | None = None
     reasoning: str = ""
     cut_tokens: int = 0
+    token_logprobs: TokenLogprobs | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
     """The summed natural log-probability of one continuation, and the number of its tokens.
 
-    ``greedy``: whether each of its tokens is the likeliest after those before it; None if the model does not say.
+    ``greedy``: whether each token is the likeliest after those before it. What the model does not say is None.
     """
 
     logprob: float
     tokens: int
     greedy: bool | None = None
+    token_logprobs: TokenLogprobs | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kshot.core.records import (
@@ -22,6 +23,7 @@ from kshot.core.records import (
     Response,
     Scored,
     Search,
+    TokenLogprobs,
     Usage,
 )
 
@@ -39,11 +41,13 @@ def request_body(request: Request) -> list[Any]:
             sampling = {
                 name: value for name in _SAMPLING if (value := getattr(request, name)) is not None and value != ()
             }
+            sampling |= {"token_logprobs": True} if request.token_logprobs else {}
             return ["Generate", request.role, _prompt_body(request.prompt), sampling]
         case Loglik():
             asked = ["Loglik", request.role, _prompt_body(request.prompt), list(request.continuations)]
             asked += ["listed"] if request.listed else []
             asked += ["spaced"] if request.spaced else []
+            asked += ["token_logprobs"] if request.token_logprobs else []
             return [*asked, "rolling", request.rolling] if request.rolling else asked
         case Search():
             where = [list(pair) for pair in request.where]
@@ -72,6 +76,11 @@ def digest(request: Request) -> str:
     return hashlib.blake2b(body.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
+def sampling_digest(request: Generate) -> str:
+    """Return the hash that seeds a sampled reply: the same whether the log-probabilities of its tokens are asked."""
+    return digest(replace(request, token_logprobs=False) if request.token_logprobs else request)
+
+
 def key(fingerprint: str, asked: str) -> str:
     """Return the key of a response: the hash of the request's digest and the model's fingerprint."""
     return hashlib.blake2b(f"{fingerprint}\0{asked}".encode(), digest_size=16).hexdigest()
@@ -83,15 +92,19 @@ def key(fingerprint: str, asked: str) -> str:
 def response_to_json(response: Response) -> dict[str, Any]:
     """Return a response as one JSON object; ``response_from_json`` is the inverse."""
     match response:
-        case Generated(text, stop_reason, usage, reasoning, cut_tokens):
+        case Generated(text, stop_reason, usage, reasoning, cut_tokens, token_logprobs):
             body: dict[str, Any] = {"text": text, "stop_reason": stop_reason}
             more = {"reasoning": reasoning, "cut_tokens": cut_tokens}
-            return body | _usage_to_json(usage) | {name: value for name, value in more.items() if value}
+            told: dict[str, Any] = {} if token_logprobs is None else {"token_logprobs": token_logprobs}
+            return body | _usage_to_json(usage) | {name: value for name, value in more.items() if value} | told
         case Scored(likelihoods, usage, cut_tokens):
             scored = [
                 [item.logprob, item.tokens, *([] if item.greedy is None else [item.greedy])] for item in likelihoods
             ]
-            return {"scored": scored} | _usage_to_json(usage) | ({"cut_tokens": cut_tokens} if cut_tokens else {})
+            by_text = [item.token_logprobs for item in likelihoods]
+            told = {} if all(each is None for each in by_text) else {"token_logprobs": by_text}
+            cut = {"cut_tokens": cut_tokens} if cut_tokens else {}
+            return {"scored": scored} | _usage_to_json(usage) | cut | told
         case Ranking(hits):
             return {"hits": [[hit.id, hit.score, hit.text] for hit in hits]}
         case Failed(kind, message, retryable):
@@ -109,13 +122,29 @@ def response_from_json(body: Mapping[str, Any]) -> Response:
     if "text" in body:
         reason = body.get("stop_reason", body.get("finish", "stop"))  # journals of 0.1 say "finish"
         texts = _all([body["text"], reason, body.get("reasoning", "")], _is_text)
-        return Generated(texts[0], texts[1], usage, texts[2], cut_tokens)
+        tokens = token_logprobs_from_json(body.get("token_logprobs"))
+        return Generated(texts[0], texts[1], usage, texts[2], cut_tokens, tokens)
     if "scored" in body:
-        return Scored(tuple(_likelihood(*each) for each in _all(body["scored"], _is_list)), usage, cut_tokens)
+        found = [_likelihood(*each) for each in _all(body["scored"], _is_list)]
+        if "token_logprobs" in body:
+            by_text = _all(body["token_logprobs"], lambda each: each is None or _is_list(each), of=len(found))
+            found = [
+                replace(each, token_logprobs=token_logprobs_from_json(tokens))
+                for each, tokens in zip(found, by_text, strict=True)
+            ]
+        return Scored(tuple(found), usage, cut_tokens)
     if "hits" in body:
         return Ranking(tuple(_hit(*hit) for hit in _all(body["hits"], _is_list)))
     kind, message = _all([body["failed"], body["message"]], _is_text)
     return Failed(kind, message, _only(body.get("retryable", False), _is_bool))
+
+
+def token_logprobs_from_json(found: Any) -> TokenLogprobs | None:
+    """Return the tokens of a text as they are stored; anything else is a ``ValueError``."""
+    if found is None:
+        return None
+    pairs = [_all(pair, lambda _: True, of=2) for pair in _all(found, _is_list)]
+    return tuple((_only(text, _is_text), _only(value, _is_finite)) for text, value in pairs)
 
 
 def _likelihood(logprob: float, tokens: int, greedy: bool | None = None) -> Likelihood:  # noqa: FBT001 - as stored
@@ -128,8 +157,7 @@ def _likelihood(logprob: float, tokens: int, greedy: bool | None = None) -> Like
 
 
 def _hit(identifier: str, score: float, text: str = "") -> Hit:
-    finite = _only(score, lambda value: _is_number(value) and math.isfinite(value))
-    return Hit(_only(identifier, _is_text), finite, _only(text, _is_text))
+    return Hit(_only(identifier, _is_text), _only(score, _is_finite), _only(text, _is_text))
 
 
 def _only(value: Any, fits: Callable[[Any], bool]) -> Any:
@@ -158,6 +186,10 @@ def _is_bool(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return type(value) is float or (type(value) is int and abs(value) <= MOST_TOKENS)
+
+
+def _is_finite(value: Any) -> bool:
+    return _is_number(value) and math.isfinite(value)
 
 
 def _is_count(value: Any) -> bool:

@@ -50,6 +50,18 @@ class ProgramSettings(Options):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ResponseSettings(Options):
+    """What is kept of the responses of the evaluated models."""
+
+    token_logprobs: bool = option(
+        False,  # noqa: FBT003 - the default of the option
+        "keep the log-probability of each token of the replies and measured texts, where the model gives it",
+        kind=bool,
+        identity=False,
+    )
+
+
 FsyncMode: TypeAlias = Literal["always", "group", "never"]
 """When what was written goes to the disk: after each answer, within a second, or when the system likes."""
 

@@ -84,6 +84,8 @@ class TaskResult:
     first_failure: str = ""
     usage: dict[str, list[int]] = field(default_factory=dict)
     """By role (``model``, ``judge``): tokens read and written; equal requests are counted once."""
+    token_logprobs: list[int] = field(default_factory=lambda: [0, 0])
+    """The replies and texts whose tokens should have log-probabilities, and how many of them lack these."""
     _counted: Offsets = field(default_factory=Offsets)
 
     @property

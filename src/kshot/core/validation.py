@@ -26,6 +26,7 @@ from kshot.core.records import (
     Response,
     Scored,
     Search,
+    TokenLogprobs,
     Usage,
 )
 
@@ -103,8 +104,8 @@ def checked_response(request: Request, response: Response, where: str) -> Respon
         return _checked_scores(request, response, where)
     if isinstance(response, Ranking) and isinstance(request, Search):
         return _checked_ranking(request, response, where)
-    if isinstance(response, Generated):
-        return without_thoughts(_checked_text(response, where))
+    if isinstance(response, Generated) and isinstance(request, Generate):
+        return without_thoughts(_checked_text(request, response, where))
     return response
 
 
@@ -124,12 +125,28 @@ def _checked_ranking(request: Search, response: Ranking, where: str) -> Ranking:
     return response
 
 
-def _checked_text(response: Generated, where: str) -> Generated:
+def _checked_text(request: Generate, response: Generated, where: str) -> Generated:
     if type(response.text) is not str or type(response.stop_reason) is not str or type(response.reasoning) is not str:
         raise BackendError(f"it gave {response.text!r:.60} where a text belongs", where=where)
     _check_usage(response.usage, where)
     _check_cut(response.cut_tokens, where)
-    return response
+    tokens = _checked_tokens(response.token_logprobs, where, asked=request.token_logprobs)
+    return response if tokens is response.token_logprobs else replace(response, token_logprobs=tokens)
+
+
+def _checked_tokens(given: Any, where: str, *, asked: bool) -> TokenLogprobs | None:
+    """Return the log-probabilities of tokens in plain numbers; those that nobody asked for are left out."""
+    if given is None or not asked:
+        return None
+    pairs = given if isinstance(given, tuple | list) else (given,)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or type(pair[0]) is not str:  # noqa: PLR2004 - a pair
+            raise BackendError(f"it gave {pair!r:.60} where a token with its log-probability belongs", where=where)
+        if not _is_number(pair[1], Real) or not math.isfinite(pair[1]) or pair[1] > _ROUNDING_NATS:
+            raise BackendError(f"it gave the token {pair[0]!r:.40} the log-probability {pair[1]!r:.40}", where=where)
+    if isinstance(given, tuple) and all(type(pair) is tuple and type(pair[1]) is float for pair in given):
+        return given
+    return tuple((text, float(value)) for text, value in pairs)
 
 
 def _check_cut(count: int, where: str) -> None:
@@ -173,12 +190,19 @@ def _checked_scores(request: Loglik, response: Scored, where: str) -> Scored | F
             raise BackendError(f"it gave a likelihood over {each.tokens!r} tokens", where=where)
         if each.greedy not in (None, False, True):
             raise BackendError(f"it gave {each.greedy!r:.40} where it says whether a text is greedy", where=where)
+    tokens = [_checked_tokens(each.token_logprobs, where, asked=request.token_logprobs) for each in given]
     if all(
-        type(each.logprob) is float and type(each.tokens) is int and (each.greedy is None or type(each.greedy) is bool)
-        for each in given
+        type(each.logprob) is float
+        and type(each.tokens) is int
+        and (each.greedy is None or type(each.greedy) is bool)
+        and own is each.token_logprobs
+        for each, own in zip(given, tokens, strict=True)
     ):
         return response
-    plain = (Likelihood(float(e.logprob), int(e.tokens), None if e.greedy is None else bool(e.greedy)) for e in given)
+    plain = (
+        Likelihood(float(each.logprob), int(each.tokens), None if each.greedy is None else bool(each.greedy), own)
+        for each, own in zip(given, tokens, strict=True)
+    )
     return replace(response, likelihoods=tuple(plain))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kshot.core.answers import NO_MATCH
-from kshot.core.records import Generated, Request, Response, ResultRow, Scored
+from kshot.core.records import Generate, Generated, Loglik, Request, Response, ResultRow, Scored
 from kshot.core.task import TaskResult
 
 _MEANINGS = {
@@ -32,6 +32,29 @@ def count_replies(result: TaskResult, category: str | None, exchanges: Sequence[
                 result.count(name, category)
 
 
+def count_token_logprobs(result: TaskResult, exchanges: Sequence[tuple[Request, Response]]) -> None:
+    """Count the replies and texts of a sample whose tokens should have log-probabilities, and those that lack them."""
+    for request, response in exchanges:
+        if not isinstance(request, Generate | Loglik) or not request.token_logprobs:
+            continue
+        if isinstance(response, Generated | Scored):
+            given = response.likelihoods if isinstance(response, Scored) else (response,)
+            lacking = [each for each in given if each.token_logprobs is None]
+            result.token_logprobs[0] += len(given)
+            result.token_logprobs[1] += len(lacking)
+
+
+def note_on_token_logprobs(model: str, results: Sequence[TaskResult]) -> str | None:
+    """Return the note on a model that does not give all log-probabilities of tokens that were asked of it."""
+    asked, lacking = (sum(result.token_logprobs[at] for result in results) for at in (0, 1))
+    if not asked:
+        return f"--token-logprobs has no effect on {model}: it was asked for no text"
+    if not lacking:
+        return None
+    where = "" if lacking == asked else f" for {lacking:,} of {asked:,} replies and measured texts"
+    return f"{model} gives no log-probabilities of tokens{where}"
+
+
 def count_rules(result: TaskResult, rule: Any) -> None:
     """Count the rule that took the answer out of a reply, or each of several."""
     if isinstance(rule, str):
@@ -54,7 +77,10 @@ def notes_on_replies(result: TaskResult) -> Iterator[str]:
 
 
 def reply_fields(exchanges: Sequence[tuple[Request, Response]]) -> ResultRow:
-    """Return what a row says of its replies: how they ended, unless all came to their end, and what was cut off."""
+    """Return what a row says of its replies: how they ended, what was cut off, and the tokens where they are known.
+
+    Nothing is said of replies that all came to their end.
+    """
     reasons = [response.stop_reason for _, response in exchanges if isinstance(response, Generated)]
     cut = [response.cut_tokens for _, response in exchanges if isinstance(response, Generated | Scored)]
     row: ResultRow = {}
@@ -62,4 +88,7 @@ def reply_fields(exchanges: Sequence[tuple[Request, Response]]) -> ResultRow:
         row["stop_reason"] = reasons[0] if len(reasons) == 1 else reasons
     if any(cut):
         row["cut_tokens"] = cut[0] if len(cut) == 1 else cut
+    tokens = [response.token_logprobs for _, response in exchanges if isinstance(response, Generated)]
+    if any(each is not None for each in tokens):
+        row["token_logprobs"] = tokens[0] if len(tokens) == 1 else tokens
     return row

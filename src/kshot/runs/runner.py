@@ -34,6 +34,7 @@ from kshot.runs.folder import SUMMARY, RunFolder
 from kshot.runs.limits import budget_of, check_prices
 from kshot.runs.meter import RunMeter
 from kshot.runs.record import RunRecord
+from kshot.runs.replies import note_on_token_logprobs
 from kshot.runs.results import compared, corrected_gaps, result_rows
 from kshot.runs.samples_file import SAMPLES
 from kshot.runs.sessions import versions
@@ -149,8 +150,11 @@ class Run:
             kind = "search engine" if isinstance(model, SearchEngine) else "language model"
             needed = "language models" if isinstance(model, SearchEngine) else "search engines"
             raise UsageError(f"{model.name} is a {kind}, and the datasets of this run need {needed}")
+        done = len(self._results)
         for source in suitable:
             rows += self._source(source, model, keep)
+        if self._settings.token_logprobs and (note := note_on_token_logprobs(model.name, self._results[done:])):
+            self.note(note)
         self._tell_notes(model)
         reach("run.model_done")
         return rows
@@ -199,7 +203,8 @@ class Run:
             self._watcher.begin(task.name, model.name, total)
             with self._emitting(task, keep) as emit, self._recorded(model, task) as recorded:
                 result.task = recorded
-                run_task(result, roles, self._memo, emit, self._answered, budget=self._budget)
+                more: Any = {"budget": self._budget, "token_logprobs": self._settings.token_logprobs}
+                run_task(result, roles, self._memo, emit, self._answered, **more)
             result.task = task  # sources know the samples that they made, not those that are digested on their way
             for note in notes_of(result):
                 self.note(note)

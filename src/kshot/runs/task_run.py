@@ -41,8 +41,9 @@ from kshot.core.records import (
     reference,
 )
 from kshot.core.task import Task, TaskResult
+from kshot.core.token_logprobs import asking_token_logprobs
 from kshot.runs.data_digest import question_digest
-from kshot.runs.replies import count_replies, count_rules, notes_on_replies, reply_fields
+from kshot.runs.replies import count_replies, count_rules, count_token_logprobs, notes_on_replies, reply_fields
 from kshot.statistics.figures import OWN_AGGREGATE, reduced
 
 _MAX_LISTED = 5
@@ -59,15 +60,25 @@ def run_task(
     progress: Callable[[Outcome[Sample]], None] = lambda _: None,
     *,
     budget: Budget | None = None,
+    token_logprobs: bool = False,
 ) -> None:
-    """Ask and score every sample of a task, into its result; ``emit`` receives the rows of the samples, in order."""
+    """Ask and score every sample of a task, into its result; ``emit`` receives the rows of the samples, in order.
+
+    ``token_logprobs``: the evaluated model is asked for the log-probabilities of its tokens too.
+    """
     task = result.task
     check_names(task)
     asking = partial(drive, backends=backends, memo=memo, budget=budget)
-    with closing(_judgements(task, asking, progress)) as judgements:
+    ask_sample = partial(start_sample, task)
+    started: Callable[[Sample], RequestGenerator] = (
+        (lambda sample: asking_token_logprobs(ask_sample(sample))) if token_logprobs else ask_sample
+    )
+    with closing(_judgements(task, started, asking, progress)) as judgements:
         for position, judgement in enumerate(judgements):
             outcome, scores = judgement.item, judgement.answer
             result.spend((*outcome.exchanges, *judgement.exchanges))
+            if token_logprobs:
+                count_token_logprobs(result, outcome.exchanges)
             if isinstance(scores, Failed):
                 result.failed_categories.append(outcome.item.category)
                 _note_failure(result, scores)
@@ -139,7 +150,10 @@ def _failed_replies(outcome: Outcome[Sample]) -> tuple[Failed, ...]:
 
 
 def _judgements(
-    task: Task[Any], asking: Callable[..., Generator[Outcome[Any]]], progress: Callable[[Outcome[Sample]], None]
+    task: Task[Any],
+    started: Callable[[Sample], RequestGenerator],
+    asking: Callable[..., Generator[Outcome[Any]]],
+    progress: Callable[[Outcome[Sample]], None],
 ) -> Generator[Outcome[Outcome[Sample]]]:
     """Ask and score every sample, in order. Samples are scored while others are asked, unless the task needs all."""
 
@@ -147,7 +161,7 @@ def _judgements(
         progress(outcome)
         return _scoring(task, outcome)
 
-    jobs = ((sample, start_sample(task, sample)) for sample in _distinct(task))
+    jobs = ((sample, started(sample)) for sample in _distinct(task))
     if task.finish is None:
         yield from asking(jobs, then=scoring)
         return

@@ -22,9 +22,22 @@ from numpy.typing import NDArray
 from kshot import __version__
 from kshot.backends.embedded.sampling import choose_token
 from kshot.backends.embedded.sequences import ScoredSequence, SequenceMaker, text_of, too_long
+from kshot.backends.token_texts import summed_pieces, written_pieces
 from kshot.core.errors import UsageError
 from kshot.core.protocols import Abilities, RequestQueue
-from kshot.core.records import Failed, Generate, Generated, Likelihood, Loglik, Request, Response, Scored, Usage
+from kshot.core.records import (
+    Failed,
+    Generate,
+    Generated,
+    Likelihood,
+    Loglik,
+    Request,
+    Response,
+    Scored,
+    TokenLogprobs,
+    Usage,
+)
+from kshot.core.token_logprobs import tokens_of
 
 FOLDER = Path(__file__).parent
 FILES = ("model.onnx", "model.safetensors", "tokenizer.json")
@@ -39,13 +52,17 @@ MAX_BATCH_TOKENS = 2048
 
 @dataclass(slots=True)
 class _TextInProgress:
-    """A text being written: its request, the tokens of its prompt, its new tokens, and why it stopped."""
+    """A text being written: its request, the tokens of its prompt, its new tokens, and why it stopped.
+
+    ``logprobs``: the log-probabilities of its new tokens, if they are wanted.
+    """
 
     request: Generate
     prompt: list[int]
     max_new_tokens: int
     cut_tokens: int
     new_tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
     text: str = ""
     stop_reason: str = ""
 
@@ -188,7 +205,9 @@ class Embedded:
             self._write_batch(batch)
             for text in batch:
                 usage = Usage(len(text.prompt), len(text.new_tokens))
-                yield text.request, Generated(text.text, text.stop_reason, usage, cut_tokens=text.cut_tokens)
+                tokens = self._token_logprobs(text) if text.request.token_logprobs else None
+                reply = Generated(text.text, text.stop_reason, usage, "", text.cut_tokens, tokens)
+                yield text.request, reply
 
     def _write_batch(self, batch: Sequence[_TextInProgress]) -> None:
         """Write all texts of a batch to their ends; a finished text leaves the batch."""
@@ -216,12 +235,24 @@ class Embedded:
             text.stop_reason = "stop"
             return
         text.new_tokens.append(token)
+        if text.request.token_logprobs:
+            wide = logits[None].astype(np.float64)
+            text.logprobs.append(float(wide[0, token] - _log_totals(wide)[0]))
         text.text = self._tokenizer.decode(text.new_tokens, skip_special_tokens=True)
         cuts = [at for stop in text.request.stop if (at := text.text.find(stop)) >= 0]
         if cuts:
             text.text, text.stop_reason = text.text[: min(cuts)], "stop"
         elif len(text.new_tokens) >= text.max_new_tokens:
             text.stop_reason = "length" if text.max_new_tokens == text.request.max_tokens else "window"
+
+    def _token_logprobs(self, text: _TextInProgress) -> TokenLogprobs | None:
+        """Return the tokens of a finished text with their log-probabilities."""
+
+        def decode_after(before: Sequence[int], tokens: Sequence[int]) -> str:
+            own: str = self._tokenizer.decode([*before, *tokens], skip_special_tokens=True)
+            return own[len(self._tokenizer.decode(list(before), skip_special_tokens=True)) :] if before else own
+
+        return tokens_of(summed_pieces(written_pieces(decode_after, (), text.new_tokens), text.logprobs), text.text)
 
     # ---- Loglik ----
 
@@ -247,13 +278,20 @@ class Embedded:
         logits, _, _ = self._run_from_start([sequence.tokens[:-1] for sequence in sequences], wanted)
         for (entry, number, tokens, start), count, lines in zip(sequences, counts, logits, strict=True):
             chosen = lines[:count].astype(np.float64)
-            peak = chosen.max(axis=1)
-            totals = peak + np.log(np.exp(chosen - peak[:, None]).sum(axis=1))
-            total = float((chosen[np.arange(count), tokens[start:]] - totals).sum())
+            values = chosen[np.arange(count), tokens[start:]] - _log_totals(chosen)
             greedy = bool((chosen.argmax(axis=1) == tokens[start:]).all())
-            entry.found[number] = Likelihood(total, count, greedy)
+            entry.found[number] = Likelihood(float(values.sum()), count, greedy)
+            if entry.pieces:
+                entry.values[number] = values.tolist()
             if (scored := entry.scored) is not None:
                 yield entry.request, scored
+
+
+def _log_totals(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return log(sum(exp(logits))) of each row: subtracted from a logit, it leaves the log-probability."""
+    peak = logits.max(axis=1)
+    totals: NDArray[np.float64] = peak + np.log(np.exp(logits - peak[:, None]).sum(axis=1))
+    return totals
 
 
 def _processor() -> list[str]:

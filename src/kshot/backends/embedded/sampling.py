@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.core.records import Generate
-from kshot.core.serialization import digest
+from kshot.core.serialization import sampling_digest
 
 
 def choose_token(logits: NDArray[np.float32], request: Generate, prompt: Sequence[int], new: Sequence[int]) -> int:
@@ -28,7 +28,7 @@ def choose_token(logits: NDArray[np.float32], request: Generate, prompt: Sequenc
         scores[scores < np.sort(scores)[-request.top_k]] = -np.inf
     if request.top_p is not None and request.top_p < 1:
         scores = _keep_top_p(scores, request.top_p)
-    seed = hashlib.blake2b(f"{digest(request)}:{len(new)}".encode(), digest_size=8).digest()
+    seed = hashlib.blake2b(f"{sampling_digest(request)}:{len(new)}".encode(), digest_size=8).digest()
     noise = np.random.Generator(np.random.PCG64(int.from_bytes(seed, "big"))).gumbel(size=len(scores))
     return int((scores + noise).argmax())
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from kshot.backends.rolling import rolling_windows, start_token, summed_windows
+from kshot.backends.rolling import joined_windows, rolling_windows, start_token, summed_windows
 from kshot.backends.texts import replace_surrogates, scored_parts, unscorable
+from kshot.backends.token_texts import Pieces, document_pieces, read_pieces, with_token_logprobs
 from kshot.core.errors import BackendError
 from kshot.core.records import Failed, Likelihood, Loglik, Prompt, Scored
 
@@ -29,21 +30,29 @@ def too_long(count: int, limit: int) -> Failed:
 
 @dataclass(slots=True)
 class PartialLoglik:
-    """A Loglik request whose continuations, or the windows of whose documents, are scored one by one."""
+    """A Loglik request whose continuations, or the windows of whose documents, are scored one by one.
+
+    ``pieces``: the texts of the tokens of each continuation, if they are wanted; ``values``: their log-probabilities.
+    """
 
     request: Loglik
     count: int
     windows: Sequence[int] = ()
     cut_tokens: int = 0
+    pieces: Sequence[Pieces] = ()
     found: dict[int, Likelihood] = field(default_factory=dict)
+    values: dict[int, Sequence[float]] = field(default_factory=dict)
 
     @property
     def scored(self) -> Scored | None:
         """The response, once all are found."""
         if len(self.found) < self.count:
             return None
-        found = [self.found[number] for number in range(self.count)]
-        return Scored(summed_windows(found, self.windows), cut_tokens=self.cut_tokens)
+        found = summed_windows([self.found[number] for number in range(self.count)], self.windows)
+        if self.pieces:
+            values = joined_windows([self.values[number] for number in range(self.count)], self.windows)
+            found = with_token_logprobs(found, self.pieces, values)
+        return Scored(found, cut_tokens=self.cut_tokens)
 
 
 class ScoredSequence(NamedTuple):
@@ -78,16 +87,26 @@ class SequenceMaker:
         for text, (tokens, start) in zip(request.continuations, spans, strict=True):
             if start >= len(tokens):
                 return unscorable(text, request.prompt.text)
+        pieces = self._pieces(text_of(prompt), texts, spans) if request.token_logprobs else ()
         longest = max((len(tokens) for tokens, _ in spans), default=0)
         if longest <= self.limit:
-            return PartialLoglik(request, len(spans)), spans
+            return PartialLoglik(request, len(spans), pieces=pieces), spans
         if not self.cuts:
             return too_long(longest, self.limit)
         most = self.limit + 1  # the last token is predicted and never read
         if (needed := max(len(tokens) - start for tokens, start in spans)) >= most:
             return too_long(needed, self.limit)
         cut = [(tokens[-most:], start - max(len(tokens) - most, 0)) for tokens, start in spans]
-        return PartialLoglik(request, len(spans), cut_tokens=max(longest - most, 0)), cut
+        return PartialLoglik(request, len(spans), cut_tokens=max(longest - most, 0), pieces=pieces), cut
+
+    def _pieces(self, context: str, texts: Sequence[str], spans: Sequence[_Span]) -> list[Pieces]:
+        """Return the texts of the scored tokens of each continuation."""
+        wholes = [context + replace_surrogates(text) for text in texts]
+        found = []
+        for whole, encoding, (_, start) in zip(wholes, self.tokenizer.encode_batch(wholes), spans, strict=True):
+            ends = [end for _, end in encoding.offsets]
+            found.append(read_pieces(whole, ends[start:], max(len(context), ends[start - 1])))
+        return found
 
     def _span(self, context: str, continuation: str) -> _Span:
         """Return the tokens of both texts, and where the continuation begins; a token across the seam is part of it."""
@@ -101,9 +120,14 @@ class SequenceMaker:
         if request.rolling == "bos":
             raise BackendError("it has no BOS token", where="embedded", hint="Use --rolling-start eos or none.")
         first = start_token(request.rolling, None, self.eos_id)
-        encoded = self.tokenizer.encode_batch([replace_surrogates(text) for text in request.continuations])
+        texts = [replace_surrogates(text) for text in request.continuations]
+        encoded = self.tokenizer.encode_batch(texts)
         windows = [list(rolling_windows(each.ids, first, self.limit)) for each in encoded]
         if not all(windows):
             return Failed("no_tokens", "the document has no token that can be scored")
         spans = [span for some in windows for span in some]
-        return PartialLoglik(request, len(spans), [len(some) for some in windows]), spans
+        pieces = [
+            document_pieces(text, [end for _, end in each.offsets], scores_first=first is not None)
+            for text, each in (zip(texts, encoded, strict=True) if request.token_logprobs else ())
+        ]
+        return PartialLoglik(request, len(spans), [len(some) for some in windows], pieces=pieces), spans

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kshot.backends.hf.scoring import TokenizedLoglik
+from kshot.backends.hf.token_pieces import continuation_pieces, rolling_pieces
 from kshot.backends.hf.tokens import PromptTokenizer, TokenSpan
 from kshot.backends.texts import scored_parts, unscorable
 from kshot.core.errors import BackendError, UsageError
@@ -51,7 +52,10 @@ class ContextWindow:
         whole = [request for request in requests if request.rolling is None]
         spans = tokenizer.spans_of_all([scored_parts(request) for request in whole])
         for request, own in zip(whole, spans, strict=True):
-            yield request, self._fit(request, own)
+            fitting = self._fit(request, own)
+            if request.token_logprobs and isinstance(fitting, TokenizedLoglik):
+                fitting = replace(fitting, pieces=continuation_pieces(request, own, tokenizer))
+            yield request, fitting
         for request in requests:
             if request.rolling is not None:
                 yield request, self._windows(request, tokenizer)
@@ -76,7 +80,9 @@ class ContextWindow:
         windows = [tokenizer.rolling_spans(text, request.rolling, self.readable) for text in request.continuations]
         if not all(windows):
             return Failed("no_tokens", "the document has no token that can be scored")
-        return TokenizedLoglik(request, [span for some in windows for span in some], [len(some) for some in windows])
+        pieces = rolling_pieces(request, windows, tokenizer) if request.token_logprobs else ()
+        spans = [span for some in windows for span in some]
+        return TokenizedLoglik(request, spans, [len(some) for some in windows], pieces=pieces)
 
     def fit_prompt(self, request: Generate, prompt: TokenIds) -> FittingPrompt | Failed:
         """Return the prompt as the model reads it. A prompt that is cut leaves room for the whole reply."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from kshot.backends.hf.model_errors import invalid_logits
 from kshot.backends.hf.packing import KeyValues, PackedModel
-from kshot.backends.hf.sampling import GenerationRow, append_token, apply_penalties, apply_sampling
+from kshot.backends.hf.sampling import ChosenLogprobs, GenerationRow, append_token, apply_penalties, apply_sampling
 from kshot.backends.hf.tokens import PromptTokenizer
 from kshot.backends.hf.trie import Trie
 from kshot.backends.hf.trie_pass import TriePass
@@ -155,7 +155,9 @@ def choose_tokens(logits: Any, rows: Sequence[GenerationRow], name: str, tokeniz
     """Choose each row's next token, greedily or as its request asks."""
     import torch
 
+    logprobs = ChosenLogprobs(rows)
     with torch.inference_mode():
+        logprobs.keep(logits)
         for index, row in enumerate(rows):
             if row.adjusts_logits:
                 tokens = torch.tensor([*row.prompt, *row.new_tokens], device=logits.device)
@@ -164,8 +166,9 @@ def choose_tokens(logits: Any, rows: Sequence[GenerationRow], name: str, tokeniz
         # The maximum is NaN where any score is, and never infinite in a working model. One transfer for both.
         best, place = logits.max(dim=-1)
         finite, chosen = torch.stack([best.isfinite().long(), place]).tolist()
-    if not all(finite):
-        raise invalid_logits(name)
+        if not all(finite):
+            raise invalid_logits(name)
+        logprobs.record(chosen)
     for row, token in zip(rows, chosen, strict=True):
         append_token(row, token, tokenizer)
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from kshot.backends.hf.model_errors import invalid_logits, out_of_memory
 from kshot.backends.hf.sampling import (
+    ChosenLogprobs,
     GenerationRow,
     RowLogitsProcessor,
     RowStoppingCriterion,
@@ -32,13 +33,17 @@ class _PartialScore:
 
     tokenized: TokenizedLoglik
     found: dict[int, Likelihood] = field(default_factory=dict)
+    values: dict[int, Sequence[float]] = field(default_factory=dict)
 
     @property
     def complete(self) -> Scored | None:
         count = len(self.tokenized.spans)
         if len(self.found) < count:
             return None
-        return self.tokenized.scored([self.found[index] for index in range(count)])
+        wanted = range(count) if self.tokenized.pieces else ()
+        return self.tokenized.scored(
+            [self.found[index] for index in range(count)], [self.values[index] for index in wanted]
+        )
 
 
 @dataclass(slots=True)
@@ -160,6 +165,8 @@ class PlainModel:
             found = logits[first:].gather(1, targets[:, None])[:, 0] - totals[first:]
             greedy = bool((likeliest[first : first + len(targets)] == targets).all())
             score.found[index] = Likelihood(found.double().sum().item(), len(targets), greedy)
+            if score.tokenized.pieces:
+                score.values[index] = found.tolist()
             if complete := score.complete:
                 yield score.tokenized.request, complete
 
@@ -195,12 +202,13 @@ class PlainModel:
         settings = GenerationConfig(
             do_sample=False, num_beams=1, max_new_tokens=max(row.max_new_tokens for row in batch), pad_token_id=0
         )
+        logprobs = ChosenLogprobs(batch)
         with self._torch.inference_mode():
             self._model.generate(
                 **inputs,
                 generation_config=settings,
-                logits_processor=[RowLogitsProcessor(batch, width, self._name)],
-                stopping_criteria=[RowStoppingCriterion(batch, tokenizer)],
+                logits_processor=[RowLogitsProcessor(batch, width, self._name, logprobs)],
+                stopping_criteria=[RowStoppingCriterion(batch, tokenizer, logprobs)],
             )
         self.computed += inputs["input_ids"].numel()
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf.model_errors import invalid_logits
+from kshot.backends.token_texts import summed_pieces, written_pieces
 from kshot.core.reasoning import without_thoughts
-from kshot.core.records import Generate, Generated, Usage
-from kshot.core.serialization import digest
+from kshot.core.records import Generate, Generated, TokenLogprobs, Usage
+from kshot.core.serialization import sampling_digest
+from kshot.core.token_logprobs import tokens_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +29,8 @@ _CONTEXT_TOKENS = 16
 class GenerationRow:
     """One text being written: its prompt, its limits, its new tokens, and why it stopped (empty while it goes on).
 
-    ``cut_tokens``: so many were cut from the left of its prompt.
+    ``cut_tokens``: so many were cut from the left of its prompt. ``logprobs``: the log-probabilities of its new tokens,
+    if they are wanted.
     """
 
     request: Generate
@@ -37,6 +40,7 @@ class GenerationRow:
     new_tokens: list[int] = field(default_factory=list)
     stop_reason: str = ""
     cut_tokens: int = 0
+    logprobs: list[float] = field(default_factory=list)
 
     @property
     def adjusts_logits(self) -> bool:
@@ -48,7 +52,7 @@ class GenerationRow:
 def restart(rows: Iterable[GenerationRow]) -> None:
     """Drop what was written. A text depends on its request alone, so it comes out the same again."""
     for row in rows:
-        row.new_tokens, row.stop_reason = [], ""
+        row.new_tokens, row.stop_reason, row.logprobs = [], "", []
 
 
 def split_into_batches(
@@ -73,6 +77,33 @@ def split_into_batches(
         yield batch
 
 
+class ChosenLogprobs:
+    """The log-probabilities of the tokens that are chosen for rows, where these want them.
+
+    They are those of the model: of its logits as they were before anything adjusted them.
+    """
+
+    def __init__(self, rows: Sequence[GenerationRow]) -> None:
+        self._rows = rows
+        self._wanted = [index for index, row in enumerate(rows) if row.request.token_logprobs]
+        self._logits: Any = None
+
+    def keep(self, logits: Any) -> None:
+        """Keep the logits of one step, by row, before they are adjusted."""
+        if self._wanted:
+            self._logits = logits[self._wanted].float()  # a copy: they are selected by a list
+
+    def record(self, chosen: Sequence[int]) -> None:
+        """Add the log-probability of each row's chosen token, unless the row has ended."""
+        if not self._wanted:
+            return
+        tokens = self._logits.new_tensor([chosen[index] for index in self._wanted]).long()
+        values = self._logits.gather(1, tokens[:, None])[:, 0] - self._logits.logsumexp(dim=-1)
+        for index, value in zip(self._wanted, values.tolist(), strict=True):
+            if not self._rows[index].stop_reason:
+                self._rows[index].logprobs.append(value)
+
+
 class RowLogitsProcessor:
     """A logits processor of transformers after which the greedy choice is the choice that each request asks for.
 
@@ -80,8 +111,8 @@ class RowLogitsProcessor:
     comes from the request alone, so a text does not depend on what it is batched with.
     """
 
-    def __init__(self, rows: Sequence[GenerationRow], width: int, name: str) -> None:
-        self.rows, self.width, self.name = rows, width, name
+    def __init__(self, rows: Sequence[GenerationRow], width: int, name: str, logprobs: ChosenLogprobs) -> None:
+        self.rows, self.width, self.name, self.logprobs = rows, width, name, logprobs
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         """Adjust the scores of every row that is still being written."""
@@ -89,6 +120,7 @@ class RowLogitsProcessor:
         # The maximum is NaN where any score is, and it is never infinite in a working model.
         if live and not scores[live].amax(dim=-1).isfinite().all():
             raise invalid_logits(self.name)
+        self.logprobs.keep(scores)
         step = input_ids.shape[1] - self.width
         for index in live:
             row = self.rows[index]
@@ -138,7 +170,7 @@ def gumbel_noise(request: Generate, step: int, size: int) -> Any:
     """Draw standard Gumbel noise for one step of one request: the same on every device and in every batch."""
     import torch
 
-    seed = hashlib.blake2b(f"{request.seed}\0{digest(request)}\0{step}".encode(), digest_size=8).digest()
+    seed = hashlib.blake2b(f"{request.seed}\0{sampling_digest(request)}\0{step}".encode(), digest_size=8).digest()
     source = torch.Generator("cpu").manual_seed(int.from_bytes(seed, "big") >> 1)
     return -torch.empty(size, dtype=torch.float64).exponential_(generator=source).log()
 
@@ -146,12 +178,14 @@ def gumbel_noise(request: Generate, step: int, size: int) -> Any:
 class RowStoppingCriterion:
     """A stopping criterion of transformers, by row: a stop token, a stop string, or the length limit."""
 
-    def __init__(self, rows: Sequence[GenerationRow], tokenizer: PromptTokenizer) -> None:
-        self.rows, self.tokenizer = rows, tokenizer
+    def __init__(self, rows: Sequence[GenerationRow], tokenizer: PromptTokenizer, logprobs: ChosenLogprobs) -> None:
+        self.rows, self.tokenizer, self.logprobs = rows, tokenizer, logprobs
 
     def __call__(self, input_ids: Any, _scores: Any, **_options: Any) -> Any:
         """Add the last token to every unfinished row, and say which rows are finished."""
-        for row, token in zip(self.rows, input_ids[:, -1].tolist(), strict=True):
+        chosen = input_ids[:, -1].tolist()
+        self.logprobs.record(chosen)
+        for row, token in zip(self.rows, chosen, strict=True):
             if not row.stop_reason:
                 append_token(row, token, self.tokenizer)
         return input_ids.new_tensor([bool(row.stop_reason) for row in self.rows]).bool()
@@ -188,5 +222,14 @@ def generated_response(row: GenerationRow, tokenizer: PromptTokenizer) -> Genera
     short = cut_at_stop(text, row.request.stop)
     usage = Usage(len(row.prompt), len(new))
     reason = row.stop_reason if short is None else "stop"
-    reply = Generated(text if short is None else short, reason, usage, cut_tokens=row.cut_tokens)
+    shown = text if short is None else short
+    tokens = token_logprobs(row.prompt, kept, row.logprobs, shown, tokenizer) if row.request.token_logprobs else None
+    reply = Generated(shown, reason, usage, "", row.cut_tokens, tokens)
     return without_thoughts(reply, opened=tokenizer.opens_thoughts(row.prompt))
+
+
+def token_logprobs(
+    prompt: Sequence[int], new: Sequence[int], values: Sequence[float], text: str, tokenizer: PromptTokenizer
+) -> TokenLogprobs | None:
+    """Return the tokens of a text that begins what new tokens show, with their log-probabilities."""
+    return tokens_of(summed_pieces(written_pieces(tokenizer.decode_after, prompt, new), values), text)

@@ -15,7 +15,8 @@ from kshot.backends.hf.packing import PackedModel
 from kshot.backends.hf.tokens import TokenSpan
 from kshot.backends.hf.trie import Ints, TokenSequence, Trie
 from kshot.backends.hf.trie_pass import ComputedRow, TriePass
-from kshot.backends.rolling import summed_windows
+from kshot.backends.rolling import joined_windows, summed_windows
+from kshot.backends.token_texts import Pieces, with_token_logprobs
 from kshot.core.records import Likelihood, Loglik, Scored
 
 _MAX_FLOAT32_LOGITS = 1 << 26
@@ -27,13 +28,14 @@ class TokenizedLoglik:
     """A Loglik request and the token spans of its continuations.
 
     ``windows``: the number of spans of each continuation; empty: one each. ``cut_tokens``: so many were cut from the
-    left of its prompt.
+    left of its prompt. ``pieces``: the texts of each continuation's tokens, if their log-probabilities are wanted.
     """
 
     request: Loglik
     spans: Sequence[TokenSpan]
     windows: Sequence[int] = ()
     cut_tokens: int = 0
+    pieces: Sequence[Pieces] = ()
 
     @property
     def longest(self) -> int:
@@ -45,9 +47,12 @@ class TokenizedLoglik:
         """What the model must read: a span's last token is predicted and never read."""
         return [TokenSequence(span.ids[:-1], span.start - 1) for span in self.spans]
 
-    def scored(self, found: Sequence[Likelihood]) -> Scored:
-        """Return the response, from the likelihood of each span."""
-        return Scored(summed_windows(found, self.windows), cut_tokens=self.cut_tokens)
+    def scored(self, found: Sequence[Likelihood], values: Sequence[Sequence[float]] = ()) -> Scored:
+        """Return the response, from the likelihood of each span; ``values``: of its tokens, where there are pieces."""
+        likelihoods = summed_windows(found, self.windows)
+        if self.pieces:
+            likelihoods = with_token_logprobs(likelihoods, self.pieces, joined_windows(values, self.windows))
+        return Scored(likelihoods, cut_tokens=self.cut_tokens)
 
 
 class _TrieLogprobs:
@@ -90,11 +95,13 @@ class _TrieLogprobs:
     def _scored(self, index: int) -> Scored:
         spans = range(self._request_edges[index], self._request_edges[index + 1])
         parts = [slice(self._span_edges[span], self._span_edges[span + 1]) for span in spans]
-        return self._requests[index].scored(
+        request = self._requests[index]
+        return request.scored(
             [
                 Likelihood(float(self._values[part].sum()), int(part.stop - part.start), bool(self._greedy[part].all()))
                 for part in parts
-            ]
+            ],
+            [self._values[part].tolist() for part in parts] if request.pieces else (),
         )
 
 

@@ -164,6 +164,19 @@ class PromptTokenizer:
         windows = rolling_windows((*own, *self.encode(replace_surrogates(text))), first, limit)
         return [TokenSpan(np.array(tokens, np.int32), begin) for tokens, begin in windows]
 
+    def encoded_with_ends(self, prompt: Prompt | None, texts: Sequence[str]) -> tuple[int, list[EncodedText]] | None:
+        """Encode texts after a prompt, or by themselves; return its length, and each with it. None: no ends are known.
+
+        BOS is not among the tokens.
+        """
+        if self._backend is None:
+            return None
+        if prompt is None:
+            return 0, self._encode_batch([replace_surrogates(text) for text in texts])
+        context = self._encode_prompts([self._prompt_text(prompt)])[0]
+        wholes = self._encoder.encode([(context, context.text + replace_surrogates(text)) for text in texts])
+        return len(context.text), wholes
+
     def _span(self, whole: tuple[IdArray, int], *, chat: bool) -> TokenSpan:
         body, start = whole
         tokens = self._with_leading_ids(body, chat=chat)

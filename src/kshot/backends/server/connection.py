@@ -12,11 +12,13 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from kshot import __version__
 from kshot.backends.server.address import Address
 from kshot.backends.server.http_errors import (
+    LOGPROBS,
     HttpReply,
     RequestFailedError,
     RetryableError,
     UnsentError,
     error_from,
+    refuses_logprobs,
     shortened,
 )
 from kshot.backends.server.keys import Account
@@ -163,7 +165,8 @@ class Connection:
 
     def _error(self, reply: HttpReply, body: Body) -> Exception:
         address = self._address
-        answered = self._rate_limiter.answered > 0
+        # A server that refuses log-probabilities answers without them: the key is not the reason.
+        answered = self._rate_limiter.answered > 0 or (LOGPROBS in body and refuses_logprobs(reply))
         error = error_from(reply, where=address.where, key_hint=address.account.hint, answered=answered)
         return _RefusedBodyError(body, reply, error) if isinstance(error, RequestFailedError) else error
 

@@ -52,6 +52,19 @@ class HttpReply:
         return ErrorDetails(shortened(str(error or self.text)))
 
 
+LOGPROBS = "logprobs"
+"""The parameter of both APIs that asks for the log-probabilities of a reply's tokens."""
+
+
+def refuses_logprobs(reply: HttpReply) -> bool:
+    """Whether a server refuses a request because it asks for log-probabilities.
+
+    It has no code for that. OpenAI's own says 403: "You are not allowed to request logprobs from this model".
+    """
+    error = reply.error
+    return reply.status in {400, _FORBIDDEN, 422} and LOGPROBS in f"{error.parameter} {error.message}".lower()
+
+
 class RetryableError(Exception):
     """This try failed; another one may succeed.
 

@@ -11,9 +11,10 @@ from typing import Any
 from kshot.backends.server.connection import Body, Connection, MalformedReplyError
 from kshot.backends.server.http_errors import NOT_FOUND, HttpStatusError, RequestFailedError
 from kshot.backends.server.replies import estimated_tokens, only_choice, usage_from, used_tokens
+from kshot.backends.server.reply_tokens import read_tokens
 from kshot.backends.server.token_logprobs import (
     MAX_TOKEN_CHARACTERS,
-    TokenLogprobs,
+    EchoedTokens,
     common_prefix_length,
     continuation_start,
     covers,
@@ -40,7 +41,7 @@ class LogprobApi:
 
     name: str
     parameters: tuple[tuple[str, Any], ...]
-    read: Callable[[Any], TokenLogprobs | None]
+    read: Callable[[Any], EchoedTokens | None]
 
 
 LOGPROB_APIS = (
@@ -92,8 +93,10 @@ class ServerLogprobs:
                     return api
         return None
 
-    async def score(self, connection: Connection, prompt: Prompt, continuations: Sequence[str]) -> Scored:
-        """Sum the log-probabilities of each continuation's tokens after the prompt."""
+    async def score(
+        self, connection: Connection, prompt: Prompt, continuations: Sequence[str], *, tokens: bool = False
+    ) -> Scored:
+        """Sum the log-probabilities of each continuation's tokens after the prompt; ``tokens``: also give each."""
         if prompt.messages:
             raise self._unable("gives no log-probabilities of a conversation")
         api = await self.prompt_api(connection)
@@ -106,13 +109,15 @@ class ServerLogprobs:
             whole = await self._echo(connection, api, prompt.text + text)
             start = continuation_start(whole.texts, text)
             if start is None:
-                alone = await self._echo(connection, api, prompt.text) if prompt.text else TokenLogprobs((), ())
+                alone = await self._echo(connection, api, prompt.text) if prompt.text else EchoedTokens((), ())
                 start = common_prefix_length(whole.texts, alone.texts)
-            likelihoods.append(self._summed(whole, start, prompt.text, text))
+            likelihoods.append(self._summed(whole, start, prompt.text, text, tokens=tokens))
             usages.append(whole.usage)
         return Scored(tuple(likelihoods), _total(usages))
 
-    async def score_documents(self, connection: Connection, texts: Sequence[str], start: RollingStart) -> Scored:
+    async def score_documents(
+        self, connection: Connection, texts: Sequence[str], start: RollingStart, *, tokens: bool = False
+    ) -> Scored:
         """Sum the log-probabilities of all tokens of each document, which the server must be able to read whole.
 
         Only the server knows what it puts before a text: BOS, or nothing, and then it does not score the first token.
@@ -138,11 +143,11 @@ class ServerLogprobs:
             skipped = (first or 0) + (start == "none" and not self._first_token_missing)
             if all(each is None for each in whole.logprobs[skipped:]):
                 raise RequestFailedError(Failed("no_tokens", "the document has no token that can be scored"))
-            likelihoods.append(self._summed(whole, skipped, "", text))
+            likelihoods.append(self._summed(whole, skipped, "", text, tokens=tokens))
             usages.append(whole.usage)
         return Scored(tuple(likelihoods), _total(usages))
 
-    def _summed(self, whole: TokenLogprobs, start: int, context: str, text: str) -> Likelihood:
+    def _summed(self, whole: EchoedTokens, start: int, context: str, text: str, *, tokens: bool) -> Likelihood:
         pairs = zip(whole.logprobs[start:], whole.greedy[start:], strict=True)
         scored = [(min(p, 0.0), greedy) for p, greedy in pairs if p is not None]  # None: the first token of all
         own, flags = [p for p, _ in scored], [greedy for _, greedy in scored]
@@ -150,21 +155,23 @@ class ServerLogprobs:
             failed = unscorable(text, context)
             # After a context the tokenizer makes one token of both, or the server's reply is wrong.
             raise RequestFailedError(Failed("bad_logprobs", failed.message) if context else failed)
-        return Likelihood(math.fsum(own), len(own), None if None in flags else all(flags))
+        shown = None
+        if tokens:
+            texts = [each for each, p in zip(whole.texts[start:], whole.logprobs[start:], strict=True) if p is not None]
+            shown = read_tokens(texts, own, text)
+        return Likelihood(math.fsum(own), len(own), None if None in flags else all(flags), shown)
 
-    async def _echo(
-        self, connection: Connection, api: LogprobApi, text: str, *, probing: bool = False
-    ) -> TokenLogprobs:
+    async def _echo(self, connection: Connection, api: LogprobApi, text: str, *, probing: bool = False) -> EchoedTokens:
         body = {"model": self._model, "prompt": text, "temperature": 0, **dict(api.parameters), **self._extra}
 
-        def read(reply: Any) -> TokenLogprobs:
+        def read(reply: Any) -> EchoedTokens:
             choice = only_choice(reply)
             with _logprob_errors(probing=probing):
                 found = api.read(choice)
                 if found is None:
                     raise _NoLogprobsError
                 end = len(found.texts) if probing else text_end(found.texts, text, self._trailing_tokens)
-                echoed = TokenLogprobs(found.texts[:end], found.logprobs[:end], found.greedy[:end], usage_from(reply))
+                echoed = EchoedTokens(found.texts[:end], found.logprobs[:end], found.greedy[:end], usage_from(reply))
                 spare = MAX_TOKEN_CHARACTERS if self._first_token_missing else 0
                 if not probing and not covers(echoed.texts, text, spare):
                     raise MalformedReplyError("the tokens are not those of the text")
@@ -204,7 +211,9 @@ class ServerLogprobs:
             return length
         return 0
 
-    async def first_token(self, connection: Connection, prompt: Prompt, continuations: Sequence[str]) -> Scored:
+    async def first_token(
+        self, connection: Connection, prompt: Prompt, continuations: Sequence[str], *, tokens: bool = False
+    ) -> Scored:
         """Return the log-probability of each continuation as the first token, or a bound if it is not listed.
 
         A token that is not listed is less likely than each listed one, and all such tokens together have the
@@ -216,7 +225,11 @@ class ServerLogprobs:
         tops, usage = await self._top_tokens(connection, prompt, length)
         left = 1.0 - math.fsum(map(math.exp, tops.values()))
         bound = min(*tops.values(), math.log(max(left, 1e-9)), 0.0) - 1.0
-        return Scored(tuple(Likelihood(min(tops.get(text, bound), 0.0), 1) for text in continuations), usage)
+        values = [min(tops.get(text, bound), 0.0) for text in continuations]
+        pairs = zip(continuations, values, strict=True)
+        shown = [((text, value),) if tokens and text in tops else None for text, value in pairs]
+        found = (Likelihood(value, 1, token_logprobs=own) for value, own in zip(values, shown, strict=True))
+        return Scored(tuple(found), usage)
 
     async def _top_tokens(
         self, connection: Connection, prompt: Prompt, length: int, *, probing: bool = False

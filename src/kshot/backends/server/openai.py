@@ -17,6 +17,7 @@ from kshot.backends.server.replies import (
     usage_from,
     used_tokens,
 )
+from kshot.backends.server.reply_tokens import reply_tokens
 from kshot.backends.server.server import ParameterChanges, Server
 from kshot.backends.texts import replace_surrogates, scored_parts
 from kshot.core.errors import BackendError
@@ -69,12 +70,14 @@ class OpenAI(Server):
 
     async def _answer(self, connection: Connection, request: Request) -> Response:
         if isinstance(request, Loglik):
+            tokens = request.token_logprobs
             if request.rolling:
-                return await self._logprobs.score_documents(connection, request.continuations, request.rolling)
+                documents = request.continuations
+                return await self._logprobs.score_documents(connection, documents, request.rolling, tokens=tokens)
             prompt, texts = scored_parts(request)
             if request.listed:
-                return await self._logprobs.first_token(connection, self._rendered(prompt), texts)
-            return await self._logprobs.score(connection, self._rendered(prompt), texts)
+                return await self._logprobs.first_token(connection, self._rendered(prompt), texts, tokens=tokens)
+            return await self._logprobs.score(connection, self._rendered(prompt), texts, tokens=tokens)
         if isinstance(request, Generate):
             return self._measured(await self._generate(connection, request))
         raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
@@ -104,6 +107,7 @@ class OpenAI(Server):
                 usage_from(body),
                 called_tool=tool,
                 opened=not prompt.messages and opens_thoughts(prompt.text),
+                readings=reply_tokens(choice, chat=bool(prompt.messages)) if request.token_logprobs else (),
             )
 
         return await self._post(
@@ -131,6 +135,8 @@ class OpenAI(Server):
             "no_repeat_ngram_size": request.no_repeat_ngram_size,
             "seed": sampled_seed(request),
         }
+        if request.token_logprobs:  # the chat API has a switch, the older API the number of tokens to list
+            optional["logprobs"] = True if prompt.messages else 1
         return body | self._accepted(optional, changes)
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from kshot.backends.server.connection import MalformedReplyError
 from kshot.backends.server.http_errors import RequestFailedError, shortened
+from kshot.backends.server.reply_tokens import tokens_in
 from kshot.core.reasoning import split_thoughts
-from kshot.core.records import Failed, Generate, Generated, Prompt, Usage
+from kshot.core.records import Failed, Generate, Generated, Prompt, TokenLogprobs, Usage
+from kshot.core.token_logprobs import tokens_of
 
 _LENGTH_REASONS = frozenset({"length", "max_tokens"})
 _WINDOW_REASONS = frozenset({"model_context_window_exceeded"})
@@ -35,12 +37,14 @@ def generated(
     *,
     called_tool: bool = False,
     opened: bool = False,
+    readings: Sequence[TokenLogprobs] = (),
 ) -> Generated:
     """Return the response to a Generate.
 
     The request fails if the server withheld the text or the rest of it, if the model called a tool instead of writing,
     and if there is neither a text nor reasoning. ``text`` is None if there is none; an empty text is an answer.
     Thoughts in the text, which the prompt may have ``opened``, are taken out first: they may contain a stop string.
+    ``readings``: how the tokens that the server gives may be read; those of the text are found among them.
     """
     if str(stop_reason).lower() in _FILTER_REASONS:
         what = "withheld the rest of the reply" if text else "withheld the reply"
@@ -51,10 +55,13 @@ def generated(
         reason = shortened(str(stop_reason))
         raise RequestFailedError(Failed("no_text", f"the server's reply has no text (stop reason: {reason})"))
     text, thoughts = split_thoughts(text or "", opened=opened)
+    tokens = tokens_in(readings, text)
     text, stopped = cut_at_stop(text, request.stop)
+    if stopped and tokens is not None:
+        tokens = tokens_of(tokens, text)
     reason = "length" if stop_reason in _LENGTH_REASONS else "window" if stop_reason in _WINDOW_REASONS else "stop"
     reasoning = "\n".join(filter(None, (reasoning, thoughts)))
-    return Generated(text, "stop" if stopped else reason, usage, reasoning)
+    return Generated(text, "stop" if stopped else reason, usage, reasoning, token_logprobs=tokens)
 
 
 def usage_from(

@@ -19,11 +19,12 @@ _KSHOT_OPTIONS = {
     "stop_sequences": "--stop",
     "seed": "--seed",
     "system": "--system-prompt",
+    "logprobs": "--token-logprobs, which keeps the log-probability of each token",
+    "top_logprobs": "--token-logprobs, which keeps the log-probability of each token",
 }
 """Parameters that kshot sends itself, and the options that set them."""
 _RESERVED = frozenset(
-    {"model", "messages", "prompt", "stream", "stream_options", "n", "best_of", "echo", "logprobs", "top_logprobs"}
-    | {"prompt_logprobs"}
+    {"model", "messages", "prompt", "stream", "stream_options", "n", "best_of", "echo", "prompt_logprobs"}
 )
 _MAX_DEPTH = 50
 

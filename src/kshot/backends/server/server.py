@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from kshot.backends.server.address import Address, model_and_url, proxy_for
 from kshot.backends.server.connection import Body, Connection, load_aiohttp
 from kshot.backends.server.event_loop import EventLoopHandle, inherited
-from kshot.backends.server.http_errors import HttpReply, RequestFailedError
+from kshot.backends.server.http_errors import LOGPROBS, HttpReply, RequestFailedError, refuses_logprobs
 from kshot.backends.server.keys import Provider, account_for
 from kshot.backends.server.notes import ReplyNotes
 from kshot.backends.server.rate_limiter import RequestLimits
@@ -147,9 +147,9 @@ class Server(ABC):
         """Return the response without the key, which a server may have quoted in parts."""
         account = self._address.account
         if isinstance(response, Generated):
-            return replace(
-                response, text=account.redacted(response.text), reasoning=account.redacted(response.reasoning)
-            )
+            text, reasoning = account.redacted(response.text), account.redacted(response.reasoning)
+            tokens = response.token_logprobs if text == response.text else None  # they would spell the key
+            return replace(response, text=text, reasoning=reasoning, token_logprobs=tokens)
         return (
             replace(response, message=account.redacted(response.message)) if isinstance(response, Failed) else response
         )
@@ -216,6 +216,9 @@ def _adapt(changes: ParameterChanges, body: Body, reply: HttpReply) -> bool:
 
     Newer models know ``max_tokens`` by another name, and accept only the default of some other parameters.
     """
+    if LOGPROBS in body and refuses_logprobs(reply):
+        changes.dropped.add(LOGPROBS)
+        return True
     if reply.status not in {400, 422}:
         return False
     for name in ("max_tokens", *_DROPPABLE):

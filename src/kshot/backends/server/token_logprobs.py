@@ -28,7 +28,7 @@ _HEX = re.compile(r"x([0-9a-fA-F]{2})")
 
 
 @dataclass(frozen=True, slots=True)
-class TokenLogprobs:
+class EchoedTokens:
     """The tokens of a text that a server read, with their log-probabilities (None: the first has none).
 
     ``greedy``: whether each is the likeliest at its place; None where the server does not say.
@@ -137,7 +137,7 @@ def _foreign_end(text: str, start: int, at_most: int) -> int:
 # ---- reading replies ----
 
 
-def tokens_from_echo(choice: Any) -> TokenLogprobs | None:
+def tokens_from_echo(choice: Any) -> EchoedTokens | None:
     """Read the reply to a request with ``echo``; None if it has no log-probabilities."""
     given = choice.get("logprobs")
     if not isinstance(given, dict) or not given.get("token_logprobs"):
@@ -159,7 +159,7 @@ def _is_likeliest(own: Any, listed: Any) -> bool | None:
     return all(own >= each for each in others) if all(type(each) in {int, float} for each in others) else None
 
 
-def tokens_from_prompt_logprobs(choice: Any) -> TokenLogprobs | None:
+def tokens_from_prompt_logprobs(choice: Any) -> EchoedTokens | None:
     """Read the reply to a request with ``prompt_logprobs``; None if it has no log-probabilities."""
     given = choice.get("prompt_logprobs")
     if not isinstance(given, list) or not given:
@@ -190,22 +190,23 @@ def top_logprobs(choice: Any, *, chat: bool) -> dict[str, float]:
     for token, given_logprob in pairs:
         if given_logprob == -math.inf:  # some servers list impossible tokens
             continue
-        logprob = _checked_logprob(given_logprob)
+        logprob = checked_logprob(given_logprob)
         found[token] = _log_sum(found[token], logprob) if token in found else logprob
     return found
 
 
-def _checked_tokens(texts: Sequence[Any], values: Sequence[Any], greedy: Sequence[bool | None]) -> TokenLogprobs:
+def _checked_tokens(texts: Sequence[Any], values: Sequence[Any], greedy: Sequence[bool | None]) -> EchoedTokens:
     """Check tokens and their log-probabilities; the first token may have none."""
     if len(texts) != len(values):
         raise MalformedReplyError(f"{len(values)} log-probabilities of {len(texts)} tokens")
     if not all(isinstance(text, str) for text in texts):
         raise MalformedReplyError("some tokens are not texts")
-    first = None if values[0] is None else _checked_logprob(values[0])
-    return TokenLogprobs(tuple(texts), (first, *map(_checked_logprob, values[1:])), tuple(greedy))
+    first = None if values[0] is None else checked_logprob(values[0])
+    return EchoedTokens(tuple(texts), (first, *map(checked_logprob, values[1:])), tuple(greedy))
 
 
-def _checked_logprob(value: Any) -> float:
+def checked_logprob(value: Any) -> float:
+    """Return a log-probability; what cannot be one is an error."""
     try:
         logprob = float(value) if type(value) in {int, float} else math.nan
     except OverflowError:

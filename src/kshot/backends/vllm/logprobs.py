@@ -69,9 +69,21 @@ def _query(queries: dict[TokenIds, LogprobQuery], tokens: TokenIds, next_token: 
 
 def span_likelihood(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> Likelihood:
     """Sum log p(token | those before it) over the span, from what its queries found."""
+    found, greedy = _found(span, queries)
+    return Likelihood(math.fsum(found), len(found), greedy)
+
+
+def span_logprobs(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> list[float]:
+    """Return log p(token | those before it) of each token of the span."""
+    return _found(span, queries)[0]
+
+
+def _found(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -> tuple[list[float], bool]:
+    """Return the log-probabilities of the span's tokens, and whether each token is the likeliest at its place."""
     tokens, last = span.tokens, len(span.tokens) - 1
     whole, context = queries[tokens[:last]], queries.get(tokens[: span.start])
-    found, greedy = [whole.next_tokens[tokens[last]]], whole.likeliest == tokens[last]
+    found: list[float] = []
+    greedy = whole.likeliest == tokens[last]
     for index in range(span.start, last):
         if index == span.start and context is not None and tokens[index] in context.next_tokens:
             found.append(context.next_tokens[tokens[index]])
@@ -79,4 +91,4 @@ def span_likelihood(span: TokenSpan, queries: Mapping[TokenIds, LogprobQuery]) -
         else:
             found.append(whole.own[index])
             greedy &= index in whole.greedy
-    return Likelihood(math.fsum(found), len(found), greedy)
+    return [*found, whole.next_tokens[tokens[last]]], greedy

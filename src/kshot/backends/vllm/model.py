@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.backends.hf import loading
 from kshot.backends.hf.context_window import ContextWindow, FittingPrompt, TokenIds, cuts_left
-from kshot.backends.hf.sampling import cut_at_stop
+from kshot.backends.hf.sampling import cut_at_stop, token_logprobs
 from kshot.backends.hf.scoring import TokenizedLoglik
 from kshot.backends.hf.tokens import PromptTokenizer
 from kshot.backends.texts import replace_surrogates
-from kshot.backends.vllm.logprobs import LogprobQuery, plan_queries, span_likelihood
+from kshot.backends.vllm.logprobs import LogprobQuery, plan_queries, span_likelihood, span_logprobs
 from kshot.backends.vllm.runtime import VllmRuntime, parse_engine_options, prepare_environment
 from kshot.core import hub
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.reasoning import without_thoughts
 from kshot.core.records import Failed, Generate, Generated, Loglik, Request, Response, Scored, Usage
-from kshot.core.serialization import digest
+from kshot.core.serialization import sampling_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -173,7 +173,8 @@ class Vllm:
         outputs = self._run(list(queries.values()), ordered)
         for tokenized in logliks:
             found = [span_likelihood(span, queries) for span in tokenized.spans]
-            yield tokenized.request, tokenized.scored(found)
+            values = [span_logprobs(span, queries) for span in (tokenized.spans if tokenized.pieces else ())]
+            yield tokenized.request, tokenized.scored(found, values)
         for (generate, prompt), output in zip(ordered, outputs, strict=True):
             yield generate, self._generated(generate, prompt, output)
 
@@ -217,6 +218,8 @@ class Vllm:
             stop_token_ids=sorted(self._tokenizer.stop_ids(stop)),
             # vLLM needs its text to find stop strings; the text of the answer is decoded as with hf:.
             detokenize=bool(stop),
+            # 0: that of each written token and no others, before temperature and penalties.
+            **({"logprobs": 0} if request.token_logprobs else {}),
         )
 
     def _generated(self, request: Generate, prompt: FittingPrompt, output: Any) -> Response:
@@ -233,13 +236,17 @@ class Vllm:
             text, reason = short, "stop"
         elif reason == "length" and prompt.max_new_tokens < request.max_tokens:
             reason = "window"
+        tokens = None
+        if request.token_logprobs:
+            values = [found[token].logprob for found, token in zip(completion.logprobs, kept, strict=False)]
+            tokens = token_logprobs(prompt.tokens, kept, values, text, self._tokenizer)
         opened = self._tokenizer.opens_thoughts(prompt.tokens)
-        return without_thoughts(Generated(text, reason, usage, cut_tokens=prompt.cut_tokens), opened=opened)
+        return without_thoughts(Generated(text, reason, usage, "", prompt.cut_tokens, tokens), opened=opened)
 
 
 def _seed(request: Generate) -> int:
     """Return a seed of the request's own, so that replicas differ and a text does not depend on its batch."""
-    mixed = hashlib.blake2b(f"{request.seed}\0{digest(request)}".encode(), digest_size=8).digest()
+    mixed = hashlib.blake2b(f"{request.seed}\0{sampling_digest(request)}".encode(), digest_size=8).digest()
     return int.from_bytes(mixed, "big") >> 1
 
 
