@@ -2,7 +2,7 @@
 
 from html.parser import HTMLParser
 from typing import NamedTuple
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 
 class Shown(NamedTuple):
@@ -72,7 +72,7 @@ def assert_numbers_are_those_of(page, summaries):
 
 def tree(page):
     """Return the elements of a page; it must be well-formed XML."""
-    return ElementTree.fromstring(f"<div>{page}</div>")
+    return ET.fromstring(f"<div>{page}</div>")
 
 
 def with_class(element, name):
