@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from kshot.viewer.serving import Viewer
 
+_PACKAGES = ("starlette", "uvicorn")
+
 
 def add(commands: Any) -> None:
     """Declare the command and its arguments."""
@@ -30,16 +32,18 @@ def add(commands: Any) -> None:
 def execute(parsed: argparse.Namespace) -> int:
     """Serve the pages, or write them."""
     from kshot.core.errors import UsageError
-    from kshot.core.extras import importing
+    from kshot.core.extras import import_package, require
 
     folders = _folders(parsed.folder)
     if parsed.static is not None:
         if parsed.port is not None or parsed.no_browser:
             raise UsageError("--static serves nothing", hint="Leave --port and --no-browser out.")
         return _write(folders, parsed.static)
-    with importing("kshot view", "starlette", "uvicorn"):
-        from kshot.cli.streams import say
-        from kshot.viewer.serving import Viewer, checked_port
+    require("kshot view", *_PACKAGES)
+    for package in _PACKAGES:
+        import_package("kshot view", package)
+    from kshot.cli.streams import say
+    from kshot.viewer.serving import Viewer, checked_port
 
     viewer = Viewer(folders, checked_port(parsed.port), say)
     try:
