@@ -23,6 +23,7 @@ from kshot.report.sample_texts import (
     whole_prompt,
     written,
 )
+from kshot.report.sample_tokens import token_rows
 from kshot.runs.sample_filters import name_of
 from kshot.runs.sample_verdicts import SampleVerdict
 
@@ -130,6 +131,8 @@ def _answered(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     if response.likelihood:
         yield "text", excerpt(response.likelihood["text"], look.limit(_REPLY))
         yield "measured", cell(likelihood_text(row.get("answer")))
+    if look.full:
+        yield from token_rows(response)
     if row.get("failed"):
         yield "failed", block(written(row["failed"]), "red")
     elif not response.likelihood:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kshot.core.answers import NO_MATCH
-from kshot.core.records import Generate, Generated, Loglik, Request, Response, ResultRow, Scored
+from kshot.core.records import Generate, Generated, Loglik, Request, Response, ResultRow, Scored, TokenLogprobs
 from kshot.core.task import TaskResult
 
 _MEANINGS = {
@@ -76,6 +76,11 @@ def notes_on_replies(result: TaskResult) -> Iterator[str]:
         yield f"{where}: {name} is left out: {why} ({count} of {len(result.positions)} samples)"
 
 
+def token_list(tokens: TokenLogprobs) -> list[list[Any]]:
+    """Return tokens with their log-probabilities as a row has them."""
+    return [list(pair) for pair in tokens]
+
+
 def reply_fields(exchanges: Sequence[tuple[Request, Response]]) -> ResultRow:
     """Return what a row says of its replies: how they ended, what was cut off, and the tokens where they are known.
 
@@ -90,5 +95,6 @@ def reply_fields(exchanges: Sequence[tuple[Request, Response]]) -> ResultRow:
         row["cut_tokens"] = cut[0] if len(cut) == 1 else cut
     tokens = [response.token_logprobs for _, response in exchanges if isinstance(response, Generated)]
     if any(each is not None for each in tokens):
-        row["token_logprobs"] = tokens[0] if len(tokens) == 1 else tokens
+        listed = [None if each is None else token_list(each) for each in tokens]
+        row["token_logprobs"] = listed[0] if len(listed) == 1 else listed
     return row

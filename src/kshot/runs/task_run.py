@@ -25,6 +25,7 @@ from kshot.core.records import (
     AskFailed,
     Failed,
     Generated,
+    Likelihood,
     Loglik,
     Option,
     Outcome,
@@ -43,7 +44,14 @@ from kshot.core.records import (
 from kshot.core.task import Task, TaskResult
 from kshot.core.token_logprobs import asking_token_logprobs
 from kshot.runs.data_digest import question_digest
-from kshot.runs.replies import count_replies, count_rules, count_token_logprobs, notes_on_replies, reply_fields
+from kshot.runs.replies import (
+    count_replies,
+    count_rules,
+    count_token_logprobs,
+    notes_on_replies,
+    reply_fields,
+    token_list,
+)
 from kshot.statistics.figures import OWN_AGGREGATE, reduced
 
 _MAX_LISTED = 5
@@ -364,6 +372,11 @@ def _response(exchanges: Sequence[tuple[Request, Response]]) -> Any:
     return shown[0] if len(shown) == 1 and isinstance(shown[0], str) else shown
 
 
+def _tokens(measured: Likelihood) -> ResultRow:
+    found = measured.token_logprobs
+    return {} if found is None else {"token_logprobs": token_list(found)}
+
+
 def _parts(request: Request, response: Response, main: Request) -> list[Any]:
     match response:
         case Generated(text):
@@ -371,7 +384,7 @@ def _parts(request: Request, response: Response, main: Request) -> list[Any]:
         case Scored(likelihoods) if isinstance(request, Loglik):
             other = {} if _prompt(request) == _prompt(main) else {"prompt": _prompt(request)}
             return [
-                {"text": text, **_told(each), **other}
+                {"text": text, **_told(each), **_tokens(each), **other}
                 for text, each in zip(request.continuations, likelihoods, strict=True)
             ]
         case Ranking(hits):

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kshot.core.records import UNANSWERED, ResultRow
 from kshot.core.shareable import well_formed_value
 from kshot.core.visible import one_line
-from kshot.report.sample_responses import ReadResponse, read_response
+from kshot.report.sample_responses import ReadResponse, TokenLogprobs, read_response
 from kshot.report.sample_texts import option_letter, written
 from kshot.runs.headline import finite
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalSample
-    from inspect_ai.model import ChatMessage, ModelOutput, StopReason
+    from inspect_ai.model import ChatMessage, Logprobs, ModelOutput, StopReason
     from inspect_ai.scorer import Score
 
 _STOP_REASONS: Mapping[str, StopReason] = {"stop": "stop", "length": "max_tokens", "window": "model_length"}
@@ -33,6 +33,7 @@ _SHOWN = {
     "failed",
     "stop_reason",
     "options",
+    "token_logprobs",
 }
 """What has a place of its own in Inspect's sample; the rest of a row goes to its metadata."""
 
@@ -162,8 +163,17 @@ def _output(row: ResultRow, found: ReadResponse, mark: str) -> ModelOutput:
     for at, text in enumerate(texts):
         reason = reasons[at] if isinstance(reasons, list) and len(reasons) == len(texts) else reasons
         message = ChatMessageAssistant(id=f"{mark}-reply-{at}", content=_content(text, found.reasoning, at, len(texts)))
-        choices.append(ChatCompletionChoice(message=message, stop_reason=_STOP_REASONS.get(str(reason), "unknown")))
+        tokens = found.reply_tokens[at] if found.replies else None
+        ended = _STOP_REASONS.get(str(reason), "unknown")
+        choices.append(ChatCompletionChoice(message=message, stop_reason=ended, logprobs=_logprobs(tokens)))
     return ModelOutput(model=written(row.get("model")), choices=choices, completion=texts[0] if texts else "")
+
+
+def _logprobs(tokens: TokenLogprobs | None) -> Logprobs | None:
+    """Return the tokens of a reply as Inspect has them."""
+    from inspect_ai.model import Logprob, Logprobs
+
+    return None if tokens is None else Logprobs(content=[Logprob(token=text, logprob=value) for text, value in tokens])
 
 
 def _events(sample: EvalSample, asked: list[ChatMessage], when: datetime) -> list[Any]:
