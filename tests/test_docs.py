@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kshot.core.extras import is_installed
 from tests.commands import kshot
 from tests.fake_server import FakeServer, chat, echo
 from tests.passages.books import small_book
@@ -37,6 +38,10 @@ def user(tmp_path, monkeypatch, tiny_llama):
         Path(f"rows/{split}.jsonl").write_text("\n".join(lines) + "\n")
     small_book(tmp_path / "book")
     monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "cache"))
+    if is_installed("starlette") and is_installed("uvicorn"):
+        from kshot.viewer.serving import Viewer
+
+        monkeypatch.setattr(Viewer, "serve", Viewer.close)  # it serves until Ctrl-C
     for name in ("MY_KEY", "MY_TOKEN"):
         monkeypatch.setenv(name, f"the-{name}-1234")
     for name in ("TRACKIO_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR"):  # else they are in HOME
@@ -66,7 +71,7 @@ def test_every_block_runs(page, user, local, capsys):
             continue
         for line in re.sub(r"\\\n\s*", "", code).splitlines():
             words = shlex.split(line, comments=True)
-            if not words or words[0] in {"make", "pip", "git", "cd"}:
+            if not words or words[0] in {"make", "pip", "git", "cd", "ssh"}:
                 continue  # CI itself is `make test`; installing is what it does first
             assert words[0] == "kshot", f"{page.name}: a test must know how to run {line!r}"
             if words == ["kshot", "run"]:  # the starter suite, which tests/cli/test_lookup.py runs in small
