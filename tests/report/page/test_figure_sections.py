@@ -192,7 +192,10 @@ def test_lookup_has_the_grid_the_lines_the_errors_and_the_gaps(looked_up):
     section = lookup_section([looked_up])
     titles = captions(section)
     assert titles[:2] == ["Accuracy in % by variant, task and length", "Accuracy in % by length · sep|small|bare"]
-    assert titles[2:] == ["Kinds of errors, in % of the records", "Gaps between tasks on the same records, in points"]
+    assert titles[2:] == [
+        "Kinds of errors, in % of the records",
+        "Gaps between tasks at each length, on the same records, in points",
+    ]
     said = [text_of(each) for each in with_class(tree(section.html), "findings")[0]]
     assert said == list(findings(looked_up.record.results))
 

@@ -160,13 +160,13 @@ class _ModelLookup:
             who = f"{row['better']} − {row['worse']}"
             p = Number(row["p_corrected"], p_text(row["p_corrected"]), self.run.address(row), "p_corrected")
             found = estimate(self.run, row, (1, 1), sign="+")
-            name = f"{who}, length {row['length']}"
+            name = f"{row['better']}−{row['worse']}, {row['length']}"  # short: phones show it
             rows.append(IntervalRow(name, found, [p], row["variant"], hollow=row["ahead"] is None))
             lines.append((who, str(row["length"]), row["variant"], found.value, found, p, row["ahead"] or ""))
         corrected = correction(self.gaps[0]["family"])
         yield interval_chart(
             f"{self.id}-gaps",
-            "Gaps between tasks on the same records, in points",
+            "Gaps between tasks at each length, on the same records, in points",
             rows,
             heads=("points", "95 %", "p"),
             reference=(0.0, "no gap"),
