@@ -68,11 +68,12 @@ def test_the_same_command_continues_and_asks_again_what_failed(here, capsys):
 
 
 def test_without_out_the_folder_is_named_after_the_command(here, capsys):
-    first = kshot(capsys, *CITIES).out.splitlines()[-1]
-    second = kshot(capsys, *CITIES).out.splitlines()[-1]
-    other = kshot(capsys, *CITIES, "--limit", "2").out.splitlines()[-1]
+    first = kshot(capsys, *CITIES).out.splitlines()[-2:]
+    second = kshot(capsys, *CITIES).out.splitlines()[-2:]
+    other = kshot(capsys, *CITIES, "--limit", "2").out.splitlines()[-2:]
     assert first == second != other
-    assert first.startswith("run folder: runs/Cities-recorded.jsonl-")
+    assert first[0].startswith("run folder: runs/Cities-recorded.jsonl-")
+    assert first[1] == f"report: {first[0].removeprefix('run folder: ')}/report.html"
 
 
 def test_json_output_is_the_summary(here, capsys):

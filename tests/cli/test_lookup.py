@@ -187,7 +187,7 @@ def test_the_starter_suite_in_small(capsys, monkeypatch):
     assert "NLFirst" in done.out
     assert "run folder: runs/lookup-embedded-" in done.out
     assert max(map(len, done.out.split("Look: ")[0].splitlines()[:8])) <= 80
-    again = kshot(capsys, "score", done.out.split("run folder: ")[1].strip())
+    again = kshot(capsys, "score", done.out.split("run folder: ")[1].splitlines()[0])
     assert again.out.splitlines()[:8] == done.out.splitlines()[:8]
 
 

@@ -39,6 +39,20 @@ def setting_differences(specs: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     ]
 
 
+def shared_settings(specs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the settings that are not at their defaults, and the same in all runs; rows as those of differences."""
+    declared = Settings.declared()
+    identities = [without_defaults(spec.get("identity", {})) for spec in specs]
+    names = dict.fromkeys(("models", "datasets", *declared, *(name for each in identities for name in each)))
+    rows = []
+    for name in names:
+        values = [identity.get(name) for identity in identities]
+        if values[0] is not None and _all_equal(values):
+            default = {"default": declared[name].default} if name in declared else {}
+            rows.append({"setting": name, "values": [shareable(value, name) for value in values], **default})
+    return rows
+
+
 def _option_differences(specs: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield models, datasets, and the options in the order of ``kshot run --help``."""
     declared = Settings.declared()

@@ -23,7 +23,7 @@ _TITLES: dict[By, tuple[str, str]] = {
 }
 
 
-class _Part(NamedTuple):
+class _PartFigure(NamedTuple):
     """A figure of a part of a task, and its run."""
 
     run: PageRun
@@ -37,33 +37,38 @@ def category_sections(runs: Sequence[PageRun]) -> list[Section]:
 
 def _section(runs: Sequence[PageRun], by: By) -> Section | None:
     id_, title = _TITLES[by]
-    parts: list[_Part] = []
+    parts: list[_PartFigure] = []
     told: dict[str, None] = {"The worst come first.": None}
     for run in runs:
         rows = [row for row in run.record.results if row.get("kind") != "lookup"]
         with suppress(UsageError):  # the run has no such figures
             found = breakdown(rows, by)
-            parts += [_Part(run, row) for row in found.every]
+            parts += [_PartFigure(run, row) for row in found.every]
             told |= dict.fromkeys(_told(found, by))
     if not parts:
         return None
-    scales: dict[_Scale, list[_Part]] = {}
+    scales: dict[_Scale, list[_PartFigure]] = {}
     for part in parts:
         scales.setdefault(_scale(part.row), []).append(part)
     charts = [
-        _chart(f"{id_}-{at}", _together(those, by), by, title, runs).html
+        _chart(f"{id_}-{at}", _together(those, by, runs), by, title, runs).html
         for at, those in enumerate(scales.values(), start=1)
     ]
     said = tag("p", " ".join(told), class_="soft")
     return Section(id_, title, together((said, chart_grid(charts))))
 
 
-def _together(parts: Sequence[_Part], by: By) -> list[_Part]:
+def _together(parts: Sequence[_PartFigure], by: By, runs: Sequence[PageRun]) -> list[_PartFigure]:
     """Return the figures with those of one part beside each other, in the order in which its first one comes."""
-    held: dict[tuple[str, str], list[_Part]] = {}
+    held: dict[tuple[str, str], list[_PartFigure]] = {}
     for part in parts:
         held.setdefault((str(part.row[by]), whole_of(part.row, by)), []).append(part)
-    return [part for those in held.values() for part in those]
+    order = {key: at for at, key in enumerate(system_names(runs))}
+    return [
+        part
+        for those in held.values()
+        for part in sorted(those, key=lambda part: order[part.run.key, str(part.row.get("model", ""))])
+    ]
 
 
 def _told(found: Breakdown, by: By) -> Iterator[str]:
@@ -82,7 +87,7 @@ def _scale(row: ResultRow) -> _Scale:
     return row["metric"], row.get("higher_is_better") is not False, tuple(row.get("bounds") or ())
 
 
-def _chart(id_: str, parts: Sequence[_Part], by: By, title: str, runs: Sequence[PageRun]) -> Chart:
+def _chart(id_: str, parts: Sequence[_PartFigure], by: By, title: str, runs: Sequence[PageRun]) -> Chart:
     names = system_names(runs)
     systems = {key: at for at, key in enumerate(names)}
     wholes = dict.fromkeys(whole_of(part.row, by) for part in parts)

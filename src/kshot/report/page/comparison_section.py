@@ -63,6 +63,7 @@ def _differences(id_: str, rows: Sequence[ResultRow]) -> Iterator[Markup]:
         _chart(f"{id_}-{at}", metric, own)
         for at, (metric, own) in enumerate(list(by_metric.items())[:_MAX_CHARTS], start=1)
     ]
+    yield tag("p", _HOLLOW, class_="soft")
     yield chart_grid(charts)
     if len(by_metric) > _MAX_CHARTS:
         yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics: kshot compare shows them.", class_="soft")
@@ -83,7 +84,7 @@ def _chart(id_: str, metric: str, rows: Sequence[ResultRow]) -> Markup:
     against = f": {pairs.run} − {pairs.baseline}" if pairs.run and pairs.baseline else ""
     title = f"Difference in {metric}{'' if upwards else ' (lower is better)'}{against}"
     family = max((row["family"] for row in rows if row["p_corrected"] is not None), default=1)
-    notes = [_HOLLOW, *([f"{correction(family).capitalize()}; the intervals are not."] if family > 1 else [])]
+    notes = [f"{correction(family).capitalize()}; the intervals are not."] if family > 1 else []
     heads = ("difference", "95 %", "won", "lost")
     table = _table(rows[:_MAX_ROWS], digits, several=pairs.several)
     return interval_chart(id_, title, drawn, heads=heads, reference=_ZERO, table=table, notes=notes).html
@@ -175,14 +176,14 @@ def _pairs(id_: str, run: PageRun, rows: Sequence[ResultRow], names: Mapping[str
         tasks = dict.fromkeys(str(row["task"]) for row in own)
         where = f" on {next(iter(tasks))}" if len(tasks) == 1 else ""
         title = f"Difference in {metric}{where}{'' if upwards else ' (lower is better)'}"
-        notes = [_HOLLOW]
-        if own[0]["family"] > 1:
-            notes.append(f"{correction(own[0]['family']).capitalize()}; the intervals are not.")
+        family = own[0]["family"]
+        notes = [f"{correction(family).capitalize()}; the intervals are not."] if family > 1 else []
         drawn = [_pair_row(run, row, names, several=len(tasks) > 1) for row in own[:_MAX_ROWS]]
         table = DataTable(_PAIR_HEADS, [_pair_cells(run, row, names) for row in own[:_MAX_ROWS]])
         heads = ("difference", "95 %", "won", "lost")
         made = interval_chart(f"{id_}-{at}", title, drawn, heads=heads, reference=_ZERO, table=table, notes=notes)
         charts.append(made.html)
+    yield tag("p", _HOLLOW, class_="soft")
     yield chart_grid(charts)
     if len(by_metric) > _MAX_CHARTS:
         yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics in summary.json.", class_="soft")

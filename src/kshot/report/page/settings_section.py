@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from kshot.core.shareable import shareable
 from kshot.report.page.charts import folded
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.tables import Column, TableRow, data_table
 from kshot.report.setting_table import setting_name, setting_text
-from kshot.runs.identity import without_defaults
-from kshot.runs.setting_differences import setting_differences
-from kshot.settings import Settings
+from kshot.runs.setting_differences import setting_differences, shared_settings
 
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
@@ -27,9 +24,8 @@ def settings_section(runs: Sequence[PageRun]) -> Section:
     """Return the settings of each run; those in which runs differ come first."""
     specs = [run.spec for run in runs]
     differing = setting_differences(specs) if len(runs) > 1 else []
-    names = {row["setting"] for row in differing}
     rows = [TableRow([_differs(setting_name(row)), *_texts(row)], kind="differs") for row in differing]
-    rows += [TableRow([name, *cells]) for name, cells in _shared(specs, names)]
+    rows += [TableRow([setting_name(row), *_texts(row)]) for row in shared_settings(specs)]
     parts = []
     if rows:
         columns = [Column("setting"), *(Column(run.name if len(runs) > 1 else "value") for run in runs)]
@@ -46,18 +42,6 @@ def _differs(name: str) -> Markup:
 
 def _texts(row: Mapping[str, Any]) -> list[Markup]:
     return [_value(setting_text(value, row)) for value in row["values"]]
-
-
-def _shared(specs: Sequence[Mapping[str, Any]], differing: set[str]) -> Iterator[tuple[str, list[Markup]]]:
-    """Yield what is not at its default, and is the same in all runs: models and datasets, then options in order."""
-    identities = [without_defaults(spec["identity"]) for spec in specs]
-    declared = Settings.declared()
-    known = (name for identity in identities for name in identity)
-    for name in dict.fromkeys(("models", "datasets", *declared, *known)):
-        values = [identity.get(name) for identity in identities]
-        if name not in differing and any(value is not None for value in values):
-            row = {"setting": name, **({"default": declared[name].default} if name in declared else {})}
-            yield setting_name(row), [_value(setting_text(shareable(value, name), row)) for value in values]
 
 
 def _value(shown: str) -> Markup:
