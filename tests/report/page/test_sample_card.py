@@ -219,6 +219,21 @@ def test_evidence_is_marked_in_the_texts_and_missing_components_are_known():
     assert {each["state"] for each in card_of(row)["components"]} == {"unknown"}
 
 
+def test_the_recorded_ranks_of_components_come_first():
+    hits = [{"id": name, "score": 1.0} for name in "abc"]
+    row = {"prompt": "q", "response": hits, "answer": list("abc"), "target": [["red"], ["green"], ["blue"]]}
+    card = card_of(row | {"evidence": [[2, 3], [], [3]]})
+    assert [told(each, "rank", "state") for each in card["components"]] == [
+        (2, "found"),
+        (None, "missing"),
+        (3, "found"),
+    ]
+    assert [each["components"] for each in card["passages"]] == [[], [1], [1, 3]]
+    for strange in ([[2]], [2, 3, 1], "x", [["x"], [-1], [True]]):
+        states = {each["state"] for each in card_of(row | {"evidence": strange})["components"]}
+        assert states <= {"unknown", "missing"}
+
+
 def test_graded_passages():
     hits = [{"id": "a", "score": 2.0}, {"id": "b", "score": 1.0}]
     card = card_of({"prompt": "q", "response": hits, "answer": ["a", "b"], "target": {"b": 2, "c": 1, "d": 0}})

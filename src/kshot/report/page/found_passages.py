@@ -19,13 +19,13 @@ def passage_cards(row: ResultRow, passages: Sequence[ResultRow], texts: Mapping[
     """
     target, quotes = row.get("target"), evidence_quotes(row)
     grades = target if isinstance(target, dict) else {}
-    ranks = _ranks(row, len(quotes))
+    recorded = _recorded_ranks(row, len(quotes))
     cards = []
     for rank, hit in enumerate(passages, start=1):
         text = texts.get(hit["id"])
         marks = [] if text is None else _marks(text, quotes)
         found = {component for _, _, components in marks for component in components}
-        told = {number for number, first in enumerate(ranks, start=1) if first == rank}
+        told = {number for number, ranks in enumerate(recorded, start=1) if rank in ranks}
         grade = grades.get(hit["id"])
         cards.append(
             {
@@ -44,15 +44,16 @@ def passage_cards(row: ResultRow, passages: Sequence[ResultRow], texts: Mapping[
 def component_cards(row: ResultRow, passages: Sequence[ResultRow], texts: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return each component of the answer: its quotes, any of which is enough, and the first passage that has one.
 
-    ``state`` is ``found``, ``missing``, or ``unknown`` where the run does not say and has not all texts.
+    ``state`` is ``found``, ``missing`` (in none of the passages that the measures look at), or ``unknown`` where the
+    run does not say and has not all texts.
     """
     quotes = evidence_quotes(row)
-    ranks = _ranks(row, len(quotes))
-    known = all(hit["id"] in texts for hit in passages)
+    recorded = _recorded_ranks(row, len(quotes))
+    known = bool(recorded) or all(hit["id"] in texts for hit in passages)
     cards = []
-    for number, (each, told) in enumerate(zip(quotes, ranks or [None] * len(quotes), strict=True)):
-        rank = told if ranks else _first_rank(each, passages, texts)
-        state = "found" if rank is not None else "missing" if ranks or known else "unknown"
+    for number, each in enumerate(quotes):
+        rank = min(recorded[number], default=None) if recorded else _first_rank(each, passages, texts)
+        state = "found" if rank is not None else "missing" if known else "unknown"
         cards.append({"number": number + 1, "quotes": [visible(quote) for quote in each], "rank": rank, "state": state})
     return cards
 
@@ -70,12 +71,12 @@ def evidence_quotes(row: ResultRow) -> list[list[str]]:
     return [[quote for quote in each if isinstance(quote, str) and quote] for each in target]
 
 
-def _ranks(row: ResultRow, components: int) -> list[int | None]:
-    """Return at which rank each component is found first, as the run recorded it; nothing where it did not."""
+def _recorded_ranks(row: ResultRow, components: int) -> list[list[int]]:
+    """Return at which ranks each component is found, as the run recorded it; nothing where it did not."""
     found = row.get("evidence")
-    if not isinstance(found, list) or len(found) != components:
+    if not isinstance(found, list) or len(found) != components or not all(isinstance(each, list) for each in found):
         return []
-    return [rank if type(rank) is int and rank > 0 else None for rank in found]
+    return [[rank for rank in each if type(rank) is int and rank > 0] for each in found]
 
 
 def _marks(text: str, quotes: Sequence[Sequence[str]]) -> list[tuple[int, int, list[int]]]:

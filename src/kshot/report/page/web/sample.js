@@ -115,7 +115,7 @@
 
   /** The components of the answer: those that no passage has are named first. */
   const Evidence = ({ components }) => html`
-    ${components.map(({ number, quotes, state }) => state === "missing" && html`<p class="notice wrong missing"><b>✗ Component ${number} is in no passage found:</b> ${quoted(quotes)}</p>`)}
+    ${components.map(({ number, quotes, state }) => state === "missing" && html`<p class="notice wrong missing"><b>✗ Component ${number} is missing from the passages:</b> ${quoted(quotes)}</p>`)}
     <${Part} title="Evidence"><ol class="evidence">${components.map(({ rank, quotes }) => html`<li>${quoted(quotes)}${rank && signed("right", `✓ in passage ${rank}`)}</li>`)}</ol></${Part}>`;
 
   // ---- all of it ----

@@ -45,7 +45,7 @@
     const list = useMemo(() => rowsOf(runKey, asked, draw), [runKey, JSON.stringify(asked)]);
     useEffect(() => list.end, [list]);
     if (list.state !== "loading" || !last.current) last.current = list;
-    return last.current;
+    return [last.current, list.state === "loading"];
   };
 
   const Filters = ({ runKey, query, set, path, search }) => {
@@ -95,7 +95,7 @@
   /** The list of samples, and beside it (on a phone in its place) the one that is open. */
   kshot.Samples = ({ runKey, n = null, query }) => {
     const asked = Object.fromEntries(ASKED.filter((name) => query[name]).map((name) => [name, query[name]]));
-    const list = useRows(runKey, asked);
+    const [list, busy] = useRows(runKey, asked);
     const { state, share, total, matching, error } = list;
     const [box, search] = [useRef(), useRef()];
     const [top, setTop] = useState(0);
@@ -157,7 +157,7 @@
           ${matching > 1 && html`<label class="labelled">Go to <input type="number" class="field" aria-label="Go to number" min="1" max=${matching} placeholder=${at + 1} onChange=${({ target }) => goTo(Math.min(Math.max(target.valueAsNumber || 1, 1), matching) - 1)} /></label>`}</div>
         ${!ready && html`<progress max="1" value=${share || null} aria-label=${state}></progress>`}
         <${kshot.Failure} error=${error} />
-        <div class="sample-rows" role="list" aria-label="List of samples" tabindex="0" ref=${box} onScroll=${({ target }) => setTop(target.scrollTop)}>
+        <div class="sample-rows" role="list" aria-label="List of samples" aria-busy=${busy} tabindex="0" ref=${box} onScroll=${({ target }) => setTop(target.scrollTop)}>
           <div class="rows-space" role="presentation" style=${{ height: height + "px" }}><div role="presentation" style=${{ transform: `translateY(${first * HEIGHT - top * scale + top}px)` }}>
             ${Array.from({ length: Math.max(last - first, 0) }, (_, i) => first + i).map((place) => html`<${Row} key=${place} row=${list.row(place)} at=${place} of=${matching} link=${linkOf(place)} current=${place === at && (!open || known)} />`)}
           </div></div>
