@@ -26,7 +26,7 @@ from kshot.report.page.svg import (
     tick_text,
 )
 
-_WIDTH, _HEIGHT = 400, 250
+_WIDTH, _HEIGHT = 356, 236
 _LEFT, _TOP, _BOTTOM = 34, 14, 40
 _NAME_ROOM, _CHARACTER = 16, 7.2
 """Characters of a name beside its line, and the width of one."""
