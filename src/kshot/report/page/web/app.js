@@ -107,7 +107,7 @@
       ${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
   };
 
-  addEventListener("scroll", rememberScroll, { passive: true });
+  kshot.listen("scroll", rememberScroll);
   history.scrollRestoration = "manual";
   kshot.source ??= kshot.serverSource();
   kshot.render(html`<${kshot.App} />`, document.getElementById("app"));

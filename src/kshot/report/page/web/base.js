@@ -6,6 +6,14 @@ const kshot = { ...htmPreact };
 {
   const { html, useState, useEffect, useRef } = kshot;
 
+  /** Do something at each event, until the function that comes back is called: fit for a hook. */
+  const listen = (kshot.listen = (type, act, target = window) => {
+    target.addEventListener(type, act);
+    return () => target.removeEventListener(type, act);
+  });
+
+  const absent = (value) => value === null || value === undefined;
+
   // ---- every state is a link: #/run/KEY/samples/17?verdict=wrong&q=mars ----
 
   /** Read the state from the address: {path: ["run", "KEY", …], query: {verdict: "wrong"}}. */
@@ -16,7 +24,7 @@ const kshot = { ...htmPreact };
 
   /** Write a state as a link; empty values of the query are left out. */
   kshot.link = (path, query = {}) => {
-    const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined && value !== null);
+    const given = Object.entries(query).filter(([, value]) => value !== "" && !absent(value));
     const written = new URLSearchParams(given).toString();
     return "#/" + path.map(encodeURIComponent).join("/") + (written && "?" + written);
   };
@@ -33,11 +41,7 @@ const kshot = { ...htmPreact };
   /** A hook: the state in the address, followed as it changes. */
   kshot.useRoute = () => {
     const [route, setRoute] = useState(kshot.route);
-    useEffect(() => {
-      const follow = () => setRoute(kshot.route());
-      addEventListener("hashchange", follow);
-      return () => removeEventListener("hashchange", follow);
-    }, []);
+    useEffect(() => listen("hashchange", () => setRoute(kshot.route())), []);
     return route;
   };
 
@@ -55,7 +59,7 @@ const kshot = { ...htmPreact };
     }, []);
   };
 
-  addEventListener("keydown", (event) => {
+  listen("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     const typing = event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]");
     if (typing && event.key !== "Escape") return;
@@ -104,11 +108,11 @@ const kshot = { ...htmPreact };
         if (wait) timer = setTimeout(look, wait);
       };
       look();
-      document.addEventListener("visibilitychange", look);
+      const deaf = listen("visibilitychange", look, document);
       return () => {
         ended = true;
         clearTimeout(timer);
-        document.removeEventListener("visibilitychange", look);
+        deaf();
       };
     }, [name]);
     return state;
@@ -116,19 +120,17 @@ const kshot = { ...htmPreact };
 
   // ---- numbers and times ----
 
-  const absent = (value) => value === null || value === undefined;
-
   /** Write a number as tables do; "–" where there is none. */
   kshot.number = (value, digits = 2) =>
-    absent(value) ? "–" : value.toLocaleString("en-US", { maximumFractionDigits: digits, minimumFractionDigits: digits });
+    absent(value) ? "–" : value.toLocaleString("en", { maximumFractionDigits: digits, minimumFractionDigits: digits });
 
   /** Write a count: 100,000. */
-  kshot.count = (value) => (value ?? 0).toLocaleString("en-US");
+  kshot.count = (value) => (value ?? 0).toLocaleString("en");
 
   /** Write a figure and its interval, as `kshot runs` does: shares have three digits, others one. */
   kshot.figure = ({ value, ci95 }) => {
-    const digits = Math.max(...[value, ...(ci95 || [])].map(Math.abs)) > 1 ? 1 : 3;
-    return [value, ...(ci95 || [])].map((each) => kshot.number(each, digits));
+    const all = [value, ...(ci95 || [])];
+    return all.map((each) => kshot.number(each, Math.max(...all.map(Math.abs)) > 1 ? 1 : 3));
   };
 
   /** Write a time in one unit: 90 min, 2 h. */
@@ -161,7 +163,7 @@ const kshot = { ...htmPreact };
 
   /** What became of a sample; `short`: the word is only read aloud. */
   kshot.Verdict = ({ verdict, short }) => {
-    const { sign, word } = kshot.VERDICTS[verdict] || kshot.VERDICTS.unrated;
+    const { sign, word } = kshot.VERDICTS[verdict];
     return html`<span class="verdict ${verdict}" title=${word}><span aria-hidden="true">${sign}</span> <span class=${short ? "hidden" : ""}>${word}</span></span>`;
   };
 

@@ -1,36 +1,35 @@
 // Home: the table of runs. What is filtered, sorted and chosen stands in the address.
 {
-  const { html, useState, useEffect, useRef, count, link, go } = kshot;
+  const { html, useState, useEffect, useRef, count, duration, link, go, listen } = kshot;
   const PAGE = 100; // rows that are drawn at first; more follow as somebody scrolls
 
-  kshot.isRunning = (run) => run.state.startsWith("running");
+  const isRunning = (kshot.isRunning = (run) => run.state.startsWith("running"));
 
   /** Name a model or a dataset by its end: hf:models/a/b is hf:b, a/planets.py:Planets is Planets. */
   const short = (name) => name.replace(/^(\w+:)?[^@#,]*\/(?=.)/, "$1").replace(/^\w+\.py:/, "");
 
   /** The figure that stands for a run; of one that runs, that of its last task so far. */
   const headline = ({ headline, progress }) => {
-    const task = (progress?.tasks || []).filter(({ value }) => value !== null).pop();
-    return headline || (task && { ...task, n: task.done, soFar: true });
+    const task = progress?.tasks?.filter(({ value }) => value !== null).pop();
+    return headline || (task ? { ...task, n: task.done, so: " so far" } : {});
   };
 
   kshot.State = ({ state }) => html`<span class="badge ${state.replace("?", "")}">${state}</span>`;
 
   /** How far a run is: a bar, the share, and how long the rest will take. */
   kshot.Progress = ({ run, label }) => {
-    const { done, total, seconds_left } = run.progress;
-    const left = kshot.isRunning(run) && seconds_left;
+    const { done, total, seconds_left: left } = run.progress;
     return html`<progress max=${total || 1} value=${total ? done : undefined} aria-label=${label} />
-      <small class="soft">${total ? Math.floor((100 * done) / total) + " %" : count(done)}${left ? ` · ${kshot.duration(left)} left` : ""}</small>`;
+      <small class="soft">${total ? Math.floor((100 * done) / total) + " %" : count(done)}${left && isRunning(run) ? ` · ${duration(left)} left` : ""}</small>`;
   };
 
   kshot.Headline = ({ run }) => {
-    const figure = headline(run);
-    if (!figure) return html`<small>${run.why}</small>`;
+    const figure = headline(run), more = run.figures - 1;
+    if (!figure.metric) return html`<small>${run.why}</small>`;
     const [value, ...interval] = kshot.figure(figure);
-    const more = !figure.soFar && run.figures > 1 && html`<small title="${run.figures - 1} more tasks or models"> +${run.figures - 1}</small>`;
-    return html`<b>${value}</b><${kshot.Interval} ...${figure} /><small>${interval.join("–")}</small>${more}
-      <div class="one-line" title=${figure.task}><small>${figure.metric}${figure.soFar && " so far"} · ${figure.task}</small></div>`;
+    return html`<b>${value}</b><${kshot.Interval} ...${figure} /><small>${interval.join("–")}</small>
+      ${more > 0 && html` <small title="${more} more tasks or models">+${more}</small>`}
+      <div class="one-line" title=${figure.task}><small>${figure.metric}${figure.so} · ${figure.task}</small></div>`;
   };
 
   const COLUMNS = [
@@ -38,14 +37,14 @@
     { title: "State", value: (run) => run.state },
     {
       title: "Headline", kind: "score", cell: (run) => html`<${kshot.Headline} run=${run} />`,
-      value: (run) => headline(run)?.value && headline(run).value * (headline(run).higher_is_better === false ? -1 : 1),
+      value: (run) => (headline(run).higher_is_better === false ? -headline(run).value : headline(run).value),
     },
-    { title: "n", kind: "num", value: (run) => headline(run)?.n },
+    { title: "n", kind: "num", value: (run) => headline(run).n },
     { title: "Models", kind: "who one-line", value: (run) => run.models.map(short).join(", ") },
     { title: "Datasets", kind: "who one-line", value: (run) => run.datasets.map(short).join(", ") },
     { title: "Failed", kind: "num", value: (run) => run.failed, cell: ({ failed }) => (failed ? html`<b class="verdict failed">${count(failed)}</b>` : failed) },
     { title: "Cost", kind: "num", value: (run) => run.cost_usd, cell: (run) => kshot.dollars(run.cost_usd) },
-    { title: "Took", kind: "num", value: (run) => run.seconds, cell: (run) => kshot.duration(run.seconds) },
+    { title: "Took", kind: "num", value: (run) => run.seconds, cell: (run) => duration(run.seconds) },
     { title: "Started", kind: "num", value: (run) => run.started, cell: (run) => html`<${kshot.Moment} at=${run.started} />` },
   ];
   const USUAL = "Started";
@@ -60,15 +59,16 @@
     };
     runs.sort(by(column.value, falls(column, reverse)));
     // figures of different metrics do not compare: those of one metric stand together
-    return column.kind === "score" ? runs.sort(by((run) => headline(run)?.metric, false)) : runs;
+    return column.kind === "score" ? runs.sort(by((run) => headline(run).metric, false)) : runs;
   };
 
-  const matching = (runs, { q = "", state, model, dataset }) => {
-    const words = q.toLowerCase().split(/\s+/);
+  const FILTERS = { state: (run) => [run.state], model: (run) => run.models, dataset: (run) => run.datasets };
+
+  const matching = (runs, query) => {
+    const words = (query.q || "").toLowerCase().split(/\s+/);
     return runs.filter((run) => {
       const text = [run.name, run.state, run.models, run.datasets, run.headline?.metric].join().toLowerCase();
-      return words.every((word) => text.includes(word)) && (!state || run.state === state) &&
-        (!model || run.models.includes(model)) && (!dataset || run.datasets.includes(dataset));
+      return words.every((word) => text.includes(word)) && Object.keys(FILTERS).every((name) => !query[name] || FILTERS[name](run).includes(query[name]));
     });
   };
 
@@ -83,7 +83,7 @@
   const Row = ({ run, columns, name, chosen, choose }) => {
     const open = ({ target }) => target.closest("a, input") || String(getSelection()) || go(["run", run.key]);
     const cell = ({ kind, title, value, cell = kind === "num" ? (run) => value(run) && count(value(run)) : value }) =>
-      html`<td class=${kind} data-label=${title} title=${kind?.startsWith("who") ? value(run) : undefined}>${cell(run)}</td>`;
+      html`<td class=${kind} data-label=${title} title=${cell === value ? value(run) : undefined}>${cell(run)}</td>`;
     return html`<tr onClick=${open} data-key=${run.key}>
       <td><input type="checkbox" checked=${chosen} aria-label="Choose ${name} to compare" onChange=${() => choose(run.key)} /></td>
       <td class="title"><a class="name" href=${link(["run", run.key])} title=${run.name}>${name}</a></td>
@@ -92,10 +92,10 @@
     </tr>`;
   };
 
-  /** A filter, where there is something to choose from; its name is that of its part of the address. */
-  const Choice = ({ name, values, query, change }) => {
-    const all = [...new Set(values)].sort();
-    return (all.length > 1 || query[name]) && html`<select class="field" aria-label="Filter by ${name}" value=${query[name] || ""} onChange=${({ target }) => change({ [name]: target.value })}>
+  /** A filter, where there is something to choose from. */
+  const Choice = ({ name, runs, chosen = "", filter }) => {
+    const all = [...new Set(runs.flatMap(FILTERS[name]))].sort();
+    return (all.length > 1 || chosen) && html`<select class="field" aria-label="Filter by ${name}" value=${chosen} onChange=${({ target }) => filter({ [name]: target.value })}>
       <option value="">All ${name}s</option>${all.map((each) => html`<option value=${each}>${short(each)}</option>`)}
     </select>`;
   };
@@ -116,10 +116,10 @@
 
   kshot.Home = ({ query }) => {
     const { live } = kshot.source;
-    const { value, error } = kshot.usePolled("runs", () => kshot.source.runs(), (now) => live && (now?.runs.some(kshot.isRunning) ? 1500 : 5000));
+    const { value, error } = kshot.usePolled("runs", () => kshot.source.runs(), (now) => live && (now?.runs.some(isRunning) ? 1500 : 5000));
     const [limit, setLimit] = useState(drawn);
     const [, tick] = useState();
-    const body = useRef(), search = useRef(), end = useRef();
+    const body = useRef(), search = useRef();
     const { runs = [], folders = [] } = value || {};
     const shown = sorted(matching(runs, query), query);
     const columns = COLUMNS.filter(({ title, value }) => title !== "Cost" || runs.some((run) => value(run) !== null));
@@ -149,38 +149,30 @@
     });
     useEffect(() => {
       focus(rows().find((row) => row.dataset.key === opened), { preventScroll: true });
-      const leave = () => ([, opened] = kshot.route().path);
       const timer = setInterval(() => tick({}), 30000); // "2 min ago" grows
-      addEventListener("hashchange", leave);
+      const deaf = listen("hashchange", () => ([, opened] = kshot.route().path));
       return () => {
         clearInterval(timer);
-        removeEventListener("hashchange", leave);
+        deaf();
       };
     }, []);
-    useEffect(() => {
-      if (!end.current) return;
-      const observer = new IntersectionObserver(([seen]) => seen.isIntersecting && setLimit((drawn = limit + PAGE)), { rootMargin: "600px" });
-      observer.observe(end.current);
-      return () => observer.disconnect();
-    }, [limit, shown.length > limit]);
+    const grow = () => limit < shown.length && body.current.getBoundingClientRect().bottom < 2 * innerHeight && setLimit((drawn = limit + PAGE));
+    useEffect(() => listen("scroll", grow), [limit, shown.length]);
 
-    const working = runs.filter(kshot.isRunning).length;
+    const working = runs.filter(isRunning).length;
     const counted = `${shown.length < runs.length ? count(shown.length) + " of " : ""}${count(runs.length)} ${runs.length === 1 ? "run" : "runs"}${working ? `, ${working} running` : ""}`;
     return html`<div class="home">
       <div class="bar"><h1>Runs</h1><p class="count" role="status">${value ? counted : "Looking for runs…"}</p></div>
       <${kshot.Failure} error=${error} />
       ${runs.length > 0 && html`<div class="bar" role="search">
         <input class="field grow" type="search" aria-label="Search runs" placeholder="Search by name, model or dataset  ( / )" ref=${search} value=${query.q || ""} onInput=${({ target }) => filter({ q: target.value })} />
-        <${Choice} name="state" values=${runs.map((run) => run.state)} query=${query} change=${filter} />
-        <${Choice} name="model" values=${runs.flatMap((run) => run.models)} query=${query} change=${filter} />
-        <${Choice} name="dataset" values=${runs.flatMap((run) => run.datasets)} query=${query} change=${filter} />
+        ${Object.keys(FILTERS).map((name) => html`<${Choice} name=${name} runs=${runs} chosen=${query[name]} filter=${filter} />`)}
       </div>`}
       ${value && !runs.length && html`<${Nothing} folders=${folders} />`}
       <table class="runs data" hidden=${!shown.length}>
         <${Head} query=${query} columns=${columns} change=${filter} />
         <tbody ref=${body}>${shown.slice(0, limit).map((run) => html`<${Row} key=${run.key} run=${run} columns=${columns} name=${nameOf(run.key)} chosen=${chosen.includes(run.key)} choose=${choose} />`)}</tbody>
       </table>
-      ${shown.length > limit && html`<p class="loading" ref=${end}>More runs follow…</p>`}
       ${runs.length > 0 && !shown.length && html`<div class="empty"><p>No run matches.</p><button class="button" onClick=${() => go([])}>Clear the filters</button></div>`}
       ${chosen.length > 0 && html`<${Chosen} chosen=${chosen} nameOf=${nameOf} change=${change} />`}
     </div>`;

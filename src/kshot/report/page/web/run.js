@@ -2,13 +2,22 @@
 {
   const { html, useState, useEffect, count, link, usePolled, Failure } = kshot;
 
-  const AGAIN = "The same command goes on from there; nothing that is answered is asked again.";
-  const ADVICE = {
-    stopped: `A signal or a limit stopped this run. ${AGAIN}`,
-    failed: `An error ended this run. Mend its cause: ${AGAIN.toLowerCase()}`,
-    killed: `The process of this run ended before its time. ${AGAIN}`,
-    damaged: "The files of this run cannot be read. Restore its folder, or run its command again in a new one.",
+  const WHY = {
+    stopped: "A signal or a limit stopped this run.",
+    failed: "An error ended this run.",
+    killed: "The process of this run ended before its time.",
+    damaged: "Restore the folder of this run, or run its command again in a new one.",
     "running?": "This run seems to work on another machine: its lock cannot be seen from here.",
+  };
+
+  /** Why a run has no figures, and the command with which it goes on. */
+  const Unfinished = ({ run: { state, why, progress, details } }) => {
+    const words = details?.sessions?.at(-1)?.command || [];
+    const written = words.map((word) => (/^[\w./:=@,+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`));
+    const goes = ["stopped", "failed", "killed"].includes(state);
+    return html`<div class="notice ${state === "running?" ? "" : "wrong"}" role="status"><p>${why && html`<b>${why}. </b>`}${WHY[state]}
+      ${goes && progress && ` ${count(progress.done)} ${progress.total ? "of " + count(progress.total) : ""} samples are done.`}</p>
+      ${goes && html`<p>The same command goes on from there, and asks nothing again that is answered:</p>${words.length > 0 && html`<pre>${written.join(" ")}</pre>`}`}</div>`;
   };
 
   /** The right, wrong and failed samples: a bar of their shares, and links to them. */
@@ -57,8 +66,7 @@
     useEffect(() => element(query.section)?.scrollIntoView(), [query.section, ids.join()]);
     useEffect(() => {
       const look = () => setCurrent(ids.filter((id) => element(id)?.getBoundingClientRect().top < 160).pop());
-      addEventListener("scroll", look, { passive: true });
-      return () => removeEventListener("scroll", look);
+      return kshot.listen("scroll", look);
     }, [ids.join()]);
     /** A link to a place within a section is no state of this app. */
     const follow = (event) => {
@@ -92,11 +100,11 @@
     const pause = (run, error) => kshot.source.live && (error ? 3000 : run.state === "done" ? 0 : kshot.isRunning(run) ? 1000 : 5000);
     const { value: run, error } = usePolled("run/" + runKey, () => kshot.source.run(runKey), pause);
     if (!run) return html`<h1>${runKey}</h1>${error ? html`<${Failure} error=${error} />` : html`<p class="loading" role="status">Opening the run…</p>`}`;
-    const running = kshot.isRunning(run), advice = ADVICE[run.state];
+    const running = kshot.isRunning(run);
     return html`<div class="heading"><h1>${run.name}</h1><${kshot.State} state=${run.state} /></div>
       <${Facts} run=${run} />
       <${Failure} error=${error} />
-      ${advice && html`<div class="notice ${running ? "" : "wrong"}" role="status"><p><b>${run.why}</b></p><p>${advice}</p></div>`}
+      ${WHY[run.state] && html`<${Unfinished} run=${run} />`}
       ${run.samples && !running && html`<${Counts} key=${run.state} runKey=${runKey} />`}
       <${kshot.Sections} sections=${run.sections || []} place=${["run", runKey]} query=${query} first=${running && run.progress && html`<${Working} run=${run} />`} />`;
   };
