@@ -28,11 +28,10 @@ def app_over(*folders, tell=None):
     """The app over folders, and what closes it."""
     from kshot.viewer.app import viewer_app
     from kshot.viewer.catalog import Catalog
-    from kshot.viewer.comparisons import Comparisons
     from kshot.viewer.routes import Routes
     from kshot.viewer.security import Access
 
-    routes, access = Routes(Catalog(folders), Comparisons()), Access()
+    routes, access = Routes(Catalog(folders)), Access()
     return Asking(viewer_app(routes, access, PORT, tell or pytest.fail), access.token), routes
 
 

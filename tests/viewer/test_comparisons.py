@@ -6,9 +6,10 @@ import subprocess
 
 import pytest
 
-from kshot.viewer import comparisons
+from kshot.viewer import jobs
 from kshot.viewer.catalog import Catalog
 from kshot.viewer.comparisons import Comparisons
+from kshot.viewer.jobs import Jobs
 from tests.finished_runs import finished, task
 from tests.viewer.conftest import items
 
@@ -25,9 +26,11 @@ def two(tmp_path):
 @pytest.fixture
 def made():
     """Comparisons that end with the test."""
-    found = Comparisons()
+    work = Jobs()
+    found = Comparisons(work)
+    found.wait, found.close = work.wait, work.close
     yield found
-    found.close()
+    work.close()
 
 
 def counted(monkeypatch):
@@ -70,15 +73,15 @@ def test_an_error_is_told_and_kept(two, made):
 
 
 def test_a_process_that_dies_is_an_error_not_a_wait_for_ever(two, made, monkeypatch):
-    monkeypatch.setattr(comparisons, "_BOOT", "import os; os._exit(9)")
+    monkeypatch.setattr(jobs, "_BOOT", "import os; os._exit(9)")
     made.of(*two)
     made.wait(60)
     found = made.of(*two)
-    assert (found["state"], found["error"]) == ("ready", "the runs cannot be compared: the process ended with code 9")
+    assert (found["state"], found["error"]) == ("ready", "the process ended with code 9")
 
 
 def test_a_process_that_cannot_be_started_is_an_error(two, made, monkeypatch):
-    monkeypatch.setattr(comparisons.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(jobs.sys, "executable", "/nowhere/python")
     made.of(*two)
     made.wait(60)
     assert "No such file" in made.of(*two)["error"]
@@ -86,7 +89,7 @@ def test_a_process_that_cannot_be_started_is_an_error(two, made, monkeypatch):
 
 def test_a_process_ends_with_the_viewer(two, made, monkeypatch):
     held = "import sys, time; sys.stdout.close(); sys.stdin.read(); time.sleep(600)"
-    monkeypatch.setattr(comparisons, "_BOOT", held)
+    monkeypatch.setattr(jobs, "_BOOT", held)
     plain, started = subprocess.Popen, queue.Queue()
 
     class Noted(plain):
@@ -107,7 +110,7 @@ def test_no_file_beside_the_runs_is_imported(two, made, monkeypatch):
     for name in ("json", "kshot", "numpy", "signal", "sitecustomize"):
         (folder / f"{name}.py").write_text(f"open({str(folder / 'IMPORTED')!r}, 'w')")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(comparisons.sys, "path", ["", *comparisons.sys.path])
+    monkeypatch.setattr(jobs.sys, "path", ["", *jobs.sys.path])
     made.of(*two)
     made.wait(60)
     assert made.of(*two)["error"] is None
@@ -117,15 +120,15 @@ def test_no_file_beside_the_runs_is_imported(two, made, monkeypatch):
 def test_the_process_speaks_json(two):
     from io import BytesIO, TextIOWrapper
 
-    from kshot.viewer import compare_process
+    from kshot.viewer import job_process
 
-    job = json.dumps({"folders": [str(run.folder) for run in two], "keys": ["a", "b"]}).encode()
+    job = json.dumps({"work": "compare", "folders": [str(run.folder) for run in two], "keys": ["a", "b"]}).encode()
     out = BytesIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare_process.signal, "signal", lambda *_: None)
-        patch.setattr(compare_process.sys, "stdin", TextIOWrapper(BytesIO(job)))
-        patch.setattr(compare_process.sys, "stdout", TextIOWrapper(out))
-        compare_process.main()
+        patch.setattr(job_process.signal, "signal", lambda *_: None)
+        patch.setattr(job_process.sys, "stdin", TextIOWrapper(BytesIO(job)))
+        patch.setattr(job_process.sys, "stdout", TextIOWrapper(out))
+        job_process.main()
         found = json.loads(out.getvalue())
     assert [found[name] for name in ("won", "lost", "both", "neither")] == [1, 0, 1, 1]
     assert 'href="#/run/b/samples?other=a' in found["sections"][0]["html"]

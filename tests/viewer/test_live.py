@@ -7,7 +7,9 @@ import kshot
 from kshot import Generate, Generated
 from kshot.runs.journal import Journal
 from kshot.runs.progress import ProgressState
+from kshot.viewer import live
 from kshot.viewer.catalog import Catalog
+from kshot.viewer.jobs import Jobs
 from kshot.viewer.live import RunPages, latest_samples, live_line
 from tests.finished_runs import finished, task
 from tests.progress_tasks import task_progress
@@ -127,3 +129,24 @@ def test_figures_that_are_not_there_yet_are_no_error(tmp_path):
     make_run(tmp_path / "early", results=[figure()])
     for run in Catalog([tmp_path]).runs():
         assert RunPages().of(run, None)["key"] == run.key
+
+
+def test_the_sections_that_need_all_samples_of_a_large_run_come_later(tmp_path, monkeypatch):
+    finished(tmp_path / "run", task("sums", items([100, 0])))
+    monkeypatch.setattr(live, "_QUICK_BYTES", 0)
+    run, jobs = Catalog([tmp_path]).run("run"), Jobs()
+    pages = RunPages(jobs)
+    first = pages.of(run, None)
+    assert first["reading"] is True
+    assert first["sections"]
+    jobs.wait(60)
+    then = pages.of(run, None)
+    assert then["reading"] is False
+    assert then["sections"] == RunPages().of(run, None)["sections"]
+    (run.folder / "samples.jsonl").write_text("no JSON\n")
+    assert pages.of(run, None)["reading"] is True
+    jobs.wait(60)
+    last = pages.of(run, None)
+    jobs.close()
+    assert last["reading"] is False  # the list of samples says what is wrong
+    assert [each["id"] for each in last["sections"]] == [each["id"] for each in first["sections"]]

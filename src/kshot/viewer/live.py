@@ -4,35 +4,36 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import asdict
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from kshot.core.errors import KshotError
+from kshot.core.errors import KshotError, RunError
 from kshot.core.file_names import path_inside
 from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
 from kshot.core.text_files import regular_file
-from kshot.report.page.page_run import PageRun
-from kshot.report.page.run_sections import run_sections
 from kshot.report.page.sample_line import sample_line
 from kshot.report.sample_look import SampleLook
 from kshot.runs.folder import SUMMARY
 from kshot.runs.listing import details
 from kshot.runs.progress import ProgressState
-from kshot.runs.record import read_record
 from kshot.runs.run_state import RUNNING
 from kshot.runs.sample_verdicts import MetricScale
 from kshot.runs.samples_file import SAMPLES
-from kshot.runs.spec_file import SPEC, read_spec
+from kshot.runs.spec_file import SPEC
 from kshot.viewer.catalog import ListedRun, shown
+from kshot.viewer.jobs import Jobs
+from kshot.viewer.page_sections import page_sections
 
 _DRAFT = f".{SAMPLES}.draft"
 _LATEST = 20
 _TAIL_BYTES = 1 << 20
 _DETAILS = ("settings", "versions", "sessions", "spent", "files")
 _KEPT = 8
+_QUICK_BYTES = 4 << 20
+"""Samples that are read at once, for the sections that need all of them; a process reads larger files."""
 
 Versions: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 
@@ -40,31 +41,52 @@ Versions: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 class RunPages:
     """What pages show of single runs; the sections of the last few are kept until their files change."""
 
-    def __init__(self) -> None:
-        """Start with nothing."""
+    def __init__(self, jobs: Jobs | None = None) -> None:
+        """Take what reads all samples of large runs; without it, they are read here, while somebody waits."""
+        self._jobs = jobs
         self._sections: dict[Path, tuple[Versions, list[dict[str, str]]]] = {}
         self._lock = threading.Lock()
 
     def of(self, run: ListedRun, progress: ProgressState | None) -> dict[str, Any]:
-        """Return a run as the JSON of ``/api/runs/KEY``."""
+        """Return a run as the JSON of ``/api/runs/KEY``; with ``reading``, it will have more sections soon."""
         found = details(run.folder, datetime.now(timezone.utc))
         page = {**run.line, "details": shown({name: found[name] for name in _DETAILS}), "sections": [], "latest": []}
+        page["reading"] = False
         if run.record["state"] in RUNNING:
             page |= {**live_line(run, progress), "latest": latest_samples(run.folder)}
         elif run.record["state"] != "damaged" and (run.folder / SUMMARY).exists():
-            page["sections"] = self._sections_of(run)
+            page["sections"], page["reading"] = self._sections_of(run)
         return page
 
-    def _sections_of(self, run: ListedRun) -> list[dict[str, str]]:
-        version = versions(run.folder, SPEC, SUMMARY)
+    def _sections_of(self, run: ListedRun) -> tuple[list[dict[str, str]], bool]:
+        version = versions(run.folder, SPEC, SUMMARY, SAMPLES)
+        size = 0 if version[-1] is None else version[-1][-1]
+        if self._jobs is None or size <= _QUICK_BYTES:
+            return self._kept(run, version, samples=run.line["samples"]), False
+        place = str(run.folder.absolute())
+        work = {"work": "sections", "folder": place, "key": run.key, "name": run.line["name"]}
+        found = self._jobs.of(("sections", place), version, work)
+        if found is not None and "sections" in found:
+            return found["sections"], False
+        return self._kept(run, version, samples=False), found is None
+
+    def _kept(self, run: ListedRun, version: Versions, *, samples: bool) -> list[dict[str, str]]:
         with self._lock:
             known = self._sections.pop(run.folder, None)
             if known is None or known[0] != version:
-                known = version, page_sections(run)
+                known = version, _made(run, samples=samples)
             self._sections[run.folder] = known
             while len(self._sections) > _KEPT:
                 del self._sections[next(iter(self._sections))]
         return known[1]
+
+
+def _made(run: ListedRun, *, samples: bool) -> list[dict[str, str]]:
+    """Return the sections; samples that cannot be read are told where somebody looks at them."""
+    if samples:
+        with suppress(RunError):
+            return page_sections(run.folder, run.key, run.line["name"], samples=True)
+    return page_sections(run.folder, run.key, run.line["name"], samples=False)
 
 
 def live_line(run: ListedRun, progress: ProgressState | None) -> dict[str, Any]:
@@ -72,12 +94,6 @@ def live_line(run: ListedRun, progress: ProgressState | None) -> dict[str, Any]:
     if progress is None or run.line["progress"] is None:
         return run.line
     return {**run.line, "progress": {**run.line["progress"], "tasks": shown(_tasks(progress))}}
-
-
-def page_sections(run: ListedRun) -> list[dict[str, str]]:
-    """Return the sections on a finished run, as JSON."""
-    page_run = PageRun(run.key, run.line["name"], read_record(run.folder), read_spec(run.folder))
-    return [{**asdict(section), "html": str(section.html)} for section in run_sections([page_run])]
 
 
 def versions(folder: Path, *names: str) -> Versions:

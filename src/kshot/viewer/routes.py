@@ -20,6 +20,7 @@ from kshot.runs.run_state import RUNNING
 from kshot.runs.sample_filters import SampleFilter
 from kshot.viewer.catalog import Catalog, ListedRun
 from kshot.viewer.comparisons import Comparisons
+from kshot.viewer.jobs import Jobs
 from kshot.viewer.json_answers import json_bytes
 from kshot.viewer.live import RunPages, live_line
 from kshot.viewer.sample_index import SampleIndex
@@ -43,10 +44,10 @@ class JsonAnswer(Response):
 class Routes:
     """Answers requests from the runs of a catalog. Each works in a thread: reading a folder may take its time."""
 
-    def __init__(self, catalog: Catalog, comparisons: Comparisons) -> None:
-        """Take the runs, and what compares them."""
-        self._catalog, self._comparisons = catalog, comparisons
-        self._pages, self._indexes = RunPages(), Indexes()
+    def __init__(self, catalog: Catalog) -> None:
+        """Take the runs."""
+        self._catalog, self._jobs, self._indexes = catalog, Jobs(), Indexes()
+        self._pages, self._comparisons = RunPages(self._jobs), Comparisons(self._jobs)
 
     def listed(self) -> list[Route]:
         """Return the routes."""
@@ -62,7 +63,7 @@ class Routes:
 
     def close(self) -> None:
         """End what works in the background."""
-        self._comparisons.close()
+        self._jobs.close()
         self._indexes.close()
 
     def runs(self, request: Request) -> Response:

@@ -16,7 +16,6 @@ from starlette.types import ASGIApp
 from kshot.core.errors import UsageError
 from kshot.viewer.app import viewer_app
 from kshot.viewer.catalog import Catalog
-from kshot.viewer.comparisons import Comparisons
 from kshot.viewer.routes import Routes
 from kshot.viewer.security import LOOPBACK, Access
 
@@ -34,7 +33,7 @@ class Viewer:
         self.catalog, self._access = Catalog(folders), Access()
         self._socket = listening(port)
         self.port = int(self._socket.getsockname()[1])
-        self._routes = Routes(self.catalog, Comparisons())
+        self._routes = Routes(self.catalog)
         self._app: ASGIApp = viewer_app(self._routes, self._access, self.port, tell)
 
     @property

@@ -20,7 +20,7 @@ from kshot.runs.sample_filters import SampleFilter
 from kshot.runs.sample_verdicts import MetricScale, metric_scales
 from kshot.runs.samples_file import placed_rows, sample_rows
 from kshot.viewer.catalog import ListedRun
-from kshot.viewer.compare_process import comparison_page
+from kshot.viewer.page_sections import comparison_page
 
 _BLOCK = 50
 """Samples in one file: a page reads a block to show one of them."""

@@ -1,38 +1,36 @@
-"""The process that compares two runs for a viewer: a job on stdin, the JSON of the comparison on stdout."""
+"""The sections on runs and comparisons, as JSON."""
 
 from __future__ import annotations
 
-import json
-import signal
-import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from kshot.comparing import compare
-from kshot.core.errors import KshotError
 from kshot.report.comparison import headline_rows
-from kshot.report.page.run_sections import comparison_sections
+from kshot.report.page.markup import Section
+from kshot.report.page.page_run import PageRun
+from kshot.report.page.run_sections import comparison_sections, run_sections
+from kshot.report.page.samples_read import read_run_samples
 from kshot.runs.comparing import Comparison
+from kshot.runs.record import read_record
+from kshot.runs.spec_file import read_spec
 
 
-def main() -> None:
-    """Compare the runs of the job; the baseline comes first."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the viewer, which ends this process
-    job = json.loads(sys.stdin.buffer.read())
-    try:
-        found = compare(*job["folders"])
-        answer = comparison_page(found, job["keys"])
-    except KshotError as exc:
-        answer = {"error": str(exc)}
-    sys.stdout.buffer.write(json.dumps(answer).encode())
+def page_sections(folder: Path, key: str, name: str, *, samples: bool) -> list[dict[str, str]]:
+    """Return the sections on a finished run; without ``samples``, those that need not read all of them."""
+    run = PageRun(key, name, read_record(folder), read_spec(folder))
+    return _written(run_sections([run], {key: read_run_samples(run)} if samples else None))
 
 
 def comparison_page(found: Comparison, keys: Sequence[str]) -> dict[str, Any]:
     """Return the sections and counts of a comparison of two runs with these keys."""
     labels = [each["label"] for each in found.runs]
     sections = comparison_sections(found, dict(zip(labels, keys, strict=True)))
-    return {"sections": [{**asdict(each), "html": str(each.html)} for each in sections], **_counts(found)}
+    return {"sections": _written(sections), **_counts(found)}
+
+
+def _written(sections: Iterable[Section]) -> list[dict[str, str]]:
+    return [{"id": each.id, "title": each.title, "html": str(each.html)} for each in sections]
 
 
 def _counts(found: Comparison) -> dict[str, int | None]:

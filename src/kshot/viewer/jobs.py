@@ -1,0 +1,109 @@
+"""Long work of a viewer: each job in a process of its own, which reads all samples and gives the memory back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+_KEPT = 32
+_BOOT = "import sys; sys.path[:] = sys.argv[1:]; from kshot.viewer.job_process import main; main()"
+"""Gives the process the search path of this one, before anything is imported: the folder that it starts in may be that
+of a run, and nothing there is code."""
+
+JobName: TypeAlias = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Job:
+    """What is to be done, of which versions of the files, and what was found; None: it is not done yet."""
+
+    version: object
+    work: Mapping[str, Any]
+    found: dict[str, Any] | None = None
+
+
+class Jobs:
+    """Does one job at a time, the last that was asked for first; results are kept until the version is another."""
+
+    def __init__(self) -> None:
+        """Start with none; the thread starts with the first."""
+        self._jobs: OrderedDict[JobName, _Job] = OrderedDict()
+        self._changed = threading.Condition()
+        self._waiting: list[_Job] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def of(self, name: JobName, version: object, work: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what a job found, {"error": …} if it failed, or None: it is being done."""
+        with self._changed:
+            job = self._jobs.get(name)
+            if job is None or job.version != version:
+                self._waiting = [each for each in self._waiting if each is not job]
+                job = self._jobs[name] = _Job(version, work)
+                self._waiting.append(job)
+                self._start()
+            self._jobs.move_to_end(name)
+            while len(self._jobs) > _KEPT:
+                self._jobs.popitem(last=False)
+        return job.found
+
+    def wait(self, seconds: float) -> None:
+        """Wait until all jobs are done, at most this long."""
+        with self._changed:
+            self._changed.wait_for(lambda: all(job.found is not None for job in self._jobs.values()), seconds)
+
+    def close(self) -> None:
+        """End the process that works."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            process = self._process
+        if process is not None:
+            with suppress(OSError):
+                process.kill()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="kshot view jobs", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if self._closed:
+                    return
+                job = self._waiting.pop()
+            found = self._done(job)
+            with self._changed:
+                job.found = found
+                self._changed.notify_all()
+
+    def _done(self, job: _Job) -> dict[str, Any]:
+        command = [sys.executable, "-c", _BOOT, *(each for each in sys.path if each)]
+        try:
+            with self._changed:
+                if self._closed:
+                    return {"error": "the viewer has ended"}
+                process = self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                )
+            output, _ = process.communicate(json.dumps(job.work).encode())
+        except (OSError, ValueError) as exc:  # no process can be started
+            return {"error": f"no process can be started: {exc}"}
+        try:
+            found = json.loads(output)
+        except ValueError:
+            found = None
+        return found if isinstance(found, dict) else {"error": f"the process ended with code {process.returncode}"}
