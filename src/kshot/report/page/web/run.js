@@ -97,7 +97,7 @@
   };
 
   kshot.Run = ({ runKey, query }) => {
-    const pause = (run, error) => kshot.source.live && (error ? 3000 : run.state === "done" ? 0 : kshot.isRunning(run) ? 1000 : 5000);
+    const pause = (run, error) => kshot.source.live && (error ? 3000 : run.reading ? 700 : run.state === "done" ? 0 : kshot.isRunning(run) ? 1000 : 5000);
     const { value: run, error } = usePolled("run/" + runKey, () => kshot.source.run(runKey), pause);
     if (!run) return html`<h1>${runKey}</h1>${error ? html`<${Failure} error=${error} />` : html`<p class="loading" role="status">Opening the run…</p>`}`;
     const running = kshot.isRunning(run);
