@@ -37,8 +37,8 @@ class Task(Generic[P]):
 
     ``notes`` are for the user, ``facts`` go to ``spec.json``, ``labels`` become columns of the results,
     ``metric_labels`` columns of the results of one metric. For a sample and its row of ``samples.jsonl``, ``export``
-    returns a file of the run folder and a line for that file. ``corpus`` is what a search engine searches. ``kind``
-    says how the results are shown.
+    returns a file of the run folder and a line for that file. For a sample and its answer, ``explain`` returns more
+    that its row says. ``corpus`` is what a search engine searches. ``kind`` says how the results are shown.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Task(Generic[P]):
     labels: Mapping[str, Any] = field(default_factory=dict)
     metric_labels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     export: Callable[[Sample, Mapping[str, Any]], tuple[str, Mapping[str, Any]]] | None = None
+    explain: Callable[[Sample, Any], Mapping[str, Any]] | None = None
     corpus: Corpus | None = None
     kind: TaskKind = "plain"
 

@@ -2,52 +2,18 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kshot.core.corpus import Corpus
 from kshot.core.errors import DataError, UsageError
+from kshot.core.fixed_text import Fixer
 from kshot.core.records import Evidence, Sample, Value
 from kshot.metrics.measures import AC_MRR, AC_Recall, Measure, checked_measures
 from kshot.metrics.metric import Metric
 
 ComponentQuotes: TypeAlias = tuple[tuple[str, ...], ...]
 """The quotes of each component of an answer."""
-
-# ftfy may change only these: characters beyond ASCII, control characters, CR, and & (it may begin an HTML entity).
-_FIXABLE = re.compile(r"[^\t\n\f\x20-\x25\x27-\x7e]")
-
-
-class Fixer:
-    """``ftfy.fix_text`` with a cache of lines; it skips lines of plain ASCII, which ftfy would not change.
-
-    ftfy works line by line. A line depends on those before it in one way only: after a ``<``, HTML entities are kept.
-    """
-
-    def __init__(self) -> None:
-        """Start with an empty cache."""
-        self._lines: dict[tuple[str, bool], str] = {}
-
-    def __call__(self, text: str) -> str:
-        """Return exactly what ``ftfy.fix_text`` returns."""
-        if _FIXABLE.search(text) is None:
-            return text
-        fixed, markup = [], False
-        for line in io.StringIO(text, newline="\n"):
-            fixed.append(line if _FIXABLE.search(line) is None else self._line(line, markup))
-            markup = markup or "<" in line
-        return "".join(fixed)
-
-    def _line(self, line: str, markup: bool) -> str:  # noqa: FBT001 - half of the cache key
-        known = self._lines.get((line, markup))
-        if known is None:
-            from ftfy import fix_text
-
-            known = fix_text(line, unescape_html=False if markup else "auto")
-            self._lines[line, markup] = known
-        return known
 
 
 class EvidenceFinder:
@@ -182,6 +148,16 @@ class AnswerComponents(Metric):
             else:
                 values[name] = found_by_rank[depth - 1].bit_count() / len(matches.quotes) if depth else 0.0
         return values
+
+    def found_at(self, passages: Sequence[str], quotes: ComponentQuotes) -> list[list[int]]:
+        """Return for each component the ranks, from 1, of the passages that contain it, as far as the measures look."""
+        matches = self.finder.matches(quotes)
+        depth = max(self._depth(measure, passages) for measure in self.measures)
+        found = [matches[passage] for passage in passages[:depth]]
+        return [
+            [rank for rank, bits in enumerate(found, start=1) if bits >> component & 1]
+            for component in range(len(quotes))
+        ]
 
     def _depth(self, measure: Measure, passages: Sequence[str]) -> int:
         """Return how many of the passages the measure counts."""

@@ -11,7 +11,7 @@ from kshot.core.corpus import Corpus
 from kshot.core.errors import RunError, UsageError
 from kshot.core.options import flag, settings_names
 from kshot.core.protocols import Model, Scorer, Source, TextChunker
-from kshot.core.records import Absent, Answers, Request, RequestGenerator, Sample, Search, Value
+from kshot.core.records import Absent, Answers, Evidence, Request, RequestGenerator, Sample, Search, Value
 from kshot.core.settings import GenerationSettings
 from kshot.core.specs import parse_spec
 from kshot.core.task import Task
@@ -222,6 +222,7 @@ class PassagesSource(Source[PassageSettings]):
                 "within": benchmark.within or "none",
             },
             labels=labels,
+            explain=None if benchmark.graded else _evidence_ranks(finder, measures),
             corpus=corpus,
             kind="passages",
         )
@@ -295,6 +296,21 @@ def _measures(benchmark: Benchmark, settings: PassageSettings, read: int) -> tup
             known = ", ".join(GRADED_MEASURES if benchmark.graded else EVIDENCE_MEASURES)
             raise UsageError(f"{measure} cannot be measured on {kind}", hint=f"Try {known}.")
     return found
+
+
+def _evidence_ranks(
+    finder: EvidenceFinder, measures: Sequence[Measure]
+) -> Callable[[Sample, Grounded | tuple[str, ...]], Mapping[str, Any]]:
+    """Return what adds to a row at which ranks each component of the answer was found, as the measures find it."""
+    metric = AnswerComponents(finder, measures)
+
+    def explain(sample: Sample, answer: Grounded | tuple[str, ...]) -> Mapping[str, Any]:
+        if not isinstance(sample.target, Evidence):
+            return {}
+        passages = answer.passages if isinstance(answer, Grounded) else answer
+        return {"evidence": metric.found_at(passages, sample.target.parts)}
+
+    return explain
 
 
 def _metrics(

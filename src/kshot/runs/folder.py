@@ -21,7 +21,7 @@ from kshot.core.text_files import read_at_most
 from kshot.runs.identity import differences
 from kshot.runs.journal import Journal
 from kshot.runs.progress import PROGRESS
-from kshot.runs.samples_file import SAMPLES
+from kshot.runs.samples_file import PASSAGES, SAMPLES
 from kshot.runs.sessions import ended, new_session, with_session
 from kshot.runs.spec_file import SPEC, read_spec
 
@@ -226,9 +226,9 @@ class RunFolder:
         self._made = made
         if made and self._fsync != "never":
             sync_folder(self.path.parent)
-        for name in (SPEC, JOURNAL, SAMPLES, SUMMARY):
+        for name in (SPEC, JOURNAL, SAMPLES, SUMMARY, PASSAGES):
             path_inside(self.path, name)  # a folder from elsewhere may have links to files of the user
-        own = (SPEC, JOURNAL, SAMPLES, SUMMARY, PROGRESS)
+        own = (SPEC, JOURNAL, SAMPLES, SUMMARY, PROGRESS, PASSAGES)
         others = {p.name for p in self.path.iterdir()} - {*own, *(f".{name}.draft" for name in own)}
         if others and not (self.path / SPEC).exists() and not (self.path / JOURNAL).exists():
             raise RunError(

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from kshot.runs.folder import JOURNAL, SUMMARY
 from kshot.runs.lock import is_locked
 from kshot.runs.progress import PROGRESS
-from kshot.runs.samples_file import SAMPLES
+from kshot.runs.samples_file import PASSAGES, SAMPLES
 from kshot.runs.sessions import State, interrupted
 from kshot.runs.spec_file import SPEC
 
@@ -22,7 +22,7 @@ ListedState: TypeAlias = Literal[State, "running?", "damaged"]
 RUNNING: frozenset[ListedState] = frozenset({"running", "running?"})
 """The states of a run that runs, as far as one can tell."""
 
-FILES = (SPEC, JOURNAL, SAMPLES, SUMMARY, PROGRESS)
+FILES = (SPEC, JOURNAL, SAMPLES, PASSAGES, SUMMARY, PROGRESS)
 _FRESH = timedelta(minutes=5)
 """A run that works writes to its folder more often than that."""
 

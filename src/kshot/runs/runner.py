@@ -33,6 +33,7 @@ from kshot.runs.first_failures import failure_line
 from kshot.runs.folder import SUMMARY, RunFolder
 from kshot.runs.limits import budget_of, check_prices
 from kshot.runs.meter import RunMeter
+from kshot.runs.passages_file import keeping_passages
 from kshot.runs.record import RunRecord
 from kshot.runs.replies import note_on_token_logprobs
 from kshot.runs.results import compared, corrected_gaps, result_rows
@@ -90,6 +91,7 @@ class Run:
         # Scoring asks nothing, so nothing limits it.
         self._budget = Budget() if self._scores_again else budget_of(settings, folder, self._record_spent)
         self._meter = RunMeter(self._budget)
+        self._keep_passages: Callable[[Corpus, ResultRow], None] = lambda *_: None
 
     def all(self, models: Iterable[Model], sources: Sequence[Source[Settings]]) -> RunRecord:
         """Evaluate every model on every source; the next model is opened when the one before is done.
@@ -116,6 +118,7 @@ class Run:
             keep: Callable[[ResultRow], None] = samples.append
             if self._folder is not None:
                 keep = _writer(stack.enter_context(self._folder.replacing(SAMPLES)))
+                self._keep_passages = stack.enter_context(keeping_passages(self._folder))
             for model in models:
                 results += self._model(model, sources, keep)
             for helper in self._helpers.values():
@@ -265,6 +268,8 @@ class Run:
         export, folder, watcher = task.export, self._folder, self._watcher
 
         def emit_row(_: Sample, row: ResultRow) -> None:
+            if task.corpus is not None:
+                self._keep_passages(task.corpus, row)
             keep(row)
             watcher.scored(row)
 

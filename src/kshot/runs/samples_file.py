@@ -14,6 +14,8 @@ from kshot.core.records import ResultRow
 from kshot.core.text_files import lines_of, regular_file
 
 SAMPLES = "samples.jsonl"
+PASSAGES = "passages.jsonl"
+"""The texts of the passages that were found first."""
 INDEX, WORDS = "samples.sqlite", "samples.words.sqlite"
 """What the viewer makes of the samples; both are made again when they are missing."""
 

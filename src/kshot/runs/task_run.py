@@ -294,6 +294,7 @@ def _row(
     if twins := _identical(sample.choices):
         row["identical_options"] = twins
     row["target"] = reference(sample.target) if sample.target is not None else None
+    row |= _explained(task, outcome)
     if sample.category is not None:
         row["category"] = sample.category
     if failed_replies := _failed_replies(outcome):
@@ -309,6 +310,13 @@ def _row(
         if parts := {name: value for name, value in told.items() if _is_kept(by_name[name], name, value)}:
             row["parts"] = parts
     return row
+
+
+def _explained(task: Task[Any], outcome: Outcome[Sample]) -> Mapping[str, Any]:
+    """Return what a task itself says of an answer."""
+    if task.explain is None or isinstance(outcome.answer, Failed):
+        return {}
+    return task.explain(outcome.item, bare(outcome.answer))
 
 
 def _are_shown(options: Sequence[str], response: Any) -> bool:
