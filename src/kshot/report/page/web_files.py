@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from importlib.resources import files
+
+from kshot.report.page.compact_script import compact_script, compact_style
 
 STYLES = ("style.css", "charts.css", "sections.css", "samples.css")
 """In the order in which pages have them."""
@@ -41,14 +42,13 @@ REPORT_SCRIPTS = (
 """Those within ``report.html``."""
 
 
-_COMMENTS = re.compile(r"^ *(?://.*|/\*(?s:.*?)\*/)\n", re.MULTILINE)
-"""Comments that have lines of their own: a text within a script begins no line so."""
 _OF_OTHERS = {"preact.js"}
 """It keeps the notice of its licence."""
-_INDENTS = re.compile(r"^\s+", re.MULTILINE)
 
 
 def web_file(name: str) -> str:
-    """Return the text of a style sheet or script, without comments and indents: browsers have no use for them."""
+    """Return the text of a style sheet or script as a browser gets it."""
     text = files(__package__).joinpath("web").joinpath(name).read_text("utf-8")
-    return text if name in _OF_OTHERS else _INDENTS.sub("", _COMMENTS.sub("", text))
+    if name in _OF_OTHERS:
+        return text
+    return compact_script(text) if name.endswith(".js") else compact_style(text)
