@@ -75,8 +75,9 @@ def _told(found: Breakdown, by: By) -> Iterator[str]:
     """Say how the figures are sorted, and which are missing."""
     yield from (f"{line[0].upper()}{line[1:].rstrip('.')}." for line in sorting(found))
     if empty := sum(row.get("value") is None for row in found.every):
-        nouns = _TITLES[by][0] if empty > 1 else by
-        yield f"{empty:,} {nouns} without a figure, because every sample failed, come last."
+        many = f"{empty:,} {_TITLES[by][0]}" if empty > 1 else f"1 {by}"
+        come = "come" if empty > 1 else "comes"
+        yield f"{many} without a figure, because every sample failed, {come} last."
 
 
 _Scale: TypeAlias = tuple[str, bool, tuple[float | None, ...]]
