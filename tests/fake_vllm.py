@@ -33,6 +33,7 @@ class SamplingParams:
     flat_logprobs: bool = False
     logprob_token_ids: list[int] | None = None
     prompt_logprobs: int | None = None
+    logprobs: int | None = None
     skip_reading_prefix_cache: bool | None = None
 
     def __post_init__(self):
@@ -112,7 +113,13 @@ class LLM:
         after = _logprobs(logits[-1])
         wanted = {token: after[token] for token in params.logprob_token_ids or ()}
         new, stop_reason, finish_reason = self._write(tokens, params)
-        text = SimpleNamespace(token_ids=new, logprobs=[wanted], finish_reason=finish_reason, stop_reason=stop_reason)
+        rows_of_new = [wanted]
+        if params.logprobs is not None:  # those of the written tokens, before anything adjusts the logits
+            all_logits = self._logits([*tokens, *new])
+            rows_of_new = [{token: _logprobs(all_logits[len(tokens) - 1 + at])[token]} for at, token in enumerate(new)]
+        text = SimpleNamespace(
+            token_ids=new, logprobs=rows_of_new, finish_reason=finish_reason, stop_reason=stop_reason
+        )
         return SimpleNamespace(outputs=[text], prompt_logprobs=rows, num_cached_tokens=cached)
 
     def _cached_tokens(self, tokens, params):

@@ -173,3 +173,12 @@ def test_a_function_may_fail_one_sample():
     found = kshot.evaluate(careful, generation([{"q": "one", "target": "1"}, {"q": "two", "target": "1"}]))
     assert (found.results[0]["value"], found.results[0]["n"], found.results[0]["failed"]) == (100.0, 1, 1)
     assert found.samples[1]["failed"] == "timeout: no reply after 10 s"
+
+
+def test_a_function_may_say_more_of_its_reply():
+    tokens = (("<think>", -1.0), ("x", -2.0), ("</think>", -3.0), ("4", -4.0), (" END", -5.0), (" 5", -6.0))
+    given = Generated("".join(text for text, _ in tokens), "length", token_logprobs=tokens)
+    model = as_model(lambda prompt: given)
+    request = Generate(Prompt("2+2="), stop=("END",), token_logprobs=True)
+    ((_, found),) = model.serve(iter([request]))
+    assert found == Generated("4 ", "length", reasoning="x", token_logprobs=(("4", -4.0), (" ", -5.0)))

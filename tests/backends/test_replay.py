@@ -1,6 +1,7 @@
 """Recorded answers as a model: journals, prompts with responses, replicas, and files that are neither."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -145,3 +146,24 @@ def test_a_journal_that_changes_while_it_is_read_is_not_used(tmp_path):
     file.write_bytes(file.read_bytes().replace(b"yes", b"yet"))
     with pytest.raises(BackendError, match="the file changed while it was in use"):
         answers(model, asked)
+
+
+def test_answers_with_and_without_tokens_stand_for_each_other(tmp_path):
+    known = Generated("4", token_logprobs=(("4", -0.5),))
+    scored = Scored((Likelihood(-1.0, 1),))
+    with_tokens, options = Generate(Prompt("2+2="), token_logprobs=True), Loglik(Prompt("a"), ("b",))
+    model = Replay(written(tmp_path / "journal.jsonl", record(with_tokens, known), record(options, scored)))
+    found = answers(
+        model, replace(with_tokens, token_logprobs=False), with_tokens, replace(options, token_logprobs=True)
+    )
+    assert found == [known, known, scored]  # what was not asked for is left out by the engine
+
+
+def test_recorded_prompts_may_have_tokens(tmp_path):
+    rows = [
+        {"prompt": "a", "response": "4", "token_logprobs": [["4", -0.5]]},
+        {"prompt": "b", "response": "5", "token_logprobs": [["5"]]},
+    ]
+    model = Replay(written(tmp_path / "a.jsonl", *rows))
+    found = answers(model, Generate(Prompt("a"), token_logprobs=True), Generate(Prompt("b"), token_logprobs=True))
+    assert found == [Generated("4", token_logprobs=(("4", -0.5),)), Generated("5")]

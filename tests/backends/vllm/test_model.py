@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -338,3 +339,28 @@ def test_requests_that_arrive_later_are_served_too(vllm):
     first, second = Generate(Prompt("A"), max_tokens=2), Loglik(Prompt("A"), ("B",))
     assert {request for request, _ in vllm.serve(Queue([first], later=[second]))} == {first, second}
     assert len(calls(vllm)) == 2
+
+
+# ---- log-probabilities of tokens ----
+
+
+def test_the_tokens_are_those_of_hf(vllm, hf):
+    requests = [
+        Generate(Prompt(f"{SHOTS}The capital of France is"), max_tokens=12),
+        Generate(Prompt("The quick"), max_tokens=12, stop=("e",)),
+        Loglik(Prompt(f"{SHOTS}The capital of France is"), (" Paris", " 日本🙂 naïve", "!")),
+        Loglik(Prompt("Hello"), (" there", " world, hello")),
+        Loglik(Prompt(), ("hello there, people",), rolling="auto"),
+    ]
+    asked = [replace(each, token_logprobs=True) for each in requests]
+    plain = ask_all(vllm, requests)
+    for one, found, known in zip(plain, ask_all(vllm, asked), ask_all(hf, asked), strict=True):
+        mine, theirs, before = (
+            [each] if isinstance(each, Generated) else each.likelihoods for each in (found, known, one)
+        )
+        for a, b, c in zip(mine, theirs, before, strict=True):
+            assert replace(a, token_logprobs=None) == c
+            assert [text for text, _ in a.token_logprobs] == [text for text, _ in b.token_logprobs]
+            assert [p for _, p in a.token_logprobs] == pytest.approx([p for _, p in b.token_logprobs], abs=1e-3)
+            if isinstance(a, Likelihood):
+                assert sum(p for _, p in a.token_logprobs) == pytest.approx(a.logprob, abs=1e-6)
