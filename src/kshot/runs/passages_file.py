@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -67,7 +68,7 @@ class PassageTexts:
         """Take a run folder; nothing is read yet."""
         self._folder = folder
         self._lock = threading.Lock()
-        self._places: Offsets | None = None
+        self._places: tuple[tuple[int, int], Offsets] | None = None
 
     def of(self, row: ResultRow) -> Mapping[str, str]:
         """Return the texts of the passages that a row found first, by id; those of early runs are not known."""
@@ -95,16 +96,18 @@ class PassageTexts:
         return found
 
     def _known_places(self, lines: IO[bytes], path: Path) -> Offsets:
+        found = os.fstat(lines.fileno())
+        version = found.st_size, found.st_mtime_ns
         with self._lock:
-            if self._places is None:
+            if self._places is None or self._places[0] != version:
                 places, place = Offsets(), 0
                 for line in lines_of(lines, path):
                     passage = _passage(line)
                     if passage is not None:
                         places[_mark(passage["task"], passage["id"])] = place
                     place += len(line)
-                self._places = places
-            return self._places
+                self._places = version, places
+            return self._places[1]
 
 
 def _passage(line: bytes) -> dict[str, Any] | None:

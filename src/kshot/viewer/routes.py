@@ -152,7 +152,7 @@ def _metric(request: Request) -> str | None:
 def _card(index: SampleIndex, n: int, metric: str | None) -> dict[str, Any]:
     row = index.row(n)
     looks = SampleLooks(index.folder, SampleFilter({}), full=True)
-    return sample_card(looks.of(row, index.scale(n, metric)), n)
+    return sample_card(looks.of(row, index.scale(n, metric)), n, index.passage_texts(row))
 
 
 def _unless_known(request: Request, value: Any) -> Response:

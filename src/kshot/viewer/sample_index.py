@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from kshot.core.errors import RunError, UsageError
 from kshot.core.records import ResultRow
 from kshot.report.sample_look import SampleLooks
+from kshot.runs.passages_file import PassageTexts
 from kshot.runs.record import read_summary
 from kshot.runs.sample_filters import SampleFilter
 from kshot.runs.sample_verdicts import MetricScale, metric_scales
@@ -69,6 +70,7 @@ class SampleIndex:
         self._index: Background[OpenedIndex] | None = None
         self._words: Background[str] | None = None
         self._pairs: dict[tuple[Any, ...], Background[Pairs]] = {}
+        self._passages = PassageTexts(folder)
         self._mended = ""
         self._closed = False
 
@@ -219,6 +221,10 @@ class SampleIndex:
         row = self.row(n)
         scales = self._opened().scales(None if metric in {None, "", HEADLINE} else metric)
         return SampleFilter(scales).scale(row)
+
+    def passage_texts(self, row: ResultRow) -> Mapping[str, str]:
+        """Return the texts of the passages that a sample found first, by id; runs of early versions have none."""
+        return self._passages.of(row)
 
     def counterparts(self, n: int, other: SampleIndex) -> list[int]:
         """Return the line numbers of the samples of another run that are paired with this one; [] if there is none."""

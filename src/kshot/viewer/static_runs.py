@@ -15,6 +15,7 @@ from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.headline import TaskOnModel
 from kshot.runs.pairing import Match
+from kshot.runs.passages_file import PassageTexts
 from kshot.runs.record import RunRecord, read_record
 from kshot.runs.sample_filters import SampleFilter
 from kshot.runs.sample_verdicts import MetricScale, metric_scales
@@ -32,10 +33,11 @@ def sample_files(folder: Path) -> Iterator[tuple[str, Any]]:
     record = read_record(folder)
     scales = MetricScales(record.results, _MAX_METRICS)
     looks = SampleLooks(folder, SampleFilter(metric_scales(record.results)), full=True)
+    texts = PassageTexts(folder)
     columns = PackedColumns(list(scales.by_metric))
     block: list[dict[str, Any]] = []
     for n, row in enumerate(sample_rows(folder)):
-        card = sample_card(looks.of(row), n)
+        card = sample_card(looks.of(row), n, texts.of(row))
         columns.add(card, scales.of(row))
         block.append(card)
         if len(block) == _BLOCK:

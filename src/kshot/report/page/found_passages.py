@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line, visible
+from kshot.report.page.passage_marks import evidence_spans, script_length
 from kshot.report.sample_texts import written
 from kshot.runs.headline import finite
 
@@ -59,7 +60,7 @@ def component_cards(row: ResultRow, passages: Sequence[ResultRow], texts: Mappin
 
 
 def _first_rank(quotes: Sequence[str], passages: Sequence[ResultRow], texts: Mapping[str, str]) -> int | None:
-    found = (any(quote in texts.get(hit["id"], "") for quote in quotes) for hit in passages)
+    found = (bool(evidence_spans(texts.get(hit["id"], ""), [quotes])) for hit in passages)
     return next((rank for rank, has in enumerate(found, start=1) if has), None)
 
 
@@ -81,7 +82,7 @@ def _recorded_ranks(row: ResultRow, components: int) -> list[list[int]]:
 
 def _marks(text: str, quotes: Sequence[Sequence[str]]) -> list[tuple[int, int, list[int]]]:
     """Return the stretches of a text that are evidence, and the components of each; they do not overlap."""
-    spans = [span for number, each in enumerate(quotes, 1) for quote in each for span in _spans(text, quote, number)]
+    spans = evidence_spans(text, quotes)
     borders = sorted({border for start, end, _ in spans for border in (start, end)})
     stretches = [
         (start, end, sorted({number for first, last, number in spans if first <= start and end <= last}))
@@ -90,14 +91,7 @@ def _marks(text: str, quotes: Sequence[Sequence[str]]) -> list[tuple[int, int, l
     return [stretch for stretch in stretches if stretch[2]]
 
 
-def _spans(text: str, quote: str, number: int) -> Iterator[tuple[int, int, int]]:
-    start = text.find(quote)
-    while start >= 0:
-        yield start, start + len(quote), number
-        start = text.find(quote, start + len(quote))
-
-
 def _shown(text: str, mark: tuple[int, int, list[int]]) -> list[Any]:
     """Return a mark with its places in the text as pages show it, where an unsafe character is longer."""
     start, end, components = mark
-    return [len(visible(text[:start])), len(visible(text[:end])), components]
+    return [script_length(visible(text[:start])), script_length(visible(text[:end])), components]

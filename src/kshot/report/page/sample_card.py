@@ -14,6 +14,7 @@ from typing import Any
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line, visible, visible_json
 from kshot.report.page.found_passages import component_cards, passage_cards
+from kshot.report.page.passage_marks import script_length
 from kshot.report.page.sample_line import lettered_option, sample_line
 from kshot.report.sample_answers import cut_notes, rule_words
 from kshot.report.sample_look import SampleLook
@@ -93,7 +94,7 @@ def _messages(prompt: Any, place: QuestionPlace = QuestionPlace()) -> dict[str, 
     return {
         "messages": [{"role": one_line(role), "content": visible(content)} for role, content in messages],
         "asks": place.message,
-        "asks_at": len(visible(before)),
+        "asks_at": script_length(visible(before)),
     }
 
 
