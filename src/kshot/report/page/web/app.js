@@ -36,13 +36,7 @@
   </ol></nav>`;
 
   const Header = ({ crumbs, onHelp }) => html`<header class="top"><div>
-    <a class="brand" href="#/" aria-label="kshot: all runs">
-      <svg viewBox="0 0 22 22" aria-hidden="true">
-        <rect width="22" height="22" rx="6" fill="var(--accent)" />
-        <path d="M4 15h14M4 7h14" stroke="var(--on-accent)" stroke-opacity=".45" stroke-width="2" stroke-linecap="round" />
-        <path d="M7 15h5M10 7h6" stroke="var(--on-accent)" stroke-width="4" stroke-linecap="round" />
-      </svg><span class="word">kshot</span>
-    </a>
+    <a class="brand" href="#/" aria-label="kshot: all runs"><span>kshot</span></a>
     <${Crumbs} crumbs=${crumbs} />
     <${kshot.ThemeButton} />
     <button class="button quiet" onClick=${onHelp} aria-label="Help" title="Keys (?)">?</button>

@@ -150,19 +150,18 @@
     useEffect(() => {
       focus(rows().find((row) => row.dataset.key === opened), { preventScroll: true });
       const timer = setInterval(() => tick({}), 30000); // "2 min ago" grows
-      const deaf = listen("hashchange", () => ([, opened] = kshot.route().path));
       return () => {
         clearInterval(timer);
-        deaf();
+        [, opened] = kshot.route().path; // where somebody goes from here
       };
     }, []);
     const grow = () => limit < shown.length && body.current.getBoundingClientRect().bottom < 2 * innerHeight && setLimit((drawn = limit + PAGE));
     useEffect(() => listen("scroll", grow), [limit, shown.length]);
 
     const working = runs.filter(isRunning).length;
-    const counted = `${shown.length < runs.length ? count(shown.length) + " of " : ""}${count(runs.length)} ${runs.length === 1 ? "run" : "runs"}${working ? `, ${working} running` : ""}`;
+    const some = shown.length < runs.length && count(shown.length) + " of ", words = runs.length === 1 ? " run" : " runs";
     return html`<div class="home">
-      <div class="bar"><h1>Runs</h1><p class="count" role="status">${value ? counted : "Looking for runs…"}</p></div>
+      <div class="bar"><h1>Runs</h1><p class="count" role="status">${value ? [some, count(runs.length), words, working > 0 && `, ${working} running`] : "Looking for runs…"}</p></div>
       <${kshot.Failure} error=${error} />
       ${runs.length > 0 && html`<div class="bar" role="search">
         <input class="field grow" type="search" aria-label="Search runs" placeholder="Search by name, model or dataset  ( / )" ref=${search} value=${query.q || ""} onInput=${({ target }) => filter({ q: target.value })} />
