@@ -124,7 +124,7 @@
 
   const Body = ({ sample, beside, side, raw }) => {
     const { prompt, replies, reasoning, likelihood, judge, read, targets, components, passages, options, query } = sample;
-    const [scores, rules, more] = [sample.scores, sample.answers, sample.more].map(Object.entries);
+    const [scores, more] = [sample.scores, sample.more].map(Object.entries);
     const titled = (word, all, at) => (all.length > 1 ? `${word} ${at + 1}` : word);
     const textOf = (text, other) => html`<${Text} text=${text} raw=${raw} other=${other} side=${side} />`;
     const inTokens = ({ text, tokens }, other) => (tokens && !raw && other === undefined ? html`<${Tokens} tokens=${tokens} />` : textOf(text, other));
@@ -146,8 +146,7 @@
       ${replies.map((reply, at) => html`<${Part} title=${titled("Reply", replies, at)} note=${reply.stop_reason} copied=${reply.text}>${inTokens(reply, beside && (beside.replies[at]?.text ?? ""))}</${Part}>`)}
       ${judge.map((each, at) => html`<${Part} title=${titled("Judge", judge, at)} copied=${each.reply}>${textOf(each.reply)}
         <details><summary>What the judge was asked</summary><${Messages} prompt=${each.prompt} raw=${raw} /></details></${Part}>`)}
-      ${scores.length > 0 && html`<${Folded} title="Scores" note="by every metric" open=${scores.length < 7}><${Table} rows=${scores.map(([name, value]) => [name, written(value)])} /></${Folded}>`}
-      ${rules.some(([, text]) => text !== rules[0][1]) && html`<${Folded} title="Answers" note="by every rule"><${Table} rows=${rules} /></${Folded}>`}
+      ${scores.length > 0 && html`<${Folded} title="Scores" note="by every metric" open=${scores.length < 7}><${Table} rows=${scores.map(([name, value]) => [name, written(value), sample.answers[name]])} /></${Folded}>`}
       ${more.length > 0 && html`<${Folded} title="More" note=${more.map(([name]) => name).join(", ")}><${Table} rows=${more.map(([name, text]) => [name, html`<${Text} text=${text} />`])} /></${Folded}>`}`;
   };
 
@@ -166,18 +165,17 @@
   /** One sample. `place` says where it stands in the list: {text, back, previous, next}. */
   kshot.Sample = ({ runKey, n, query, place }) => {
     const { other, metric, raw } = query;
-    const [picked, setPicked] = useState(0);
     const top = useRef();
     const path = ["run", runKey, "samples", String(n)];
     const { value, error } = kshot.useLoaded(() => kshot.source.sample(runKey, n, { other, metric }).then((found) => ({ ...found, n, other })), [runKey, n, other, metric]);
     useLayoutEffect(() => {
-      setPicked(0);
       top.current.scrollTop = 0;
     }, [value?.n]);
     const { sample, others } = (!error && value) || {};
-    const second = sample && value.other && others[Math.min(picked, others.length - 1)];
+    const first = sample && value.other && others[0];
     const step = (word, link) => html`<a class="button small ${link ? "" : "off"}" href=${link} aria-disabled=${!link}>${word}</a>`;
-    const columns = second ? [[second, other, sample, "del"], [sample, runKey, second, "ins"]] : sample ? [[sample]] : [];
+    const columns = first ? [...others.map((each) => [each, other, sample, "del"]), [sample, runKey, first, "ins"]] : sample ? [[sample, ""]] : [];
+    const models = others?.length > 1;
     return html`<div class="sample" ref=${top}>
       <header class="sample-head"><div class="bar">
           <a class="button small back" href=${place.back}>list</a>${step("previous", place.previous)}${step("next", place.next)}<span class="place soft">${place.text}</span><span class="grow"></span>
@@ -185,12 +183,11 @@
           <${Copy} text=${location.href} word="Copy link" /><${kshot.OtherRun} ...${{ runKey, query, path }} />
         </div>
         ${sample && html`<h2><span class="badge ${sample.verdict}">${kshot.VERDICTS[sample.verdict].sign} ${wordOf(sample)}</span> <bdi>${sample.id}</bdi></h2>`}
-        ${second && html`<p class="flip">${second.verdict === sample.verdict ? html`Both are <b>${wordOf(sample)}</b>.` : html`<b>${runKey}</b> is ${wordOf(sample)}, <b>${other}</b> is ${wordOf(second)}.`}</p>`}
-        ${second && others.length > 1 && html`<div class="chips" role="group" aria-label="System of the other run">${others.map((each, at) => html`<button class="chip" aria-pressed=${second === each} onClick=${() => setPicked(at)}>${each.model}</button>`)}</div>`}
-        ${sample && !second && html`<${Names} ...${sample} />${value.other && html`<p class="notice">${other} does not have this question.</p>`}`}
+        ${first && html`<p class="flip"><b>${runKey}</b> is ${wordOf(sample)}${others.map((each) => html`, <b>${other}${models && ` (${each.model})`}</b> is ${wordOf(each)}`)}.</p>`}
+        ${sample && !first && html`<${Names} ...${sample} />${value.other && html`<p class="notice">${other} does not have this question.</p>`}`}
       </header>
       <${kshot.Failure} error=${error} />
-      <div class=${second ? "side-by-side" : ""}>${columns.map(([each, name, beside, side]) => html`<article key=${`${value.n} ${side}`} aria-label="Sample ${each.id} ${name && `of ${name}`}">
+      <div class=${first ? "side-by-side" : ""}>${columns.map(([each, name, beside, side]) => html`<article key=${[value.n, name, each.model]} aria-label="Sample ${each.id} ${name}">
         ${name && html`<div class="run-head"><b>${name}</b><${kshot.Verdict} verdict=${each.verdict} /><${Names} ...${each} /></div>`}
         <${Body} sample=${each} beside=${beside} side=${side} raw=${raw} /></article>`)}</div>
     </div>`;

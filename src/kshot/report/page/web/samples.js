@@ -12,7 +12,7 @@
   const FILTERS = ["verdict", "task", "model", "category", "answer", "q", "flip"];
   const ASKED = [...FILTERS, "metric", "sort", "reverse", "other"];
   const SORTS = [["", "order of the run"], ...["score", "id", "task", "category", "answer"].map((name) => [name, name])];
-  const FLIPS = [["", "all"], ["flipped", "flipped"], ["won", "won: right only here"], ["lost", "lost: right only there"]];
+  const FLIPS = [["", "all"], ["flipped", "flipped"], ["won", "won"], ["lost", "lost"]];
   const pageOf = (at) => Math.floor(at / PAGE);
 
   /** The rows that fit a query, fetched by pages as they are looked at. */
@@ -86,7 +86,7 @@
     </form>`;
   };
 
-  const Row = ({ row, at, of, link, current }) => html`<div role="listitem" aria-posinset=${at + 1} aria-setsize=${of}>
+  const Row = ({ row, at, of, link, current, onClick }) => html`<div role="listitem" aria-posinset=${at + 1} aria-setsize=${of} onClick=${onClick}>
     <a class="row ${current ? "current" : ""}" href=${link} aria-current=${current ? "true" : null} tabindex=${current ? 0 : -1}>${row
       ? html`<span class="first"><${kshot.Verdict} verdict=${row.verdict} short /><bdi class="one-line">${row.text || row.id}</bdi></span>
         <span class="second soft one-line">${row.flip && html`<b>${row.flip}</b> · `}<bdi>${row.answer || "–"}</bdi>${row.verdict !== "right" && row.target && html` ≠ <bdi>${row.target}</bdi>`} · <bdi>${row.id}</bdi></span>`
@@ -102,7 +102,7 @@
     const [tall, setTall] = useState(600);
     const open = n !== null;
     const path = ["run", runKey, "samples"];
-    const at = Math.max(0, Math.min(Number(query.at) || 0, matching - 1));
+    const at = Math.max(0, Math.min(Number(query.at ?? n) || 0, matching - 1));
     const whole = matching * HEIGHT;
     const height = Math.min(whole, TALLEST);
     const scale = Math.max(1, (whole - tall) / (height - tall || 1));
@@ -116,6 +116,7 @@
       const y = (place * HEIGHT) / scale;
       if (y < scrollTop || y + HEIGHT > scrollTop + clientHeight) box.current.scrollTop = y - clientHeight / 3;
     };
+    /** Make a row the current one; the link to this list says so, and who comes back finds it. */
     const goTo = (place) => {
       if (place < 0 || place >= matching) return;
       show(place);
@@ -159,7 +160,7 @@
         <${kshot.Failure} error=${error} />
         <div class="sample-rows" role="list" aria-label="List of samples" aria-busy=${busy} tabindex="0" ref=${box} onScroll=${({ target }) => setTop(target.scrollTop)}>
           <div class="rows-space" role="presentation" style=${{ height: height + "px" }}><div role="presentation" style=${{ transform: `translateY(${first * HEIGHT - top * scale + top}px)` }}>
-            ${Array.from({ length: Math.max(last - first, 0) }, (_, i) => first + i).map((place) => html`<${Row} key=${place} row=${list.row(place)} at=${place} of=${matching} link=${linkOf(place)} current=${place === at && (!open || known)} />`)}
+            ${Array.from({ length: Math.max(last - first, 0) }, (_, i) => first + i).map((place) => html`<${Row} key=${place} row=${list.row(place)} at=${place} of=${matching} link=${linkOf(place)} current=${place === at && (!open || known)} onClick=${() => open || goTo(place)} />`)}
           </div></div>
         </div>
       </section>
