@@ -101,6 +101,16 @@ class Talk:
                 yield request, Generated(LONG + "The answer is B.", stop_reason="length")
             else:
                 yield request, Generated("I do not know")
+
+
+class Spells:
+    name, answers, fingerprint = "spells", (Generate,), "spells"
+
+    def serve(self, queue):
+        for request in queue:
+            tokens = (("The", -0.1), (" planet", -0.25), (" is", -0.012), ("\\n\\n", -3.5), ("J", -0.5), ("upiter", 0.0))
+            tokens += ((".", -1.0), (" 日", -12.345)) * (3 if request.replica else 1)
+            yield request, Generated("".join(text for text, _ in tokens), token_logprobs=tokens)
 """
 
 BEIR = {
@@ -135,6 +145,9 @@ def runs(tmp_path_factory):
         run("embedded", "kinds.py:Choice", ranking_type="prob", limit=1, out="letters")
         run("embedded", "kinds.py:Contexts", limit=1, out="contexts")
         run("embedded", "kinds.py:Likely", limit=1, out="likely")
+        run("embedded", "kinds.py:Choice", limit=1, out="tokens", token_logprobs=True)
+        run("embedded", "kinds.py:Likely", limit=1, out="likely_tokens", token_logprobs=True)
+        run("talk.py:Spells", "kinds.py:Names", limit=1, sample_num=2, out="spelled", token_logprobs=True)
         run("embedded", "lookup:UR", length=(10,), samples=1, out="lookup")
         run("fts5", "handbook", limit=2, out="search")
         (folder / "beir" / "qrels").mkdir(parents=True)
@@ -362,6 +375,20 @@ def test_screens_of_two_runs_and_of_whole_samples(samples, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     assert_screen(f"samples_flipped_{width}", samples("generated", "--flipped", "other").out)
     assert_screen(f"samples_full_{width}", samples("judged", "--id", "1", "--full").out)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_screens_of_tokens(samples, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    done = samples("spelled", "--full")
+    assert all(cell_len(line) <= width for line in done.out.splitlines())
+    assert_screen(f"samples_tokens_{width}", done.out)
+    assert "tokens" not in samples("spelled").out
+
+
+@pytest.mark.parametrize("name", ["tokens", "likely_tokens"])
+def test_screens_of_the_tokens_of_what_is_measured(samples, name):
+    assert_screen(f"samples_measured_{name}_80", without_figures(samples(name, "--full").out))
 
 
 def without_figures(text):

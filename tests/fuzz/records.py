@@ -27,12 +27,16 @@ prompts = st.builds(Prompt, any_text) | st.builds(Prompt, st.just(""), st.lists(
 usages = st.none() | st.builds(Usage, counts, counts)
 texts = st.lists(any_text, max_size=3).map(tuple)
 
-generated = st.builds(Generated, any_text, st.sampled_from(["stop", "length", "window"]), usages, any_text, counts)
+token_logprobs = st.none() | st.lists(st.tuples(any_text, st.floats(-1e9, 0)), max_size=4).map(tuple)
+generated = st.builds(
+    Generated, any_text, st.sampled_from(["stop", "length", "window"]), usages, any_text, counts, token_logprobs
+)
 likelihoods = st.builds(
     Likelihood,
     st.floats(max_value=0, allow_nan=False) | st.just(-math.inf),
     st.integers(1, 10**6),
     st.none() | st.booleans(),
+    token_logprobs,
 )
 scored = st.builds(Scored, st.lists(likelihoods, max_size=4).map(tuple), usages, counts)
 rankings = st.builds(Ranking, st.lists(st.builds(Hit, any_text, numbers, any_text), max_size=4).map(tuple))
@@ -49,6 +53,7 @@ generates = st.builds(
     st.none() | st.integers(1, 100),
     seed=st.none() | st.integers(0, 2**31),
     replica=st.integers(0, 9),
+    token_logprobs=st.booleans(),
 )
 logliks = st.builds(
     Loglik,
@@ -57,6 +62,7 @@ logliks = st.builds(
     listed=st.booleans(),
     rolling=st.sampled_from([None, "auto", "bos", "eos", "none"]),
     spaced=st.booleans(),
+    token_logprobs=st.booleans(),
 )
 searches = st.builds(
     Search, any_text, st.integers(1, 1000), st.lists(st.tuples(any_text, any_text), max_size=3).map(tuple), any_text

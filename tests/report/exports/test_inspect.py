@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from kshot import evaluate
 from kshot.core.errors import RunError
+from kshot.core.records import Generated
 from kshot.report.exports.inspect_header import StandardErrors, figures_of, log_header
 from kshot.report.exports.inspect_logs import write_logs
 from kshot.report.exports.inspect_samples import sample_id
 from kshot.runs.record import read_record
 from kshot.runs.spec_file import read_spec
 from tests.commands import kshot
+from tests.datasets.fakes import generation
 from tests.finished_runs import Item, Points, Right, finished, task
 
 pytestmark = pytest.mark.needs("inspect-ai")
@@ -345,3 +348,19 @@ def test_folders_of_earlier_versions(name, tmp_path):
         sample = found[0].samples[0]
         assert sample.choices == ["Mercury", "Venus", "Mars", "Jupiter"]
         assert (sample.target, sample.scores["Accuracy"].answer, sample.output.completion) == ("A", "C", "Mars")
+
+
+def test_tokens_have_their_place_in_inspects_output(tmp_path):
+    tokens = (("4", -0.5), ("!", -0.25))
+
+    def talk(prompt):
+        return Generated("4!", token_logprobs=tokens)
+
+    questions = generation([{"q": "2 + 2 =", "target": "4!"}], name="quiz")
+    options = {"out": tmp_path / "run", "fsync": "never", "report": False}
+    evaluate(talk, questions, token_logprobs=True, **options)
+    (log,) = all_logs_of(tmp_path / "run", tmp_path / "logs")
+    (sample,) = log.samples
+    given = sample.output.choices[0].logprobs.content
+    assert [(each.token, each.logprob) for each in given] == list(tokens)
+    assert "token_logprobs" not in sample.metadata
