@@ -97,7 +97,7 @@
     const asked = Object.fromEntries(ASKED.filter((name) => query[name]).map((name) => [name, query[name]]));
     const [list, busy] = useRows(runKey, asked);
     const { state, share, total, matching, error } = list;
-    const [box, search] = [useRef(), useRef()];
+    const [box, search, follow] = [useRef(), useRef(), useRef()];
     const [top, setTop] = useState(0);
     const [tall, setTall] = useState(600);
     const open = n !== null;
@@ -122,10 +122,14 @@
       show(place);
       if (!open || list.row(place)) kshot.go(open ? pathOf(place) : path, { ...query, at: place }, { replace: true });
     };
-    const arrow = (by) => ({ target }) => (target.closest(".sample") ? false : goTo(at + by));
+    const step = (by) => {
+      follow.current = !open;
+      goTo(at + by);
+    };
+    const arrow = (by) => ({ target }) => (target.closest(".sample") ? false : step(by));
     kshot.useKeys({
-      j: () => goTo(at + 1),
-      k: () => goTo(at - 1),
+      j: () => step(1),
+      k: () => step(-1),
       ArrowDown: arrow(1),
       ArrowUp: arrow(-1),
       "/": () => search.current.focus(),
@@ -142,6 +146,12 @@
       return () => watch.disconnect();
     }, []);
     useLayoutEffect(() => show(at), [list, matching > 0, open, tall]);
+    useLayoutEffect(() => {
+      const row = follow.current && box.current.querySelector(".current");
+      if (!row) return;
+      row.focus({ preventScroll: true }); // who goes through the list by keys has the focus there
+      follow.current = false;
+    });
     const known = list.row(at)?.n === n;
     const only = Object.keys(asked).join() === "verdict" && kshot.VERDICTS[asked.verdict]?.word;
     const place = {
