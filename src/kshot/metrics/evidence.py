@@ -150,10 +150,9 @@ class AnswerComponents(Metric):
         return values
 
     def found_at(self, passages: Sequence[str], quotes: ComponentQuotes) -> list[list[int]]:
-        """Return for each component the ranks, from 1, of the passages that contain it, as far as the measures look."""
+        """Return for each component the ranks, from 1, of the passages that contain it, by the rule of the measures."""
         matches = self.finder.matches(quotes)
-        depth = max(self._depth(measure, passages) for measure in self.measures)
-        found = [matches[passage] for passage in passages[:depth]]
+        found = [matches[passage] for passage in passages]
         return [
             [rank for rank, bits in enumerate(found, start=1) if bits >> component & 1]
             for component in range(len(quotes))

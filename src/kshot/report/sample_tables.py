@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -11,6 +11,7 @@ from rich.table import Table
 from kshot.core.records import ResultRow
 from kshot.report.cells import SafeText, assembled, cell, joined
 from kshot.report.sample_answers import option_words
+from kshot.report.sample_evidence import evidence_mark, evidence_ranks, evidence_summary
 from kshot.report.sample_responses import SampleOptions, is_number
 from kshot.report.sample_texts import TextLimit, counted, excerpt, figure_text, written
 
@@ -19,10 +20,12 @@ _SHORT = TextLimit(240, 4)
 _DIM = "dim"
 
 
-def passages_table(passages: Sequence[ResultRow], target: Any, *, full: bool) -> RenderableType:
-    """Show the best passages; those that the reference grades are marked."""
+def passages_table(passages: Sequence[ResultRow], row: ResultRow, *, full: bool) -> Iterator[RenderableType]:
+    """Show the best passages, marked with their grade or with the evidence that they have; then what is missing."""
     if not passages:
-        return cell("nothing", "dim italic")
+        yield cell("nothing", "dim italic")
+        return
+    target, ranks = row.get("target"), evidence_ranks(row)
     grades = target if isinstance(target, dict) else {}
     shown = passages if full else passages[:_MAX_PASSAGES]
     table = Table.grid(padding=(0, 2))
@@ -30,11 +33,14 @@ def passages_table(passages: Sequence[ResultRow], target: Any, *, full: bool) ->
     table.add_column(overflow="fold")
     for rank, hit in enumerate(shown, start=1):
         grade = grades.get(hit["id"])
-        relevant = cell(f"✓ relevant (grade {written(grade)})", "green") if grade else cell("")
-        table.add_row(cell(rank, _DIM), cell(hit["id"]), _narrow(figure_text(hit["score"])), relevant)
+        mark = f"✓ relevant (grade {written(grade)})" if grade else evidence_mark(ranks, rank)
+        table.add_row(cell(rank, _DIM), cell(hit["id"]), _narrow(figure_text(hit["score"])), cell(mark, "green"))
     if len(shown) < len(passages):
         table.add_row("", cell(f"… {len(passages) - len(shown)} more", "dim italic"))
-    return table
+    yield table
+    missing = evidence_summary(ranks, len(shown))
+    if missing is not None:
+        yield missing
 
 
 def relevant_text(grades: Mapping[str, Any], passages: Sequence[ResultRow], *, full: bool) -> SafeText:

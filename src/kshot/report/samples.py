@@ -118,7 +118,8 @@ def _asked(look: SampleLook, *, note: bool = True) -> Iterator[tuple[str, Render
 def _answered(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     row, response = look.row, look.response
     if response.passages or response.ranks:
-        yield "found", passages_table(response.passages, row.get("target"), full=look.full)
+        for number, part in enumerate(passages_table(response.passages, row, full=look.full)):
+            yield "" if number else "found", part
     if look.full:
         yield from (("reasoning", excerpt(text, None)) for text in response.reasoning if text)
     elif thoughts := sum(map(len, response.reasoning)):
@@ -205,13 +206,22 @@ def _expected(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:
     elif isinstance(target, dict) and response.ranks:
         yield "relevant", relevant_text(target, response.passages, full=look.full)
     elif isinstance(target, list) and target and all(isinstance(each, list) for each in target):
-        quoted = ([assembled("“", excerpt(written(q), look.limit(_SHORT)), "”") for q in quotes] for quotes in target)
-        yield "evidence", joined("\n", (joined(" or ", quotes) for quotes in quoted))
+        yield "evidence", _evidence(target, look)
     elif isinstance(target, list) and target and all(isinstance(each, (str, int, float)) for each in target):
         turns = isinstance(row.get("answer"), list) and len(row["answer"]) == len(target)
         yield "target", several(target, look.limit(_SHORT), numbered=turns and len(target) > 1)
     else:
         yield "target", excerpt(written(target), look.limit(_SHORT))
+
+
+def _evidence(target: Sequence[Sequence[Any]], look: SampleLook) -> SafeText:
+    """Return the quotes of each component; several components are numbered."""
+    lines = []
+    for number, quotes in enumerate(target, start=1):
+        shown = [assembled("“", excerpt(written(each), look.limit(_SHORT)), "”") for each in quotes]
+        words = joined(" or ", shown) if shown else cell("(no quote)", "dim italic")
+        lines.append(assembled((f"{number}. " if len(target) > 1 else "", _DIM), words))
+    return joined("\n", lines)
 
 
 def _details(look: SampleLook) -> Iterator[tuple[str, RenderableType]]:

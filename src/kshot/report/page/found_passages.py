@@ -9,6 +9,7 @@ from typing import Any
 from kshot.core.records import ResultRow
 from kshot.core.visible import one_line, visible
 from kshot.report.page.passage_marks import evidence_spans, script_length
+from kshot.report.sample_evidence import evidence_quotes, evidence_ranks
 from kshot.report.sample_texts import written
 from kshot.runs.headline import finite
 
@@ -20,7 +21,7 @@ def passage_cards(row: ResultRow, passages: Sequence[ResultRow], texts: Mapping[
     """
     target, quotes = row.get("target"), evidence_quotes(row)
     grades = target if isinstance(target, dict) else {}
-    recorded = _recorded_ranks(row, len(quotes))
+    recorded = evidence_ranks(row)
     cards = []
     for rank, hit in enumerate(passages, start=1):
         text = texts.get(hit["id"])
@@ -49,7 +50,7 @@ def component_cards(row: ResultRow, passages: Sequence[ResultRow], texts: Mappin
     run does not say and has not all texts.
     """
     quotes = evidence_quotes(row)
-    recorded = _recorded_ranks(row, len(quotes))
+    recorded = evidence_ranks(row)
     known = bool(recorded) or all(hit["id"] in texts for hit in passages)
     cards = []
     for number, each in enumerate(quotes):
@@ -62,22 +63,6 @@ def component_cards(row: ResultRow, passages: Sequence[ResultRow], texts: Mappin
 def _first_rank(quotes: Sequence[str], passages: Sequence[ResultRow], texts: Mapping[str, str]) -> int | None:
     found = (bool(evidence_spans(texts.get(hit["id"], ""), [quotes])) for hit in passages)
     return next((rank for rank, has in enumerate(found, start=1) if has), None)
-
-
-def evidence_quotes(row: ResultRow) -> list[list[str]]:
-    """Return the quotes of each component of the answer; nothing where a target is not evidence."""
-    target = row.get("target")
-    if not isinstance(target, list) or not all(isinstance(each, list) for each in target):
-        return []
-    return [[quote for quote in each if isinstance(quote, str) and quote] for each in target]
-
-
-def _recorded_ranks(row: ResultRow, components: int) -> list[list[int]]:
-    """Return at which ranks each component is found, as the run recorded it; nothing where it did not."""
-    found = row.get("evidence")
-    if not isinstance(found, list) or len(found) != components or not all(isinstance(each, list) for each in found):
-        return []
-    return [[rank for rank in each if type(rank) is int and rank > 0] for each in found]
 
 
 def _marks(text: str, quotes: Sequence[Sequence[str]]) -> list[tuple[int, int, list[int]]]:
