@@ -20,9 +20,7 @@
     const { path, query } = kshot.useRoute();
     const [kind, runKey, part, n] = path;
     if (kind !== "run" || part !== "samples") return null;
-    return n === undefined
-      ? html`<${kshot.Samples} key=${runKey} runKey=${runKey} query=${query} />`
-      : html`<${kshot.Sample} key=${runKey} runKey=${runKey} n=${Number(n)} query=${query} />`;
+    return html`<${kshot.Samples} key=${runKey} runKey=${runKey} n=${n === undefined ? null : Number(n)} query=${query} />`;
   };
 
   const section = document.getElementById("samples");
