@@ -108,6 +108,13 @@ def test_the_question_begins_after_the_examples(run):
     assert told(prompt, "asks", "above", "shots") == (0, "2 examples", 2)
 
 
+def test_the_place_of_the_question_is_counted_as_scripts_count():
+    row = {"task": "t", "id": "0", "prompt": "🪐 \x1b\nA: 1\n\n🪐\nA:", "response": "2"}
+    prompt = sample_card(SampleLook(row, ACCURACY, shots=1), 0)["prompt"]
+    text = prompt["messages"][0]["content"].encode("utf-16-le")
+    assert text[2 * prompt["asks_at"] :].decode("utf-16-le") == "🪐\nA:"
+
+
 def test_options_by_letters(run):
     card = run("embedded", f"{PLANETS}:Planets", ranking_type="prob")[0]
     assert [(each["label"], each["text"]) for each in card["options"]][:2] == [("A", "Mercury"), ("B", "Venus")]
@@ -335,5 +342,5 @@ def test_no_row_is_an_error_and_every_text_is_visible(row, shots, ranking):
     assert all(text == visible(text) for text in texts_of(card))
     if card["prompt"]:
         message = card["prompt"]["messages"][card["prompt"]["asks"]]
-        assert 0 <= card["prompt"]["asks_at"] <= len(message["content"])
+        assert 0 <= card["prompt"]["asks_at"] <= len(message["content"].encode("utf-16-le", "surrogatepass")) / 2
     assert not {"task", "model", "id"} & set(card["more"])
