@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +16,7 @@ from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
 from kshot.core.text_files import regular_file
 from kshot.report.page.sample_line import sample_line
+from kshot.report.page.unfinished_section import unfinished_section
 from kshot.report.sample_look import SampleLook
 from kshot.runs.folder import SUMMARY
 from kshot.runs.listing import details
@@ -56,6 +58,8 @@ class RunPages:
             page |= {**live_line(run, progress), "latest": latest_samples(run.folder)}
         elif run.record["state"] != "damaged" and (run.folder / SUMMARY).exists():
             page["sections"], page["reading"] = self._sections_of(run)
+        if unfinished := unfinished_section({**found, **run.record}):
+            page["sections"] = [{**asdict(unfinished), "html": str(unfinished.html)}, *page["sections"]]
         return page
 
     def _sections_of(self, run: ListedRun) -> tuple[list[dict[str, str]], bool]:

@@ -44,7 +44,7 @@ def _run(run: PageRun, read: SamplesRead | None) -> Iterator[Markup]:
     sessions = [each for each in run.spec.get("sessions", ()) if isinstance(each, Mapping)]
     if sessions:
         yield _sessions(sessions)
-    if command := _command(sessions):
+    if command := command_of(sessions):
         yield tag("p", "To run it again:", class_="label")
         yield tag("pre", tag("code", command), class_="command")
     if run.record.usage:
@@ -87,7 +87,7 @@ def _session(session: Mapping[str, Any]) -> Iterator[str]:
     yield str(versions.get("kshot", "–")) if isinstance(versions, Mapping) else "–"
 
 
-def _command(sessions: Sequence[Mapping[str, Any]]) -> str:
+def command_of(sessions: Sequence[Mapping[str, Any]]) -> str:
     """Return the command of the first session that has one, as a shell reads it, without what may be a key."""
     for session in sessions:
         words = session.get("command")

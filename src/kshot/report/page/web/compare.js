@@ -3,14 +3,15 @@
   const { html, link, usePolled } = kshot;
 
   const KINDS = [
-    ["won", "right", "Won", "right here, wrong in the baseline"],
-    ["lost", "wrong", "Lost", "wrong here, right in the baseline"],
+    ["won", "right", "Won", "better here than in the baseline"],
+    ["lost", "wrong", "Lost", "worse here than in the baseline"],
     ["both", "unrated", "Both right", ""],
     ["neither", "unrated", "Neither right", ""],
   ];
 
   /** How many questions the second run won or lost; those that changed are a link to the samples. */
   const Counters = ({ a, b, found }) => html`<ul class="counters" aria-label="Samples of both runs">${KINDS.map(([name, look, word, what]) => {
+    if (found[name] === null) return null; // no metric says right or wrong: there are only higher and lower scores
     const inner = html`<strong class="verdict ${look}">${kshot.count(found[name])}</strong> ${word} <small class="soft">${what}</small>`;
     const to = what && found[name] ? link(["run", b, "samples"], { other: a, flip: name }) : null;
     return html`<li>${to ? html`<a class="card counter" href=${to}>${inner}</a>` : html`<div class="card counter">${inner}</div>`}</li>`;

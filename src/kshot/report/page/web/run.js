@@ -2,24 +2,6 @@
 {
   const { html, useState, useEffect, count, link, usePolled, Failure } = kshot;
 
-  const WHY = {
-    stopped: "A signal or a limit stopped this run.",
-    failed: "An error ended this run.",
-    killed: "The process of this run ended before its time.",
-    damaged: "Restore the folder of this run, or run its command again in a new one.",
-    "running?": "This run seems to work on another machine: its lock cannot be seen from here.",
-  };
-
-  /** Why a run has no figures, and the command with which it goes on. */
-  const Unfinished = ({ run: { state, why, progress, details } }) => {
-    const words = details?.sessions?.at(-1)?.command || [];
-    const written = words.map((word) => (/^[\w./:=@,+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`));
-    const goes = ["stopped", "failed", "killed"].includes(state);
-    return html`<div class="notice ${state === "running?" ? "" : "wrong"}" role="status"><p>${why && html`<b>${why}. </b>`}${WHY[state]}
-      ${goes && progress && ` ${count(progress.done)} ${progress.total ? "of " + count(progress.total) : ""} samples are done.`}</p>
-      ${goes && html`<p>The same command goes on from there, and asks nothing again that is answered:</p>${words.length > 0 && html`<pre>${written.join(" ")}</pre>`}`}</div>`;
-  };
-
   /** The right, wrong and failed samples: a bar of their shares, and links to them. */
   const Counts = ({ runKey }) => {
     const { value, error } = usePolled("facets/" + runKey, () => kshot.source.facets(runKey), (now) => (now && now.state !== "ready" ? 400 : 0));
@@ -104,7 +86,6 @@
     return html`<div class="heading"><h1>${run.name}</h1><${kshot.State} state=${run.state} /></div>
       <${Facts} run=${run} />
       <${Failure} error=${error} />
-      ${WHY[run.state] && html`<${Unfinished} run=${run} />`}
       ${run.samples && !running && html`<${Counts} key=${run.state} runKey=${runKey} />`}
       <${kshot.Sections} sections=${run.sections || []} place=${["run", runKey]} query=${query} first=${running && run.progress && html`<${Working} run=${run} />`} />`;
   };
