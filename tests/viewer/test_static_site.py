@@ -8,7 +8,7 @@ import pytest
 from kshot.core.errors import UsageError
 from kshot.report.page.web_files import STATIC_SCRIPTS, STYLES
 from kshot.viewer.static_site import write_site
-from tests.finished_runs import finished, task
+from tests.finished_runs import Right, finished, task
 from tests.viewer.conftest import items
 
 
@@ -153,3 +153,15 @@ def test_an_error_leaves_the_earlier_pages(site, runs, monkeypatch):
         write_site([runs], site[0].path, lambda _: None)
     assert (site[0].path / "data" / "runs.json").read_text() == before
     assert not (site[0].path / ".kshot-draft").exists()
+
+
+def test_metrics_of_which_less_is_better_are_named(tmp_path):
+    class Errors(Right):
+        name, higher_is_better = "Errors", False
+
+    finished(tmp_path / "runs" / "run", task("sums", items([100, 0]), Right(), Errors()))
+    write_site([tmp_path / "runs"], tmp_path / "site", lambda _: None)
+    found = json.loads((tmp_path / "site/data/runs/run/columns.json").read_text())
+    assert found["metrics"] == ["headline", "Right", "Errors"]
+    assert found["downward"] == ["Errors"]
+    assert found["columns"]["verdict"]["Errors"] == "wrf"

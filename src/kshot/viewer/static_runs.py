@@ -34,7 +34,7 @@ def sample_files(folder: Path) -> Iterator[tuple[str, Any]]:
     scales = MetricScales(record.results, _MAX_METRICS)
     looks = SampleLooks(folder, SampleFilter(metric_scales(record.results)), full=True)
     texts = PassageTexts(folder)
-    columns = PackedColumns(list(scales.by_metric))
+    columns = PackedColumns(list(scales.by_metric), scales.downward())
     block: list[dict[str, Any]] = []
     for n, row in enumerate(sample_rows(folder)):
         card = sample_card(looks.of(row), n, texts.of(row))

@@ -26,6 +26,14 @@ class MetricScales:
         self.by_metric: dict[str, Mapping[TaskOnModel, MetricScale]] = {HEADLINE: metric_scales(results)}
         self.by_metric |= {name: metric_scales(results, name) for name in names}
 
+    def downward(self) -> list[str]:
+        """Return the metrics of which lower scores are better, on every task."""
+        return [
+            name
+            for name, scales in self.by_metric.items()
+            if scales and not any(scale.upwards for scale in scales.values())
+        ]
+
     def of(self, row: ResultRow) -> dict[str, tuple[str, float | None]]:
         """Return the letter of the verdict, and the score, of a sample by each metric."""
         key = name_of(row, "task"), name_of(row, "model")
@@ -45,6 +53,7 @@ class PackedColumns:
     """The columns of the samples that are at hand; ``web/sources.js`` describes them."""
 
     metrics: Sequence[str]
+    downward: Sequence[str] = ()
     names: dict[str, dict[str, int]] = field(default_factory=lambda: {name: {} for name in _NAMED})
     columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in ("n", *_TEXTS, *_NAMED)})
     verdicts: dict[str, list[str]] = field(default_factory=dict)
@@ -71,6 +80,7 @@ class PackedColumns:
             "total": total,
             "blocks": blocks,
             "metrics": list(self.metrics),
+            "downward": list(self.downward),
             "names": {name: list(known) for name, known in self.names.items()},
             "columns": {
                 **self.columns,

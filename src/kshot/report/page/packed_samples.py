@@ -80,7 +80,7 @@ def packed_run(read: SamplesRead, flipped: Collection[int], room: int) -> Packed
     packed = PackedRun()
     maker = _Cards(read)
     folder = f"data/runs/{read.run.key}"
-    columns = PackedColumns(list(maker.scales.by_metric))
+    columns = PackedColumns(list(maker.scales.by_metric), maker.scales.downward())
     left, kinds = room - _TAG, dict.fromkeys(KINDS, 0)
     kept = list(_in_turn(read, flipped))
     for start in range(0, len(kept), _BLOCK):

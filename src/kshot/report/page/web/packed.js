@@ -90,8 +90,8 @@ kshot.packedSource = (read) => {
     const bare = text.normalize("NFD").replace(/\p{Mn}/gu, "").normalize("NFC").toLowerCase();
     return ` ${(bare.replace(CJK, " $& ").match(/[\p{L}\p{N}\p{Co}]+/gu) ?? []).join(" ")} `;
   };
-  const SEARCHED = ["prompt", "query", "passages", "reasoning", "replies", "options", "likelihood", "answer", "answers", "targets", "failed", "judge"];
-  const UNSEARCHED = ["role", "tokens", "token_logprobs", "stop_reason"];
+  const SEARCHED = ["prompt", "query", "components", "reasoning", "replies", "options", "likelihood", "answer", "answers", "targets", "failed", "judge"];
+  const UNSEARCHED = ["role", "above", "state", "tokens", "token_logprobs", "stop_reason"];
   const texts = (value) => {
     if (typeof value === "string") return [value];
     if (value === null || typeof value !== "object") return [];
@@ -115,7 +115,8 @@ kshot.packedSource = (read) => {
       for (let block = 0; block < count && searches[key] === own; block++) {
         const cards = await file(`data/runs/${key}/block-${block}.json`);
         cards.forEach((each, at) => {
-          const text = plain(SEARCHED.flatMap((part) => texts(each[part])).join("\n"));
+          const said = [...SEARCHED.map((part) => each[part]), (each.passages ?? []).map(({ id }) => id)];
+          const text = plain(texts(said).join("\n"));
           if (words.every((word) => text.includes(word))) own.hits.add(block * found.blocks + at);
         });
         own.share = (block + 1) / count;
@@ -128,20 +129,52 @@ kshot.packedSource = (read) => {
 
   // ---- lists ----
 
-  const natural = new Intl.Collator("en", { numeric: true, sensitivity: "base" }).compare;
+  /** 9 comes before 10, and letters count whatever their case: a text as pieces that are compared one by one. */
+  const natural = (text) =>
+    (text.match(/\d+|\D+/g) ?? []).map((piece) => {
+      const digits = piece.replace(/^0+/, "");
+      return /\d/.test(piece[0]) ? [0, digits.length, digits] : [1, 0, piece.toLowerCase()];
+    });
+  const inOrder = (a, b) => {
+    for (let at = 0; at < a.length && at < b.length; at++) {
+      for (let part = 0; part < 3; part++) {
+        if (a[at][part] !== b[at][part]) return a[at][part] < b[at][part] ? -1 : 1;
+      }
+    }
+    return a.length - b.length;
+  };
+  /** The places of texts in their natural order. Equal ones share a place; answers, which are told apart, do not. */
+  const ranks = (texts, apart) => {
+    const keys = texts.map(natural);
+    const compare = (a, b) => inOrder(keys[a], keys[b]) || (apart && (texts[a] < texts[b] ? -1 : 1));
+    const order = texts.map((_, at) => at).sort(compare);
+    const found = [];
+    order.forEach((at, rank) => (found[at] = rank && !compare(order[rank - 1], at) ? found[order[rank - 1]] : rank));
+    return found;
+  };
+
+  /** What samples are sorted by, as numbers; null where a sample has none. */
+  const valuesOf = (found, sort, metric) => {
+    if (sort === "score") {
+      const scores = byMetric(found, "score", metric);
+      return (found.downward ?? []).includes(metric || "headline") ? scores.map((score) => score && -score) : scores; // the worst first
+    }
+    found.ranks ??= {};
+    if (NAMED.includes(sort)) {
+      const known = (found.ranks[sort] ??= ranks(found.names[sort], sort === "answer"));
+      return found.columns[sort].map((code) => (code < 0 || (sort === "answer" && !found.names[sort][code]) ? null : known[code]));
+    }
+    return (found.ranks[sort] ??= ranks(found.columns[sort], false));
+  };
 
   const sorted = (found, chosen, { sort = "run", reverse, metric }) => {
-    const { columns, downward = [] } = found;
+    const { n } = found.columns;
     const way = reverse && reverse !== "0" ? -1 : 1;
-    if (sort === "run") return chosen.sort((a, b) => (columns.n[a] - columns.n[b]) * way);
-    const worst = downward.includes(metric || "headline") ? -1 : 1; // the worst score comes first
-    const score = sort === "score" && byMetric(found, "score", metric);
-    const value = score ? (at) => score[at] : NAMED.includes(sort) ? (at) => name(found, sort, at) || null : (at) => columns[sort][at];
-    const compare = score ? (a, b) => (a - b) * worst : natural;
+    if (sort === "run") return chosen.sort((a, b) => (n[a] - n[b]) * way);
+    const values = valuesOf(found, sort, metric);
     return chosen.sort((a, b) => {
-      const [one, two] = [value(a), value(b)];
-      if (one === null || two === null) return (one === null) - (two === null) || columns.n[a] - columns.n[b];
-      return compare(one, two) * way || columns.n[a] - columns.n[b];
+      if (values[a] === null || values[b] === null) return (values[a] === null) - (values[b] === null) || n[a] - n[b];
+      return (values[a] - values[b]) * way || n[a] - n[b];
     });
   };
 
@@ -173,7 +206,7 @@ kshot.packedSource = (read) => {
       const verdicts = Object.fromEntries(Object.values(VERDICTS).map((name) => [name, 0]));
       for (const letter of byMetric(found, "verdict", metric)) verdicts[VERDICTS[letter]]++;
       const [tasks, models, categories, every] = NAMED.map(counted);
-      const answers = every.sort((a, b) => b.count - a.count).slice(0, MOST_ANSWERS);
+      const answers = every.filter(({ name }) => name).sort((a, b) => b.count - a.count).slice(0, MOST_ANSWERS);
       return { state: "ready", share: 1, total: found.at.size, of: found.total, metrics: found.metrics, tasks, models, categories, answers, verdicts };
     },
 
