@@ -70,7 +70,7 @@ def report_at_end(record: RunRecord, note: Callable[[str], None]) -> None:
         path = record.path / REPORT
         _check_replaceable(path)
         name = record.path.absolute().name
-        _written([PageRun(_key(name), name, record, read_spec(record.path))], path, fsync=False)
+        _written([PageRun(_key(name), name, record, read_spec(record.path))], path, at_end=True)
     except Exception as exc:  # noqa: BLE001 - whatever it is, the run has come to its end
         said = str(exc) if isinstance(exc, KshotError) else f"{type(exc).__name__}: {exc}"
         told = one_line(f"{REPORT} was not written: {said}")
@@ -140,9 +140,9 @@ def _check_replaceable(path: Path) -> None:
         raise UsageError("this file is not a report of kshot", where=str(path), hint="Name another file with --out.")
 
 
-def _written(runs: Sequence[PageRun], path: Path, *, fsync: bool = True) -> WrittenReport:
+def _written(runs: Sequence[PageRun], path: Path, *, at_end: bool = False) -> WrittenReport:
     made = report_page(runs, *_compared(runs), MAX_BYTES)
-    with new_version(path, "report", fsync=fsync, otherwise=OTHER_FILE) as file:
+    with new_version(path, "report" if at_end else "export", fsync=not at_end, otherwise=OTHER_FILE) as file:
         file.writelines(document(made.page))
     return WrittenReport(path, path.stat().st_size, made.here, made.all)
 

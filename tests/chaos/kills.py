@@ -232,11 +232,11 @@ def _samples(folder):
 def _results(folder, scenario):
     """Return the bytes of all results.
 
-    The journal is compared line by line, ``spec.json`` has times in it, and a repair that is killed and repeated sets the
-    damaged lines aside twice.
+    The journal is compared line by line, ``spec.json`` and ``report.html`` have times in them, and a repair that is killed
+    and repeated sets the damaged lines aside twice.
     """
     files = [path for name in scenario.results for path in (folder / name).rglob("*") if path.is_file()]
-    others = {"journal.jsonl", "journal.damaged", "spec.json"}
+    others = {"journal.jsonl", "journal.damaged", "spec.json", "report.html"}
     kept = [path for path in files if path.name not in others and not path.name.startswith(".")]
     found = {str(path.relative_to(folder)): path.read_bytes() for path in kept}
     return {name: _LONG_NUMBER.sub(_rounded, data) for name, data in found.items()} if scenario.rounded else found
@@ -267,4 +267,7 @@ def _torn_files(folder):
                 json.loads(part)
         except ValueError:
             found.append(f"{path.relative_to(folder)} is incomplete")
+    report = folder / "run" / "report.html"
+    if report.exists() and not report.read_text(encoding="utf-8").endswith("</html>\n"):
+        found.append("run/report.html is incomplete")
     return found

@@ -25,7 +25,6 @@ _FILES = {
     "spec": "`spec.json`",
     "samples": "`samples.jsonl`",
     "summary": "`summary.json`",
-    "report": "`report.html`",
     "export": "an exported file",
 }
 
@@ -39,6 +38,7 @@ POINTS = {
     "journal.repaired": "a journal without its damaged lines is written and has not replaced the other",
     "journal.replaced": "a journal without its damaged lines has replaced the other",
     **{f"{name}.{step}": f"{file}: {what}" for name, file in _FILES.items() for step, what in _FILE_STEPS.items()},
+    **{f"report.{step}": f"`report.html`: {what}" for step, what in _FILE_STEPS.items() if step != "synced"},
     "run.model_opened": "a model is open and recorded in `spec.json`",
     "run.task_done": "a task has ended, and the next has not begun",
     "run.model_done": "a model has ended, and the next has not begun",
