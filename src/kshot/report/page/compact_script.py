@@ -9,55 +9,115 @@ import re
 
 _PIECES = re.compile(
     r"""(?P<comment>//[^\n]*|/\*[\s\S]*?\*/)|(?P<blank>\s+)|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
-    r"""|(?P<word>[\w$]+)|(?P<sign>[\s\S])"""
+    r"""|(?P<word>[\w$]+)|(?P<sign>=>|[\s\S])"""
 )
 _PATTERN = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])*/[a-z]*")
 _BEFORE_PATTERN = "(,=:[!&|?{};+>"
 """A stroke after one of these begins a pattern; after anything else it divides."""
 _WORDS_OF_TEMPLATE = re.compile(r"(?:\\[\s\S]|[^`\\$]|\$(?!\{))+")
+_ENDS_OF_TEMPLATE = re.compile(r"`|\$\{")
 _OPEN, _CLOSED = "{(,;[=&|?:>", "})],;.?:&|="
 """No line need end after the first ones, or before the others: what is there does not end a statement."""
 
 
 def compact_script(script: str) -> str:
-    """Return a script that does the same; texts and patterns in it stay as they are, templates lose their indents."""
-    out: list[str] = []
-    inside: list[str] = []  # braces and templates that are open
-    at, blank, last = 0, "", ""
+    """Return a script that does the same; texts and patterns in it stay as they are, templates lose their indents.
+
+    Statements end with ";". A loop without a body, as in ``while (next());``, would lose its end: write ``{}``.
+    """
+    compact = _CompactScript()
+    at = 0
     while at < len(script):
-        if inside and inside[-1] == "`":
-            piece, at = _template_piece(script, at, inside)
-            out.append(piece)
-            last = piece[-1:]
-            continue
-        found = _PATTERN.match(script, at) if last in _BEFORE_PATTERN else None
-        found = found or _PIECES.match(script, at)
-        assert found is not None  # noqa: S101 - any character is a sign
-        piece, at = found.group(), found.end()
-        if found.lastgroup in ("comment", "blank"):
-            blank = "\n" if "\n" in (piece + blank) else " "
-            continue
-        out.append(_between(last, blank, piece[0]))
-        out.append(piece)
-        last, blank = piece[-1], ""
-        if piece in ("`", "{"):
-            inside.append(piece)
-        elif piece == "}":
-            inside.pop()
-    return "".join(out) + "\n"
+        if compact.in_template:
+            found = _WORDS_OF_TEMPLATE.match(script, at) or _ENDS_OF_TEMPLATE.match(script, at)
+            assert found is not None  # noqa: S101 - it is words, a value or the end
+            compact.add_template(found.group())
+        else:
+            begins = compact.last in _BEFORE_PATTERN
+            found = (_PATTERN.match(script, at) if begins else None) or _PIECES.match(script, at)
+            assert found is not None  # noqa: S101 - any character is a sign
+            compact.add(found.group(), blank=found.lastgroup in ("comment", "blank"))
+        at = found.end()
+    return "".join(compact.out) + "\n"
 
 
-def _template_piece(script: str, at: int, inside: list[str]) -> tuple[str, int]:
-    """Return the next piece of a template, and where it ends: words, the beginning of a value, or its end."""
-    words = _WORDS_OF_TEMPLATE.match(script, at)
-    if words:
-        lines = re.sub(r"\n\s+", "\n", words.group())
-        return lines.replace(">\n", ">").replace("\n<", "<"), words.end()
-    if script[at] == "`":
-        inside.pop()
-        return "`", at + 1
-    inside.append("{")
-    return "${", at + 2
+class _CompactScript:
+    """Collects the pieces of a script, and leaves out what nobody needs."""
+
+    def __init__(self) -> None:
+        self.out: list[str] = []
+        self._blank = ""
+        self._open: list[str] = []
+        self._statements = [""]  # the first word of each statement that is open
+        self._ended = ""  # the first word of the statement that ended last
+
+    @property
+    def last(self) -> str:
+        """The last character."""
+        return self.out[-1][-1] if self.out else ""
+
+    @property
+    def in_template(self) -> bool:
+        """Whether the next piece is one of a template."""
+        return self._open[-1:] == ["`"]
+
+    def add_template(self, piece: str) -> None:
+        """Add words of a template, the beginning of a value in it, or its end."""
+        if piece == "${":
+            self._enter("{")
+        elif piece == "`":
+            self._leave()
+        lines = re.sub(r"\n\s+", "\n", piece)
+        self.out.append(lines.replace(">\n", ">").replace("\n<", "<"))
+
+    def add(self, piece: str, *, blank: bool) -> None:
+        """Add a piece of code."""
+        if blank:
+            self._blank = "\n" if "\n" in (piece + self._blank) else " "
+            return
+        between, self._blank = _between(self.last, self._blank, piece[0]), ""
+        if between == "\n":
+            self._statements[-1] = "unknown"
+        if piece == "const" and not self._statements[-1] and self._ended == "const" and self.last == ";":
+            self._statements[-1] = piece
+            self.out[-1] = ","  # one declaration of several names
+            return
+        self.out += [between] * bool(between)
+        self._shorten(piece)
+        self.out.append(piece)
+        self._follow(piece)
+
+    def _follow(self, piece: str) -> None:
+        if piece in ("`", "{", "(", "["):
+            self._statements[-1] = self._statements[-1] or piece
+            self._enter(piece)
+        elif piece in ("}", ")", "]"):
+            self._leave()
+        elif piece == ";":
+            self._ended, self._statements[-1] = self._statements[-1], ""
+        else:
+            self._statements[-1] = self._statements[-1] or piece
+
+    def _enter(self, bracket: str) -> None:
+        self._open.append(bracket)
+        self._statements.append("")
+
+    def _leave(self) -> None:
+        self._open.pop()
+        self._statements.pop()
+
+    def _shorten(self, piece: str) -> None:
+        """Take back the last ";" or "," within brackets, and the brackets around the only name of a function."""
+        out, last = self.out, self.last
+        needless = (last == ";" and piece == "}") or (last == "," and piece in "}])" and out[-2] not in ("[", ","))
+        if needless:
+            out.pop()
+        elif piece == "=>" and last == ")" and out[-3] == "(" and not (out[-4:-3] and _is_word(out[-4])):
+            out[-3:] = [out[-2]] if _is_word(out[-2]) else out[-3:]
+
+
+def _is_word(piece: str) -> bool:
+    return re.fullmatch(r"[\w$]+", piece) is not None
 
 
 def _between(before: str, blank: str, after: str) -> str:

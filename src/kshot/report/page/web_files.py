@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
 from kshot.report.page.compact_script import compact_script, compact_style
@@ -46,6 +47,7 @@ _OF_OTHERS = {"preact.js"}
 """It keeps the notice of its licence."""
 
 
+@cache
 def web_file(name: str) -> str:
     """Return the text of a style sheet or script as a browser gets it."""
     text = files(__package__).joinpath("web").joinpath(name).read_text("utf-8")
