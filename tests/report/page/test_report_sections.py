@@ -214,6 +214,14 @@ def test_the_course_of_a_run_has_cost_notes_failures_and_the_command():
     assert assert_numbers_are_those_of(section.html, summaries(one)) == 3
 
 
+@pytest.mark.parametrize(
+    ("command", "label"), [(["kshot", "run"], "To run it again"), (["a.py"], "Started by"), (["-"], "")]
+)
+def test_a_script_is_named_and_a_notebook_has_no_command(command, label):
+    section = course_section([run([row()], spec={"sessions": [{"state": "done", "command": command}]})], None)
+    assert (label in said(section)) if label else "Started" not in said(section)
+
+
 # ---- names of strangers ----
 
 

@@ -45,7 +45,7 @@ def _run(run: PageRun, read: SamplesRead | None) -> Iterator[Markup]:
     if sessions:
         yield _sessions(sessions)
     if command := command_of(sessions):
-        yield tag("p", "To run it again:", class_="label")
+        yield tag("p", "To run it again" if _words(sessions)[0] == "kshot" else "Started by", class_="label")
         yield tag("pre", tag("code", command), class_="command")
     if run.record.usage:
         yield _usage(run)
@@ -89,11 +89,19 @@ def _session(session: Mapping[str, Any]) -> Iterator[str]:
 
 def command_of(sessions: Sequence[Mapping[str, Any]]) -> str:
     """Return the command of the first session that has one, as a shell reads it, without what may be a key."""
+    return shlex.join(_words(sessions))[:_MAX_TEXT]
+
+
+def _words(sessions: Sequence[Mapping[str, Any]]) -> list[str]:
     for session in sessions:
         words = session.get("command")
         if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
-            return shlex.join(without_secrets(words))[:_MAX_TEXT]
-    return ""
+            return [] if words[0] in _NO_COMMAND else without_secrets(words)
+    return []
+
+
+_NO_COMMAND = ("", "-", "-c")
+"""What Python calls a program that is in no file."""
 
 
 def _usage(run: PageRun) -> Markup:

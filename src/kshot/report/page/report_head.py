@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from kshot.core.shareable import shareable
+from kshot.report.cells import shortened
 from kshot.report.page.markup import tag, text
 from kshot.report.table import short_names
 from kshot.runs.run_state import moment
@@ -15,7 +16,7 @@ from kshot.runs.run_state import moment
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
 
-_MAX_NAMES = 4
+_MAX_NAMES, _MAX_NAME = 4, 80
 
 
 def report_title(runs: Sequence[PageRun]) -> str:
@@ -43,7 +44,8 @@ def _listed(noun: str, names: Iterable[Any]) -> str:
     if not known:
         return ""
     more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
-    return f"{noun if len(known) == 1 else f'{noun}s'} {', '.join(known[:_MAX_NAMES])}{more}"
+    shown = (shortened(name, _MAX_NAME) for name in known[:_MAX_NAMES])
+    return f"{noun if len(known) == 1 else f'{noun}s'} {', '.join(shown)}{more}"
 
 
 def ended_text(run: PageRun) -> str:
