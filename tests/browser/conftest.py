@@ -79,7 +79,7 @@ def opened(browser):
         page.goto(url)
         return page
 
-    open_page.tolerates = watched.tolerates
+    open_page.tolerates, open_page.requests = watched.tolerates, watched.requests
     yield open_page
     for context in contexts:
         context.close()

@@ -29,7 +29,7 @@ def test_hostile_texts_are_shown_and_do_nothing(opened, viewer, runs, width):
             expect(reader.status).to_have_text(f"{len(rows)} samples")
         else:
             at = int(state.rpartition("/")[2])
-            expect(reader.sample.get_by_role("heading", level=2)).to_contain_text(rows[at]["id"])
+            expect(reader.page.get_by_role("heading", level=2)).to_contain_text(rows[at]["id"])
         assert harmless(reader), state
 
 
