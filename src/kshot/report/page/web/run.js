@@ -9,13 +9,14 @@
     if (value?.state !== "ready") return html`<p class="loading" role="status">Reading the samples… ${value?.share ? Math.floor(100 * value.share) + " %" : ""}</p>`;
     const { verdicts, total } = value;
     const kinds = Object.keys(kshot.VERDICTS).filter((name) => verdicts[name]);
+    const listed = { ...verdicts, wrong: verdicts.wrong + verdicts.partly }; // as the list that the link opens
     const to = (verdict) => link(["run", runKey, "samples"], { verdict });
     let from = 0;
     return html`<svg class="share" viewBox="0 0 ${total} 1" preserveAspectRatio="none" aria-hidden="true">
         ${kinds.map((name) => html`<rect class=${name} x=${(from += verdicts[name]) - verdicts[name]} width=${verdicts[name]} height="1" />`)}
       </svg>
       <nav class="chips" aria-label="Samples"><a class="button primary" href=${to()}>All ${count(total)} samples</a>
-        ${kinds.map((name) => html`<a class="button" href=${to(name)}><${kshot.Verdict} verdict=${name} /> ${count(verdicts[name])}</a>`)}</nav>`;
+        ${kinds.map((name) => html`<a class="button" href=${to(name)}><${kshot.Verdict} verdict=${name} /> ${count(listed[name])}${name === "wrong" && verdicts.partly > 0 && " with partly right"}</a>`)}</nav>`;
   };
 
   const Task = ({ task: { task, model, total, state, done, failed, metric, ...figure } }) => {
@@ -68,6 +69,7 @@
 
   const Facts = ({ run }) => {
     const facts = {
+      Headline: run.headline && run.figures === 1 && html`<div class="score"><${kshot.Headline} run=${run} /></div>`,
       Models: run.models.join(", "),
       Datasets: run.datasets.join(", "),
       Started: html`<${kshot.Moment} at=${run.started} exact=${true} />`,
