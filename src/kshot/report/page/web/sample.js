@@ -158,7 +158,7 @@
     const { value } = kshot.useLoaded(kshot.source.runs, []);
     const runs = value?.runs.filter(({ key, samples }) => key !== runKey && samples) ?? [];
     const choose = ({ target }) => kshot.go(path, { ...query, other: target.value, flip: target.value && query.flip });
-    return runs.length > 0 && html`<label class="labelled other-run"><span>Compare with</span><select class="field" value=${query.other ?? ""} onChange=${choose}>
+    return runs.length > 0 && html`<label class="labelled other-run"><span>Compare with</span><select class="field" aria-label="Compare with" value=${query.other ?? ""} onChange=${choose}>
       <option value="">no other run</option>${runs.map(({ key, name }) => html`<option value=${key}>${name}</option>`)}</select></label>`;
   };
 
