@@ -289,3 +289,11 @@ def test_scoring_writes_it_again(tmp_path, monkeypatch):
     (run / "report.html").write_bytes(before[: len(before) // 2])
     kshot.score(run, quiz)
     parsed(run / "report.html")
+
+
+def test_passages_come_with_their_texts(tmp_path):
+    kshot.evaluate("fts5", "handbook", out=tmp_path / "run", limit=2)
+    (block,) = [
+        value for name, value in held_files(parsed(tmp_path / "run" / "report.html")).items() if "block-" in name
+    ]
+    assert all(card["passages"][0]["text"] for card in block)

@@ -16,6 +16,7 @@ from kshot.report.page.sample_card import sample_card
 from kshot.report.page.samples_read import SamplesRead
 from kshot.report.sample_look import SampleLook, shots_of
 from kshot.runs.identity import without_defaults
+from kshot.runs.passages_file import PassageTexts
 from kshot.runs.sample_filters import name_of
 
 _BLOCK = 50
@@ -151,6 +152,8 @@ class _Cards:
         self.scales = MetricScales(read.run.record.results, _MAX_METRICS)
         self._facts = read.run.spec.get("tasks", {})
         self._settings = without_defaults(read.run.spec.get("identity", {}))
+        path = read.run.record.path
+        self._texts = None if path is None else PassageTexts(path)
         pattern = self._settings.get("answer_pattern")
         self._pattern = pattern if isinstance(pattern, str) else ""
 
@@ -159,7 +162,7 @@ class _Cards:
             facts = self._facts_of(name_of(row, "task"), name_of(row, "model"))
             scale = self._read.wanted.scale(row)
             look = SampleLook(row, scale, facts, shots_of(facts, self._settings), pattern=self._pattern)
-            card = sample_card(look, number)
+            card = sample_card(look, number, None if self._texts is None else self._texts.of(row))
             text, cut = cut_card(card, _MOST_CHARACTERS)
             yield _Card(text, {name: card[name] for name in _LINE}, self.scales.of(row), cut)
 
