@@ -165,3 +165,22 @@ def test_metrics_of_which_less_is_better_are_named(tmp_path):
     assert found["metrics"] == ["headline", "Right", "Errors"]
     assert found["downward"] == ["Errors"]
     assert found["columns"]["verdict"]["Errors"] == "wrf"
+
+
+def test_runs_that_cannot_be_compared_are_told(tmp_path):
+    for name, question in (("one", "of apples"), ("two", "of pears")):
+        finished(tmp_path / "runs" / name, task("sums", items([100], question)))
+    written = write_site([tmp_path / "runs"], tmp_path / "site", lambda _: None)
+    assert len(written.notes) == 2
+    assert "ask other questions" in written.notes[0]
+    assert json.loads((tmp_path / "site/data/runs.json").read_text())["comparisons"] == []
+
+
+def test_a_run_without_samples_has_none(tmp_path):
+    run = finished(tmp_path / "runs" / "one", task("sums", items([100])))
+    (run / "samples.jsonl").unlink()
+    written = write_site([tmp_path / "runs"], tmp_path / "site", lambda _: None)
+    page = json.loads((tmp_path / "site/data/runs/one/run.json").read_text())
+    assert (page["samples"], written.notes) == (False, [])
+    assert page["sections"]
+    assert not (tmp_path / "site/data/runs/one/columns.json").exists()
