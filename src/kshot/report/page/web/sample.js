@@ -91,8 +91,8 @@
       ["share", ({ share }) => html`<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="all" width="100" height="8" /><rect width=${100 * share} height="8" /></svg>${percent(share)}`, has("share")],
       ["", ({ chosen, right }) => (right ? signed("right", chosen ? "✓ chosen, right" : "✓ right") : chosen && signed("wrong", "✗ chosen")), true],
     ].filter(([, , shown]) => shown);
-    return html`<${Part} title="Options"><div class="scroll" tabindex="0" role="region" aria-label="Options"><table class="options">
-      <thead><tr>${columns.map(([name]) => html`<th class=${name}>${name}</th>`)}</tr></thead>
+    return html`<${Part} title="Options"><div class="scroll" tabindex="0" role="group" aria-label="Options"><table class="options">
+      <thead><tr>${columns.map(([name]) => html`<${name ? "th" : "td"} class=${name}>${name}<//>`)}</tr></thead>
       <tbody>${options.map((each) => html`<tr class=${each.right ? "is-right" : each.chosen ? "is-wrong" : ""}>${columns.map(([name, cell]) => html`<td class=${name}>${cell(each)}</td>`)}</tr>`)}</tbody></table></div>
       ${has("token_logprobs") && html`<details><summary>Tokens of the options</summary>${options.map((each) => each.token_logprobs && html`<b>${each.label}</b><${Tokens} tokens=${each.token_logprobs} />`)}</details>`}</${Part}>`;
   };

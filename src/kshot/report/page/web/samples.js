@@ -162,7 +162,7 @@
     };
     const ready = state === "ready";
     return html`<div class="samples ${open ? "open" : ""}">
-      <section class="sample-list" aria-label="Samples"><h1 class="hidden">Samples of ${runKey}</h1>
+      <h1 class="hidden">Samples of ${runKey}</h1><section class="sample-list" aria-label="Samples">
         <${Filters} ...${{ runKey, query, set, search }} path=${open ? [...path, String(n)] : path} />
         <div class="list-head"><span role="status" class="samples-count">${!ready ? `${state} ${share ? `${Math.round(100 * share)} %` : "…"}` : !matching ? "no sample fits" : matching === total ? `${count(total)} samples` : `${count(matching)} of ${count(total)} samples`}</span>
           ${matching > 1 && html`<label class="labelled">Go to <input type="number" class="field" aria-label="Go to number" min="1" max=${matching} placeholder=${at + 1} onChange=${({ target }) => goTo(Math.min(Math.max(target.valueAsNumber || 1, 1), matching) - 1)} /></label>`}</div>
