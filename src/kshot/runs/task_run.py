@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from numbers import Real
@@ -24,35 +24,30 @@ from kshot.core.records import (
     AnyOption,
     AskFailed,
     Failed,
-    Generated,
-    Likelihood,
-    Loglik,
     Option,
     Outcome,
-    Prompt,
-    Ranking,
-    Request,
     RequestGenerator,
-    Response,
     ResultRow,
     Sample,
-    Scored,
-    Search,
     Value,
-    reference,
 )
 from kshot.core.task import Task, TaskResult
 from kshot.core.token_logprobs import asking_token_logprobs
-from kshot.runs.data_digest import question_digest
 from kshot.runs.replies import (
     count_replies,
     count_rules,
     count_token_logprobs,
     notes_on_replies,
-    reply_fields,
-    token_list,
 )
-from kshot.statistics.figures import OWN_AGGREGATE, reduced
+from kshot.runs.sample_row import (
+    explanation,
+    failed_replies,
+    identical_options,
+    majority,
+    sample_row,
+    shown_prompt,
+    shown_response,
+)
 
 _MAX_LISTED = 5
 """Ids that a note lists."""
@@ -94,13 +89,14 @@ def run_task(
                 result.add(position, outcome.item, scores)
                 _count_undecided(result, outcome)
                 count_replies(result, outcome.item.category, outcome.exchanges)
-                count_rules(result, _explanation(outcome.answer).get("rule"))
-                for failed in _failed_replies(outcome):
+                count_rules(result, explanation(outcome.answer).get("rule"))
+                for failed in failed_replies(outcome):
                     result.count("failed_replies", outcome.item.category)
                     _note_failure(result, failed)
-            row = _row(task, result.model, outcome, scores)
+            row = sample_row(task, result.model, outcome, scores)
             if judgement.exchanges:
-                row["judge"] = [{"prompt": _prompt(q), "response": _response([(q, r)])} for q, r in judgement.exchanges]
+                asked = judgement.exchanges
+                row["judge"] = [{"prompt": shown_prompt(q), "response": shown_response([(q, r)])} for q, r in asked]
             emit(outcome.item, row)
 
 
@@ -122,9 +118,9 @@ def _count_undecided(result: TaskResult, outcome: Outcome[Sample]) -> None:
         if metric.rule in tied:
             for name in metric.names:
                 result.count("ties", outcome.item.category, name)
-    if _identical(outcome.item.choices):
+    if identical_options(outcome.item.choices):
         result.identical.append(outcome.item.id)
-    if chooses and not tied and _majority(answer) == UNANSWERED:
+    if chooses and not tied and majority(answer) == UNANSWERED:
         result.count("unanswered", outcome.item.category)
 
 
@@ -150,11 +146,6 @@ def notes_of(result: TaskResult) -> Iterator[str]:
 def _note_failure(result: TaskResult, failed: Failed) -> None:
     again = "; the same command asks again" if failed.retryable else ""
     result.first_failure = result.first_failure or f"{failed.kind}: {failed.message}{again}"
-
-
-def _failed_replies(outcome: Outcome[Sample]) -> tuple[Failed, ...]:
-    """Return the failures among several replies to a sample, which the others answered."""
-    return outcome.answer.failures if isinstance(outcome.answer, Repeats) else ()
 
 
 def _judgements(
@@ -259,143 +250,4 @@ def _given(metric: Scorer, answer: Any) -> Any:
     answer = bare(answer)
     if metric.grouped:
         return answer.answers if isinstance(answer, Repeats) else (answer,)
-    return _majority(answer)
-
-
-def _majority(answer: Any) -> Any:
-    answer = bare(answer)
-    return answer.majority if isinstance(answer, Repeats) else answer
-
-
-# ---- a sample as a row ----
-
-
-def _row(
-    task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Value | Absent] | Failed
-) -> ResultRow:
-    sample, exchanges = outcome.item, outcome.exchanges
-    row: ResultRow = {"task": task.name, "model": model, "id": sample.id, "question": question_digest(sample)}
-    row["prompt"] = _prompt(_shown(exchanges)) if exchanges else None
-    row["response"] = _response(exchanges)
-    thoughts = [r.reasoning for _, r in exchanges if isinstance(r, Generated)]
-    if any(thoughts):
-        row["reasoning"] = thoughts[0] if len(thoughts) == 1 else thoughts
-    row |= reply_fields(exchanges)
-    if isinstance(outcome.answer, Failed):
-        row["answer"] = None
-    elif isinstance(outcome.answer, Repeats) and all(metric.grouped for metric in task.metrics):
-        row["answer"] = list(bare(outcome.answer).answers)
-    else:
-        answer = _majority(outcome.answer)
-        row["answer"] = _told(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
-    row |= _explanation(outcome.answer)
-    if sample.choices and not _are_shown(sample.choices, row["response"]):
-        row["options"] = list(sample.choices)
-    if twins := _identical(sample.choices):
-        row["identical_options"] = twins
-    row["target"] = reference(sample.target) if sample.target is not None else None
-    row |= _explained(task, outcome)
-    if sample.category is not None:
-        row["category"] = sample.category
-    if failed_replies := _failed_replies(outcome):
-        row["failed_replies"] = len(failed_replies)
-    if isinstance(scores, Failed):
-        row["scores"] = {}
-        row["failed"] = f"{scores.kind}: {scores.message}"
-    else:
-        by_name = {name: metric for metric in task.metrics for name in metric.names}
-        where = f"dataset {task.name}, sample {sample.id}"
-        told = {name: value for name, value in scores.items() if not isinstance(value, Absent)}
-        row["scores"] = {name: reduced(by_name[name], name, where, [value]) for name, value in told.items()}
-        if parts := {name: value for name, value in told.items() if _is_kept(by_name[name], name, value)}:
-            row["parts"] = parts
-    return row
-
-
-def _explained(task: Task[Any], outcome: Outcome[Sample]) -> Mapping[str, Any]:
-    """Return what a task itself says of an answer."""
-    if task.explain is None or isinstance(outcome.answer, Failed):
-        return {}
-    return task.explain(outcome.item, bare(outcome.answer))
-
-
-def _are_shown(options: Sequence[str], response: Any) -> bool:
-    """Whether a response has the text of every option beside its log-probability; letters alone are not enough."""
-    parts = response if isinstance(response, list) else []
-    measured = [each["text"] for each in parts if isinstance(each, dict) and "text" in each and "prompt" not in each]
-    pairs = zip(options, measured, strict=False)
-    return len(measured) == len(options) and all(text.strip().endswith(option.strip()) for option, text in pairs)
-
-
-def _is_kept(metric: Scorer, name: str, value: Value) -> bool:
-    """Whether a row has the tuple, from which a comparison with another run computes the figure."""
-    rule = metric.aggregates.get(name, OWN_AGGREGATE)
-    return isinstance(value, tuple) and rule != OWN_AGGREGATE and name not in metric.details
-
-
-def _told(answer: Any) -> dict[str, Any]:
-    """Return the fields of a record that are known."""
-    return {name: value for name, value in asdict(answer).items() if value is not None}
-
-
-def _explanation(answer: Any) -> ResultRow:
-    """Return what led to an answer; a list where there are several answers."""
-    if isinstance(answer, Repeats):
-        parts = [_explanation(each) for each in answer.answers]
-        return {name: [part.get(name) for part in parts] for name in dict.fromkeys(n for part in parts for n in part)}
-    if not isinstance(answer, Explained):
-        return {}
-    others = {"answers": dict(answer.others)} if answer.others else {}
-    tied = {"tied": [rule for rule in answer.tied if rule] or True} if answer.tied else {}
-    return {**answer.why, **others, **tied}
-
-
-def _identical(options: Sequence[str]) -> list[list[int]]:
-    """Return the groups of options that are the same, but for white space."""
-    groups: dict[str, list[int]] = {}
-    for index, each in enumerate(options):
-        groups.setdefault(each.strip(), []).append(index)
-    return [indices for indices in groups.values() if len(indices) > 1]
-
-
-def _shown(exchanges: Sequence[tuple[Request, Response]]) -> Request:
-    """Return the request whose prompt a row shows.
-
-    That is the last one, which contains the replies before it; of likelihoods the first one: baselines come after it.
-    """
-    last = exchanges[-1][0]
-    return (
-        next(request for request, _ in exchanges if isinstance(request, Loglik)) if isinstance(last, Loglik) else last
-    )
-
-
-def _prompt(request: Request) -> Any:
-    prompt = Prompt(request.query) if isinstance(request, Search) else request.prompt
-    return [{"role": m.role, "content": m.content} for m in prompt.messages] or prompt.text
-
-
-def _response(exchanges: Sequence[tuple[Request, Response]]) -> Any:
-    """Return one reply as text; several replies, or the likelihoods of options, as a list."""
-    shown = [part for request, response in exchanges for part in _parts(request, response, _shown(exchanges))]
-    return shown[0] if len(shown) == 1 and isinstance(shown[0], str) else shown
-
-
-def _tokens(measured: Likelihood) -> ResultRow:
-    found = measured.token_logprobs
-    return {} if found is None else {"token_logprobs": token_list(found)}
-
-
-def _parts(request: Request, response: Response, main: Request) -> list[Any]:
-    match response:
-        case Generated(text):
-            return [text]
-        case Scored(likelihoods) if isinstance(request, Loglik):
-            other = {} if _prompt(request) == _prompt(main) else {"prompt": _prompt(request)}
-            return [
-                {"text": text, **_told(each), **_tokens(each), **other}
-                for text, each in zip(request.continuations, likelihoods, strict=True)
-            ]
-        case Ranking(hits):
-            return [{"id": hit.id, "score": hit.score} for hit in hits]
-        case _:
-            return []
+    return majority(answer)

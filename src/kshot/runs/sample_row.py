@@ -1,0 +1,179 @@
+"""A sample as a row of ``samples.jsonl``: what was asked, what came back, the answer and its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from kshot.core.answers import Explained, Repeats, bare
+from kshot.core.protocols import Scorer
+from kshot.core.records import (
+    Absent,
+    Failed,
+    Generated,
+    Likelihood,
+    Loglik,
+    Outcome,
+    Prompt,
+    Ranking,
+    Request,
+    Response,
+    ResultRow,
+    Sample,
+    Scored,
+    Search,
+    Value,
+    reference,
+)
+from kshot.core.task import Task
+from kshot.runs.data_digest import question_digest
+from kshot.runs.replies import (
+    reply_fields,
+    token_list,
+)
+from kshot.statistics.figures import OWN_AGGREGATE, reduced
+
+
+def sample_row(
+    task: Task[Any], model: str, outcome: Outcome[Sample], scores: Mapping[str, Value | Absent] | Failed
+) -> ResultRow:
+    """Return the row of a sample."""
+    sample, exchanges = outcome.item, outcome.exchanges
+    row: ResultRow = {"task": task.name, "model": model, "id": sample.id, "question": question_digest(sample)}
+    row["prompt"] = shown_prompt(_shown(exchanges)) if exchanges else None
+    row["response"] = shown_response(exchanges)
+    thoughts = [r.reasoning for _, r in exchanges if isinstance(r, Generated)]
+    if any(thoughts):
+        row["reasoning"] = thoughts[0] if len(thoughts) == 1 else thoughts
+    row |= reply_fields(exchanges)
+    if isinstance(outcome.answer, Failed):
+        row["answer"] = None
+    elif isinstance(outcome.answer, Repeats) and all(metric.grouped for metric in task.metrics):
+        row["answer"] = list(bare(outcome.answer).answers)
+    else:
+        answer = majority(outcome.answer)
+        row["answer"] = _told(answer) if is_dataclass(answer) and not isinstance(answer, type) else answer
+    row |= explanation(outcome.answer)
+    if sample.choices and not _are_shown(sample.choices, row["response"]):
+        row["options"] = list(sample.choices)
+    if twins := identical_options(sample.choices):
+        row["identical_options"] = twins
+    row["target"] = reference(sample.target) if sample.target is not None else None
+    row |= _explained(task, outcome)
+    if sample.category is not None:
+        row["category"] = sample.category
+    if failures := failed_replies(outcome):
+        row["failed_replies"] = len(failures)
+    if isinstance(scores, Failed):
+        row["scores"] = {}
+        row["failed"] = f"{scores.kind}: {scores.message}"
+    else:
+        by_name = {name: metric for metric in task.metrics for name in metric.names}
+        where = f"dataset {task.name}, sample {sample.id}"
+        told = {name: value for name, value in scores.items() if not isinstance(value, Absent)}
+        row["scores"] = {name: reduced(by_name[name], name, where, [value]) for name, value in told.items()}
+        if parts := {name: value for name, value in told.items() if _is_kept(by_name[name], name, value)}:
+            row["parts"] = parts
+    return row
+
+
+def _explained(task: Task[Any], outcome: Outcome[Sample]) -> Mapping[str, Any]:
+    """Return what a task itself says of an answer."""
+    if task.explain is None or isinstance(outcome.answer, Failed):
+        return {}
+    return task.explain(outcome.item, bare(outcome.answer))
+
+
+def _are_shown(options: Sequence[str], response: Any) -> bool:
+    """Whether a response has the text of every option beside its log-probability; letters alone are not enough."""
+    parts = response if isinstance(response, list) else []
+    measured = [each["text"] for each in parts if isinstance(each, dict) and "text" in each and "prompt" not in each]
+    pairs = zip(options, measured, strict=False)
+    return len(measured) == len(options) and all(text.strip().endswith(option.strip()) for option, text in pairs)
+
+
+def _is_kept(metric: Scorer, name: str, value: Value) -> bool:
+    """Whether a row has the tuple, from which a comparison with another run computes the figure."""
+    rule = metric.aggregates.get(name, OWN_AGGREGATE)
+    return isinstance(value, tuple) and rule != OWN_AGGREGATE and name not in metric.details
+
+
+def _told(answer: Any) -> dict[str, Any]:
+    """Return the fields of a record that are known."""
+    return {name: value for name, value in asdict(answer).items() if value is not None}
+
+
+def explanation(answer: Any) -> ResultRow:
+    """Return what led to an answer; a list where there are several answers."""
+    if isinstance(answer, Repeats):
+        parts = [explanation(each) for each in answer.answers]
+        return {name: [part.get(name) for part in parts] for name in dict.fromkeys(n for part in parts for n in part)}
+    if not isinstance(answer, Explained):
+        return {}
+    others = {"answers": dict(answer.others)} if answer.others else {}
+    tied = {"tied": [rule for rule in answer.tied if rule] or True} if answer.tied else {}
+    return {**answer.why, **others, **tied}
+
+
+def identical_options(options: Sequence[str]) -> list[list[int]]:
+    """Return the groups of options that are the same, but for white space."""
+    groups: dict[str, list[int]] = {}
+    for index, each in enumerate(options):
+        groups.setdefault(each.strip(), []).append(index)
+    return [indices for indices in groups.values() if len(indices) > 1]
+
+
+def _shown(exchanges: Sequence[tuple[Request, Response]]) -> Request:
+    """Return the request whose prompt a row shows.
+
+    That is the last one, which contains the replies before it; of likelihoods the first one: baselines come after it.
+    """
+    last = exchanges[-1][0]
+    return (
+        next(request for request, _ in exchanges if isinstance(request, Loglik)) if isinstance(last, Loglik) else last
+    )
+
+
+def shown_prompt(request: Request) -> Any:
+    """Return what a request asks: a text, or messages."""
+    prompt = Prompt(request.query) if isinstance(request, Search) else request.prompt
+    return [{"role": m.role, "content": m.content} for m in prompt.messages] or prompt.text
+
+
+def shown_response(exchanges: Sequence[tuple[Request, Response]]) -> Any:
+    """Return one reply as text; several replies, or the likelihoods of options, as a list."""
+    shown = [part for request, response in exchanges for part in _parts(request, response, _shown(exchanges))]
+    return shown[0] if len(shown) == 1 and isinstance(shown[0], str) else shown
+
+
+def _tokens(measured: Likelihood) -> ResultRow:
+    found = measured.token_logprobs
+    return {} if found is None else {"token_logprobs": token_list(found)}
+
+
+def _parts(request: Request, response: Response, main: Request) -> list[Any]:
+    match response:
+        case Generated(text):
+            return [text]
+        case Scored(likelihoods) if isinstance(request, Loglik):
+            other = {} if shown_prompt(request) == shown_prompt(main) else {"prompt": shown_prompt(request)}
+            return [
+                {"text": text, **_told(each), **_tokens(each), **other}
+                for text, each in zip(request.continuations, likelihoods, strict=True)
+            ]
+        case Ranking(hits):
+            return [{"id": hit.id, "score": hit.score} for hit in hits]
+        case _:
+            return []
+
+
+def majority(answer: Any) -> Any:
+    """Return the answer, or of several the most frequent one."""
+    answer = bare(answer)
+    return answer.majority if isinstance(answer, Repeats) else answer
+
+
+def failed_replies(outcome: Outcome[Sample]) -> tuple[Failed, ...]:
+    """Return the failures among several replies to a sample, which the others answered."""
+    return outcome.answer.failures if isinstance(outcome.answer, Repeats) else ()
