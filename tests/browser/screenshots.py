@@ -23,7 +23,7 @@ from tests.browser.chromium import chromium  # noqa: E402
 from tests.browser.viewers import viewer_of  # noqa: E402
 
 MAX_BYTES, MAX_TOTAL = 150_000, 1_200_000
-COLOURS = 128
+COLOURS = 64
 LOOKUP = ("-d", "lookup:UR,NLFirst", "--length", "20,40,80", "--variant", "sep|small|bare", "--samples", "100")
 PLANETS = ("-m", "embedded", "-d", "examples/planets.py:Planets", "-d", "examples/planets.py:PlanetNames")
 COMMANDS = {
@@ -48,9 +48,9 @@ class Scene(NamedTuple):
 SCENES = {
     "home": Scene("#/?chosen=zero,five", "tr[data-key] .interval", 560),
     "run": Scene("#/run/starter", ".section figure svg"),
-    "compare": Scene("#/compare/zero/five", ".section table"),
-    "samples": Scene("#/run/five/samples/3?other=zero&flip=won", ".side-by-side article"),
-    "passages": Scene("#/run/handbook/samples/4?model=bm25", "article mark"),
+    "compare": Scene("#/compare/zero/five", ".section svg"),
+    "samples": Scene("#/run/five/samples/0?other=zero&flip=won&at=0", ".side-by-side article"),
+    "passages": Scene("#/run/handbook/samples/123?model=bm25&at=1", "article mark"),
     "logprobs": Scene("#/run/planets/samples/0", "article .tokens", phone=False),
     "report": Scene("", "figure svg"),
 }
