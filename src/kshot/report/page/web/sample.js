@@ -33,11 +33,10 @@
     return html`<${Cut} key=${text} size=${text.length} most=${LONG} what="characters" show=${cut} />`;
   };
 
-  const Part = ({ title, note, copied, children }) =>
-    html`<section class="part"><div class="part-head"><h3>${title}</h3><span class="soft">${note}</span>${copied && html`<${Copy} text=${copied} />`}</div>${children}</section>`;
+  const part = (title, inner, note, copied) =>
+    html`<section class="part"><div class="part-head"><h3>${title}</h3><span class="soft">${note}</span>${copied && html`<${Copy} text=${copied} />`}</div>${inner}</section>`;
 
-  const Folded = ({ title, note, open, children }) =>
-    html`<details class="part" open=${open}><summary><h3>${title}</h3> ${note}</summary>${children}</details>`;
+  const folded = (title, note, inner, open) => html`<details class="part" open=${open}><summary><h3>${title}</h3> ${note}</summary>${inner}</details>`;
 
   const Table = ({ head, rows }) => html`<table class="plain">${head && html`<thead><tr>${head.map((word) => html`<th>${word}</th>`)}</tr></thead>`}
     <tbody>${rows.map(([first, ...rest]) => html`<tr><th scope="row">${first}</th>${rest.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table>`;
@@ -80,21 +79,17 @@
     }} />`;
   };
 
-  const Options = ({ options }) => {
+  const bar = (share) => html`<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="all" width="100" height="8" /><rect width=${100 * share} height="8" /></svg>${percent(share)}`;
+
+  const optionsTable = (options) => {
     const has = (name) => options.some((each) => each[name] !== null);
-    const columns = [
-      ["", ({ label }) => html`<b>${label}</b>`, true],
-      ["option", ({ text }) => html`<bdi>${text}</bdi>`, true],
-      ["log-prob", ({ logprob }) => number(logprob), has("logprob")],
-      ["tokens", ({ tokens }) => tokens, has("tokens")],
-      ["baseline", ({ baseline }) => number(baseline), has("baseline")],
-      ["share", ({ share }) => html`<svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="all" width="100" height="8" /><rect width=${100 * share} height="8" /></svg>${percent(share)}`, has("share")],
-      ["", ({ chosen, right }) => (right ? signed("right", chosen ? "✓ chosen, right" : "✓ right") : chosen && signed("wrong", "✗ chosen")), true],
-    ].filter(([, , shown]) => shown);
-    return html`<${Part} title="Options"><div class="scroll" tabindex="0" role="group" aria-label="Options"><table class="options">
-      <thead><tr>${columns.map(([name]) => html`<${name ? "th" : "td"} class=${name}>${name}<//>`)}</tr></thead>
-      <tbody>${options.map((each) => html`<tr class=${each.right ? "is-right" : each.chosen ? "is-wrong" : ""}>${columns.map(([name, cell]) => html`<td class=${name}>${cell(each)}</td>`)}</tr>`)}</tbody></table></div>
-      ${has("token_logprobs") && html`<details><summary>Tokens of the options</summary>${options.map((each) => each.token_logprobs && html`<b>${each.label}</b><${Tokens} tokens=${each.token_logprobs} />`)}</details>`}</${Part}>`;
+    const columns = [["log-prob", "logprob", number], ["tokens", "tokens", written], ["baseline", "baseline", number], ["share", "share", bar]].filter(([, name]) => has(name));
+    const mark = ({ chosen, right }) => (right ? signed("right", chosen ? "✓ chosen, right" : "✓ right") : chosen && signed("wrong", "✗ chosen"));
+    return html`<div class="scroll" tabindex="0" role="group" aria-label="Options"><table class="options">
+      <thead><tr><td></td><th>option</th>${columns.map(([word]) => html`<th class=${word}>${word}</th>`)}<td></td></tr></thead>
+      <tbody>${options.map((each) => html`<tr class=${each.right ? "is-right" : each.chosen ? "is-wrong" : ""}><td><b>${each.label}</b></td><td class="option"><bdi>${each.text}</bdi></td>
+        ${columns.map(([word, name, shown]) => html`<td class=${word}>${each[name] !== null && shown(each[name])}</td>`)}<td>${mark(each)}</td></tr>`)}</tbody></table></div>
+      ${has("token_logprobs") && html`<details><summary>Tokens of the options</summary>${options.map((each) => each.token_logprobs && html`<b>${each.label}</b><${Tokens} tokens=${each.token_logprobs} />`)}</details>`}`;
   };
 
   /** A passage with its evidence marked: marks are [start, end, components]. */
@@ -108,15 +103,14 @@
     ${each.grade && signed("right", `✓ relevant, grade ${each.grade}`)}${each.components.length > 0 && signed("right", `✓ component ${each.components.join(", ")}`)}
     ${each.text !== null && html`<details open=${each.marks.length > 0}><summary class="one-line"><bdi>${each.text.slice(0, 200)}</bdi></summary><pre dir="auto">${evidenceIn(each)}</pre></details>`}</li>`;
 
-  const Passages = ({ passages }) => html`<${Part} title="Passages" note=${`${count(passages.length)} found`}>
-    <${Cut} size=${passages.length} most=${10} what="passages" show=${(all) => html`<ol class="passages">${passages.slice(0, all ? Infinity : 10).map(passage)}</ol>`} /></${Part}>`;
+  const passageList = (passages) => html`<${Cut} size=${passages.length} most=${10} what="passages" show=${(all) => html`<ol class="passages">${passages.slice(0, all ? Infinity : 10).map(passage)}</ol>`} />`;
 
   const quoted = (quotes) => quotes.map((quote, at) => html`${at > 0 && " or "}“<bdi>${quote}</bdi>”`);
 
   /** The components of the answer: those that no passage has are named first. */
-  const Evidence = ({ components }) => html`
+  const evidence = (components) => html`
     ${components.map(({ number, quotes, state }) => state === "missing" && html`<p class="notice wrong missing"><b>✗ Component ${number} is missing from the passages:</b> ${quoted(quotes)}</p>`)}
-    <${Part} title="Evidence"><ol class="evidence">${components.map(({ rank, quotes }) => html`<li>${quoted(quotes)}${rank && signed("right", `✓ in passage ${rank}`)}</li>`)}</ol></${Part}>`;
+    ${part("Evidence", html`<ol class="evidence">${components.map(({ rank, quotes }) => html`<li>${quoted(quotes)}${rank && signed("right", `✓ in passage ${rank}`)}</li>`)}</ol>`)}`;
 
   // ---- all of it ----
 
@@ -135,19 +129,17 @@
       <div class="answer-target">
         ${read.answers.length > 0 && html`<div><h3>Answer</h3>${whole ? html`<p>the whole reply</p>` : several(read.answers)}<p class="soft">${read.rule}${read.pattern && html` pattern <code>${read.pattern}</code>`}</p></div>`}
         ${targets.length > 0 && html`<div><h3>Target</h3>${several(targets)}</div>`}</div>
-      ${components.length > 0 && html`<${Evidence} components=${components} />`}
-      ${prompt && html`<${Part} title=${passages.length && !replies.length ? "Query" : "Prompt"} copied=${prompt.messages.map(({ content }) => content).join("\n\n")}>
-        <${Messages} prompt=${prompt} raw=${raw} beside=${beside?.prompt} side=${side} /></${Part}>`}
-      ${query !== null && html`<${Part} title="The rewriter wrote">${textOf(query)}</${Part}>`}
-      ${likelihood && html`<${Part} title="Text" note=${likelihood.measured}>${inTokens(likelihood)}</${Part}>`}
-      ${options.length > 0 && html`<${Options} options=${options} />`}
-      ${passages.length > 0 && html`<${Passages} passages=${passages} />`}
-      ${reasoning.map((text, at) => text && html`<${Folded} title=${titled("Reasoning", reasoning, at)} note=${`${count(text.length)} characters`}>${textOf(text)}</${Folded}>`)}
-      ${replies.map((reply, at) => html`<${Part} title=${titled("Reply", replies, at)} note=${reply.stop_reason} copied=${reply.text}>${inTokens(reply, beside && (beside.replies[at]?.text ?? ""))}</${Part}>`)}
-      ${judge.map((each, at) => html`<${Part} title=${titled("Judge", judge, at)} copied=${each.reply}>${textOf(each.reply)}
-        <details><summary>What the judge was asked</summary><${Messages} prompt=${each.prompt} raw=${raw} /></details></${Part}>`)}
-      ${scores.length > 0 && html`<${Folded} title="Scores" note="by every metric" open=${scores.length < 7}><${Table} rows=${scores.map(([name, value]) => [name, written(value), sample.answers[name]])} /></${Folded}>`}
-      ${more.length > 0 && html`<${Folded} title="More" note=${more.map(([name]) => name).join(", ")}><${Table} rows=${more.map(([name, text]) => [name, html`<${Text} text=${text} />`])} /></${Folded}>`}`;
+      ${components.length > 0 && evidence(components)}
+      ${prompt && part(passages.length && !replies.length ? "Query" : "Prompt", html`<${Messages} prompt=${prompt} raw=${raw} beside=${beside?.prompt} side=${side} />`, "", prompt.messages.map(({ content }) => content).join("\n\n"))}
+      ${query !== null && part("The rewriter wrote", textOf(query))}
+      ${likelihood && part("Text", inTokens(likelihood), likelihood.measured)}
+      ${options.length > 0 && part("Options", optionsTable(options))}
+      ${passages.length > 0 && part("Passages", passageList(passages), `${count(passages.length)} found`)}
+      ${reasoning.map((text, at) => text && folded(titled("Reasoning", reasoning, at), `${count(text.length)} characters`, textOf(text)))}
+      ${replies.map((reply, at) => part(titled("Reply", replies, at), inTokens(reply, beside && (beside.replies[at]?.text ?? "")), reply.stop_reason, reply.text))}
+      ${judge.map((each, at) => part(titled("Judge", judge, at), html`${textOf(each.reply)}<details><summary>What the judge was asked</summary><${Messages} prompt=${each.prompt} raw=${raw} /></details>`, "", each.reply))}
+      ${scores.length > 0 && folded("Scores", "by every metric", html`<${Table} rows=${scores.map(([name, value]) => [name, written(value), sample.answers[name]])} />`, scores.length < 7)}
+      ${more.length > 0 && folded("More", more.map(([name]) => name).join(", "), html`<${Table} rows=${more.map(([name, text]) => [name, textOf(text)])} />`)}`;
   };
 
   const Names = ({ task, model, category, score, metric }) => html`<p class="names soft">${[task, model, category].filter(Boolean).map((name) => html`<bdi>${name}</bdi>`)}
