@@ -160,7 +160,7 @@ def test_two_runs_stand_side_by_side_with_what_differs_marked(samples, truth):
 def test_options_have_their_likelihoods(opened, viewer, runs):
     (row,) = (row for row in rows_of(runs / "two")[:1] if row["task"] == "planets")
     reader = Reader(opened(viewer)).go("#/run/two/samples/0")
-    table = reader.sample.get_by_role("region", name="Options")
+    table = reader.sample.get_by_role("group", name="Options")
     for option in row["response"]:
         expect(table.get_by_role("row").filter(has_text=option["text"].strip())).to_contain_text(
             f"{option['logprob']:.2f}"
