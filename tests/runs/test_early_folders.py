@@ -74,10 +74,8 @@ def samples(path):
     rows = [json.loads(line) for line in (Path(path) / "samples.jsonl").read_text().splitlines()]
     for row in rows:
         row["scores"] = {name: value for name, value in row["scores"].items() if not name.startswith("acc")}
-    return [
-        {name: value for name, value in row.items() if name not in {"answers", "rule", "stop_reason", "question"}}
-        for row in rows
-    ]
+    added = {"answers", "rule", "stop_reason", "question", "evidence"}
+    return [{name: value for name, value in row.items() if name not in added} for row in rows]
 
 
 def assert_unchanged(name):
