@@ -90,10 +90,10 @@ def look_at_many(browser: Any, folder: Path, samples: int) -> dict[str, float]:
         reader.enter()
         found["script"] = traffic.script
         found["compare, first"] = reader.go(
-            "#/compare/before/after", page.get_by_role("heading", name="before").first, page.locator("section").first
+            "#/compare/before/after", page.get_by_role("list", name="Samples of both runs")
         )
         reader.samples()
-        found["first search"] = reader.go("#/run/after/samples?q=q77", reader.rows.first)
+        found["first search"] = reader.go("#/run/after/samples?q=q7", reader.rows.first)
         found["first flips"] = reader.go("#/run/after/samples?other=before&flip=won", reader.rows.first)
         steps: dict[str, list[float]] = {}
         for at in range(ROUNDS):
@@ -113,12 +113,13 @@ def one_round(browser: Any, server: Served, at: int, samples: int) -> dict[str, 
         wrong = reader.filter("wrong")
         reader.samples()
         jump = reader.jump(samples * (at + 3) // (ROUNDS + 4))
-        search = reader.go(f"#/run/after/samples?q=q{7_001 + at}", reader.rows.first.filter(has_text=f"q{7_001 + at}"))
-        flips = reader.go(
-            f"#/run/after/samples?other=before&flip={'won' if at % 2 else 'lost'}", reader.rows.first.locator(".flip")
-        )
+        wanted = f"q{samples // 10 + at}"
+        search = reader.go(f"#/run/after/samples?q={wanted}", reader.rows.first.filter(has_text=wanted))
+        flip = "won" if at % 2 else "lost"
+        flipped = reader.rows.first.get_by_text(flip, exact=True)
+        flips = reader.go(f"#/run/after/samples?other=before&flip={flip}", flipped)
         both = reader.go(
-            f"#/run/after/samples/{1_000 * at + 7}?other=before", page.locator(".side-by-side article").last
+            f"#/run/after/samples/{samples * at // ROUNDS + 7}?other=before", page.locator(".side-by-side article").last
         )
     return {
         "home": home,
@@ -174,7 +175,7 @@ def with_kshot(page: Any, link: str) -> dict[str, Any]:
     return {
         "first screen": reader.enter(),
         "open the samples": reader.samples(),
-        "open a sample": seconds(reader.rows.nth(3).get_by_role("link").click, page.locator("article.sample")),
+        "open a sample": seconds(reader.rows.nth(3).get_by_role("link").click, page.get_by_role("article").first),
         "axe": violations(page),
     }
 
@@ -210,9 +211,11 @@ def check(found: dict[str, float]) -> None:
 
 
 def made(folder: Path, *counts: int) -> Path:
-    """Make runs in a process of its own, unless they are there."""
+    """Make runs in a process of its own, unless they are there; they have no index yet."""
     if not (folder / "after" / "summary.json").exists():
         subprocess.run([sys.executable, HERE / "viewer_runs.py", folder, *map(str, counts)], check=True)
+    for index in folder.glob("*/samples*.sqlite"):
+        index.unlink()
     return folder
 
 

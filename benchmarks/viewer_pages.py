@@ -72,7 +72,7 @@ class Traffic:
 def new_page(browser: Browser) -> Iterator[tuple[Page, Traffic]]:
     """Open a page with nothing cached."""
     context = browser.new_context(viewport={"width": 1280, "height": 800}, bypass_csp=True)
-    context.set_default_timeout(180_000)
+    context.set_default_timeout(90_000)
     page = context.new_page()
     yield page, Traffic(page)
     context.close()
