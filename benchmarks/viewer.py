@@ -93,8 +93,10 @@ def look_at_many(browser: Any, folder: Path, samples: int) -> dict[str, float]:
             "#/compare/before/after", page.get_by_role("list", name="Samples of both runs")
         )
         reader.samples()
-        found["first search"] = reader.go("#/run/after/samples?q=q7", reader.rows.first)
-        found["first flips"] = reader.go("#/run/after/samples?other=before&flip=won", reader.rows.first)
+        wanted = f"q{samples // 20}"
+        found["first search"] = reader.go(f"#/run/after/samples?q={wanted}", reader.rows.first.filter(has_text=wanted))
+        won = reader.rows.first.get_by_text("won", exact=True)
+        found["first flips"] = reader.go("#/run/after/samples?other=before&flip=won", won)
         steps: dict[str, list[float]] = {}
         for at in range(ROUNDS):
             for name, spent in one_round(browser, server, at, samples).items():
@@ -111,7 +113,7 @@ def one_round(browser: Any, server: Served, at: int, samples: int) -> dict[str, 
         home = reader.enter()
         first = reader.samples()
         wrong = reader.filter("wrong")
-        reader.samples()
+        reader.go("#/run/after/samples", page.get_by_text(f"{samples:,} samples", exact=True))
         jump = reader.jump(samples * (at + 3) // (ROUNDS + 4))
         wanted = f"q{samples // 10 + at}"
         search = reader.go(f"#/run/after/samples?q={wanted}", reader.rows.first.filter(has_text=wanted))
