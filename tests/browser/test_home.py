@@ -77,7 +77,7 @@ def test_two_runs_are_chosen_and_compared(home):
     home.page.get_by_role("checkbox", name="Choose zero to compare").check()
     home.page.get_by_role("checkbox", name="Choose two to compare").check()
     home.page.get_by_role("link", name="Compare", exact=True).click()
-    expect(home.page.get_by_role("heading", level=1)).to_have_text("Comparison")
+    expect(home.page.get_by_role("heading", level=1)).to_have_text("two against zero")
     expect(home.page.get_by_role("list", name="Samples of both runs")).to_contain_text("Won")
     assert home.state == "#/compare/zero/two"
 

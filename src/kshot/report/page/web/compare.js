@@ -27,7 +27,7 @@
     const { value: found, error } = usePolled(`compare/${a}/${b}`, () => kshot.source.comparison(a, b), (now) => (now?.state === "comparing" ? 300 : 0));
     const { value: list } = usePolled("runs", () => kshot.source.runs(), () => 0);
     const ready = found?.state === "ready" && !found.error;
-    return html`<div class="heading"><h1>Comparison</h1></div>
+    return html`<div class="heading"><h1>${b} against ${a}</h1></div>
       <div class="pair"><${Side} label="Baseline" runKey=${a} runs=${list?.runs} />
         <a class="button" href=${link(["compare", b, a])} title="Make the other run the baseline"><span aria-hidden="true">⇄</span> Swap</a>
         <${Side} label="Compared with it" runKey=${b} runs=${list?.runs} /></div>

@@ -164,7 +164,7 @@
       <div class="bar"><h1>Runs</h1><p class="count" role="status">${value ? [some, count(runs.length), words, working > 0 && `, ${working} running`] : "Looking for runs…"}</p></div>
       <${kshot.Failure} error=${error} />
       ${runs.length > 0 && html`<div class="bar" role="search">
-        <input class="field grow" type="search" aria-label="Search runs" placeholder="Search by name, model or dataset  ( / )" ref=${search} value=${query.q || ""} onInput=${({ target }) => filter({ q: target.value })} />
+        <input class="field grow" type="search" aria-label="Search runs" placeholder="Search by name, model or dataset" ref=${search} value=${query.q || ""} onInput=${({ target }) => filter({ q: target.value })} />
         ${Object.keys(FILTERS).map((name) => html`<${Choice} name=${name} runs=${runs} chosen=${query[name]} filter=${filter} />`)}
       </div>`}
       ${value && !runs.length && html`<${Nothing} folders=${folders} />`}
