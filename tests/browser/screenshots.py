@@ -23,7 +23,7 @@ from tests.browser.chromium import chromium  # noqa: E402
 from tests.browser.viewers import viewer_of  # noqa: E402
 
 MAX_BYTES, MAX_TOTAL = 150_000, 1_200_000
-COLOURS = 64
+COLOURS = 144
 LOOKUP = ("-d", "lookup:UR,NLFirst", "--length", "20,40,80", "--variant", "sep|small|bare", "--samples", "100")
 PLANETS = ("-m", "embedded", "-d", "examples/planets.py:Planets", "-d", "examples/planets.py:PlanetNames")
 COMMANDS = {
@@ -70,7 +70,7 @@ def small(png):
     """Return a picture with a palette."""
     whole = Image.open(io.BytesIO(png)).convert("RGB")
     out = io.BytesIO()
-    whole.quantize(COLOURS, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    whole.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
     return out.getvalue()
 
 
