@@ -5,26 +5,26 @@ import pytest
 from tests.browser.readers import Reader, expect
 
 STATES = {
-    "home": "#/",
-    "chosen": "#/?chosen=zero,two",
-    "run": "#/run/two",
-    "lookup": "#/run/lookup",
-    "search": "#/run/search",
-    "compare": "#/compare/zero/two",
-    "list": "#/run/after/samples?verdict=wrong",
-    "options": "#/run/two/samples/0",
-    "passages": "#/run/search/samples/3",
-    "side by side": "#/run/two/samples/0?other=zero",
-    "hostile": "#/run/hostile/samples/0",
-    "no such run": "#/run/nothing",
+    "#/": "tr[data-key]",
+    "#/?chosen=zero,two": "role=region[name='Chosen runs']",
+    "#/run/two": "role=heading[level=1] >> text=two",
+    "#/run/lookup": "role=heading[name='Token lookup']",
+    "#/run/search": "role=heading[name='Search']",
+    "#/compare/zero/two": "role=list[name='Samples of both runs']",
+    "#/run/after/samples?verdict=wrong": "role=list[name='List of samples'] >> .verdict.wrong",
+    "#/run/two/samples/0": "role=article[name='Sample 0']",
+    "#/run/search/samples/3": "role=heading[name='Passages']",
+    "#/run/two/samples/0?other=zero": ".side-by-side article >> nth=1",
+    "#/run/hostile/samples/0": "role=article >> text=owned",
+    "#/run/nothing": "role=alert",
 }
+"""Every kind of page, and what is on it alone."""
 
 
 def arrived(reader, state):
     """Wait until a state is on the screen, and nothing of it is still on its way."""
-    reader.go(STATES[state])
-    expect(reader.page.get_by_role("heading").first).to_be_visible()
-    reader.page.wait_for_load_state("networkidle")
+    reader.go(state)
+    expect(reader.page.locator(STATES[state]).first).to_be_visible()
     expect(reader.page.locator(".loading")).to_have_count(0)
 
 
@@ -57,7 +57,7 @@ def test_no_page_is_wider_than_a_phone(opened, viewer):
 
 def test_what_is_printed_has_no_controls_and_all_of_the_text(opened, viewer):
     reader = Reader(opened(viewer, color_scheme="dark"))
-    arrived(reader, "run")
+    arrived(reader, "#/run/two")
     reader.page.emulate_media(media="print")
     expect(reader.page.get_by_role("button", name="Help")).not_to_be_visible()
     ground = reader.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
