@@ -19,7 +19,11 @@ from kshot.report.page.compact_script import compact_script, compact_style
         ),
         (
             "html`<p class=${x}\n   title=${y}>\n    <b>a  b</b>\n  </p>`",
-            "html`<p class=${x}\ntitle=${y}><b>a  b</b></p>`\n",
+            "html`<p class=${x}\ntitle=${y}><b>a  b</></>`\n",
+        ),
+        (
+            'html`<p class="a-b" title="two words"><i id="x" /> a="b"<${Y} z=${1} /></p> <b class="${c}">`',
+            'html`<p class=a-b title="two words"><i id=x/> a="b"<${Y} z=${1}/></> <b class="${c}">`\n',
         ),
         ("const { a } = b\n[c] = d", "const{a}=b\n[c]=d\n"),
         ("a = b\n++c", "a=b\n++c\n"),

@@ -16,12 +16,17 @@ _BEFORE_PATTERN = "(,=:[!&|?{};+>"
 """A stroke after one of these begins a pattern; after anything else it divides."""
 _WORDS_OF_TEMPLATE = re.compile(r"(?:\\[\s\S]|[^`\\$]|\$(?!\{))+")
 _ENDS_OF_TEMPLATE = re.compile(r"`|\$\{")
+_CLOSING_TAG = re.compile(r"</[a-zA-Z]\w*>")
+_QUOTED_WORD = re.compile(r"""(\s[\w-]+=)"([\w-]+)"(?=[\s>]|/>)""")
+"""htm reads neither the names of closing tags nor the quotes around one word."""
 _OPEN, _CLOSED = "{(,;[=&|?:>", "})],;.?:&|="
 """No line need end after the first ones, or before the others: what is there does not end a statement."""
 
 
 def compact_script(script: str) -> str:
-    """Return a script that does the same; texts and patterns in it stay as they are, templates lose their indents.
+    """Return a script that does the same; texts and patterns in it stay as they are.
+
+    Templates are those of htm: they lose their indents, the names of closing tags, and quotes around one word.
 
     Statements end with ";". A loop without a body, as in ``while (next());``, would lose its end: write ``{}``.
     """
@@ -67,8 +72,8 @@ class _CompactScript:
             self._enter("{")
         elif piece == "`":
             self._leave()
-        lines = re.sub(r"\n\s+", "\n", piece)
-        self.out.append(lines.replace(">\n", ">").replace("\n<", "<"))
+        lines = re.sub(r"\n\s+", "\n", piece).replace(">\n", ">").replace("\n<", "<")
+        self.out.append(_QUOTED_WORD.sub(r"\1\2", _CLOSING_TAG.sub("</>", lines)).replace(" />", "/>"))
 
     def add(self, piece: str, *, blank: bool) -> None:
         """Add a piece of code."""
