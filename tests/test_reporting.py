@@ -224,6 +224,29 @@ def test_words_of_a_megabyte_do_not_either(tmp_path):
     assert "so long that texts lost their middle" in written.path.read_text("utf-8")
 
 
+def test_a_section_that_is_too_large_gives_way_to_a_note_and_samples_have_room(tmp_path, monkeypatch):
+    names = {f"q{at}": Item(100, "", f"{'x' * 3_000} {at}") for at in range(200)}
+    folder = finished(tmp_path / "run", task("quiz", names))
+    monkeypatch.setattr("kshot.reporting.MAX_BYTES", 400_000)
+    written = report_on([folder], tmp_path / "small.html")
+    text = written.path.read_text("utf-8")
+    assert written.bytes <= 400_000
+    assert written.here > 0
+    assert text.count("and a report has no room for it. kshot view shows it") == 1
+    assert {"headline", "categories", "settings"} <= set(parsed(written.path).ids)
+
+
+def test_pairs_of_samples_take_their_part_of_the_room(tmp_path, monkeypatch):
+    """The files that pair the samples of two runs are known only when the samples are chosen."""
+    items = {f"q{at}": Item(100 if at % 2 else 0) for at in range(1_500)}
+    runs = [finished(tmp_path / name, task("quiz", items)) for name in ("old", "new")]
+    for most in (200_000, 210_000, 220_000):
+        monkeypatch.setattr("kshot.reporting.MAX_BYTES", most)
+        written = report_on(runs, tmp_path / "small.html")
+        assert written.bytes <= most
+        assert 0 < written.here < written.all
+
+
 # ---- what is replaced ----
 
 

@@ -15,7 +15,8 @@ from kshot.runs.headline import finite, headlines
 
 By: TypeAlias = Literal["category", "subset", "task"]
 Order: TypeAlias = Literal["worst", "best"]
-_Kind: TypeAlias = tuple[str, bool, tuple[float | None, ...]]
+FigureScale: TypeAlias = tuple[str, bool, tuple[float | None, ...]]
+"""What two figures must share to be compared as they are: the metric, its direction and the ends of its scale."""
 
 _MAX_LISTED = 5
 _BAR_COLUMNS = 24
@@ -89,14 +90,14 @@ def _parts(rows: Sequence[ResultRow]) -> dict[By, list[ResultRow]]:
 
 def _comparable(rows: Sequence[ResultRow]) -> list[list[ResultRow]]:
     """Return the rows in groups within which one figure is better than another: all together, or those of one kind."""
-    kinds: dict[_Kind, list[ResultRow]] = {}
+    kinds: dict[FigureScale, list[ResultRow]] = {}
     for row in rows:
-        kinds.setdefault(_kind(row), []).append(row)
+        kinds.setdefault(figure_scale(row), []).append(row)
     return list(kinds.values()) if any(_scale(row) is None for row in rows) else [list(rows)]
 
 
-def _kind(row: ResultRow) -> _Kind:
-    """Return what two figures must share to be compared as they are."""
+def figure_scale(row: ResultRow) -> FigureScale:
+    """Return the metric of a figure, whether higher ones are better, and the ends of the metric's scale."""
     return row["metric"], _is_upwards(row), tuple(row.get("bounds") or ())
 
 
@@ -175,7 +176,7 @@ def sorting(found: Breakdown) -> Iterator[str]:
     if found.apart:
         endless = ", ".join(dict.fromkeys(row["metric"] for row in found.every if _scale(row) is None))
         yield f"sorted within each metric, because these have no scale with two ends: {endless}"
-    elif len({_kind(row)[1:] for row in found.every}) > 1:
+    elif len({figure_scale(row)[1:] for row in found.every}) > 1:
         yield "sorted by the share of each scale that the figure reaches"
     if len(set(map(_is_upwards, found.every))) > 1:
         yield "↓: lower is better"

@@ -166,6 +166,15 @@ def test_hundreds_of_other_figures_fold():
     assert "… and 499 more in summary.json" in section.html
 
 
+def test_of_many_charts_some_are_drawn_and_the_other_figures_are_in_the_table():
+    rows = [row(f"task {task}", f"model-{at}", metric=f"metric {task}") for task in range(6) for at in range(60)]
+    section = headline_section([run(rows)])
+    assert len(figures(section.html)) == 4
+    assert "More figures (120)" in section.html
+    shown = {each.row for each in numbers(section.html)}
+    assert len(shown) == len(rows)
+
+
 @pytest.mark.parametrize("make", MAKERS)
 def test_hostile_names_stay_text(make):
     lookup = {"kind": "lookup", "lookup": HOSTILE, "variant": HOSTILE, "length": 10, "chance": 5.0}

@@ -79,8 +79,17 @@ def test_subsets_have_a_section_too():
 def test_hundreds_of_categories_fold():
     one = run(parts({f"category {at}": at / 10 for at in range(900)}))
     (section,) = category_sections([one])
-    assert "500 more are in summary.json" in said(section)
-    assert len(section.html) < 900_000
+    assert "60 of 900 rows are drawn; the table has 200, summary.json all." in said(section)
+    (chart,) = figures(section.html)
+    assert len(chart.findall("./details/div/table/tbody/tr")) == 200
+    assert len(section.html) < 300_000
+
+
+def test_of_many_metrics_the_first_have_charts():
+    rows = [row(f"t{at}[law]", 10.0, category="law", metric=f"metric {at}") for at in range(7)]
+    (section,) = category_sections([run(rows)])
+    assert len(figures(section.html)) == 4
+    assert "… and 3 more metrics in summary.json: kshot show --by category --metric NAME" in said(section)
 
 
 def test_a_category_in_which_all_failed_is_last():

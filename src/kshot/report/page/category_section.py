@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from kshot.core.errors import UsageError
 from kshot.core.records import ResultRow
-from kshot.report.breakdown import Breakdown, By, breakdown, sorting, whole_of
+from kshot.report.breakdown import Breakdown, By, FigureScale, breakdown, figure_scale, sorting, whole_of
 from kshot.report.page.charts import Chart, chart_grid
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.markup import Section, tag, together
 from kshot.report.page.numbers import estimate, field_number
 from kshot.report.page.page_run import PageRun, system_names
 
-_MAX_ROWS = 400
-"""Rows of the table behind a chart; ``summary.json`` has all."""
+_MAX_CHARTS = 4
+"""Charts, one for each metric."""
 _TITLES: dict[By, tuple[str, str]] = {
     "category": ("categories", "By category"),
     "subset": ("subsets", "By subset"),
@@ -47,15 +47,17 @@ def _section(runs: Sequence[PageRun], by: By) -> Section | None:
             told |= dict.fromkeys(_told(found, by))
     if not parts:
         return None
-    scales: dict[_Scale, list[_PartFigure]] = {}
+    scales: dict[FigureScale, list[_PartFigure]] = {}
     for part in parts:
-        scales.setdefault(_scale(part.row), []).append(part)
+        scales.setdefault(figure_scale(part.row), []).append(part)
     charts = [
         _chart(f"{id_}-{at}", _together(those, by, runs), by, title, runs).html
-        for at, those in enumerate(scales.values(), start=1)
+        for at, those in enumerate(list(scales.values())[:_MAX_CHARTS], start=1)
     ]
-    said = tag("p", " ".join(told), class_="soft")
-    return Section(id_, title, together((said, chart_grid(charts))))
+    said, left = tag("p", " ".join(told), class_="soft"), len(scales) - _MAX_CHARTS
+    others = f"… and {left:,} more metric{'s' if left > 1 else ''} in summary.json: kshot show --by {by} --metric NAME"
+    more = [tag("p", others, class_="chart-note")] if left > 0 else []
+    return Section(id_, title, together((said, chart_grid(charts), *more)))
 
 
 def _together(parts: Sequence[_PartFigure], by: By, runs: Sequence[PageRun]) -> list[_PartFigure]:
@@ -80,23 +82,15 @@ def _told(found: Breakdown, by: By) -> Iterator[str]:
         yield f"{many} without a figure, because every sample failed, {come} last."
 
 
-_Scale: TypeAlias = tuple[str, bool, tuple[float | None, ...]]
-"""What figures must share to stand in one chart."""
-
-
-def _scale(row: ResultRow) -> _Scale:
-    return row["metric"], row.get("higher_is_better") is not False, tuple(row.get("bounds") or ())
-
-
 def _chart(id_: str, parts: Sequence[_PartFigure], by: By, title: str, runs: Sequence[PageRun]) -> Chart:
     names = system_names(runs)
     systems = {key: at for at, key in enumerate(names)}
     wholes = dict.fromkeys(whole_of(part.row, by) for part in parts)
-    metric, upwards, bounds = _scale(parts[0].row)
+    metric, upwards, bounds = figure_scale(parts[0].row)
     failed = any(part.row.get("failed") for part in parts)
     fields = ("n", "failed") if failed else ("n",)
     rows = []
-    for part in parts[:_MAX_ROWS]:
+    for part in parts:
         key = part.run.key, str(part.row.get("model", ""))
         name = str(part.row[by]) + (f" · {whole_of(part.row, by)}" if len(wholes) > 1 else "")
         shown, group = (names[key], name) if len(names) > 1 else (name, "")
@@ -104,7 +98,5 @@ def _chart(id_: str, parts: Sequence[_PartFigure], by: By, title: str, runs: Seq
         rows.append(IntervalRow(shown, estimate(part.run, part.row), counts, group, systems[key]))
     heads = ("value", "95 %", *fields)
     whole = f" · {next(iter(wholes))}" if len(wholes) == 1 and next(iter(wholes)) else ""
-    left = len(parts) - _MAX_ROWS
-    notes = [f"{left:,} more are in summary.json."] if left > 0 else []
     told = f"{metric} {title.lower()}{whole}{'' if upwards else ', lower is better'}"
-    return interval_chart(id_, told, rows, heads=heads, bounds=bounds, notes=notes)
+    return interval_chart(id_, told, rows, heads=heads, bounds=bounds)

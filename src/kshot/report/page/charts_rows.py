@@ -18,7 +18,10 @@ from kshot.report.page.numbers import Number
 from kshot.report.page.svg import label, percent
 
 MAX_DRAWN = 60
-"""Rows that a chart draws; the table behind it has all."""
+"""Rows that a chart draws; the table behind it has more."""
+
+MAX_LISTED = 200
+"""Rows of the table behind a chart; ``summary.json`` has all."""
 
 _CHARACTER = 6.9
 _GROUP_HEIGHT = 28

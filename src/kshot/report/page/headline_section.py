@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
-from typing import NamedTuple, TypeAlias
+from itertools import accumulate, islice
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from kshot.core.records import ResultRow
+from kshot.report.breakdown import FigureScale, figure_scale
 from kshot.report.page.charts import Cell, Chart, DataTable, chart_grid, folded, sentences
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_rows import MAX_DRAWN
@@ -23,11 +24,11 @@ from kshot.runs.headline import failed_samples, finite, headline_results
 _MAX_CHARTS = 4
 """Charts that are open; the others fold."""
 
+_MAX_ROWS = 4 * MAX_DRAWN
+"""Rows in all charts: what is beyond them stands in the table of more figures."""
+
 _MAX_MORE = 400
 """Rows of the folded table; ``summary.json`` has all."""
-
-_Scale: TypeAlias = tuple[str, bool, tuple[float | None, ...]]
-"""What figures must share to stand in one chart: the metric, its direction and the ends of its scale."""
 
 
 class _Figure(NamedTuple):
@@ -49,18 +50,20 @@ def headline_section(runs: Sequence[PageRun]) -> Section | None:
         return None
     main.sort(key=lambda found: "average" not in found.row)  # it is stable: the rest keeps its order
     names = system_names(runs)
-    by_scale: dict[_Scale, list[_Figure]] = {}
+    by_scale: dict[FigureScale, list[_Figure]] = {}
     for found in main:
-        by_scale.setdefault(_scale(found.row), []).append(found)
-    charts = [
-        chart for at, found in enumerate(by_scale.values(), 1) for chart in _charts(f"headline-{at}", found, names)
-    ]
+        by_scale.setdefault(figure_scale(found.row), []).append(found)
+    every = [each for at, found in enumerate(by_scale.values(), 1) for each in _in_charts(f"headline-{at}", found)]
+    sizes = accumulate(min(len(each.found), MAX_DRAWN) for each in every)
+    drawn = sum(size <= _MAX_ROWS for size in sizes)
+    charts = [_chart(each.id, each.found, names) for each in every[:drawn]]
+    not_drawn = [figure for each in every[drawn:] for figure in each.found]
     shown, rest = charts[:_MAX_CHARTS], charts[_MAX_CHARTS:]
     said = sentences(line for run in runs for line in _verdicts(run, named=len(runs) > 1))
     parts = [said, chart_grid(chart.html for chart in shown)]
     if rest:
         parts.append(folded(f"{len(rest)} more charts", chart_grid(chart.html for chart in rest)))
-    parts += [*_failures(runs), _more(runs, main, names)]
+    parts += [*_failures(runs), _more([*not_drawn, *_others(runs, main)], names)]
     return Section("headline", "Main figures", together(parts))
 
 
@@ -69,25 +72,28 @@ def _is_lookup(row: ResultRow) -> bool:
     return row.get("kind") == "lookup"
 
 
-def _scale(row: ResultRow) -> _Scale:
-    return row["metric"], row.get("higher_is_better") is not False, tuple(row.get("bounds") or ())
+class _InChart(NamedTuple):
+    """The figures of one chart, and its id."""
+
+    id: str
+    found: Sequence[_Figure]
 
 
-def _charts(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Iterator[Chart]:
-    """Yield the chart of the figures on one scale; where that has too many rows, a chart for each task."""
+def _in_charts(id_: str, found: Sequence[_Figure]) -> Iterator[_InChart]:
+    """Yield the figures on one scale; where a chart has no room for all, those of each task."""
     tasks: dict[str, list[_Figure]] = {}
     for each in found:
         tasks.setdefault(_task(each, found), []).append(each)
     if len(found) <= MAX_DRAWN or len(found) == len(tasks):
-        yield _chart(id_, found, names)
+        yield _InChart(id_, found)
         return
     for at, figures in enumerate(tasks.values(), 1):
-        yield _chart(f"{id_}-{at}", figures, names)
+        yield _InChart(f"{id_}-{at}", figures)
 
 
 def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Chart:
     """Draw figures on one scale: rows are systems, tasks, or systems below each task."""
-    metric, upwards, bounds = _scale(found[0].row)
+    metric, upwards, bounds = figure_scale(found[0].row)
     tasks = dict.fromkeys(_task(each, found) for each in found)
     systems = dict.fromkeys(names[each.system] for each in found)
     many = len(systems) > SERIES  # then colours tell nothing, and the best ones come first
@@ -134,15 +140,19 @@ def _failures(runs: Sequence[PageRun]) -> Iterator[Markup]:
             yield tag("p", f"{of}{told} in no figure.", class_="chart-note")
 
 
-def _more(runs: Sequence[PageRun], main: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Markup:
-    """Return the other figures of whole tasks, folded: other metrics, the parts of averages, and details."""
+def _others(runs: Sequence[PageRun], main: Sequence[_Figure]) -> list[_Figure]:
+    """Return the other figures of whole tasks: other metrics, the parts of averages, and details."""
     shown = {id(found.row) for found in main}
-    rest = [
+    return [
         _Figure(run, row)
         for run in runs
         for row in run.record.results
         if "kind" not in row and "category" not in row and id(row) not in shown
     ]
+
+
+def _more(rest: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Markup:
+    """Return figures that no chart has, folded."""
     if not rest:
         return Markup("")
     several = len(names) > 1

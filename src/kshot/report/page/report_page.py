@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kshot.report.page.document import Page, document
+from kshot.report.page.fitted_sections import fitted_sections
 from kshot.report.page.markup import Section
 from kshot.report.page.packed_flips import SamplePairs, flipped_numbers, sample_pairs
 from kshot.report.page.packed_samples import PackedRun, packed_run
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _SPARE = 4_000
 """Bytes for what says how many samples there are."""
+_SHARE_OF_SAMPLES = 4
+"""Samples have at least this part of a report, one in so many."""
 
 
 class ReportPage(NamedTuple):
@@ -40,6 +43,8 @@ def report_page(
         sections[1:1] = comparison_sections(comparison, {run.name: run.key for run in runs})
     pairs = sample_pairs(comparison, read)
     title, about = report_title(runs), about_runs(runs, not_compared)
+    for_samples = most_bytes // _SHARE_OF_SAMPLES if any(map(len, read)) else 0
+    sections = fitted_sections(sections, most_bytes - _size(Page(title, about, [])) - for_samples - _SPARE)
 
     def made(packed: Sequence[PackedRun]) -> Page:
         last = samples_section(read, packed)
