@@ -20,9 +20,9 @@ def test_every_part_is_read():
     assert sample_query(given | more) == wanted
 
 
-def test_wrong_includes_what_is_partly_right():
-    assert sample_query({"verdict": "wrong"}).verdicts == {"wrong", "partly"}
-    assert sample_query({"verdict": "partly"}).verdicts == {"partly"}
+def test_verdicts_are_those_that_pages_count():
+    assert sample_query({"verdict": "wrong"}).verdicts == {"wrong"}
+    assert sample_query({"verdict": "partly, wrong"}).verdicts == {"partly", "wrong"}
 
 
 def test_the_headline_is_no_metric_of_its_own():

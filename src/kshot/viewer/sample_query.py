@@ -48,7 +48,7 @@ class SampleQuery:
 def sample_query(given: Mapping[str, str]) -> SampleQuery:
     """Read the values of a query string; names that are no part of a query are left alone, and empty ones are no limit.
 
-    ``verdict=wrong`` includes samples that are partly right, as ``kshot samples --wrong`` does.
+    ``verdict=wrong`` is what pages count as wrong; ``wrong,partly`` is what ``kshot samples --wrong`` lists.
     """
     for name, value in given.items():
         if len(value) > _MAX_CHARACTERS:
@@ -78,8 +78,7 @@ def whole_number(name: str, text: str, *, default: int, most: int) -> int:
 
 
 def _verdicts(text: str) -> frozenset[SampleVerdict]:
-    named = [_one_of("verdict", each.strip(), _VERDICTS) for each in text.split(",") if each.strip()]
-    return frozenset(named) | ({"partly"} if "wrong" in named else frozenset())
+    return frozenset(_one_of("verdict", each.strip(), _VERDICTS) for each in text.split(",") if each.strip())
 
 
 def _one_of(name: str, value: str, known: tuple[_Word, ...]) -> _Word:

@@ -16,10 +16,18 @@ const kshot = { ...htmPreact };
 
   // ---- every state is a link: #/run/KEY/samples/17?verdict=wrong&q=mars ----
 
+  const decoded = (part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part; // somebody wrote "%" by hand: there is no such page, and the page says so
+    }
+  };
+
   /** Read the state from the address: {path: ["run", "KEY", …], query: {verdict: "wrong"}}. */
   kshot.route = () => {
     const [path, query] = (location.hash.startsWith("#/") ? location.hash.slice(2) : "").split("?");
-    return { path: path.split("/").filter(Boolean).map(decodeURIComponent), query: Object.fromEntries(new URLSearchParams(query)) };
+    return { path: path.split("/").filter(Boolean).map(decoded), query: Object.fromEntries(new URLSearchParams(query)) };
   };
 
   /** Write a state as a link; empty values of the query are left out. */
@@ -69,15 +77,14 @@ const kshot = { ...htmPreact };
 
   // ---- values that are loaded ----
 
-  /** A hook: load something again whenever `inputs` change: {value, error, loading}; the last value stays meanwhile. */
+  /** A hook: load something again whenever `inputs` change: {value, error}; the last value stays meanwhile. */
   kshot.useLoaded = (load, inputs) => {
-    const [state, setState] = useState({ loading: true });
+    const [state, setState] = useState({});
     useEffect(() => {
       let wanted = true;
-      setState((last) => ({ ...last, loading: true }));
       load().then(
-        (value) => wanted && setState({ value, loading: false }),
-        (error) => wanted && setState((last) => ({ ...last, error, loading: false })),
+        (value) => wanted && setState({ value }),
+        (error) => wanted && setState(({ value }) => ({ value, error })),
       );
       return () => (wanted = false);
     }, inputs);
@@ -85,11 +92,12 @@ const kshot = { ...htmPreact };
   };
 
   const seen = new Map();
+  const settled = {};
 
   /** A hook: load something again and again, {value, error}; `pause(value, error)`: after how many milliseconds, or 0: no more.
-   * It rests while nobody looks, and draws nothing anew that has not changed. Who comes back finds the last value of that
-   * name at once, and the page as long as it was. */
-  kshot.usePolled = (name, load, pause) => {
+   * It rests while nobody looks, and draws nothing anew that has not changed. A reader who comes back sees the last value of
+   * that name at once, and the page as long as it was; nobody is asked if it is the last one and younger than `fresh`. */
+  kshot.usePolled = (name, load, pause, fresh = 0) => {
     const [state, setState] = useState({ value: seen.get(name) });
     useEffect(() => {
       let timer, busy, ended, text;
@@ -106,17 +114,23 @@ const kshot = { ...htmPreact };
         text = now;
         const wait = pause(value, error);
         if (wait) timer = setTimeout(look, wait);
+        else if (value) settled[name] = Date.now();
       };
-      look();
-      const deaf = listen("visibilitychange", look, document);
+      if (Date.now() - settled[name] < fresh) setState({ value: seen.get(name) });
+      else look();
+      const stopListening = listen("visibilitychange", look, document);
       return () => {
         ended = true;
         clearTimeout(timer);
-        deaf();
+        stopListening();
       };
     }, [name]);
     return state;
   };
+
+  /** A hook: the names and counts by which the samples of a run can be filtered. Pages that follow each other ask once. */
+  kshot.useFacets = (runKey, metric = "") =>
+    kshot.usePolled(`facets ${runKey} ${metric}`, () => kshot.source.facets(runKey, metric), (found) => (found?.state === "indexing" ? 400 : 0), 10000);
 
   // ---- numbers and times ----
 

@@ -4,19 +4,18 @@
 
   /** The right, wrong and failed samples: a bar of their shares, and links to them. */
   const Counts = ({ runKey }) => {
-    const { value, error } = usePolled("facets/" + runKey, () => kshot.source.facets(runKey), (now) => (now && now.state !== "ready" ? 400 : 0));
+    const { value, error } = kshot.useFacets(runKey);
     if (error) return html`<${Failure} error=${error} />`;
     if (value?.state !== "ready") return html`<p class="loading" role="status">Reading the samples… ${value?.share ? Math.floor(100 * value.share) + " %" : ""}</p>`;
     const { verdicts, total } = value;
     const kinds = Object.keys(kshot.VERDICTS).filter((name) => verdicts[name]);
-    const listed = { ...verdicts, wrong: verdicts.wrong + verdicts.partly }; // as the list that the link opens
     const to = (verdict) => link(["run", runKey, "samples"], { verdict });
     let from = 0;
     return html`<svg class="share" viewBox="0 0 ${total} 1" preserveAspectRatio="none" aria-hidden="true">
         ${kinds.map((name) => html`<rect class=${name} x=${(from += verdicts[name]) - verdicts[name]} width=${verdicts[name]} height="1" />`)}
       </svg>
       <nav class="chips" aria-label="Samples"><a class="button primary" href=${to()}>All ${count(total)} samples</a>
-        ${kinds.map((name) => html`<a class="button" href=${to(name)}><${kshot.Verdict} verdict=${name} /> ${count(listed[name])}${name === "wrong" && verdicts.partly > 0 && " with partly right"}</a>`)}</nav>`;
+        ${kinds.map((name) => html`<a class="button" href=${to(name)}><${kshot.Verdict} verdict=${name} /> ${count(verdicts[name])}</a>`)}</nav>`;
   };
 
   const Task = ({ task: { task, model, total, state, done, failed, metric, ...figure } }) => {
