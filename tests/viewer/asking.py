@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 PORT = 8765
+_LONGEST_SECONDS = 120.0
+"""No answer takes so long, however busy the machine is: something is wrong."""
+
+
+Given: TypeAlias = "str | tuple[str, ...] | None"
+
+
+def _each(value: Given) -> tuple[str, ...]:
+    return () if value is None else (value,) if isinstance(value, str) else value
 
 
 @dataclass
@@ -40,9 +50,12 @@ class Asking:
         self.app, self.token = app, token
         self.cookie = f"kshot-{PORT}={token}"
 
-    def __call__(self, path: str, *, cookie: bool = True, method: str = "GET", **headers: str | None) -> Answer:
-        """Ask for a path with its query; an underscore in the name of a header is a hyphen, None leaves it out."""
-        given: dict[str, str | None] = {"host": f"127.0.0.1:{PORT}", "cookie": self.cookie if cookie else None}
+    def __call__(self, path: str, *, cookie: bool = True, method: str = "GET", **headers: Given) -> Answer:
+        """Ask for a path with its query.
+
+        An underscore in the name of a header is a hyphen; None leaves it out, and a tuple sends it several times.
+        """
+        given: dict[str, Given] = {"host": f"127.0.0.1:{PORT}", "cookie": self.cookie if cookie else None}
         given |= {name.replace("_", "-").lower(): value for name, value in headers.items()}
         path, _, query = path.partition("?")
         scope = {
@@ -55,7 +68,9 @@ class Asking:
             "raw_path": path.encode(),
             "query_string": query.encode(),
             "root_path": "",
-            "headers": [(k.encode(), v.encode("latin-1")) for k, v in given.items() if v is not None],
+            "headers": [
+                (name.encode(), each.encode("latin-1")) for name, value in given.items() for each in _each(value)
+            ],
             "server": ("127.0.0.1", PORT),
             "client": ("127.0.0.1", 50_000),
         }
@@ -76,12 +91,12 @@ class Asking:
         return Answer(start["status"], headers, b"".join(each.get("body", b"") for each in rest))
 
     def ready(self, path: str) -> Any:
-        """Ask again until the state is "ready"; the answer comes from a thread or a process, however busy it is here."""
-        import time
-
+        """Ask again until the state is "ready", as a page does: a thread or a process makes the answer."""
+        end = time.monotonic() + _LONGEST_SECONDS
         while True:
             found = self(path)
             assert found.status == 200, found.body
             if found.json()["state"] == "ready":
                 return found.json()
+            assert time.monotonic() < end, f"{path} is not ready: {found.body[:1000]!r}"
             time.sleep(0.02)

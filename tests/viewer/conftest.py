@@ -31,8 +31,9 @@ def app_over(*folders, tell=None):
     from kshot.viewer.routes import Routes
     from kshot.viewer.security import Access
 
-    routes, access = Routes(Catalog(folders)), Access()
-    return Asking(viewer_app(routes, access, PORT, tell or pytest.fail), access.token), routes
+    told = tell or pytest.fail
+    routes, access = Routes(Catalog(folders), told), Access()
+    return Asking(viewer_app(routes, access, PORT, told), access.token), routes
 
 
 @pytest.fixture(scope="module")

@@ -42,13 +42,14 @@ def opened(folder) -> SampleIndex:
 
 def page(index: SampleIndex, offset: int = 0, limit: int = 50, other: SampleIndex | None = None, **query: str):
     """A page, when it is ready; what is made for it in a thread is waited for."""
-    while True:
+    for _ in range(100):
         found = index.page(sample_query(query), offset, limit, other)
         if found["state"] == "ready":
             return found
         for work in (index._index, index._words, *index._pairs.values()):
             if work is not None:
                 work.wait()
+    raise AssertionError(f"the page is not ready: {found}")
 
 
 def ids(index: SampleIndex, **query: Any) -> list[str]:

@@ -26,9 +26,10 @@ def two(tmp_path):
 @pytest.fixture
 def made():
     """Comparisons that end with the test."""
-    work = Jobs()
+    told = []
+    work = Jobs(told.append)
     found = Comparisons(work)
-    found.wait, found.close = work.wait, work.close
+    found.wait, found.close, found.told = work.wait, work.close, told
     yield found
     work.close()
 
@@ -72,12 +73,23 @@ def test_an_error_is_told_and_kept(two, made):
     assert "this line is damaged" in made.of(*two)["error"]
 
 
-def test_a_process_that_dies_is_an_error_not_a_wait_for_ever(two, made, monkeypatch):
-    monkeypatch.setattr(jobs, "_BOOT", "import os; os._exit(9)")
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        ("import os; os._exit(9)", "ended with code 9"),
+        (r"raise ValueError('\x1b[2J ' + 'x' * 9000)", r"ended with code 1: ValueError: \x1b[2J x"),
+        ("import os; os.kill(os.getpid(), 9)", "was ended by SIGKILL, perhaps for want of memory"),
+    ],
+)
+def test_a_process_that_dies_is_an_error_not_a_wait_for_ever(two, made, monkeypatch, does, told):
+    monkeypatch.setattr(jobs, "_BOOT", does)
     made.of(*two)
     made.wait(60)
     found = made.of(*two)
-    assert (found["state"], found["error"]) == ("ready", "the process ended with code 9")
+    assert found["state"] == "ready"
+    assert found["error"].startswith(f"the process that reads the samples {told}")
+    assert len(found["error"]) < 400
+    assert made.told == [found["error"]]
 
 
 def test_a_process_that_cannot_be_started_is_an_error(two, made, monkeypatch):
@@ -120,7 +132,7 @@ def test_no_file_beside_the_runs_is_imported(two, made, monkeypatch):
 def test_the_process_speaks_json(two):
     from io import BytesIO, TextIOWrapper
 
-    from kshot.viewer import job_process
+    from kshot.viewer import _job_process as job_process
 
     job = json.dumps({"work": "compare", "folders": [str(run.folder) for run in two], "keys": ["a", "b"]}).encode()
     out = BytesIO()

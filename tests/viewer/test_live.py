@@ -3,6 +3,8 @@
 import json
 import threading
 
+import pytest
+
 import kshot
 from kshot import Generate, Generated
 from kshot.runs.journal import Journal
@@ -134,7 +136,7 @@ def test_figures_that_are_not_there_yet_are_no_error(tmp_path):
 def test_the_sections_that_need_all_samples_of_a_large_run_come_later(tmp_path, monkeypatch):
     finished(tmp_path / "run", task("sums", items([100, 0])))
     monkeypatch.setattr(live, "_QUICK_BYTES", 0)
-    run, jobs = Catalog([tmp_path]).run("run"), Jobs()
+    run, jobs = Catalog([tmp_path]).run("run"), Jobs(pytest.fail)
     pages = RunPages(jobs)
     first = pages.of(run, None)
     assert first["reading"] is True
@@ -148,5 +150,16 @@ def test_the_sections_that_need_all_samples_of_a_large_run_come_later(tmp_path, 
     jobs.wait(60)
     last = pages.of(run, None)
     jobs.close()
-    assert last["reading"] is False  # the list of samples says what is wrong
-    assert [each["id"] for each in last["sections"]] == [each["id"] for each in first["sections"]]
+    assert last["reading"] is False
+    unread, *others = last["sections"]
+    assert "samples.jsonl" in unread["html"]
+    assert [each["id"] for each in others] == [each["id"] for each in first["sections"]]
+
+
+def test_a_small_run_says_why_its_samples_cannot_be_read(tmp_path):
+    finished(tmp_path / "run", task("sums", items([100, 0])))
+    whole = RunPages().of(Catalog([tmp_path]).run("run"), None)["sections"]
+    (tmp_path / "run" / "samples.jsonl").write_text("<b>no JSON\n")
+    unread, *others = RunPages().of(Catalog([tmp_path]).run("run"), None)["sections"]
+    assert (unread["id"], "this line is damaged" in unread["html"], "<b>" in unread["html"]) == ("unread", True, False)
+    assert {each["id"] for each in others} <= {each["id"] for each in whole}

@@ -10,6 +10,8 @@ from kshot.runs.record import read_record
 from kshot.runs.sample_flips import flipped_samples
 from kshot.runs.sample_verdicts import metric_scales
 from kshot.runs.samples_file import placed_rows
+from kshot.viewer import sample_index
+from kshot.viewer.background import Abandoned
 from kshot.viewer.sample_query import sample_query
 from tests.finished_runs import Item, Points, Right, finished, task
 from tests.viewer.made_runs import ids, opened, page
@@ -128,3 +130,43 @@ def test_runs_that_cannot_be_compared_say_why(runs, tmp_path):
 def test_a_run_beside_itself_has_no_flips(runs):
     assert ids(runs[0], other=runs[0], flip="flipped") == []
     assert runs[0].counterparts(3, runs[0]) == [3]
+
+
+@pytest.fixture
+def three(tmp_path):
+    """The indexes of three runs on one question."""
+    names = ("one", "two", "three")
+    folders = [finished(tmp_path / name, task("sums", {"a": Item(100.0)})) and tmp_path / name for name in names]
+    found = [opened(folder) for folder in folders]
+    yield found
+    for each in found:
+        each.close()
+
+
+def test_a_pairing_that_was_given_up_is_begun_again(three, monkeypatch):
+    given_up, plain = [Abandoned], sample_index.pair_runs
+
+    def pairing(*given):
+        if given_up:
+            raise given_up.pop()
+        return plain(*given)
+
+    monkeypatch.setattr(sample_index, "pair_runs", pairing)
+    assert three[0].counterparts(0, three[1]) == [0]
+    assert given_up == []
+
+
+def test_runs_that_are_put_to_rest_are_paired_all_the_same(three):
+    one, other, _ = three
+    for each in (one, other):
+        each.rest()
+        assert one.counterparts(0, other) == [0]
+        assert page(one, other=other)["rows"][0]["flip"] is None
+
+
+def test_pairs_of_the_last_few_runs_are_kept(three, monkeypatch):
+    monkeypatch.setattr(sample_index, "_MOST_PAIRS", 1)
+    one, *others = three
+    for other in (*others, *others):
+        assert one.counterparts(0, other) == [0]
+        assert len(one._pairs) == 1

@@ -1,6 +1,7 @@
 """The index of a run's samples: filters, orders and counts are those of the command line; rows are those of the file."""
 
 import json
+import sqlite3
 import threading
 
 import pytest
@@ -13,8 +14,9 @@ from kshot.runs.sample_filters import SampleFilter
 from kshot.runs.sample_selection import natural_key, sorted_places
 from kshot.runs.sample_verdicts import metric_scales
 from kshot.runs.samples_file import placed_rows
-from kshot.viewer import sample_index
+from kshot.viewer import judged_tables, sample_index
 from kshot.viewer.index_file import natural_bytes
+from kshot.viewer.opened_index import OpenedIndex
 from kshot.viewer.sample_index import SampleIndex
 from kshot.viewer.sample_query import sample_query
 from tests.viewer.made_runs import figure, ids, opened, page, sample, write_run
@@ -55,7 +57,8 @@ def test_a_line_says_what_a_list_shows(quiz):
     ("query", "found"),
     [
         ({"verdict": "right"}, ["q1", "x"]),
-        ({"verdict": "wrong"}, ["q2", "q10"]),
+        ({"verdict": "wrong"}, ["q2"]),
+        ({"verdict": "wrong,partly"}, ["q2", "q10"]),
         ({"verdict": "failed,partly"}, ["q10", "q9"]),
         ({"task": "other"}, ["x"]),
         ({"task": "oth"}, []),
@@ -144,10 +147,9 @@ def test_lists_are_those_of_the_command_line(tmp_path_factory, rows, verdicts, c
         sample(f"q{7 * at % 12}", row.pop("score"), **row) for at, row in enumerate(map(dict, rows))
     ]  # ids that are not in order
     folder = write_run(tmp_path_factory.mktemp("law"), made, [figure("t"), figure("u")])
-    chosen = frozenset(verdicts) | ({"partly"} if "wrong" in verdicts else set())
     wanted = SampleFilter(
         metric_scales(read_record(folder).results),
-        chosen or None,
+        frozenset(verdicts) or None,
         categories=None if category is None else {category},
     )
     matching = [placed for placed in placed_rows(folder) if wanted(placed.row)]
@@ -233,3 +235,79 @@ def test_a_closed_index_says_so(tmp_path):
     index.close()
     with pytest.raises(RunError, match="the viewer has been closed"):
         index.page(sample_query({}))
+
+
+def test_an_index_that_is_put_to_rest_wakes_and_is_not_made_again(tmp_path, monkeypatch):
+    index = opened(write_run(tmp_path / "run", [sample("a", 100.0), sample("b", 0.0)]))
+    assert ids(index, q="b") == ["b"]
+    monkeypatch.setattr(sample_index.index_file, "build_index", lambda *_: pytest.fail("it is there already"))
+    index.rest()
+    assert index.row(1)["id"] == "b"
+    index.rest()
+    assert index.page(sample_query({}))["state"] in {"ready", "indexing"}
+    assert ids(index, q="b") == ["b"]
+
+
+@pytest.mark.parametrize("asked", [lambda index: index.row(1)["id"], lambda index: ids(index)[1]], ids=["row", "page"])
+def test_an_index_that_is_put_to_rest_while_it_is_read_is_opened_again(tmp_path, monkeypatch, asked):
+    index = opened(write_run(tmp_path / "run", [sample("a", 100.0), sample("b", 0.0)]))
+    monkeypatch.setattr(sample_index.index_file, "build_index", lambda *_: pytest.fail("it is there already"))
+    plain, rests = OpenedIndex._held, [index.rest]
+
+    def held(self):
+        while rests:
+            rests.pop()()  # another thread was quicker
+        return plain(self)
+
+    monkeypatch.setattr(OpenedIndex, "_held", held)
+    assert asked(index) == "b"
+    assert rests == []
+
+
+def test_an_index_that_is_damaged_again_is_an_error(tmp_path, monkeypatch):
+    index = opened(write_run(tmp_path / "run", [sample("a", 100.0)]))
+
+    def damaged(*_):
+        raise sqlite3.DatabaseError("malformed")
+
+    monkeypatch.setattr(OpenedIndex, "lines", damaged)
+    assert index.page(sample_query({}))["state"] == "indexing"
+    index.wait()
+    with pytest.raises(RunError, match="the index beside it cannot be read"):
+        index.page(sample_query({}))
+
+
+def test_an_index_that_cannot_be_written_says_what_to_do(tmp_path, monkeypatch):
+    def full(*_):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(sample_index.index_file, "build_index", full)
+    index = SampleIndex(write_run(tmp_path / "run", [sample("a", 100.0)]))
+    assert "cannot be written: database or disk is full" in index.wait().error
+    with pytest.raises(RunError, match="KSHOT_CACHE"):
+        index.row(0)
+
+
+def test_more_metrics_than_tables_are_judged_right(tmp_path, monkeypatch):
+    monkeypatch.setattr(judged_tables, "_MOST_TABLES", 2)
+    names = [f"m{at}" for at in range(4)]
+    rows = [{**sample(name, 0.0), "scores": {each: 100.0 * (each == name) for each in names}} for name in names]
+    index = opened(write_run(tmp_path / "run", rows, [figure("quiz", name) for name in names]))
+    for name in (*names, *names):
+        assert ids(index, metric=name, verdict="right") == [name]
+
+
+def test_a_table_that_cannot_be_made_leaves_nothing_behind(tmp_path, monkeypatch):
+    rows = [{**sample("a", 0.0), "scores": {"x": 100.0, "y": 0.0}}]
+    index = opened(write_run(tmp_path / "run", rows, [figure("quiz", "x"), figure("quiz", "y")]))
+    plain, fails = judged_tables.judged_row, [ValueError("a fault")]
+
+    def failing(*given):
+        if fails:
+            raise fails.pop()
+        return plain(*given)
+
+    monkeypatch.setattr(judged_tables, "judged_row", failing)
+    with pytest.raises(ValueError, match="a fault"):
+        index.page(sample_query({"metric": "y"}))
+    assert ids(index, metric="y", verdict="wrong") == ["a"]

@@ -70,9 +70,11 @@ def test_a_foreign_host_is_refused_also_with_the_cookie(ask, host):
     assert "runs" not in answer.json()
 
 
-def test_two_host_headers_are_refused(ask):
-    answer = ask("/api/runs", Host="127.0.0.1", host="evil.example")  # the later one, and the usual one before it
-    assert answer.status == 421
+@pytest.mark.parametrize(
+    "hosts", [("127.0.0.1", "evil.example"), ("evil.example", "127.0.0.1"), ("127.0.0.1", "127.0.0.1")]
+)
+def test_two_host_headers_are_refused(ask, hosts):
+    assert ask("/api/runs", Host=hosts).status == 421
 
 
 @pytest.mark.parametrize(

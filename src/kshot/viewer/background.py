@@ -15,7 +15,7 @@ Progress: TypeAlias = Callable[[float], None]
 
 
 class Abandoned(Exception):  # noqa: N818 - it is no error
-    """The work has been given up."""
+    """The work has been given up, or what it reads was put away; who still wants it asks again."""
 
 
 class Background(Generic[T]):
@@ -27,6 +27,7 @@ class Background(Generic[T]):
         self._work = work
         self._result: T | None = None
         self._error: KshotError | None = None
+        self.is_given_up = False
         self._done, self._abandoned = threading.Event(), threading.Event()
         threading.Thread(target=self._run, name=f"kshot {name}", daemon=True).start()
 
@@ -45,8 +46,10 @@ class Background(Generic[T]):
         return self._done.wait(seconds)
 
     def result(self) -> T:
-        """Wait for the result, and return it; raise the error that ended the work."""
+        """Wait for the result, and return it; raise the error that ended the work, or ``Abandoned``."""
         self._done.wait()
+        if self.is_given_up:
+            raise Abandoned
         if self._error is not None:
             raise type(self._error)(self._error.what, where=self._error.where, hint=self._error.hint)
         return self._result  # type: ignore[return-value]  # it is there, since the work is done without an error
@@ -67,7 +70,7 @@ class Background(Generic[T]):
         except KshotError as exc:
             self._error = exc.with_traceback(None)
         except Abandoned:
-            self._error = RunError("the viewer has been closed")
+            self.is_given_up = True
         except Exception as exc:  # noqa: BLE001 - a thread has nobody above it: whoever waits gets the error
             self._error = RunError(f"{type(exc).__name__}: {exc}")
         finally:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from kshot.core.visible import one_line
+
 _KEPT = 32
-_BOOT = "import sys; sys.path[:] = sys.argv[1:]; from kshot.viewer.job_process import main; main()"
+_MAX_WORDS = 300
+_BOOT = "import sys; sys.path[:] = sys.argv[1:]; from kshot.viewer._job_process import main; main()"
 """Gives the process the search path of this one, before anything is imported: the folder that it starts in may be that
 of a run, and nothing there is code."""
 
@@ -32,8 +36,9 @@ class _Job:
 class Jobs:
     """Does one job at a time, the last that was asked for first; results are kept until the version is another."""
 
-    def __init__(self) -> None:
-        """Start with none; the thread starts with the first."""
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        """Start with none; the thread starts with the first. ``tell`` says in the terminal why a process died."""
+        self._tell = tell
         self._jobs: OrderedDict[JobName, _Job] = OrderedDict()
         self._changed = threading.Condition()
         self._waiting: list[_Job] = []
@@ -97,13 +102,30 @@ class Jobs:
                 if self._closed:
                     return {"error": "the viewer has ended"}
                 process = self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
                 )
-            output, _ = process.communicate(json.dumps(job.work).encode())
+            output, words = process.communicate(json.dumps(job.work).encode())
         except (OSError, ValueError) as exc:  # no process can be started
             return {"error": f"no process can be started: {exc}"}
         try:
             found = json.loads(output)
         except ValueError:
             found = None
-        return found if isinstance(found, dict) else {"error": f"the process ended with code {process.returncode}"}
+        return found if isinstance(found, dict) else {"error": self._death(process.returncode, words)}
+
+    def _death(self, code: int, words: bytes) -> str:
+        """Say how a process ended that brought nothing, and its last words; closing the viewer kills it."""
+        lines = words.decode("utf-8", "replace").strip().splitlines()
+        last = f": {one_line(lines[-1][:_MAX_WORDS])}" if lines else ""
+        why = f"the process that reads the samples {_ended(code)}{last}"
+        if not self._closed:
+            self._tell(why)
+        return why
+
+
+def _ended(code: int) -> str:
+    """Return how a process ended; a negative code is a signal."""
+    if code >= 0:
+        return f"ended with code {code}"
+    name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
+    return f"was ended by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else "")

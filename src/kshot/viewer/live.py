@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,6 +14,7 @@ from kshot.core.file_names import path_inside
 from kshot.core.json_text import parse_json
 from kshot.core.records import ResultRow
 from kshot.core.text_files import regular_file
+from kshot.report.page.markup import tag, text
 from kshot.report.page.sample_line import sample_line
 from kshot.report.page.unfinished_section import unfinished_section
 from kshot.report.sample_look import SampleLook
@@ -72,7 +72,8 @@ class RunPages:
         found = self._jobs.of(("sections", place), version, work)
         if found is not None and "sections" in found:
             return found["sections"], False
-        return self._kept(run, version, samples=False), found is None
+        quick = self._kept(run, version, samples=False)
+        return (quick, True) if found is None else ([_unread(found["error"]), *quick], False)
 
     def _kept(self, run: ListedRun, version: Versions, *, samples: bool) -> list[dict[str, str]]:
         with self._lock:
@@ -86,11 +87,20 @@ class RunPages:
 
 
 def _made(run: ListedRun, *, samples: bool) -> list[dict[str, str]]:
-    """Return the sections; samples that cannot be read are told where somebody looks at them."""
-    if samples:
-        with suppress(RunError):
-            return page_sections(run.folder, run.key, run.line["name"], samples=True)
-    return page_sections(run.folder, run.key, run.line["name"], samples=False)
+    """Return the sections; if samples cannot be read, those that need none, and why."""
+    name = run.line["name"]
+    if not samples:
+        return page_sections(run.folder, run.key, name, samples=False)
+    try:
+        return page_sections(run.folder, run.key, name, samples=True)
+    except RunError as exc:
+        return [_unread(str(exc)), *page_sections(run.folder, run.key, name, samples=False)]
+
+
+def _unread(why: str) -> dict[str, str]:
+    """Return a section that says why those that are made from all samples are not there."""
+    said = tag("p", text(f"What is made from all samples (such as calibration) is not here: {why}"))
+    return {"id": "unread", "title": "Samples not read", "html": str(tag("div", said, class_="notice wrong"))}
 
 
 def live_line(run: ListedRun, progress: ProgressState | None) -> dict[str, Any]:

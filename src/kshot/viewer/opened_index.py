@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.sample_filters import SampleFilter, name_of
 from kshot.runs.sample_verdicts import MetricScale, metric_scales
 from kshot.runs.samples_file import rows_at
+from kshot.viewer.background import Abandoned
 from kshot.viewer.index_file import NAMED, VERDICTS, IndexedSample, indexed_samples, raw_bytes
 from kshot.viewer.index_place import file_of, open_read_only
 from kshot.viewer.judged_tables import JudgedTables
@@ -29,6 +30,10 @@ _MOST_COUNTS, _MOST_FLIPS = 256, 8
 
 class UnfitIndexError(Exception):
     """The index says something else of a sample than ``samples.jsonl`` does."""
+
+
+class RestingIndexError(Abandoned):
+    """The index was closed while somebody had it; the run has another."""
 
 
 class _Found(NamedTuple):
@@ -45,7 +50,7 @@ class OpenedIndex:
     def __init__(self, folder: Path, connection: sqlite3.Connection, results: Sequence[ResultRow]) -> None:
         """Take the index of a folder, and the figures of its ``summary.json``."""
         self.folder, self._connection, self._results = folder, connection, results
-        self.lock = threading.RLock()
+        self._lock, self._closed = threading.RLock(), False
         self._tables = JudgedTables(connection)
         self._looks: dict[str | None, tuple[dict[TaskOnModel, MetricScale], SampleLooks]] = {}
         self._facets: dict[str | None, dict[str, Any]] = {}
@@ -57,8 +62,17 @@ class OpenedIndex:
 
     def close(self) -> None:
         """Close the file."""
-        with self.lock:
+        with self._lock:
+            self._closed = True
             self._connection.close()
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keep other threads from the connection, and from closing it."""
+        with self._lock:
+            if self._closed:
+                raise RestingIndexError
+            yield
 
     # ---- scales ----
 
@@ -67,7 +81,7 @@ class OpenedIndex:
         return self._of_metric(metric)[0]
 
     def _of_metric(self, metric: str | None) -> tuple[dict[TaskOnModel, MetricScale], SampleLooks]:
-        with self.lock:
+        with self._lock:
             if metric not in self._looks:
                 scales = metric_scales(self._results, metric)
                 self._looks[metric] = scales, SampleLooks(self.folder, SampleFilter(scales), full=False)
@@ -82,7 +96,7 @@ class OpenedIndex:
     def facets(self, metric: str | None) -> dict[str, Any]:
         """Return names and counts: of tasks, models, categories, frequent answers and verdicts."""
         scales = self.scales(metric)
-        with self.lock:
+        with self._held():
             if metric not in self._facets:
                 self._facets[metric] = self._counted(self._tables.of(metric, scales))
             return self._facets[metric]
@@ -105,7 +119,7 @@ class OpenedIndex:
     def matching(self, query: SampleQuery, match: str = "", flips: str = "") -> int:
         """Return how many samples match."""
         table, sql = self._prepared(query, match, flips)
-        with self.lock:
+        with self._held():
             key = (table, sql)
             if key not in self._counts:
                 if len(self._counts) == _MOST_COUNTS:
@@ -120,7 +134,7 @@ class OpenedIndex:
         """Return a part of the list as JSON. ``match`` is what the full text is searched for; ``flips`` is a table."""
         table, sql = self._prepared(query, match, flips)
         chosen = f"SELECT j.n FROM {table} j WHERE {sql.where} ORDER BY {sql.order} LIMIT ? OFFSET ?"
-        with self.lock:
+        with self._held():
             numbers = [n for (n,) in self._run(chosen, *sql.values, limit, offset)]
             flipped = self._run(f"SELECT n, flip FROM {flips} WHERE n IN {_marks(numbers)}", *numbers) if flips else []
             found = self._found(numbers, table)
@@ -136,7 +150,7 @@ class OpenedIndex:
 
     def _prepared(self, query: SampleQuery, match: str, flips: str) -> tuple[str, SampleSql]:
         scales = self.scales(query.metric)
-        with self.lock:
+        with self._held():
             table = self._tables.of(query.metric, scales)
         return table, sample_sql(query, flips=flips, words=self._words if match else "", match=match)
 
@@ -147,7 +161,7 @@ class OpenedIndex:
         if not 0 <= n < self.total:
             hint = f"It has {self.total:,}, numbered from 0."
             raise UsageError(f"this run has no sample {n}", where=str(self.folder), hint=hint)
-        with self.lock:
+        with self._held():
             found = self._found([n], "main.judged")
         return next(row for _, row in self._rows(found))
 
@@ -176,7 +190,7 @@ class OpenedIndex:
 
     def samples(self) -> Iterator[IndexedSample]:
         """Yield what is known of all samples besides their texts; other threads do not wait for it."""
-        with self.lock:
+        with self._held():
             path = file_of(self._connection)
         with closing(open_read_only(path)) as connection:
             yield from indexed_samples(connection)
@@ -185,14 +199,14 @@ class OpenedIndex:
 
     def attach_words(self, uri: str, table: str) -> None:
         """Add the file of the full-text index."""
-        with self.lock:
+        with self._held():
             if not self._words:
                 self._run("ATTACH DATABASE ? AS words", uri)
                 self._words = f"words.{table}"
 
     def flips(self, key: object, flips: Iterable[tuple[int, int]]) -> str:
         """Return the table of the samples that flipped: 1 for won, -1 for lost; it is made once for each key."""
-        with self.lock:
+        with self._held():
             if key not in self._flips:
                 if len(self._flips) == _MOST_FLIPS:
                     self._run(f"DROP TABLE {self._flips.pop(next(iter(self._flips)))}")

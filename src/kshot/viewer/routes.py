@@ -44,9 +44,9 @@ class JsonAnswer(Response):
 class Routes:
     """Answers requests from the runs of a catalog. Each works in a thread: reading a folder may take its time."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        """Take the runs."""
-        self._catalog, self._jobs, self._indexes = catalog, Jobs(), Indexes()
+    def __init__(self, catalog: Catalog, tell: Callable[[str], None]) -> None:
+        """Take the runs; ``tell`` says in the terminal what nobody has foreseen."""
+        self._catalog, self._jobs, self._indexes = catalog, Jobs(tell), Indexes()
         self._pages, self._comparisons = RunPages(self._jobs), Comparisons(self._jobs)
 
     def listed(self) -> list[Route]:
@@ -128,12 +128,12 @@ class Indexes:
         self._lock = threading.Lock()
 
     def of(self, run: ListedRun) -> SampleIndex:
-        """Return the index of a run; one that was not used for long is closed."""
+        """Return the index of a run; one that was not used for long is put to rest, and wakes when it is asked."""
         with self._lock:
             found = self._known.pop(run.key, None) or SampleIndex(run.folder)
             self._known[run.key] = found
             if len(self._known) > _KEPT_INDEXES:
-                self._known.pop(next(iter(self._known))).close()
+                self._known.pop(next(iter(self._known))).rest()
         return found
 
     def close(self) -> None:

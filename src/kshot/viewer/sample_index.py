@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -18,7 +18,7 @@ from kshot.runs.record import read_summary
 from kshot.runs.sample_filters import SampleFilter
 from kshot.runs.sample_verdicts import MetricScale, metric_scales
 from kshot.viewer import full_text, index_file
-from kshot.viewer.background import Background, Progress
+from kshot.viewer.background import Abandoned, Background, Progress
 from kshot.viewer.index_place import file_of, stamp_of, uri_of
 from kshot.viewer.opened_index import OpenedIndex, UnfitIndexError
 from kshot.viewer.pairs import Pairs, pair_runs
@@ -31,6 +31,7 @@ IndexStep: TypeAlias = Literal["new", "indexing", "ready", "failed"]
 _VERSION = 100 * index_file.VERSION + full_text.VERSION
 _MOST_PAIRS = 8
 _MAX_PAGE = 1_000
+_MOST_TRIES = 10
 _PATIENCE_SECONDS = 0.2
 """A page waits so long for what is nearly done, before it says that it is not ready."""
 
@@ -104,8 +105,13 @@ class SampleIndex:
             index.wait(seconds)
         return self.state()
 
+    def rest(self) -> None:
+        """End the threads and close the files, until somebody asks again: who holds this index may go on."""
+        with self._lock:
+            self._drop()
+
     def close(self) -> None:
-        """End the threads and close the files."""
+        """End the threads and close the files, for good."""
         with self._lock:
             self._closed = True
             self._drop()
@@ -152,13 +158,18 @@ class SampleIndex:
         with self._lock:
             index = self._index
         if index is None:
-            raise RunError("the viewer has been closed", where=str(self.folder))
+            raise Abandoned
         return index.result()
 
     def _mending(self, work: Callable[[], T]) -> T:
-        """Do something with the index; one that is damaged, or does not fit its samples, is made anew, once."""
+        """Do something with the index; one that is damaged, or does not fit its samples, is made anew, once.
+
+        One that was put to rest meanwhile is opened again.
+        """
         try:
             return work()
+        except Abandoned as exc:
+            raise NotReadyError("indexing", 0.0) from exc
         except (sqlite3.Error, UnfitIndexError) as exc:
             with self._lock:
                 if self._current() is not None and self._mended == self._stamp:
@@ -167,6 +178,13 @@ class SampleIndex:
                 self._mended = self._stamp
                 self._drop()
             raise NotReadyError("indexing", 0.0) from exc
+
+    def _patiently(self, work: Callable[[], T]) -> T:
+        """Do something that waits for the index; the index may be made anew, or put to rest, meanwhile."""
+        for _ in range(_MOST_TRIES):
+            with suppress(NotReadyError):
+                return self._mending(work)
+        raise RunError("its samples are busy", where=str(self.folder), hint="Open the page again.")
 
     # ---- what pages ask ----
 
@@ -211,15 +229,13 @@ class SampleIndex:
 
     def row(self, n: int) -> ResultRow:
         """Return a sample by its line number, from 0."""
-        try:
-            return self._mending(lambda: self._opened().row(n))
-        except NotReadyError:
-            return self._mending(lambda: self._opened().row(n))
+        return self._patiently(lambda: self._opened().row(n))
 
     def scale(self, n: int, metric: str | None = None) -> MetricScale:
         """Return the scale by which a sample is right."""
         row = self.row(n)
-        scales = self._opened().scales(None if metric in {None, "", HEADLINE} else metric)
+        chosen = None if metric in {None, "", HEADLINE} else metric
+        scales = self._patiently(lambda: self._opened().scales(chosen))
         return SampleFilter(scales).scale(row)
 
     def passage_texts(self, row: ResultRow) -> Mapping[str, str]:
@@ -228,14 +244,12 @@ class SampleIndex:
 
     def counterparts(self, n: int, other: SampleIndex) -> list[int]:
         """Return the line numbers of the samples of another run that are paired with this one; [] if there is none."""
-        index = self._opened()
-        other._opened()
-        return self._paired(index, None, other).result().counterparts(n)
+        return self._patiently(lambda: self._paired(self._opened(), None, other).result().counterparts(n))
 
     # ---- words and pairs ----
 
     def _search(self, index: OpenedIndex) -> None:
-        """Have the words at hand; say so if they are still being indexed."""
+        """Attach the full-text index; raise ``NotReadyError`` while it is being built."""
         with self._lock:
             if self._words is None:
                 stamp, anew = self._stamp, self._mended == self._stamp
@@ -264,7 +278,7 @@ class SampleIndex:
         theirs = other._opened()
         with self._lock:
             key = (str(other.folder), other._stamp, metric)
-            if key not in self._pairs:
+            if key not in self._pairs or self._pairs[key].is_given_up:  # the other run may have been put to rest
                 if len(self._pairs) == _MOST_PAIRS:
                     self._pairs.pop(next(iter(self._pairs))).abandon()
                 self._pairs[key] = Background(lambda progress: pair_runs(index, theirs, metric, progress), "pairs")

@@ -33,7 +33,7 @@ class Viewer:
         self.catalog, self._access = Catalog(folders), Access()
         self._socket = listening(port)
         self.port = int(self._socket.getsockname()[1])
-        self._routes = Routes(self.catalog)
+        self._routes = Routes(self.catalog, tell)
         self._app: ASGIApp = viewer_app(self._routes, self._access, self.port, tell)
 
     @property

@@ -1,0 +1,29 @@
+"""The indexes that a viewer keeps open."""
+
+from dataclasses import replace
+
+import pytest
+
+from kshot.viewer.catalog import Catalog
+from kshot.viewer.sample_query import sample_query
+from tests.viewer.made_runs import ids
+
+pytestmark = pytest.mark.needs("starlette")
+
+
+def test_an_index_that_somebody_holds_outlives_those_that_are_opened_after_it(runs):
+    from kshot.viewer import routes
+
+    indexes = routes.Indexes()
+    run = Catalog([runs]).run("first")
+    held = indexes.of(run)
+    held.wait()
+    opened = [indexes.of(replace(run, key=f"run {at}")) for at in range(routes._KEPT_INDEXES)]
+    assert held.state().state == "new"  # its files are closed
+    assert all(each is not held for each in opened)
+    assert held.page(sample_query({}))["state"] in {"ready", "indexing"}
+    assert ids(held) == ["q0", "q1", "q2", "q3", "lost"]
+    assert indexes.of(run) is not held
+    assert indexes.of(replace(run, key="run 15")) is opened[15]
+    held.close()
+    indexes.close()
