@@ -6,7 +6,7 @@ import pytest
 
 from kshot.backends import open_model
 from kshot.backends.server.reply_tokens import read_tokens, reply_tokens
-from kshot.core.errors import UsageError
+from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Generate, Generated, Loglik, Message, Prompt
 from tests.backends.server.clients import connect
 from tests.fake_server import FakeServer, chat, completion, error, expected, with_logprobs
@@ -130,6 +130,7 @@ def test_tokens_that_cannot_be_read_do_no_harm_to_the_reply(logprobs):
         (400, "Logprobs is not enabled for this model.", {}),
         (403, "You are not allowed to request logprobs from this model", {"type": "invalid_request_error"}),
         (422, "logprobs: extra fields not permitted", {}),
+        (400, "Bad Request", {}),
     ],
 )
 def test_a_server_that_refuses_log_probabilities_is_asked_without_them(status, message, more):
@@ -144,9 +145,50 @@ def test_a_server_that_refuses_log_probabilities_is_asked_without_them(status, m
     assert backend.notes == ["the server does not accept logprobs: it is left out, and the server's default holds"]
 
 
-def test_a_refusal_that_has_other_reasons_stays_one():
-    (found,), server, _ = asked(lambda _: error(400, "the prompt is too long"), CHAT)
-    assert (found.kind, len(server.calls)) == ("http_400", 1)
+def test_a_refusal_that_has_other_reasons_stays_one_and_the_first_error_is_told():
+    def answer(call):
+        return error(400, "the prompt is too long" if "logprobs" in call.body else "still too long")
+
+    (found,), server, backend = asked(answer, CHAT)
+    assert (found.kind, found.message) == ("http_400", "the server says 400: the prompt is too long")
+    assert ["logprobs" in call.body for call in server.calls] == [True, False]
+    assert backend.notes == []
+
+
+def test_a_server_that_gives_log_probabilities_is_never_asked_without_them():
+    def answer(call):
+        long = "logprobs in a long prompt" in call.body["messages"][0]["content"]
+        return error(400, "logprobs in a long prompt: too long") if long else chat_tokens("B", [("B", -1.0)])
+
+    long = replace(CHAT, prompt=Prompt(messages=(Message("user", "logprobs in a long prompt"),)))
+    with FakeServer(answer) as server:
+        found = ask_all(connect(server, max_concurrency=1), [CHAT, long, replace(CHAT, replica=1, temperature=1.0)])
+    assert [getattr(each, "kind", "") for each in found] == ["", "http_400", ""]
+    assert found[2].token_logprobs == (("B", -1.0),)
+    assert ["logprobs" in call.body for call in server.calls] == [True] * 3
+
+
+def test_a_wrong_key_is_one_also_where_log_probabilities_are_asked_for():
+    with FakeServer(lambda _: error(403, "no logprobs for you")) as server:
+        with pytest.raises(BackendError, match="the server says 403: no logprobs for you") as caught:
+            ask_all(connect(server, max_concurrency=1), [CHAT, TEXT])
+        assert caught.value.hint
+        assert ["logprobs" in call.body for call in server.calls] == [True, False]
+
+
+def test_other_refused_parameters_are_dropped_beside_them():
+    def answer(call):
+        if "max_tokens" in call.body:
+            return error(400, "Unsupported parameter", param="max_tokens", code="unsupported_parameter")
+        return error(403, "Forbidden") if "logprobs" in call.body else chat("B")
+
+    (found,), server, _ = asked(answer, CHAT)
+    assert found.text == "B"
+    assert [sorted({"logprobs", "max_tokens"} & call.body.keys()) for call in server.calls] == [
+        ["logprobs", "max_tokens"],
+        ["logprobs"],
+        [],
+    ]
 
 
 def test_a_key_is_not_spelled_by_tokens(monkeypatch):

@@ -12,13 +12,11 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from kshot import __version__
 from kshot.backends.server.address import Address
 from kshot.backends.server.http_errors import (
-    LOGPROBS,
     HttpReply,
     RequestFailedError,
     RetryableError,
     UnsentError,
     error_from,
-    refuses_logprobs,
     shortened,
 )
 from kshot.backends.server.keys import Account
@@ -148,7 +146,7 @@ class Connection:
                 )
             except _RefusedBodyError as exc:  # noqa: PERF203 - this happens once or twice in a run
                 if not adapt(exc.body, exc.reply):
-                    raise RequestFailedError(exc.failed) from None
+                    raise RequestFailedError(exc.failed, exc.status) from None
                 again = True
 
     async def _try_once(self, path: str, body: Body, read: Callable[[Any], T]) -> T:
@@ -165,8 +163,7 @@ class Connection:
 
     def _error(self, reply: HttpReply, body: Body) -> Exception:
         address = self._address
-        # A server that refuses log-probabilities answers without them: the key is not the reason.
-        answered = self._rate_limiter.answered > 0 or (LOGPROBS in body and refuses_logprobs(reply))
+        answered = self._rate_limiter.answered > 0
         error = error_from(reply, where=address.where, key_hint=address.account.hint, answered=answered)
         return _RefusedBodyError(body, reply, error) if isinstance(error, RequestFailedError) else error
 
@@ -240,7 +237,7 @@ class _RefusedBodyError(RequestFailedError):
     """The server refused a body; another body for the same request may be accepted."""
 
     def __init__(self, body: Body, reply: HttpReply, error: RequestFailedError) -> None:
-        super().__init__(error.failed)
+        super().__init__(error.failed, error.status)
         self.body, self.reply = body, reply
 
 

@@ -52,19 +52,6 @@ class HttpReply:
         return ErrorDetails(shortened(str(error or self.text)))
 
 
-LOGPROBS = "logprobs"
-"""The parameter of both APIs that asks for the log-probabilities of a reply's tokens."""
-
-
-def refuses_logprobs(reply: HttpReply) -> bool:
-    """Whether a server refuses a request because it asks for log-probabilities.
-
-    It has no code for that. OpenAI's own says 403: "You are not allowed to request logprobs from this model".
-    """
-    error = reply.error
-    return reply.status in {400, _FORBIDDEN, 422} and LOGPROBS in f"{error.parameter} {error.message}".lower()
-
-
 class RetryableError(Exception):
     """This try failed; another one may succeed.
 
@@ -87,11 +74,11 @@ class RetryableError(Exception):
 
 
 class RequestFailedError(Exception):
-    """This request gets no answer in this run; ``failed`` is the response to it."""
+    """This request gets no answer in this run; ``failed`` is the response to it, ``status`` that of a refused body."""
 
-    def __init__(self, failed: Failed) -> None:
+    def __init__(self, failed: Failed, status: int | None = None) -> None:
         super().__init__(failed.message)
-        self.failed = failed
+        self.failed, self.status = failed, status
 
 
 class UnsentError(RequestFailedError):
@@ -145,7 +132,9 @@ def error_from(reply: HttpReply, *, where: str, key_hint: str, answered: bool) -
     if hint:
         return HttpStatusError(status, text, where=where, hint=hint)
     filtered = "content_filter" in code or "content_policy" in code
-    return RequestFailedError(Failed("content_filter" if filtered else f"http_{status}", text))
+    if filtered:
+        return RequestFailedError(Failed("content_filter", text))
+    return RequestFailedError(Failed(f"http_{status}", text), status)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -10,12 +10,13 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from kshot.backends.server.address import Address, model_and_url, proxy_for
 from kshot.backends.server.connection import Body, Connection, load_aiohttp
 from kshot.backends.server.event_loop import EventLoopHandle, inherited
-from kshot.backends.server.http_errors import LOGPROBS, HttpReply, RequestFailedError, refuses_logprobs
+from kshot.backends.server.http_errors import HttpReply, HttpStatusError, RequestFailedError, UnsentError
 from kshot.backends.server.keys import Provider, account_for
 from kshot.backends.server.notes import ReplyNotes
 from kshot.backends.server.rate_limiter import RequestLimits
@@ -27,6 +28,11 @@ from kshot.core.protocols import Abilities, RequestQueue
 from kshot.core.records import Failed, Generate, Generated, Request, Response
 
 T = TypeVar("T")
+
+_LOGPROBS = "logprobs"
+"""The parameter of both APIs that asks for the log-probabilities of a reply's tokens."""
+_LOGPROBS_REFUSED = frozenset({400, 403, 422})
+"""What servers say that do not give them; OpenAI's own says 403, as for a wrong key."""
 
 _DROPPABLE = ("temperature", "top_p", "seed", "stop")
 _REFUSAL = (
@@ -89,6 +95,7 @@ class Server(ABC):
         self._connection_loop: asyncio.AbstractEventLoop | None = None
         self._mean_reply_tokens = 0.0
         self._changes = ParameterChanges()
+        self._gives_logprobs = False
         self._tries = Tries()
         weakref.finalize(self, self._event_loop.close_later).atexit = False  # the event loop sees to that itself
 
@@ -179,9 +186,51 @@ class Server(ABC):
         estimated_tokens: float,
         used_tokens: Callable[[T], float],
     ) -> T:
-        """Post without the parameters that the server refuses; a change that helps is kept for all later requests."""
+        """Post without the parameters that the server refuses; a change that helps is kept for all later requests.
+
+        No code says that a server refuses log-probabilities. As long as it has given none, a request that it refuses is
+        posted without them: if that is answered, they were the reason, and otherwise the first error holds.
+        """
+        post = partial(
+            self._post_changed,
+            connection,
+            path,
+            build,
+            read,
+            estimated_tokens=estimated_tokens,
+            used_tokens=used_tokens,
+        )
         changes = ParameterChanges()
-        result = await connection.post(
+        asked = _LOGPROBS in build(changes)
+        try:
+            result = await post(changes)
+        except (RequestFailedError, HttpStatusError) as first:
+            if not asked or self._gives_logprobs or first.status not in _LOGPROBS_REFUSED:
+                raise
+            changes.dropped.add(_LOGPROBS)
+            try:
+                result = await post(changes)
+            except UnsentError:
+                raise
+            except (RequestFailedError, HttpStatusError):
+                raise first from None
+        self._gives_logprobs |= asked and _LOGPROBS not in changes.dropped
+        self._keep(changes)
+        return result
+
+    async def _post_changed(
+        self,
+        connection: Connection,
+        path: str,
+        build: Callable[[ParameterChanges], Body],
+        read: Callable[[Any], T],
+        changes: ParameterChanges,
+        *,
+        estimated_tokens: float,
+        used_tokens: Callable[[T], float],
+    ) -> T:
+        """Post with these changes, and with those that the server's errors ask for."""
+        return await connection.post(
             path,
             lambda: build(changes) | self._extra,
             read,
@@ -189,8 +238,6 @@ class Server(ABC):
             estimated_tokens=estimated_tokens,
             used_tokens=used_tokens,
         )
-        self._keep(changes)
-        return result
 
     def _keep(self, changes: ParameterChanges) -> None:
         for name in sorted(changes.dropped):
@@ -216,9 +263,6 @@ def _adapt(changes: ParameterChanges, body: Body, reply: HttpReply) -> bool:
 
     Newer models know ``max_tokens`` by another name, and accept only the default of some other parameters.
     """
-    if LOGPROBS in body and refuses_logprobs(reply):
-        changes.dropped.add(LOGPROBS)
-        return True
     if reply.status not in {400, 422}:
         return False
     for name in ("max_tokens", *_DROPPABLE):
