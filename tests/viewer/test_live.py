@@ -17,7 +17,7 @@ from tests.finished_runs import finished, task
 from tests.progress_tasks import task_progress
 from tests.run_folders import START, figure, make_run, session
 from tests.viewer.asking import Clock
-from tests.viewer.conftest import items
+from tests.viewer.conftest import app_over, items
 
 
 def draft(folder, *lines):
@@ -75,6 +75,24 @@ def test_a_running_run_tells_how_far_each_task_is(tmp_path):
     assert [line["id"] for line in found["latest"]] == ["a"]
     (told,) = found["progress"]["tasks"]
     assert (told["task"], told["done"], told["total"]) == ("arc", 5, 9)
+
+
+@pytest.mark.needs("starlette")
+@pytest.mark.parametrize(("progress", "share"), [((5, 10), 0.5), ((5, None), 0.0), (None, 0.0)])
+def test_the_samples_of_a_running_run_are_waited_for(tmp_path, progress, share):
+    run = make_run(tmp_path / "run", sessions=[session("running")])
+    (run / "samples.jsonl").unlink()
+    if progress is not None:
+        tasks = [task_progress("arc", "embedded", done=progress[0], total=progress[1])]
+        state = ProgressState(START.isoformat(timespec="seconds"), tasks=tasks, complete=True)
+        (run / "progress.json").write_text(json.dumps(state.as_json()))
+    journal = Journal(run / "journal.jsonl", repair=False)
+    ask, routes = app_over(tmp_path)
+    listed, facets = ask("/api/runs/run/samples").json(), ask("/api/runs/run/facets").json()
+    journal.close()
+    routes.close()
+    assert listed == {"state": "running", "share": share, "total": 0, "matching": 0, "rows": []}
+    assert (facets["state"], facets["share"]) == ("indexing", share)
 
 
 class Held:

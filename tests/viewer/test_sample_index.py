@@ -204,6 +204,13 @@ def test_a_run_without_samples_that_can_be_read_says_why(tmp_path):
     assert ids(index) == ["b"]
 
 
+def test_a_run_that_has_no_samples_says_when_it_will(tmp_path):
+    folder = write_run(tmp_path / "run", [])
+    (folder / "samples.jsonl").unlink()
+    found = SampleIndex(folder).wait()
+    assert found.error.startswith(f"{folder}: this run has no samples yet. samples.jsonl is written when a run ends")
+
+
 def test_a_run_that_changes_is_read_again(tmp_path):
     folder = write_run(tmp_path / "run", [sample("a", 100.0)])
     index = opened(folder)

@@ -5,8 +5,10 @@ import shutil
 
 import pytest
 
-from kshot.core.errors import UsageError
+from kshot.core.errors import RunError, UsageError
+from kshot.core.visible import visible
 from kshot.report.page.web_files import STATIC_SCRIPTS, STYLES
+from kshot.viewer import static_site
 from kshot.viewer.static_site import write_site
 from tests.finished_runs import Right, finished, task
 from tests.viewer.conftest import items
@@ -31,6 +33,7 @@ def test_the_page_holds_its_scripts_and_a_strict_policy(site):
     for name in (*STATIC_SCRIPTS, *STYLES):
         assert f'"web/{name}"' in page
         assert (site[0].path / "web" / name).is_file()
+    assert "Apache License" in (site[0].path / "web" / "LICENSES.txt").read_text()  # preact.js refers to it
 
 
 def test_what_was_written_is_counted(site):
@@ -93,15 +96,45 @@ def test_blocks_hold_fifty_samples_each(tmp_path):
     assert not (tmp_path / "site/data/runs/run/block-3.json").exists()
 
 
-def test_many_runs_are_compared_with_the_newest_alone(tmp_path):
+def test_of_many_runs_the_newest_are_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr(static_site, "_MOST_PAIRS", 4)
     first = finished(tmp_path / "runs" / "0", task("sums", items([100])))
-    for number in range(1, 7):
+    for number in range(1, 4):
         shutil.copytree(first, tmp_path / "runs" / str(number))
+    finished(tmp_path / "runs" / "alone", task("words", items([100])))
     written = write_site([tmp_path / "runs"], tmp_path / "site", lambda _: None)
     made = json.loads((tmp_path / "site/data/runs.json").read_text())["comparisons"]
-    assert len(made) == 12
-    assert all("6" in pair for pair in made)
-    assert written.notes == ["each run is compared with the newest, 6, alone: every two would be 21 comparisons"]
+    assert made == [["3", "2"], ["2", "3"], ["3", "1"], ["1", "3"], ["3", "0"], ["0", "3"], ["2", "1"], ["1", "2"]]
+    assert written.notes == ["4 of 6 pairs of runs are compared, those of the newest runs"]
+
+
+@pytest.mark.parametrize("name", ["a--b", "my run", "käse", "deep/er", "x\x1b[2J"])
+def test_a_run_is_named_by_its_place_below_the_folder(tmp_path, name):
+    finished(tmp_path / "runs" / name, task("sums", items([100])))
+    write_site([tmp_path / "runs"], tmp_path / "site", lambda _: None)
+    (line,) = json.loads((tmp_path / "site/data/runs.json").read_text())["runs"]
+    assert line["name"] == visible(name)
+
+
+def test_runs_of_several_folders_have_the_folder_in_their_names(tmp_path):
+    for name in ("old/run", "new/run", "one"):
+        finished(tmp_path / name, task("sums", items([100])))
+    write_site([tmp_path / name for name in ("old", "new", "one")], tmp_path / "site", lambda _: None)
+    lines = json.loads((tmp_path / "site/data/runs.json").read_text())["runs"]
+    assert {line["name"] for line in lines} == {"old/run", "new/run", "one"}
+
+
+def test_a_run_whose_figures_cannot_be_shown_is_told(tmp_path, monkeypatch):
+    finished(tmp_path / "runs" / "run", task("sums", items([100])))
+
+    def fails(*_):
+        raise RunError("its figures are strange")
+
+    monkeypatch.setattr(static_site.RunPages, "of", fails)
+    written = write_site([tmp_path / "runs"], tmp_path / "site", lambda _: None)
+    assert written.notes == ["run has no figures here: its figures are strange"]
+    page = json.loads((tmp_path / "site/data/runs/run/run.json").read_text())
+    assert (page["error"], page["sections"], page["samples"]) == ("its figures are strange", [], True)
 
 
 def test_samples_that_cannot_be_read_are_left_out_and_told(tmp_path):
@@ -145,8 +178,6 @@ def test_a_folder_without_runs_is_an_error(tmp_path):
 
 
 def test_an_error_leaves_the_earlier_pages(site, runs, monkeypatch):
-    from kshot.viewer import static_site
-
     before = (site[0].path / "data" / "runs.json").read_text()
     monkeypatch.setattr(static_site, "web_page", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):

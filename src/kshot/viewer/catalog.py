@@ -34,10 +34,14 @@ _HEADLINE = ("task", "model", "metric", "value", "ci95", "n", "bounds", "higher_
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A run: its key in links, its folder, and its line in the list as the JSON ``RunLine``."""
+    """A run: its key in links, its folder, and its line in the list as the JSON ``RunLine``.
+
+    ``place`` is its path below the folder that the user named, which tells nothing of where that folder is.
+    """
 
     key: str
     folder: Path
+    place: str
     record: dict[str, Any]
     line: dict[str, Any]
 
@@ -87,14 +91,22 @@ class Catalog:
         keys = {place: self._keys.of(Path(record["run"]), folder) for place, (folder, record) in sorted(places.items())}
         known = self._runs
         self._runs = {}
-        by_record = {id(record): (keys[place], record) for place, (_, record) in places.items()}
+        by_record = {id(record): (keys[place], below) for place, (below, record) in places.items()}
         for record in newest_first(record for _, record in places.values()):
-            key = by_record[id(record)][0]
+            key, below = by_record[id(record)]
             last, folder = known.get(key), Path(record["run"])
             has_samples = _is_file(folder / SAMPLES)
             if last is None or last.record is not record or last.line["samples"] != has_samples:
-                last = ListedRun(key, folder, record, _line(key, record, has_samples=has_samples))
+                line = _line(key, record, has_samples=has_samples)
+                last = ListedRun(key, folder, self._place(folder, below), record, line)
             self._runs[key] = last
+
+    def _place(self, folder: Path, below: Path) -> str:
+        """Return the path of a run below a folder; where the user names several, it begins with the folder's name."""
+        name, relative = Path(os.path.realpath(below)).name, os.path.relpath(folder, below)
+        if relative == ".":
+            return one_line(name)
+        return one_line(Path(name, relative) if len(self.folders) > 1 else relative)
 
 
 class RunKeys:

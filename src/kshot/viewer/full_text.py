@@ -12,9 +12,9 @@ from pathlib import Path
 
 from kshot.core.records import ResultRow
 from kshot.runs.sample_filters import searched_texts, texts_in
-from kshot.runs.samples_file import SAMPLES, WORDS, placed_rows
+from kshot.runs.samples_file import WORDS, placed_rows
 from kshot.viewer.background import Progress
-from kshot.viewer.index_place import new_index, open_existing, open_read_only
+from kshot.viewer.index_place import new_index, open_existing, open_read_only, samples_size
 
 VERSION = 1
 TABLE = "words"
@@ -40,7 +40,7 @@ def open_words(folder: Path, stamp: str) -> sqlite3.Connection | None:
 
 def build_words(folder: Path, stamp: str, progress: Progress) -> sqlite3.Connection:
     """Read all samples, index their words, and open the index; memory does not grow with their number."""
-    size = max(1, (folder / SAMPLES).stat().st_size)
+    size = samples_size(folder)
     insert = f"INSERT INTO {TABLE} (rowid, text) VALUES (?, ?)"
     with new_index(folder, WORDS, stamp, _SCHEMA) as (connection, target):
         batch: list[tuple[int, str]] = []

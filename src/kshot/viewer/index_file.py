@@ -21,9 +21,9 @@ from kshot.report.sample_look import SampleLook, SampleLooks
 from kshot.runs.sample_filters import name_of
 from kshot.runs.sample_selection import natural_key
 from kshot.runs.sample_verdicts import MetricScale, SampleVerdict
-from kshot.runs.samples_file import INDEX, SAMPLES, PlacedRow, placed_rows
+from kshot.runs.samples_file import INDEX, PlacedRow, placed_rows
 from kshot.viewer.background import Progress
-from kshot.viewer.index_place import new_index, open_existing, open_read_only
+from kshot.viewer.index_place import new_index, open_existing, open_read_only, samples_size
 
 VERSION = 1
 VERDICTS: tuple[SampleVerdict, ...] = get_args(SampleVerdict)
@@ -82,7 +82,7 @@ def _is_sound(connection: sqlite3.Connection) -> bool:
 
 def build_index(folder: Path, stamp: str, looks: SampleLooks, progress: Progress) -> sqlite3.Connection:
     """Read all samples, write their index, and open it; memory does not grow with their number."""
-    size = max(1, (folder / SAMPLES).stat().st_size)
+    size = samples_size(folder)
     names = _Names()
     with new_index(folder, INDEX, stamp, _SCHEMA) as (connection, target), closing(connection.cursor()) as cursor:
         samples: list[tuple[Any, ...]] = []

@@ -80,6 +80,15 @@ def _harden(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
+def samples_size(folder: Path) -> int:
+    """Return the bytes of the samples, at least 1, to tell how far a reader is."""
+    try:
+        return max(1, (folder / SAMPLES).stat().st_size)
+    except FileNotFoundError as exc:
+        hint = f"{SAMPLES} is written when a run ends; until then its page shows the last ones."
+        raise RunError("this run has no samples yet", where=str(folder), hint=hint) from exc
+
+
 def _most_bytes(folder: Path) -> int:
     return _MOST_TIMES * (folder / SAMPLES).stat().st_size + _SPARE_BYTES
 

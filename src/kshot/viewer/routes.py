@@ -23,6 +23,7 @@ from kshot.viewer.comparisons import Comparisons
 from kshot.viewer.jobs import Jobs
 from kshot.viewer.json_answers import json_bytes
 from kshot.viewer.live import RunPages, live_line
+from kshot.viewer.not_ready import NotReadyError
 from kshot.viewer.sample_index import SampleIndex
 from kshot.viewer.sample_query import HEADLINE, sample_query, whole_number
 
@@ -82,8 +83,10 @@ class Routes:
 
     def facets(self, request: Request) -> Response:
         """Return the names and counts by which the samples of a run can be filtered."""
-        index = self._indexes.of(self._run(request))
-        return JsonAnswer(index.facets(_metric(request)))
+        run = self._run(request)
+        if waits := self._waits(run):
+            return JsonAnswer(waits.facets())
+        return JsonAnswer(self._indexes.of(run).facets(_metric(request)))
 
     def samples(self, request: Request) -> Response:
         """Return a part of the list of samples."""
@@ -91,8 +94,10 @@ class Routes:
         query = sample_query(dict(given))
         offset = whole_number("offset", given.get("offset", ""), default=0, most=_MAX_OFFSET)
         limit = whole_number("limit", given.get("limit", ""), default=50, most=_MAX_ROWS)
-        index = self._indexes.of(self._run(request))
-        return JsonAnswer(index.page(query, offset, limit, self._other(request)))
+        run = self._run(request)
+        if waits := self._waits(run):
+            return JsonAnswer(waits.page())
+        return JsonAnswer(self._indexes.of(run).page(query, offset, limit, self._other(request)))
 
     def sample(self, request: Request) -> Response:
         """Return one sample, and the same one in another run."""
@@ -110,6 +115,14 @@ class Routes:
             raise UsageError("a comparison needs two runs, a and b")
         baseline, other = map(self._catalog.run, keys)
         return JsonAnswer(self._comparisons.of(baseline, other))
+
+    def _waits(self, run: ListedRun) -> NotReadyError | None:
+        """Return how far a run is that writes its samples when it ends; None: it has some."""
+        if run.line["samples"] or run.record["state"] not in RUNNING:
+            return None
+        progress = run.record["progress"] or {}
+        done, total = progress.get("done"), progress.get("total")
+        return NotReadyError("running", min(1.0, done / total) if done and total else 0.0)
 
     def _run(self, request: Request) -> ListedRun:
         return self._catalog.run(request.path_params["key"])

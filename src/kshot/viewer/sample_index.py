@@ -20,6 +20,7 @@ from kshot.runs.sample_verdicts import MetricScale, metric_scales
 from kshot.viewer import full_text, index_file
 from kshot.viewer.background import Abandoned, Background, Progress
 from kshot.viewer.index_place import file_of, stamp_of, uri_of
+from kshot.viewer.not_ready import NotReadyError
 from kshot.viewer.opened_index import OpenedIndex, UnfitIndexError
 from kshot.viewer.pairs import Pairs, pair_runs
 from kshot.viewer.sample_query import HEADLINE, SampleQuery
@@ -43,15 +44,6 @@ class IndexState:
     state: IndexStep
     share: float = 0.0
     error: str = ""
-
-
-class NotReadyError(Exception):
-    """Something is still being made, in a thread."""
-
-    def __init__(self, state: str, share: float) -> None:
-        """Say what is made, and how far it is."""
-        super().__init__(state)
-        self.state, self.share = state, share
 
 
 class SampleIndex:
@@ -194,9 +186,7 @@ class SampleIndex:
         try:
             return {"state": "ready", "share": 1.0} | self._mending(lambda: self._ready().facets(chosen))
         except NotReadyError as exc:
-            named: dict[str, Any] = {name: [] for name in ("tasks", "models", "categories", "answers")}
-            counts = {"total": 0, "metrics": [HEADLINE], "verdicts": dict.fromkeys(index_file.VERDICTS, 0)}
-            return {"state": exc.state, "share": exc.share} | counts | named
+            return exc.facets()
 
     def page(
         self, query: SampleQuery, offset: int = 0, limit: int = 50, other: SampleIndex | None = None
@@ -212,7 +202,7 @@ class SampleIndex:
         try:
             return self._mending(lambda: self._page(query, offset, min(limit, _MAX_PAGE), other))
         except NotReadyError as exc:
-            return {"state": exc.state, "share": exc.share, "total": 0, "matching": 0, "rows": []}
+            return exc.page()
 
     def _page(self, query: SampleQuery, offset: int, limit: int, other: SampleIndex | None) -> dict[str, Any]:
         index = self._ready()

@@ -1,4 +1,4 @@
-"""The samples of a run, and the pairs of two runs, as files of static pages; ``web/sources.js`` describes them."""
+"""The samples of a run, and the pairs of two runs, as files of static pages; ``web/packed.js`` describes them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from kshot.comparing import compare
 from kshot.report.page.packed_columns import MetricScales, PackedColumns
 from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLooks
-from kshot.runs.headline import TaskOnModel
-from kshot.runs.pairing import Match
+from kshot.runs.paired_places import paired_places
 from kshot.runs.passages_file import PassageTexts
 from kshot.runs.record import RunRecord, read_record
 from kshot.runs.sample_filters import SampleFilter
-from kshot.runs.sample_verdicts import MetricScale, metric_scales
+from kshot.runs.sample_verdicts import metric_scales
 from kshot.runs.samples_file import placed_rows, sample_rows
 from kshot.viewer.catalog import ListedRun
 from kshot.viewer.page_sections import comparison_page
@@ -53,37 +52,19 @@ def comparison_file(baseline: ListedRun, run: ListedRun) -> dict[str, Any]:
     records = read_record(baseline.folder), read_record(run.folder)
     found = compare(*records)
     starts = [_starts(record) for record in records]
-    scales = metric_scales(records[1].results)
     pairs: list[list[int]] = []
     flips: list[str] = []
-    for match in found.matches():
-        scores = match.scores
-        places = scores[0].places[match.ours], scores[1].places[match.theirs]
+    for paired in paired_places(found):
+        places = paired.baseline, paired.run
         numbers = [np.searchsorted(at, place) for at, place in zip(starts, places, strict=True)]
         pairs += np.stack(numbers, axis=1).tolist()
-        flips.append(_flips(match, scales.get(_key(match))))
+        flips.append(paired.outcomes)
     sides = {name: {"key": each.key, "name": each.line["name"]} for name, each in (("a", baseline), ("b", run))}
     page = comparison_page(found, [baseline.key, run.key])
     return {"state": "ready", "error": None, **page, **sides, "pairs": pairs, "flips": "".join(flips)}
-
-
-def _key(match: Match) -> TaskOnModel:
-    return match.other_task, match.other.model
 
 
 def _starts(record: RunRecord) -> NDArray[np.int64]:
     """Return the bytes at which the lines of the samples begin."""
     folder = record.path
     return np.array([] if folder is None else [placed.place for placed in placed_rows(folder)], dtype=np.int64)
-
-
-def _flips(match: Match, scale: MetricScale | None) -> str:
-    """Return a letter for each pair: w (won), l (lost), b (both right), n (neither), or - where one did not answer."""
-    if scale is None or any(scale.metric not in scores.scores for scores in match.scores):
-        return "-" * len(match.ours)
-    rights = []
-    for scores, at in zip(match.scores, (match.ours, match.theirs), strict=True):
-        values, codes = np.unique(scores.scores[scale.metric][at], return_inverse=True)
-        rights.append(np.array([scale.is_right(value) for value in values], dtype=np.int64)[codes])
-    letters = np.array(list("nwlb"))[2 * rights[0] + rights[1]]
-    return "".join(np.where(match.answered, letters, "-"))

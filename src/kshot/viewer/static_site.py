@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import permutations
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from kshot import __version__
 from kshot.core.durable import writing
 from kshot.core.errors import KshotError, UsageError
 from kshot.core.visible import one_line
-from kshot.report.page.web_files import STATIC_SCRIPTS, STYLES, web_file
+from kshot.report.page.web_files import LICENSES, STATIC_SCRIPTS, STYLES, web_file
 from kshot.runs.folder import SUMMARY
 from kshot.viewer.catalog import Catalog, ListedRun
 from kshot.viewer.json_answers import json_bytes
@@ -27,8 +27,8 @@ MARK = "kshot-site.json"
 _DRAFT = ".kshot-draft"
 _PARTS = ("data", "web", "index.html", ".nojekyll", MARK)
 """What is replaced when a site is written again, in this order; a file that somebody else put there stays."""
-_ALL_PAIRS = 6
-"""Up to so many runs, every two are compared."""
+_MOST_PAIRS = 100
+"""Pairs of runs that are compared, each in both directions."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,8 @@ def write_site(folders: Sequence[Path], out: str | Path, say: Callable[[str], No
     """Write the pages of the runs in some folders; ``say`` is told how far it is."""
     target = Path(out).expanduser()
     _check_target(str(out), target)
-    runs = [_renamed(run) for run in Catalog(folders).runs()]
+    # The whole path of a run may tell more than is meant for others.
+    runs = [replace(run, line={**run.line, "name": run.place}) for run in Catalog(folders).runs()]
     if not runs:
         places = ", ".join(map(str, folders))
         raise UsageError("there is no run here", where=places, hint="Name a folder with runs: kshot run makes one.")
@@ -99,7 +100,7 @@ class _Writer:
         made = [[run.key, other.key] for run, other in self._pairs(runs) if self._comparison(run, other)]
         listed = {"runs": lines, "folders": [_short(folder) for folder in folders], "version": __version__}
         self._json("data/runs.json", {**listed, "comparisons": made})
-        for name in (*STATIC_SCRIPTS, *STYLES):
+        for name in (*STATIC_SCRIPTS, *STYLES, LICENSES):
             self._put(f"web/{name}", web_file(name).encode())
         self._put("index.html", web_page("files").encode())
         self._put(".nojekyll", b"")
@@ -128,16 +129,11 @@ class _Writer:
 
     def _pairs(self, runs: Sequence[ListedRun]) -> Iterator[tuple[ListedRun, ListedRun]]:
         """Yield which runs are compared, the baseline first: those with a task in common."""
-        able = [run for run in runs if run.record["figures"] and run.line["samples"]]
-        if len(able) <= _ALL_PAIRS:
-            pairs = list(permutations(able, 2))
-        else:
-            pairs = [pair for run in able[1:] for pair in ((able[0], run), (run, able[0]))]
-            self._note(
-                f"each run is compared with the newest, {able[0].key}, alone: every two would be "
-                f"{len(able) * (len(able) - 1) // 2:,} comparisons"
-            )
-        return ((one, other) for one, other in pairs if _tasks(one) & _tasks(other))
+        able = [(run, _tasks(run)) for run in runs if run.record["figures"] and run.line["samples"]]
+        pairs = [(one, other) for (one, ours), (other, theirs) in combinations(able, 2) if ours & theirs]
+        if len(pairs) > _MOST_PAIRS:
+            self._note(f"{_MOST_PAIRS} of {len(pairs):,} pairs of runs are compared, those of the newest runs")
+        return (each for pair in pairs[:_MOST_PAIRS] for each in (pair, pair[::-1]))
 
     def _comparison(self, baseline: ListedRun, run: ListedRun) -> bool:
         self._say(f"comparing {run.key} with {baseline.key}")
@@ -161,11 +157,6 @@ class _Writer:
         path.write_bytes(content)
         self._site.files += 1
         self._site.size += len(content)
-
-
-def _renamed(run: ListedRun) -> ListedRun:
-    """Name a run by its place below the folder alone: the whole path may tell more than is meant for others."""
-    return replace(run, line={**run.line, "name": run.key.replace("--", "/")})
 
 
 def _tasks(run: ListedRun) -> set[str]:

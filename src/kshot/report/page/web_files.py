@@ -43,8 +43,10 @@ REPORT_SCRIPTS = (
 """Those within ``report.html``."""
 
 
-_OF_OTHERS = {"preact.js"}
-"""It keeps the notice of its licence."""
+LICENSES = "LICENSES.txt"
+"""Those of ``preact.js``, which go along with it."""
+_OF_OTHERS = {"preact.js", LICENSES}
+"""They keep every word."""
 
 
 @cache
