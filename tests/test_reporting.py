@@ -128,8 +128,9 @@ def test_the_policy_stands_before_anything_that_it_rules(report):
 def test_samples_of_several_runs_are_paired(report):
     files = held_files(parsed(report))
     pairs = files["data/compare/old/new.json"]
-    assert len(pairs["pairs"]) == 99  # one failed
-    assert {letter: pairs["flips"].count(letter) for letter in "wlbn"} == {"w": 40, "l": 10, "b": 40, "n": 9}
+    assert pairs["pairs"] == [[at, at] for at in range(100)]
+    outcomes = {"w": 40, "l": 10, "b": 40, "n": 9, "-": 1}  # one failed
+    assert {letter: pairs["flips"].count(letter) for letter in "wlbn-"} == outcomes
     cards = {card["n"]: card for at in range(2) for card in files[f"data/runs/new/block-{at}.json"]}
     assert len(cards) == 100
     assert cards[99]["verdict"] == "failed"
@@ -166,6 +167,13 @@ def test_a_result_in_memory_is_reported_too(tmp_path):
     written = report_on([result], tmp_path / "memory.html")
     assert (written.here, written.all) == (2, 2)
     assert "data/runs/run/block-0.json" in held_files(parsed(written.path))
+
+
+def test_samples_of_results_in_memory_are_paired_too(tmp_path):
+    results = [finished(None, task("quiz", {"a": Item(100), "b": Item(at)})) for at in (0, 100)]
+    files = held_files(parsed(kshot.write_report(*results, to=tmp_path / "memory.html")))
+    (pairs,) = [value for name, value in files.items() if name.startswith("data/compare/")]
+    assert (pairs["pairs"], pairs["flips"]) == ([[0, 0], [1, 1]], "bw")
 
 
 def test_runs_that_cannot_be_compared_are_shown_beside_each_other(runs, tmp_path):

@@ -6,10 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kshot.report.comparison import headline_rows
 from kshot.report.page.packed_samples import pack
 from kshot.report.page.samples_read import SamplesRead
-from kshot.runs.sample_verdicts import metric_scales
 
 if TYPE_CHECKING:
     from kshot.runs.comparing import Comparison
@@ -39,28 +37,22 @@ class SamplePairs:
 
 
 def sample_pairs(comparison: Comparison | None, read: Sequence[SamplesRead]) -> list[SamplePairs]:
-    """Pair the samples of runs with those of their baseline, by the metric that stands for each task."""
+    """Pair the samples of runs with those of their baseline, by the headline of each task."""
     if comparison is None:
         return []
     from kshot.runs.paired_places import paired_places
 
     by_name = {each.run.name: each for each in read}
     found: dict[tuple[str, str], SamplePairs] = {}
-    for row in headline_rows(comparison.rows):
-        one, other = by_name.get(row["baseline_run"]), by_name.get(row["run_run"])
-        matched = comparison.match_of(row)
-        if one is None or other is None or matched is None:
-            continue
-        scale = metric_scales(one.run.record.results).get((row["task"], row["baseline_model"]))
-        if scale is None or scale.metric != row["metric"]:
+    for paired in paired_places(comparison):
+        one, other = by_name.get(paired.match.baseline.run.label), by_name.get(paired.match.other.run.label)
+        if one is None or other is None or one is other:
             continue
         keys = one.run.key, other.run.key
         pairs = found.setdefault(keys, SamplePairs(*keys))
-        for place in paired_places(matched, scale):
-            numbers = one.number_at(place.baseline), other.number_at(place.run)
-            if numbers[0] is not None and numbers[1] is not None:
-                pairs.pairs.append((numbers[0], numbers[1]))
-                pairs.outcomes.append(place.outcome)
+        numbers = zip(one.numbers_at(paired.baseline), other.numbers_at(paired.run), strict=True)
+        pairs.pairs.extend(numbers)
+        pairs.outcomes.extend(paired.outcomes)
     return list(found.values())
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from kshot.core.errors import RunError
 from kshot.core.records import ResultRow
 from kshot.report.page.calibration import Calibration, confidence_of
 from kshot.report.page.page_run import PageRun
@@ -13,6 +15,10 @@ from kshot.runs.headline import TaskOnModel
 from kshot.runs.sample_filters import SampleFilter, name_of
 from kshot.runs.sample_verdicts import SampleVerdict, metric_scales
 from kshot.runs.samples_file import SAMPLES, placed_rows, rows_at
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 VERDICT_LETTERS: dict[SampleVerdict, str] = {"right": "r", "partly": "p", "wrong": "w", "failed": "f", "unrated": "u"}
 """How files for pages write a verdict."""
@@ -44,16 +50,15 @@ class SamplesRead:
             return (record.samples[at] for at in numbers)
         return rows_at(record.path, (self.places[at] for at in numbers))
 
-    def number_at(self, place: int) -> int | None:
-        """Return the number of the sample that begins at a byte of the file."""
-        from bisect import bisect_left
+    def numbers_at(self, places: NDArray[np.uint64]) -> list[int]:
+        """Return the numbers of the samples that begin at these bytes of the file."""
+        import numpy as np
 
-        at = bisect_left(self.places, place)
-        return at if at < len(self.places) and self.places[at] == place else None
-
-    def count(self, verdicts: Iterable[SampleVerdict]) -> int:
-        """Count the samples with one of these verdicts."""
-        return sum(self.verdicts.count(VERDICT_LETTERS[each].encode()) for each in verdicts)
+        known = np.array(self.places, dtype=np.uint64)
+        if not np.isin(places, known).all():
+            raise RunError("the file has changed while it was read", where=f"{self.run.name}: {SAMPLES}")
+        numbers: list[int] = np.searchsorted(known, places).tolist()
+        return numbers
 
     def _add(self, row: ResultRow, place: int) -> None:
         key = name_of(row, "task"), name_of(row, "model")
