@@ -39,6 +39,9 @@ def test_a_browser_that_is_named_is_taken_and_must_be_there(no_browser, monkeypa
         chromium(NONE)
     own.touch()
     assert chromium(NONE) == str(own)
+    monkeypatch.setenv("KSHOT_CHROMIUM", "")
+    with pytest.raises(pytest.skip.Exception):
+        chromium(NONE)
 
 
 def test_the_browser_of_playwright_is_the_last_resort(no_browser, tmp_path):
@@ -54,28 +57,46 @@ def machine(tmp_path):
         pytest.skip("this is not a checkout")
     folder = tmp_path / "bin"
     folder.mkdir()
+    logs = tmp_path / "logs"
+    logs.mkdir()
     for name in ("bash", "cat", "dirname", "env", "id", "mktemp", "rm", "touch", "chmod"):
         (folder / name).symlink_to(shutil.which(name))
 
-    def run(**commands):
+    def run(environment=(), **commands):
         for name, script in commands.items():
             path = folder / name.replace("_", "-")
             path.write_text(f"#!{shutil.which('bash')}\n{script}\n")
             path.chmod(0o755)
         done = subprocess.run(
-            [CI], env={"PATH": str(folder), "BIN": str(folder)}, capture_output=True, text=True, check=False
+            [CI],
+            env={"PATH": str(folder), "BIN": str(folder), "TMPDIR": str(logs), "PLAYWRIGHT_BROWSERS_PATH": str(folder)}
+            | dict(environment),
+            capture_output=True,
+            text=True,
+            check=False,
         )
+        assert list(logs.iterdir()) == []
         return done.returncode, done.stdout, done.stderr
 
     return run
 
 
+SUDO = 'test "$1" = -n && shift && exec "$@"'
 MAKE = 'echo "make $* KSHOT_BROWSER=$KSHOT_BROWSER"'
 
 
 def test_ci_installs_a_browser_where_none_is_and_then_requires_it(machine):
     apt = 'case "$*" in *install*chromium) touch "$BIN/chromium"; chmod 755 "$BIN/chromium" ;; esac; echo noise'
-    assert machine(make=MAKE, apt_get=apt, sudo='exec "$@"') == (0, "make test KSHOT_BROWSER=required\n", "")
+    said = "Installed Chromium, for the tests of pages.\nmake test KSHOT_BROWSER=required\n"
+    assert machine(make=MAKE, apt_get=apt, sudo=SUDO) == (0, said, "")
+
+
+def test_ci_takes_the_browser_that_is_named_and_it_must_be_there(machine, tmp_path):
+    own = tmp_path / "bin" / "own"
+    code, out, err = machine({"KSHOT_CHROMIUM": str(own)}, make=MAKE, apt_get="exit 9")
+    assert (code, out, err) == (1, "", f"KSHOT_CHROMIUM names {own}, which is no program.\n")
+    done = machine({"KSHOT_CHROMIUM": str(own)}, make=MAKE, apt_get="exit 9", own="true")
+    assert done == (0, "make test KSHOT_BROWSER=required\n", "")
 
 
 def test_ci_installs_nothing_where_a_browser_is(machine):
@@ -84,6 +105,6 @@ def test_ci_installs_nothing_where_a_browser_is(machine):
 
 @pytest.mark.parametrize("apt", ["echo no network; exit 100", "true"], ids=["fails", "installs none"])
 def test_ci_fails_where_no_browser_can_be_installed(machine, apt):
-    code, out, err = machine(make=MAKE, apt_get=apt, sudo='exec "$@"')
+    code, out, err = machine(make=MAKE, apt_get=apt, sudo=SUDO)
     assert (code, out) == (1, "")
     assert "No Chromium could be installed" in err

@@ -1,4 +1,4 @@
-"""The wheel as a user gets it: it holds the model and the texts."""
+"""The wheel as a user gets it: it holds the model, the texts, and the scripts of pages."""
 
 import zipfile
 from pathlib import Path
@@ -16,6 +16,9 @@ INSIDE = (
     "passages/handbook/questions.json",
     "passages/handbook/documents/readme.md",
     "py.typed",
+    "report/page/web/app.js",
+    "report/page/web/LICENSES.txt",
+    "report/page/web/style.css",
 )
 
 
@@ -25,9 +28,10 @@ def test_it_holds_the_model_and_the_texts(wheel):
         for name in INSIDE:
             assert f"kshot/{name}" in names
             assert archive.read(f"kshot/{name}") == (REPO / "src" / "kshot" / name).read_bytes()
-    # an ignore pattern of git (runs/, dist/) must not leave a package out
-    modules = {str(Path("kshot") / path.relative_to(REPO / "src" / "kshot")) for path in (REPO / "src").rglob("*.py")}
-    assert modules <= names
+    # an ignore pattern of git (runs/, dist/, web/) must not leave a package or its files out
+    package = REPO / "src" / "kshot"
+    files = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert {str(Path("kshot") / path.relative_to(package)) for path in files} <= names
     assert not [name for name in names if not name.startswith(("kshot/", "kshot-"))]
     assert not [name for name in names if "__pycache__" in name]
     assert wheel.stat().st_size < 6_000_000
