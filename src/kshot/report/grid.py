@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
@@ -61,16 +62,44 @@ def _cell(row: ResultRow | None) -> Text:
 
 
 def findings(rows: Sequence[ResultRow]) -> Iterator[str]:
-    """Say in a few lines where the accuracy falls, which errors are made there, and which gap is beyond chance."""
+    """Say in a few lines where the accuracy falls, how to see it, and which gap is beyond chance."""
+    if fall := _largest_fall(rows):
+        yield _fall_sentence(rows, *fall)
+        yield f"Look: {preview_of(rows)}"
+    yield from _gap_sentence(rows)
+
+
+def finding_sentences(rows: Sequence[ResultRow]) -> Iterator[str]:
+    """Say where the accuracy falls and which gap is beyond chance, for a page that shows the command apart."""
+    if fall := _largest_fall(rows):
+        yield _fall_sentence(rows, *fall)
+    yield from _gap_sentence(rows)
+
+
+def preview_of(rows: Sequence[ResultRow]) -> str | None:
+    """Return the command that shows a question where the accuracy falls most; None where it does not fall."""
+    fall = _largest_fall(rows)
+    if fall is None:
+        return None
+    task, length, variant = (str(fall[1][name]) for name in ("lookup", "length", "variant"))
+    words = ["kshot", "preview", "-d", f"lookup:{task}", "--length", length, "--variant", variant, "--limit", "1"]
+    return shlex.join(words)
+
+
+def _largest_fall(rows: Sequence[ResultRow]) -> tuple[ResultRow, ResultRow] | None:
+    """Return the cells between which the accuracy falls most, beyond chance."""
     found = [(before, after) for before, after in falls(rows) if before["ci95"][0] > before["chance"]]
-    if found:
-        before, after = max(found, key=lambda pair: pair[0]["value"] - pair[1]["value"])
-        yield (
-            f"{after['lookup']} ({after['variant']}) falls from {before['value']:.0f} at length {before['length']} "
-            f"to {after['value']:.0f} at {after['length']}{_main_error(rows, after)}; chance is {after['chance']:.0f}."
-        )
-        place = f"lookup:{after['lookup']} --length {after['length']} --variant '{after['variant']}'"
-        yield f"Look: kshot preview -d {place} --limit 1"
+    return max(found, key=lambda pair: pair[0]["value"] - pair[1]["value"], default=None)
+
+
+def _fall_sentence(rows: Sequence[ResultRow], before: ResultRow, after: ResultRow) -> str:
+    return (
+        f"{after['lookup']} ({after['variant']}) falls from {before['value']:.0f} at length {before['length']} "
+        f"to {after['value']:.0f} at {after['length']}{_main_error(rows, after)}; chance is {after['chance']:.0f}."
+    )
+
+
+def _gap_sentence(rows: Sequence[ResultRow]) -> Iterator[str]:
     gaps = [row for row in rows if row.get("gap") and row["ahead"] is not None]
     if gaps:
         top = max(gaps, key=lambda row: abs(row["value"]))

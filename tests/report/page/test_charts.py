@@ -105,6 +105,28 @@ def test_of_many_rows_some_are_drawn_and_all_are_in_the_table():
     assert "60 of 70 rows are drawn" in text_of(tree(page))
 
 
+NAMES = [f"lookup:{task}:{length}:sep|small|bare" for task in ("UR", "NLFirst") for length in (20, 40)]
+
+
+@pytest.mark.parametrize("chart", ["intervals", "stacked"])
+def test_names_that_would_be_cut_to_the_same_text_lose_what_they_share(chart):
+    if chart == "intervals":
+        made = interval_chart("c", "t", [IntervalRow(name, figure(1.0)) for name in NAMES])
+    else:
+        made = stacked_bars("c", "t", ["kind"], [StackedRow(name, [figure(1.0)]) for name in NAMES], across="x")
+    (narrow,) = with_class(tree(made.html), "narrow")
+    shown = [each for each in narrow.iter("text") if each.get("class") == "name"]
+    assert [each.text for each in shown] == ["…UR:20…", "…UR:40…", "…NLFirst:20…", "…NLFirst:40…"]
+    assert [text_of(each.find("title")) for each in shown] == NAMES
+
+
+def test_an_interval_that_its_mark_would_hide_is_not_drawn():
+    series = [Series("a", [figure(50.0, 40.0, 60.0), figure(50.0, 49.5, 50.5)])]
+    page = line_chart("c", "t", ["1", "2"], series, across="k", bounds=[0, 100]).html
+    assert len(with_class(tree(page), "whisker")) == 1
+    assert "49.5" in text_of(tree(page).find("figure/details"))
+
+
 def test_lines_differ_in_colour_shape_and_name_and_the_rest_is_thin():
     series = [Series(f"model {at}", [figure(10.0 * at, 0.0, 100.0), figure(5.0 * at)]) for at in range(9)]
     page = line_chart("c", "t", ["10", "20"], series, across="length", bounds=[0, 100]).html
@@ -170,13 +192,16 @@ def test_a_reliability_diagram_has_points_and_counts():
 
 def test_tables_align_columns_of_numbers():
     table = DataTable(("name", "value"), [("a", Number(1.5, "1.50")), ("b", None)])
-    heads = list(tree(table.html).iter("th"))
-    assert [head.get("class") for head in heads] == [None, "num"]
+    page = tree(table.html("Scores"))
+    assert [head.get("class") for head in page.iter("th") if head.get("scope") == "col"] == [None, "num"]
+    assert [text_of(head) for head in page.iter("th") if head.get("scope") == "row"] == ["a", "b"]
+    assert (page[0].get("role"), page[0].get("aria-label")) == ("region", "Scores")
 
 
 def test_texts_around_charts():
     assert sentences([]) == ""
-    assert [text_of(each) for each in tree(sentences(["a < b"])).iter("li")] == ["a < b"]
+    (said,) = tree(sentences(["a (95 %: 1 to 2; p < 0.01) < b, p 0.3"])).iter("li")
+    assert text_of(said) == "a (95\xa0%: 1 to 2; p\xa0<\xa00.01) < b, p\xa00.3"  # no line is broken within a value
     assert tree(folded("more", tag("p", "x"))).find("details/summary").text == "more"
     assert Chart("c", "t", tag("svg"), DataTable((), []), wide=True).html.startswith('<figure class="chart wide"')
 

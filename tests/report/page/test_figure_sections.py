@@ -46,6 +46,11 @@ def captions(section):
     return [text_of(each.find("figcaption")) for each in figures(section.html)]
 
 
+def sentences_of(section):
+    """What the first list of sentences says; the blanks within a value are plain ones here."""
+    return [text_of(each).replace("\xa0", " ") for each in with_class(tree(section.html), "findings")[0]]
+
+
 def drawn_names(figure):
     """The names and headings of a chart, as a wide screen has them."""
     layer = next(each for each in with_class(figure, "wide") if each.tag == "g")
@@ -134,7 +139,7 @@ def test_verdicts_are_said_and_runs_named():
     }  # fmt: skip
     one = run([row(model="x"), row(model="y", value=40.0)], [compared])
     (said,) = model_verdicts([compared])
-    assert [text_of(each) for each in with_class(tree(headline_section([one]).html), "findings")[0]] == [said]
+    assert sentences_of(headline_section([one])) == [said]
     both = headline_section([one, run([row(model="x")], key="other")])
     assert f"run: {said.partition(' (')[0]}" in both.html
 
@@ -200,13 +205,26 @@ def test_hostile_names_stay_text(make):
 def test_lookup_has_the_grid_the_lines_the_errors_and_the_gaps(looked_up):
     section = lookup_section([looked_up])
     titles = captions(section)
-    assert titles[:2] == ["Accuracy in % by variant, task and length", "Accuracy in % by length · sep|small|bare"]
+    assert titles[:2] == ["Accuracy in %", "Accuracy in % by length"]
     assert titles[2:] == [
         "Kinds of errors, in % of the records",
         "Gaps between tasks at each length, on the same records, in points",
     ]
-    said = [text_of(each) for each in with_class(tree(section.html), "findings")[0]]
-    assert said == list(findings(looked_up.record.results))
+    assert sentences_of(section) == [
+        line for line in findings(looked_up.record.results) if not line.startswith("Look: ")
+    ]
+
+
+def test_the_command_that_shows_where_accuracy_falls_is_code_of_its_own():
+    cell = {"kind": "lookup", "lookup": "UL", "variant": "sep|small|bare", "chance": 5.0}
+    rows = [
+        row("a", value=100.0, length=10, **cell) | {"ci95": [92.0, 100.0]},
+        row("b", value=30.0, length=120, **cell) | {"ci95": [19.0, 44.0]},
+    ]
+    page = tree(lookup_section([run(rows)]).html)
+    (command,) = with_class(page, "command")
+    assert text_of(command) == "kshot preview -d lookup:UL --length 120 --variant 'sep|small|bare' --limit 1"
+    assert "kshot preview" not in text_of(with_class(page, "findings")[0])
 
 
 def test_cells_of_the_grid_are_the_accuracies(looked_up):
@@ -239,7 +257,7 @@ def test_many_variants_have_a_map_for_each_length():
 def test_rows_of_strangers_that_lack_a_field_are_left_out():
     lookup = {"kind": "lookup", "lookup": "UL", "variant": "v", "length": 10}
     rows = [row(**lookup), row(**lookup, gap="right - left"), row(**lookup, detail=True, error="x", value=None)]
-    assert captions(lookup_section([run(rows)])) == ["Accuracy in % by variant, task and length"]
+    assert captions(lookup_section([run(rows)])) == ["Accuracy in %"]
 
 
 # ---- search ----
@@ -254,8 +272,7 @@ def test_search_has_the_table_and_lines_by_k_for_each_chunker(searched):
         "AC_Recall by k · headings:200",
         "AC_Recall by k · sentence:100/12",
     ]
-    said = [text_of(each) for each in with_class(tree(section.html), "findings")[0]]
-    assert said == list(verdicts(searched.record.comparisons, searched.record.results))
+    assert sentences_of(section) == list(verdicts(searched.record.comparisons, searched.record.results))
     heads = [text_of(each) for each in with_class(tree(section.html), "systems")[0].iter("th")]
     assert heads[:5] == ["system", "AC_MRR@10", "AC_Recall@10", "AC_Recall@2000t", "n"]
 

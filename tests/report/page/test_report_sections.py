@@ -13,7 +13,7 @@ from kshot.report.page.settings_section import settings_section
 from kshot.report.page.studies_section import draws_section, shots_section
 from kshot.runs.record import RunRecord
 from tests.finished_runs import Item, finished, task
-from tests.report.page.page_reading import assert_numbers_are_those_of, figures, numbers, text_of, tree
+from tests.report.page.page_reading import assert_numbers_are_those_of, figures, numbers, text_of, tree, with_class
 
 HOSTILE = '<script>alert(1)</script>" onload="x\u202e\x1b[31m' + "W" * 270
 
@@ -69,6 +69,15 @@ def test_categories_of_several_runs_stand_beside_each_other():
     lines = [[text_of(each) for each in line[:2]] for line in chart.findall("./details/div/table/tbody/tr")]
     assert lines == [["algebra", "a"], ["algebra", "b"], ["law", "a"], ["law", "b"]]
     assert_numbers_are_those_of(section.html, summaries(*runs))
+
+
+def test_the_only_system_of_a_chart_is_not_named_in_each_row():
+    """Another model of the run has no categories, as an embedded model beside a search engine."""
+    (section,) = category_sections([run([row(model="other"), *parts({"odd": 20.0, "even": 30.0})])])
+    (chart,) = figures(section.html)
+    (wide,) = (each for each in with_class(chart, "wide") if each.tag == "g")
+    assert [each.text for each in wide.iter("text") if each.get("class") == "name"] == ["odd", "even"]
+    assert not with_class(wide, "group")
 
 
 def test_subsets_have_a_section_too():
@@ -144,7 +153,7 @@ def test_comparisons_within_a_run_have_their_numbers():
     one = run([row(), row(model="other")], comparisons=[compared(), compared(b="third", p=0.7, ahead=None)])
     section = within_run([one])
     assert assert_numbers_are_those_of(section.html, summaries(one)) > 12
-    assert "p is corrected for 3 comparisons".capitalize() in said(section)
+    assert "p is corrected for 3 comparisons; the intervals are not." in said(section)
     assert within_run([run([row()])]) is None
 
 
@@ -164,6 +173,20 @@ def test_a_comparison_says_who_is_ahead_and_links_to_the_flips(two_runs):
     assert links == [f"#/run/new-key/samples?other=old-key&flip={way}" for way in ("won", "lost")]
     assert len(figures(section.html)) == 2  # on the whole, and by category
     assert {"40", "10"} <= {each.written for each in numbers(section.html)}  # won and lost
+
+
+def test_flips_that_are_none_have_no_link(two_runs, tmp_path):
+    every = {f"q{at}": Item(100, category="odd" if at % 2 else "even") for at in range(100)}
+    best = finished(tmp_path / "best", task("quiz", every))
+    (section,) = comparison_sections(kshot.compare(two_runs[0], best), {"old": "old-key", "best": "best-key"})
+    links = [each.get("href") for each in tree(section.html).iter("a")]
+    assert links == ["#/run/best-key/samples?other=old-key&flip=won"]
+
+
+def test_the_chart_comes_before_the_sentences(two_runs):
+    (section,) = comparison_sections(kshot.compare(*two_runs), {})
+    assert section.title == "Differences"
+    assert section.html.index("<figure") < section.html.index('class="findings"')
 
 
 # ---- settings, and how it went ----

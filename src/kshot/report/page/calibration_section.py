@@ -83,7 +83,7 @@ def _bin(at: int, found: Bin) -> ReliabilityBin:
 
 
 def _table(every: Sequence[_Calibrated], *, several: bool, opened: bool) -> Markup:
-    heads = ("task", *(("model",) if several else ()), "ECE", "right", "mean probability", "samples")
+    heads = ("task", *(("system",) if several else ()), "ECE", "right", "mean probability", "samples")
     rows = [
         (
             each.task,
@@ -93,7 +93,7 @@ def _table(every: Sequence[_Calibrated], *, several: bool, opened: bool) -> Mark
         )
         for each in every[:_MAX_ROWS]
     ]
-    table = DataTable(heads, rows).html
+    table = DataTable(heads, rows).html("Calibration of tasks")
     return table if opened else folded(f"All {len(every):,} tasks", table)
 
 

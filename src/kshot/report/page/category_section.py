@@ -84,7 +84,8 @@ def _told(found: Breakdown, by: By) -> Iterator[str]:
 
 def _chart(id_: str, parts: Sequence[_PartFigure], by: By, title: str, runs: Sequence[PageRun]) -> Chart:
     names = system_names(runs)
-    systems = {key: at for at, key in enumerate(names)}
+    drawn = {(part.run.key, str(part.row.get("model", ""))) for part in parts}
+    systems = {key: at for at, key in enumerate(key for key in names if key in drawn)}
     wholes = dict.fromkeys(whole_of(part.row, by) for part in parts)
     metric, upwards, bounds = figure_scale(parts[0].row)
     failed = any(part.row.get("failed") for part in parts)
@@ -93,7 +94,7 @@ def _chart(id_: str, parts: Sequence[_PartFigure], by: By, title: str, runs: Seq
     for part in parts:
         key = part.run.key, str(part.row.get("model", ""))
         name = str(part.row[by]) + (f" · {whole_of(part.row, by)}" if len(wholes) > 1 else "")
-        shown, group = (names[key], name) if len(names) > 1 else (name, "")
+        shown, group = (names[key], name) if len(systems) > 1 else (name, "")
         counts = [field_number(part.run, part.row, each) for each in fields]
         rows.append(IntervalRow(shown, estimate(part.run, part.row), counts, group, systems[key]))
     heads = ("value", "95 %", *fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -10,9 +11,13 @@ from markupsafe import Markup
 
 from kshot.report.page.markup import figure, tag
 from kshot.report.page.numbers import Estimate, Number
+from kshot.report.page.tables import boxed_table
 
 Cell: TypeAlias = Markup | str | Number | Estimate | None
 """A cell of a table. An estimate stands there as its interval: its value has a cell of its own."""
+
+_VALUES = re.compile(r"(?<=\d) (?=%)|(?<=\bp) (?=[<\d])|(?<=\bp <) (?=\d)")
+"""Blanks within a value, at which no line is broken: 95 %, p < 0.0001."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +26,16 @@ class DataTable:
 
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    caption: str = "The numbers"
 
-    @property
-    def html(self) -> Markup:
-        """The table within HTML; numbers stand to the right."""
+    def html(self, name: str) -> Markup:
+        """Return the table within a box that scrolls; numbers stand to the right."""
         numeric = [all(_is_number(row[at]) for row in self.rows) for at in range(len(self.heads))]
         heads = [
             tag("th", head, scope="col", class_="num" if right else None)
             for head, right in zip(self.heads, numeric, strict=True)
         ]
-        body = [tag("tr", *map(_cell, row)) for row in self.rows]
-        return tag(
-            "div", tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *body)), class_="scroll", tabindex=0
-        )
+        body = [tag("tr", *(_cell(cell, first=not at) for at, cell in enumerate(row))) for row in self.rows]
+        return boxed_table(tag("tr", *heads), body, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Chart:
         """The whole figure."""
         notes = [tag("p", note, class_="chart-note") for note in self.notes]
         reached = {"tabindex": 0, "role": "group", "aria_label": self.title} if self.scrolls else {}
-        behind = tag("details", tag("summary", "The numbers"), self.table.html)
+        behind = tag("details", tag("summary", "The numbers"), self.table.html(f"{self.title}: the numbers"))
         caption, box = tag("figcaption", self.title), tag("div", self.picture, class_="scroll", **reached)
         class_ = "chart wide" if self.wide else "chart"
         return tag("figure", caption, self.legend, box, *notes, behind, class_=class_, id=self.id)
@@ -76,7 +77,7 @@ def folded(title: str, *inner: Markup | str) -> Markup:
 
 def sentences(found: Iterable[str]) -> Markup:
     """Return what figures say, as a list; nothing if they say nothing."""
-    said = [tag("li", line) for line in found]
+    said = [tag("li", _VALUES.sub("\xa0", line)) for line in found]
     return tag("ul", *said, class_="findings") if said else Markup("")
 
 
@@ -84,7 +85,8 @@ def _is_number(cell: Cell) -> bool:
     return isinstance(cell, Number | Estimate) or cell is None
 
 
-def _cell(cell: Cell) -> Markup:
+def _cell(cell: Cell, *, first: bool) -> Markup:
+    """Return a cell; the first of a row names it."""
     if isinstance(cell, Number):
         return tag("td", figure(cell.value, cell.written, cell.field), class_="num", data_row=cell.row)
     if isinstance(cell, Estimate):
@@ -93,4 +95,4 @@ def _cell(cell: Cell) -> Markup:
         low, high = cell.interval
         ends = figure(low.value, low.written, low.field), cell.dash, figure(high.value, high.written, high.field)
         return tag("td", *ends, class_="num", data_row=low.row)
-    return tag("td", "" if cell is None else cell)
+    return tag("th", cell, scope="row") if first and cell else tag("td", "" if cell is None else cell)

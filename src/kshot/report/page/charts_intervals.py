@@ -14,6 +14,7 @@ from kshot.report.page.numbers import Estimate, Number
 from kshot.report.page.svg import Scale, axis_ticks, drawing, label, line, marker, percent, series_class, tick_text
 
 _ROW, _TOP, _BOTTOM = 24, 24, 30
+_NEAR_END = 0.75
 _BETWEEN = 18
 """The room between two columns of numbers."""
 
@@ -90,7 +91,8 @@ class _IntervalPlot:
         groups = [row.group for row in rows]
         self.places, end = placed(groups, _TOP, _ROW)
         self.bottom = end + 4
-        self.start = layout.names_end([row.name for row in rows], groups)
+        self.written = layout.fitted(row.name for row in rows)
+        self.start = layout.names_end(self.written.values(), groups)
         self.end, *self.columns = self._columns()
 
     def _columns(self) -> list[float]:
@@ -111,7 +113,8 @@ class _IntervalPlot:
             yield label(percent(end), _TOP - 10, head, "head end")
         yield self.layout.plot(self.start, self.end, self._axis())
         for row, place in zip(self.rows, self.places, strict=True):
-            yield from self.layout.names(row.name, row.group, place, _ROW, self.start)
+            fits = self.written[row.name]
+            yield from self.layout.names(row.name, row.group, place, fits=fits, height=_ROW, end=self.start)
             yield from self._numbers(row, place.middle + 4)
         marks = [part for row, place in zip(self.rows, self.places, strict=True) for part in self._mark(row, place)]
         yield self.layout.plot(self.start, self.end, marks)
@@ -125,7 +128,12 @@ class _IntervalPlot:
         if self.reference is not None:
             x = percent(self.scale(self.reference[0]))
             yield line(x, _TOP - 4, x, self.bottom, "reference")
-            yield label(x, _TOP - 10, self.reference[1], "tick mid")
+            yield label(x, _TOP - 10, self.reference[1], f"tick {self._reference_side()}")
+
+    def _reference_side(self) -> str:
+        """Return how the name of the reference stands at its line: before it, if it would run into the heads."""
+        share = 0.0 if self.reference is None else self.scale(self.reference[0])
+        return "end" if share > _NEAR_END else "mid"
 
     def _mark(self, row: IntervalRow, place: Place) -> Iterator[Markup]:
         value, between = row.figure.value.value, row.figure.interval

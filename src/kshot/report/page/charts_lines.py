@@ -28,8 +28,10 @@ from kshot.report.page.svg import (
 
 _WIDTH, _HEIGHT = 356, 236
 _LEFT, _TOP, _BOTTOM = 34, 14, 40
-_NAME_ROOM, _CHARACTER = 16, 7.2
+_NAME_ROOM, _CHARACTER = 16, 8
 """Characters of a name beside its line, and the width of one."""
+_MARKER = 9.0
+"""The height of a mark."""
 _SHIFT = 5.5
 """How far apart the intervals of neighbouring series stand, so that none hides another."""
 
@@ -127,7 +129,8 @@ class _LinePlot:
         for x, _, found in self._points(number, each):
             if found.interval is not None:
                 low, high = (self.y(end.value or 0.0) for end in found.interval)
-                yield line(px(x), low, px(x), high, f"whisker thin {series_class(number)}")
+                if abs(high - low) > _MARKER:  # else its mark hides it, or is hidden
+                    yield line(px(x), low, px(x), high, f"whisker thin {series_class(number)}")
 
     def _line(self, number: int, each: Series) -> Iterator[Markup]:
         points = self._points(number, each)

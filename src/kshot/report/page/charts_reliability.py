@@ -14,7 +14,7 @@ from kshot.report.page.numbers import Estimate, Number
 from kshot.report.page.svg import Scale, drawing, label, line, marker, px, series_class
 
 _SIDE, _LEFT, _TOP, _BARS, _BOTTOM = 250.0, 44.0, 12.0, 44.0, 40.0
-_WIDTH = _LEFT + _SIDE + 56
+_WIDTH = _LEFT + _SIDE + 16
 _TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -58,11 +58,12 @@ def _parts(bins: Sequence[ReliabilityBin], series: int) -> Iterator[Markup]:
         yield line(px(x(tick)), _TOP, px(x(tick)), _TOP + _SIDE, "grid")
         yield label(px(_LEFT - 6), y(tick) + 4, f"{tick:g}", "tick end")
         yield label(px(x(tick)), floor + 15, f"{tick:g}", "tick mid")
-    yield label(px(_LEFT + _SIDE / 2), floor + 33, "probability of the chosen answer", "axis mid")
+    yield label(px(_LEFT + _SIDE / 2), floor + 33, "probability of the likeliest option", "axis mid")
     turned = f"rotate(-90 11 {px(_TOP + _SIDE / 2)})"
     yield label("11", _TOP + _SIDE / 2, "share that is right", "axis mid", transform=turned)
     yield line(px(x(0)), y(0), px(x(1)), y(1), "reference")
-    yield label(px(x(1) + 4), y(1) + 12, "calibrated", "tick")
+    along = f"rotate(-45 {px(x(0.5))} {px(y(0.5))})"
+    yield label(px(x(0.5)), y(0.5) - 6, "calibrated", "tick mid", transform=along)
     most = max((each.count.value or 0 for each in bins), default=0) or 1
     points = []
     for each in bins:

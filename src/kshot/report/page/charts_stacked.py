@@ -14,7 +14,8 @@ from kshot.report.page.numbers import Estimate
 from kshot.report.page.svg import SERIES, Scale, drawing, label, line, nice_ticks, percent, series_class, tick_text
 
 _ROW, _BAR, _TOP, _BOTTOM = 26, 18, 6, 40
-_END = 0.98
+_TICK = 14
+"""The room at the end of the axis: half of its last number."""
 _PRINTED_SHARE = 0.055
 """How much of the width of a chart a part takes, at least, that has its number printed."""
 
@@ -46,15 +47,16 @@ def stacked_bars(
     ticks = nice_ticks(0.0, max([*totals, 1e-9]), 4)
     scale = Scale(0.0, ticks[-1])
     groups = [row.group for row in drawn]
-    places, end = placed(groups, _TOP, _ROW)
-    bottom = end + 2
+    places, last = placed(groups, _TOP, _ROW)
+    bottom = last + 2
     parts = [tag("defs", *_patterns(id_, len(kinds)))]
     for layout in (WIDE, NARROW):
-        start = layout.names_end([row.name for row in drawn], groups)
-        layer = [layout.plot(start, _END, _axis(ticks, scale, bottom, across))]
+        written = layout.fitted(row.name for row in drawn)
+        start, end = layout.names_end(written.values(), groups), 1 - _TICK / layout.width
+        layer = [layout.plot(start, end, _axis(ticks, scale, bottom, across))]
         for row, place in zip(drawn, places, strict=True):
-            layer += layout.names(row.name, row.group, place, _ROW, start)
-            layer.append(layout.plot(start, _END, _bar(id_, kinds, row, place.middle, scale)))
+            layer += layout.names(row.name, row.group, place, fits=written[row.name], height=_ROW, end=start)
+            layer.append(layout.plot(start, end, _bar(id_, kinds, row, place.middle, scale)))
         parts.append(layout.layer(layer))
     picture = drawing(id_, title, parts, width=None, height=bottom + _BOTTOM, class_="stacked")
     left_out = [f"{len(drawn)} of {len(rows)} bars are drawn; the table has all."]

@@ -41,7 +41,7 @@ def between_runs(comparison: Comparison, keys: Mapping[str, str]) -> Section:
     main = main_rows(every)
     shown = {id(row) for row in main}
     others = [row for row in every if id(row) not in shown]
-    parts: list[Markup] = [sentences(comparison_sentences(comparison)), *_differences("comparison", main)]
+    parts: list[Markup] = [*_differences("comparison", main), sentences(comparison_sentences(comparison))]
     if others:
         parts.append(folded(f"{len(others):,} more by other measures", *_differences("comparison-more", others)))
     if categories := headline_rows(names.renamed(comparison.categories)):
@@ -51,7 +51,7 @@ def between_runs(comparison: Comparison, keys: Mapping[str, str]) -> Section:
     parts += [tag("p", text(line), class_="warning") for line in warnings(main)]
     if comparison.notes:
         parts.append(tag("ul", *(tag("li", text(note)) for note in comparison.notes), class_="notes"))
-    return Section("comparison", "Comparison", together((*parts, _flip_links(main, keys))))
+    return Section("comparison", "Differences", together((*parts, _flip_links(main, keys))))
 
 
 def _differences(id_: str, rows: Sequence[ResultRow]) -> Iterator[Markup]:
@@ -63,8 +63,8 @@ def _differences(id_: str, rows: Sequence[ResultRow]) -> Iterator[Markup]:
         _chart(f"{id_}-{at}", metric, own)
         for at, (metric, own) in enumerate(list(by_metric.items())[:_MAX_CHARTS], start=1)
     ]
-    yield tag("p", _HOLLOW, class_="soft")
     yield chart_grid(charts)
+    yield tag("p", _HOLLOW, class_="chart-note")
     if len(by_metric) > _MAX_CHARTS:
         yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics: kshot compare shows them.", class_="soft")
 
@@ -84,7 +84,7 @@ def _chart(id_: str, metric: str, rows: Sequence[ResultRow]) -> Markup:
     against = f": {pairs.run} − {pairs.baseline}" if pairs.run and pairs.baseline else ""
     title = f"Difference in {metric}{'' if upwards else ' (lower is better)'}{against}"
     family = max((row["family"] for row in rows if row["p_corrected"] is not None), default=1)
-    notes = [f"{correction(family).capitalize()}; the intervals are not."] if family > 1 else []
+    notes = [f"{correction(family)}; the intervals are not."] if family > 1 else []
     heads = ("difference", "95 %", "won", "lost")
     table = _table(rows[:_MAX_ROWS], digits, several=pairs.several)
     return interval_chart(id_, title, drawn, heads=heads, reference=_ZERO, table=table, notes=notes).html
@@ -131,12 +131,16 @@ def _value(value: float | None, digits: int) -> Number:
 def _flip_links(rows: Sequence[ResultRow], keys: Mapping[str, str]) -> Markup:
     """Return links to the samples that one of two runs alone gets right."""
     links = []
-    for before, after in dict.fromkeys((row["baseline_run"], row["run_run"]) for row in rows):
+    pairs: dict[tuple[str, str], list[ResultRow]] = {}
+    for row in rows:
+        pairs.setdefault((row["baseline_run"], row["run_run"]), []).append(row)
+    for (before, after), own in pairs.items():
         if before in keys and after in keys and before != after:
             base = f"#/run/{keys[after]}/samples?other={keys[before]}&flip="
             for way, one, other in (("won", after, before), ("lost", before, after)):
-                words = f"Samples that {one} gets right and {other} does not"
-                links.append(tag("li", tag("a", text(words), href=base + way)))
+                if any(row.get(way) != 0 for row in own):
+                    words = f"Samples that {one} gets right and {other} does not"
+                    links.append(tag("li", tag("a", text(words), href=base + way)))
     return tag("ul", *links, class_="links screen-only") if links else Markup("")
 
 
@@ -177,14 +181,14 @@ def _pairs(id_: str, run: PageRun, rows: Sequence[ResultRow], names: Mapping[str
         where = f" on {next(iter(tasks))}" if len(tasks) == 1 else ""
         title = f"Difference in {metric}{where}{'' if upwards else ' (lower is better)'}"
         family = own[0]["family"]
-        notes = [f"{correction(family).capitalize()}; the intervals are not."] if family > 1 else []
+        notes = [f"{correction(family)}; the intervals are not."] if family > 1 else []
         drawn = [_pair_row(run, row, names, several=len(tasks) > 1) for row in own[:_MAX_ROWS]]
         table = DataTable(_PAIR_HEADS, [_pair_cells(run, row, names) for row in own[:_MAX_ROWS]])
         heads = ("difference", "95 %", "won", "lost")
         made = interval_chart(f"{id_}-{at}", title, drawn, heads=heads, reference=_ZERO, table=table, notes=notes)
         charts.append(made.html)
-    yield tag("p", _HOLLOW, class_="soft")
     yield chart_grid(charts)
+    yield tag("p", _HOLLOW, class_="chart-note")
     if len(by_metric) > _MAX_CHARTS:
         yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics in summary.json.", class_="soft")
 

@@ -160,7 +160,7 @@ def _more(rest: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Mark
     table = DataTable(heads, [_line(found, names) for found in islice(rest, _MAX_MORE)])
     left = len(rest) - _MAX_MORE
     note = tag("p", f"… and {left:,} more in summary.json", class_="chart-note") if left > 0 else Markup("")
-    return folded(f"More figures ({len(rest):,})", table.html, note)
+    return folded(f"More figures ({len(rest):,})", table.html("More figures"), note)
 
 
 def _line(found: _Figure, names: Mapping[tuple[str, str], str]) -> list[Cell]:

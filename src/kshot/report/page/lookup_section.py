@@ -9,13 +9,13 @@ from markupsafe import Markup
 
 from kshot.core.p_values import p_text
 from kshot.core.records import ResultRow
-from kshot.report.grid import findings
+from kshot.report.grid import finding_sentences, preview_of
 from kshot.report.page.charts import Chart, DataTable, chart_grid, sentences
 from kshot.report.page.charts_heat import HeatRow, heat_map
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import Series, line_chart
 from kshot.report.page.charts_stacked import StackedRow, stacked_bars
-from kshot.report.page.markup import Section, tag, together
+from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.numbers import Estimate, Number, estimate
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.verdicts import correction
@@ -62,7 +62,11 @@ class _ModelLookup:
 
     def parts(self) -> Iterator[Markup]:
         """Yield what is found, in sentences, and then the charts."""
-        yield sentences(findings([row for row in _complete(self.rows) if row["ci95"] is not None]))
+        complete = [row for row in _complete(self.rows) if row["ci95"] is not None]
+        yield sentences(finding_sentences(complete))
+        if command := preview_of(complete):
+            yield tag("p", "To see a question where it falls", class_="label")
+            yield tag("pre", tag("code", text(command)), class_="command")
         lines = enumerate(self.variants[:_MAX_LINE_CHARTS] if len(self.lengths) > 1 else [])
         charts = *self._heat_maps(), *(self._by_length(*each) for each in lines)
         yield chart_grid(chart.html for chart in (*charts, *self._error_kinds(), *self._gap_chart()))
@@ -82,7 +86,7 @@ class _ModelLookup:
                 for task in self.tasks
                 if any(found := [self._figure(variant, task, length) for length in self.lengths])
             ]
-            title = "Accuracy in % by variant, task and length"
+            title = "Accuracy in %"
             columns = [str(length) for length in self.lengths]
             yield heat_map(f"{self.id}-heat", title, columns, rows, across="length", scale=_SCALE, notes=[note])
             return
@@ -104,7 +108,7 @@ class _ModelLookup:
         last = at == _MAX_LINE_CHARTS - 1 and more > 0
         return line_chart(
             f"{self.id}-lines-{at}",
-            f"Accuracy in % by length · {variant}",
+            f"Accuracy in % by length{f' · {variant}' if len(self.variants) > 1 else ''}",
             [str(length) for length in self.lengths],
             series,
             across="length",

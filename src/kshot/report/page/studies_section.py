@@ -114,7 +114,8 @@ def draws_section(runs: Sequence[PageRun]) -> Section | None:
     ]
     told = sentences(line for run in runs for line in spreads(run.record.results))
     note = "Each point is the whole task with another draw of examples; the figures differ by that choice alone."
-    parts = [told, tag("p", note, class_="soft"), DataTable(heads, rows).html, chart_grid(each.html for each in charts)]
+    table = DataTable(heads, rows).html("Draws of examples")
+    parts = [told, tag("p", note, class_="soft"), table, chart_grid(each.html for each in charts)]
     return Section("draws", "By draw of examples", together(parts))
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from kshot.report.page.markup import figure, tag, text, together
+from kshot.report.page.markup import figure, tag, text
 
 
 class Column(NamedTuple):
@@ -26,14 +26,17 @@ class TableRow(NamedTuple):
     """A class of the row, such as ``total``."""
 
 
-def data_table(columns: Sequence[Column], rows: Iterable[TableRow], *, name: str, caption: str = "") -> Markup:
+def data_table(columns: Sequence[Column], rows: Iterable[TableRow], *, name: str) -> Markup:
     """Return a table within a box that scrolls; ``name`` says to those who cannot see it what it holds."""
     head = tag(
         "tr", *(tag("th", text(each.heading), scope="col", class_="num" if each.numbers else None) for each in columns)
     )
-    body = together(_row(columns, row) for row in rows)
-    parts = [tag("caption", text(caption))] if caption else []
-    inner = tag("table", *parts, tag("thead", head), tag("tbody", body))
+    return boxed_table(head, (_row(columns, row) for row in rows), name)
+
+
+def boxed_table(head: Markup, body: Iterable[Markup], name: str) -> Markup:
+    """Return rows as a table within a box that scrolls and that the keyboard reaches."""
+    inner = tag("table", tag("thead", head), tag("tbody", *body))
     return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=name)
 
 
