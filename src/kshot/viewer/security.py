@@ -79,7 +79,7 @@ def _same(given: str, token: str) -> bool:
 
 
 class Asked(NamedTuple):
-    """What decides on a request: its method, path and query, and its headers by their names in small letters."""
+    """What decides on a request: its method, path and query, and its headers by their lower-case names."""
 
     method: str
     path: str
