@@ -6,11 +6,12 @@ import subprocess
 
 import pytest
 
+import kshot
 from kshot.viewer import jobs
 from kshot.viewer.catalog import Catalog
 from kshot.viewer.comparisons import Comparisons
 from kshot.viewer.jobs import Jobs
-from tests.finished_runs import finished, task
+from tests.finished_runs import Replies, finished, task
 from tests.viewer.conftest import items
 
 
@@ -64,6 +65,19 @@ def test_the_other_way_round_is_another_comparison(two, made):
     one, other = made.of(*two), made.of(*reversed(two))
     assert (one["won"], one["lost"], other["won"], other["lost"]) == (1, 0, 0, 1)
     assert (one["a"], one["b"]) == (other["b"], other["a"])
+
+
+def test_what_is_compared_with_two_models_is_not_summed(two, made):
+    folder = two[0].folder.parent / "third"
+    kshot.evaluate([Replies("one"), Replies("other")], [task("sums", items([100, 0, 0]))], out=folder, fsync="never")
+    third = Catalog([folder.parent]).run("third")
+    sums = ("won", "lost", "both", "neither")
+    for pair in ((two[1], third), (third, two[1])):
+        made.of(*pair)
+        made.wait(60)
+        found = made.of(*pair)
+        assert (found["error"], [found[name] for name in sums]) == (None, [None] * 4)
+        assert found["sections"]  # which tell each of the two comparisons
 
 
 def test_an_error_is_told_and_kept(two, made):
