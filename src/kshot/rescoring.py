@@ -80,12 +80,9 @@ def _scored(
     settings = _settings(spec, path)
     if dataset_path is not None:
         settings = replace(settings, dataset_path=str(dataset_path))
-    if all(noted["role"] in HELPER_ROLES for noted in spec.get("models", ())):
-        raise RunError("spec.json lists no model of this run", where=str(path), hint="Run the command again.")
+    _check_answers(spec, path)
     labels = _labels(spec, path)
     datasets = named_again(labels, given, _moved_before(spec))
-    if not (path / JOURNAL).exists():
-        raise RunError("the run folder has no journal", where=str(path))
     code = RecordedCode(spec, [*files_of(given), *_paths(trust)])
     with code.guarding(), programs_wanted(unsafe=unsafe_programs):
         sources = list(_sources(datasets, settings))
@@ -115,10 +112,22 @@ def _scored(
             folder.spec[_MOVED] = {label: now for label, now in pairs if isinstance(now, str) and now != label}
             folder.write_spec()
         if settings.report or (path / REPORT).exists():  # one that stays would have the figures of before
-            from kshot.reporting import report_at_end
-
-            report_at_end(result, watcher.note)
+            _report(result, watcher)
         return result
+
+
+def _check_answers(spec: Mapping[str, Any], path: Path) -> None:
+    """Refuse a run that has no answers to score."""
+    if all(noted["role"] in HELPER_ROLES for noted in spec.get("models", ())):
+        raise RunError("spec.json lists no model of this run", where=str(path), hint="Run the command again.")
+    if not (path / JOURNAL).exists():
+        raise RunError("the run folder has no journal", where=str(path))
+
+
+def _report(result: Result, watcher: Watcher) -> None:
+    from kshot.reporting import report_at_end  # few need it, and it takes a while
+
+    report_at_end(result, watcher.note)
 
 
 def _absent_models(spec: Mapping[str, Any], wanted: Collection[str]) -> tuple[list[Model], dict[str, Model]]:

@@ -95,13 +95,14 @@ def response_to_json(response: Response) -> dict[str, Any]:
         case Generated(text, stop_reason, usage, reasoning, cut_tokens, token_logprobs):
             body: dict[str, Any] = {"text": text, "stop_reason": stop_reason}
             more = {"reasoning": reasoning, "cut_tokens": cut_tokens}
-            told: dict[str, Any] = {} if token_logprobs is None else {"token_logprobs": _pairs(token_logprobs)}
+            told: dict[str, Any] = {} if token_logprobs is None else {"token_logprobs": token_list(token_logprobs)}
             return body | _usage_to_json(usage) | {name: value for name, value in more.items() if value} | told
         case Scored(likelihoods, usage, cut_tokens):
             scored = [
                 [item.logprob, item.tokens, *([] if item.greedy is None else [item.greedy])] for item in likelihoods
             ]
-            by_text = [_pairs(item.token_logprobs) for item in likelihoods]
+            tokens = [item.token_logprobs for item in likelihoods]
+            by_text = [None if each is None else token_list(each) for each in tokens]
             told = {} if all(each is None for each in by_text) else {"token_logprobs": by_text}
             cut = {"cut_tokens": cut_tokens} if cut_tokens else {}
             return {"scored": scored} | _usage_to_json(usage) | cut | told
@@ -111,8 +112,9 @@ def response_to_json(response: Response) -> dict[str, Any]:
             return {"failed": kind, "message": message, "retryable": retryable}
 
 
-def _pairs(tokens: TokenLogprobs | None) -> list[list[Any]] | None:
-    return None if tokens is None else [list(pair) for pair in tokens]
+def token_list(tokens: TokenLogprobs) -> list[list[Any]]:
+    """Return tokens with their log-probabilities as lines of the journal and of samples have them."""
+    return [list(pair) for pair in tokens]
 
 
 def _usage_to_json(usage: Usage | None) -> dict[str, Any]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
-from kshot.core.records import ResultRow
+from kshot.core.records import ResultRow, TokenLogprobs
 from kshot.report.sample_texts import option_letter, parts_of
 from kshot.runs.headline import finite
 
-TokenLogprobs: TypeAlias = Sequence[tuple[str, float]]
-"""The tokens of a text, each with its natural log-probability."""
 _TOKENS = ([str, float], [str, int])
 
 
@@ -100,7 +98,7 @@ def _token_logprobs(found: Any) -> TokenLogprobs | None:
     """Return tokens as kshot writes them, pairs of a text and a number; None for anything else."""
     if not isinstance(found, list) or not all(_is_token(each) for each in found):
         return None
-    return [(text, float(logprob)) for text, logprob in found]
+    return tuple((text, float(logprob)) for text, logprob in found)
 
 
 def _is_token(pair: Any) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kshot.core.records import TokenLogprobs
 from kshot.report.cells import SafeText, assembled, cell, joined
-from kshot.report.sample_responses import ReadResponse, TokenLogprobs
+from kshot.report.sample_responses import ReadResponse
 
 _SPACE = "␣"
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kshot.core.answers import NO_MATCH
-from kshot.core.records import Generate, Generated, Loglik, Request, Response, ResultRow, Scored, TokenLogprobs
+from kshot.core.records import Generate, Generated, Loglik, Request, Response, ResultRow, Scored
+from kshot.core.serialization import token_list
 from kshot.core.task import TaskResult
 
 _MEANINGS = {
@@ -74,11 +75,6 @@ def notes_on_replies(result: TaskResult) -> Iterator[str]:
         yield f"{where}: --answer-pattern matched 0 of {result.rules[NO_MATCH]} replies"
     for name, (why, count) in result.absent.items():
         yield f"{where}: {name} is left out: {why} ({count} of {len(result.positions)} samples)"
-
-
-def token_list(tokens: TokenLogprobs) -> list[list[Any]]:
-    """Return tokens with their log-probabilities as a row has them."""
-    return [list(pair) for pair in tokens]
 
 
 def reply_fields(exchanges: Sequence[tuple[Request, Response]]) -> ResultRow:

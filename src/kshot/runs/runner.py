@@ -206,8 +206,15 @@ class Run:
             self._watcher.begin(task.name, model.name, total)
             with self._emitting(task, keep) as emit, self._recorded(model, task) as recorded:
                 result.task = recorded
-                more: Any = {"budget": self._budget, "token_logprobs": self._settings.token_logprobs}
-                run_task(result, roles, self._memo, emit, self._answered, **more)
+                run_task(
+                    result,
+                    roles,
+                    self._memo,
+                    emit,
+                    self._answered,
+                    budget=self._budget,
+                    token_logprobs=self._settings.token_logprobs,
+                )
             result.task = task  # sources know the samples that they made, not those that are digested on their way
             for note in notes_of(result):
                 self.note(note)

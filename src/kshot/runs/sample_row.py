@@ -26,12 +26,10 @@ from kshot.core.records import (
     Value,
     reference,
 )
+from kshot.core.serialization import token_list
 from kshot.core.task import Task
 from kshot.runs.data_digest import question_digest
-from kshot.runs.replies import (
-    reply_fields,
-    token_list,
-)
+from kshot.runs.replies import reply_fields
 from kshot.statistics.figures import OWN_AGGREGATE, reduced
 
 

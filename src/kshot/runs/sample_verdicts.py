@@ -14,6 +14,9 @@ from kshot.runs.headline import TaskOnModel, finite, headlines, task_rows
 SampleVerdict: TypeAlias = Literal["right", "partly", "wrong", "failed", "unrated"]
 """``partly``: the score is between the ends of its scale. ``unrated``: the score says neither, or there is none."""
 
+HEADLINE = "headline"
+"""How pages name the metric that stands for each task."""
+
 _ROUNDING = 1e-9
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kshot.runs.sample_verdicts import HEADLINE
 from kshot.viewer.index_file import VERDICTS
-from kshot.viewer.sample_query import HEADLINE
 
 
 class NotReadyError(Exception):

@@ -15,13 +15,13 @@ from kshot.report.page.sample_line import sample_line
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.sample_filters import SampleFilter, name_of
-from kshot.runs.sample_verdicts import MetricScale, metric_scales
+from kshot.runs.sample_verdicts import HEADLINE, MetricScale, metric_scales
 from kshot.runs.samples_file import rows_at
 from kshot.viewer.background import Abandoned
 from kshot.viewer.index_file import NAMED, VERDICTS, IndexedSample, indexed_samples, raw_bytes
 from kshot.viewer.index_place import file_of, open_read_only
 from kshot.viewer.judged_tables import JudgedTables
-from kshot.viewer.sample_query import HEADLINE, SampleQuery
+from kshot.viewer.sample_query import SampleQuery
 from kshot.viewer.sample_sql import SampleSql, sample_sql
 
 _MOST_ANSWERS = 30
@@ -127,6 +127,14 @@ class OpenedIndex:
                 ((count,),) = self._run(f"SELECT count(*) FROM {table} j WHERE {sql.where}", *sql.values)
                 self._counts[key] = count
             return self._counts[key]
+
+    def place(self, query: SampleQuery, match: str = "", flips: str = "") -> int | None:
+        """Return where the sample ``query.find`` stands in the list, from 0; None if it is not there."""
+        table, sql = self._prepared(query, match, flips)
+        listed = f"SELECT j.n, row_number() OVER (ORDER BY {sql.order}) - 1 AS at FROM {table} j WHERE {sql.where}"
+        with self.lock:
+            found = self._run(f"SELECT at FROM ({listed}) WHERE n = ?", *sql.values, query.find)
+        return found[0][0] if found else None
 
     def lines(
         self, query: SampleQuery, offset: int, limit: int, match: str = "", flips: str = ""

@@ -18,6 +18,7 @@ from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.run_state import RUNNING
 from kshot.runs.sample_filters import SampleFilter
+from kshot.runs.sample_verdicts import HEADLINE
 from kshot.viewer.catalog import Catalog, ListedRun
 from kshot.viewer.comparisons import Comparisons
 from kshot.viewer.jobs import Jobs
@@ -25,7 +26,7 @@ from kshot.viewer.json_answers import json_bytes
 from kshot.viewer.live import RunPages, live_line
 from kshot.viewer.not_ready import NotReadyError
 from kshot.viewer.sample_index import SampleIndex
-from kshot.viewer.sample_query import HEADLINE, sample_query, whole_number
+from kshot.viewer.sample_query import sample_query, whole_number
 
 _MAX_ROWS = 1000
 _MAX_OFFSET = 10**12

@@ -16,14 +16,14 @@ from kshot.report.sample_look import SampleLooks
 from kshot.runs.passages_file import PassageTexts
 from kshot.runs.record import read_summary
 from kshot.runs.sample_filters import SampleFilter
-from kshot.runs.sample_verdicts import MetricScale, metric_scales
+from kshot.runs.sample_verdicts import HEADLINE, MetricScale, metric_scales
 from kshot.viewer import full_text, index_file
 from kshot.viewer.background import Abandoned, Background, Progress
 from kshot.viewer.index_place import file_of, stamp_of, uri_of
 from kshot.viewer.not_ready import NotReadyError
 from kshot.viewer.opened_index import OpenedIndex, UnfitIndexError
 from kshot.viewer.pairs import Pairs, pair_runs
-from kshot.viewer.sample_query import HEADLINE, SampleQuery
+from kshot.viewer.sample_query import SampleQuery
 
 T = TypeVar("T")
 
@@ -215,7 +215,8 @@ class SampleIndex:
         flips = "" if other is None else self._flips(index, query.metric, other)
         matching = index.matching(query, match, flips)
         rows = index.lines(query, offset, limit, match, flips) if offset < matching else []
-        return found | {"matching": matching, "rows": rows}
+        place = {} if query.find is None else {"place": index.place(query, match, flips)}
+        return found | {"matching": matching, "rows": rows} | place
 
     def row(self, n: int) -> ResultRow:
         """Return a sample by its line number, from 0."""

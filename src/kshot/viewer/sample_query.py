@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 from kshot.core.errors import UsageError
-from kshot.runs.sample_verdicts import SampleVerdict
+from kshot.runs.sample_verdicts import HEADLINE, SampleVerdict
 
 SampleOrder: TypeAlias = Literal["run", "score", "id", "task", "category", "answer"]
 Flip: TypeAlias = Literal["won", "lost", "flipped"]
 """``won``: this run is right and the other one is not. ``flipped``: won or lost."""
-
-HEADLINE = "headline"
-"""Stands for the metric that comes first for each task."""
 
 _Word = TypeVar("_Word", bound=str)
 
@@ -23,6 +20,7 @@ _ORDERS: tuple[SampleOrder, ...] = get_args(SampleOrder)
 _FLIPS: tuple[Flip, ...] = get_args(Flip)
 _YES_OR_NO = {"": False, "0": False, "no": False, "false": False, "1": True, "yes": True, "true": True}
 _MAX_CHARACTERS = 10_000
+_MAX_NUMBER = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,8 @@ class SampleQuery:
     """What samples must be to be listed; None, an empty set and an empty text: anything.
 
     ``metric`` is that by which they are right or wrong (None: the headline of each task). ``answer`` is the short text
-    of an answer. ``text`` has words and "phrases" that all stand in a sample. ``flip`` needs another run.
+    of an answer. ``text`` has words and "phrases" that all stand in a sample. ``flip`` needs another run. ``find`` is
+    the number of a sample whose place in the list is wanted, too.
     """
 
     verdicts: frozenset[SampleVerdict] = frozenset()
@@ -43,6 +42,7 @@ class SampleQuery:
     sort: SampleOrder = "run"
     reverse: bool = False
     flip: Flip | None = None
+    find: int | None = None
 
 
 def sample_query(given: Mapping[str, str]) -> SampleQuery:
@@ -65,6 +65,7 @@ def sample_query(given: Mapping[str, str]) -> SampleQuery:
         sort=_one_of("sort", given.get("sort") or "run", _ORDERS),
         reverse=_flag("reverse", given.get("reverse", "")),
         flip=_one_of("flip", given["flip"], _FLIPS) if given.get("flip") else None,
+        find=whole_number("find", given["find"], default=0, most=_MAX_NUMBER) if given.get("find") else None,
     )
 
 

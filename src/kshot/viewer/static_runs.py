@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kshot.comparing import compare
-from kshot.report.page.packed_columns import MetricScales, PackedColumns
+from kshot.report.page.packed_columns import BLOCK, MetricScales, PackedColumns
 from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLooks
 from kshot.runs.paired_places import paired_places
@@ -22,8 +22,6 @@ from kshot.runs.samples_file import placed_rows, sample_rows
 from kshot.viewer.catalog import ListedRun
 from kshot.viewer.page_sections import comparison_page
 
-_BLOCK = 50
-"""Samples in one file: a page reads a block to show one of them."""
 _MAX_METRICS = 20
 
 
@@ -39,12 +37,12 @@ def sample_files(folder: Path) -> Iterator[tuple[str, Any]]:
         card = sample_card(looks.of(row), n, texts.of(row))
         columns.add(card, scales.of(row))
         block.append(card)
-        if len(block) == _BLOCK:
-            yield f"block-{n // _BLOCK}.json", block
+        if len(block) == BLOCK:
+            yield f"block-{n // BLOCK}.json", block
             block = []
     if block:
-        yield f"block-{len(columns) // _BLOCK}.json", block
-    yield "columns.json", columns.as_dict(total=len(columns), blocks=_BLOCK)
+        yield f"block-{len(columns) // BLOCK}.json", block
+    yield "columns.json", columns.as_dict(total=len(columns))
 
 
 def comparison_file(baseline: ListedRun, run: ListedRun) -> dict[str, Any]:

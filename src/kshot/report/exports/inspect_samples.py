@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kshot.core.records import UNANSWERED, ResultRow
+from kshot.core.records import UNANSWERED, ResultRow, TokenLogprobs
 from kshot.core.shareable import well_formed_value
 from kshot.core.visible import one_line
-from kshot.report.sample_responses import ReadResponse, TokenLogprobs, read_response
+from kshot.report.sample_responses import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, written
 from kshot.runs.headline import finite
 

@@ -10,9 +10,10 @@ from kshot.core.records import ResultRow
 from kshot.report.page.samples_read import VERDICT_LETTERS
 from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.sample_filters import name_of
-from kshot.runs.sample_verdicts import MetricScale, metric_scales
+from kshot.runs.sample_verdicts import HEADLINE, MetricScale, metric_scales
 
-HEADLINE = "headline"
+BLOCK = 50
+"""Samples that are stored together: a page reads a block to show one of them."""
 _NAMED = ("task", "model", "category", "answer")
 _TEXTS = ("id", "text", "target")
 
@@ -74,11 +75,11 @@ class PackedColumns:
             self.verdicts.setdefault(metric, []).append(letter)
             self.scores.setdefault(metric, []).append(score)
 
-    def as_dict(self, *, total: int, blocks: int) -> dict[str, Any]:
-        """Return the file: ``total`` samples of the run, and so many samples in each block."""
+    def as_dict(self, *, total: int) -> dict[str, Any]:
+        """Return the file; ``total`` are the samples of the run."""
         return {
             "total": total,
-            "blocks": blocks,
+            "blocks": BLOCK,
             "metrics": list(self.metrics),
             "downward": list(self.downward),
             "names": {name: list(known) for name, known in self.names.items()},

@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from kshot.report.page.cut_cards import cut_card
-from kshot.report.page.packed_columns import MetricScales, PackedColumns
+from kshot.report.page.packed_columns import BLOCK, MetricScales, PackedColumns
 from kshot.report.page.sample_card import sample_card
 from kshot.report.page.samples_read import SamplesRead
 from kshot.report.sample_look import SampleLook, shots_of
@@ -19,8 +19,6 @@ from kshot.runs.identity import without_defaults
 from kshot.runs.passages_file import PassageTexts
 from kshot.runs.sample_filters import name_of
 
-_BLOCK = 50
-"""Samples that are compressed together: a page reads a block to show one of them."""
 _MOST_CHARACTERS = 100_000
 """The JSON of one sample: a longer one is cut, so that it does not push out all others."""
 _MAX_METRICS = 8
@@ -84,8 +82,8 @@ def packed_run(read: SamplesRead, flipped: Collection[int], room: int) -> Packed
     columns = PackedColumns(list(maker.scales.by_metric), maker.scales.downward())
     left, kinds = room - _TAG, dict.fromkeys(KINDS, 0)
     kept = list(_in_turn(read, flipped))
-    for start in range(0, len(kept), _BLOCK):
-        wanted = kept[start : start + _BLOCK]
+    for start in range(0, len(kept), BLOCK):
+        wanted = kept[start : start + BLOCK]
         made = list(maker.of([number for _, number in wanted]))
         while made:
             content = _compressed(f"[{','.join(each.json for each in made)}]")
@@ -97,7 +95,7 @@ def packed_run(read: SamplesRead, flipped: Collection[int], room: int) -> Packed
         if not made:
             break
         left -= cost
-        packed.files[f"{folder}/block-{start // _BLOCK}.json"] = content
+        packed.files[f"{folder}/block-{start // BLOCK}.json"] = content
         for (kind, number), each in zip(wanted, made, strict=False):
             columns.add(each.line, each.judged)
             packed.numbers.append(number)
@@ -105,7 +103,7 @@ def packed_run(read: SamplesRead, flipped: Collection[int], room: int) -> Packed
             kinds[kind] += 1
         if len(made) < len(wanted):
             break
-    packed.files[f"{folder}/columns.json"] = pack(columns.as_dict(total=len(read), blocks=_BLOCK))
+    packed.files[f"{folder}/columns.json"] = pack(columns.as_dict(total=len(read)))
     packed.counts = _counts(read, flipped, kinds)
     return packed
 
