@@ -34,6 +34,14 @@ def check_regular(path: Path) -> None:
         raise OSError(errno.EINVAL, _DEVICE, str(path))
 
 
+def is_plain(path: Path) -> bool:
+    """Whether there is a file, not a link, a folder or a device."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
 def regular_file(path: str | Path, flags: int) -> int:
     """Open a file and return its descriptor; a device or a pipe is an ``OSError`` at once: opening one may wait.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from kshot.core.errors import RunError
 from kshot.core.shareable import shareable
+from kshot.core.text_files import is_plain
 from kshot.core.visible import one_line
 from kshot.runs.listing import newest_first
 from kshot.runs.progress import ProgressState
@@ -95,7 +95,7 @@ class Catalog:
         for record in newest_first(record for _, record in places.values()):
             key, below = by_record[id(record)]
             last, folder = known.get(key), Path(record["run"])
-            has_samples = _is_file(folder / SAMPLES)
+            has_samples = is_plain(folder / SAMPLES)
             if last is None or last.record is not record or last.line["samples"] != has_samples:
                 line = _line(key, record, has_samples=has_samples)
                 last = ListedRun(key, folder, self._place(folder, below), record, line)
@@ -155,11 +155,3 @@ def shown(value: Any, name: str = "") -> Any:
 def _shown_text(text: str, name: str) -> str:
     """Return a text, which many runs have in common: it takes time to look for keys in it."""
     return one_line(shareable(text, name))
-
-
-def _is_file(path: Path) -> bool:
-    """Whether there is a plain file; a link is none."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from urllib.parse import quote
 
 from kshot.core.cache_folder import cache_folder
 from kshot.core.errors import RunError
+from kshot.core.text_files import is_plain
 from kshot.runs.folder import SUMMARY
 from kshot.runs.samples_file import SAMPLES
 
@@ -49,7 +49,7 @@ def open_existing(folder: Path, name: str, stamp: str, schema: tuple[str, ...]) 
     """Open the index of this stamp and schema, to be read only; None if there is none that can be trusted."""
     for path in places(folder, name):
         with suppress(OSError, sqlite3.Error):
-            if not _is_plain(path) or path.stat().st_size > _most_bytes(folder):
+            if not is_plain(path) or path.stat().st_size > _most_bytes(folder):
                 continue
             connection = open_read_only(path)
             if _fits(connection, stamp, schema):
@@ -91,13 +91,6 @@ def samples_size(folder: Path) -> int:
 
 def _most_bytes(folder: Path) -> int:
     return _MOST_TIMES * (folder / SAMPLES).stat().st_size + _SPARE_BYTES
-
-
-def _is_plain(path: Path) -> bool:
-    """Whether there is a file, not a link, a folder or a device."""
-    with suppress(OSError):
-        return stat.S_ISREG(path.lstat().st_mode)
-    return False
 
 
 def _is_ours(path: Path) -> bool:
@@ -163,7 +156,7 @@ def _new_draft(folder: Path, name: str) -> tuple[Path, Path]:
         try:
             if path.parent != folder:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if os.path.lexists(path) and not (_is_plain(path) and _is_ours(path)):
+            if os.path.lexists(path) and not (is_plain(path) and _is_ours(path)):
                 continue  # somebody else's file, or a link to one
             _remove_stale(path)
             handle, draft = tempfile.mkstemp(prefix=f".{name}.", suffix=".draft", dir=path.parent)
@@ -181,5 +174,5 @@ def _remove_stale(path: Path) -> None:
     """Remove drafts of processes that were killed."""
     for draft in path.parent.glob(f".{path.name}.*.draft"):
         with suppress(OSError):
-            if _is_plain(draft) and time.time() - draft.lstat().st_mtime > _STALE_SECONDS:
+            if is_plain(draft) and time.time() - draft.lstat().st_mtime > _STALE_SECONDS:
                 draft.unlink()
