@@ -53,6 +53,20 @@ def shared_settings(specs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
+def unchanging_settings(specs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the options that are not at their defaults in some run, and change no figure: prices, speed, records."""
+    declared = Settings.declared()
+    known = {name for spec in specs for name in without_defaults(spec.get("identity", {}))}
+    options = [without_defaults(spec.get("options", {})) for spec in specs]
+    rows = []
+    for name, option in declared.items():
+        values = [each.get(name) for each in options]
+        if name not in known and any(value is not None for value in values):
+            shown = [shareable(value, name) for value in values]
+            rows.append({"setting": name, "values": shown, "default": option.default})
+    return rows
+
+
 def _option_differences(specs: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield models, datasets, and the options in the order of ``kshot run --help``."""
     declared = Settings.declared()

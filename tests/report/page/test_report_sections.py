@@ -9,7 +9,7 @@ from kshot.report.page.course_section import course_section
 from kshot.report.page.markup import Section
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.run_sections import comparison_sections, run_sections
-from kshot.report.page.settings_section import settings_section
+from kshot.report.page.settings_section import differing_settings, settings_section
 from kshot.report.page.studies_section import draws_section, shots_section
 from kshot.runs.record import RunRecord
 from tests.finished_runs import Item, finished, task
@@ -189,6 +189,17 @@ def test_the_chart_comes_before_the_sentences(two_runs):
     assert section.html.index("<figure") < section.html.index('class="findings"')
 
 
+def test_a_comparison_has_the_settings_that_differ(two_runs):
+    found = kshot.compare(*two_runs)
+    found.settings[:] = []
+    assert differing_settings(found) == []
+    found.settings.append({"setting": "num_shots", "default": 0, "values": [0, 5]})
+    (section,) = differing_settings(found)
+    (head, line) = tree(section.html).iter("tr")
+    assert [text_of(each) for each in head] == ["setting", "old", "new"]
+    assert [text_of(each) for each in line] == ["--num-shots", "0", "5"]
+
+
 # ---- settings, and how it went ----
 
 
@@ -200,11 +211,24 @@ def test_settings_in_which_runs_differ_are_marked():
     assert "5" in said(section)
 
 
+def test_options_that_change_no_figure_are_listed_too():
+    spec = {"identity": {}, "options": {"price_in": 0.15, "token_logprobs": True, "num_shots": 0, "fsync": "group"}}
+    shown = said(settings_section([run([row()], spec=spec)]))
+    assert "--price-in" in shown
+    assert "0.15" in shown
+    assert "--token-logprobs" in shown
+    assert "--fsync" not in shown
+    assert "Every other option has its default." in shown
+    in_memory = said(settings_section([run([row()])]))
+    assert "Every other option that can change a figure has its default." in in_memory
+
+
 def test_a_key_in_a_setting_does_not_leave():
     secret = "sk-" + "a1" * 20
     command = ["kshot", "run", "-m", "openai:m", "--api-key", secret, "--request-option", f"api_key={secret}"]
     spec = {
         "identity": {"models": [f"openai:m,api_key={secret}"], "request_option": [f"api_key={secret}"]},
+        "options": {"request_option": [f"api_key={secret}"], "judge_request_option": [f"api_key={secret}"]},
         "sessions": [{"started": "2026-01-01T00:00:00+00:00", "state": "done", "command": command}],
     }
     sections = run_sections([run([row()], spec=spec)])

@@ -11,10 +11,11 @@ from kshot.report.page.charts import folded
 from kshot.report.page.markup import Section, tag, text, together
 from kshot.report.page.tables import Column, TableRow, data_table
 from kshot.report.setting_table import setting_name, setting_text
-from kshot.runs.setting_differences import setting_differences, shared_settings
+from kshot.runs.setting_differences import setting_differences, shared_settings, unchanging_settings
 
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
+    from kshot.runs.comparing import Comparison
 
 _LONG = 200
 """Characters of a value from which on a reader opens it with a click."""
@@ -25,14 +26,24 @@ def settings_section(runs: Sequence[PageRun]) -> Section:
     specs = [run.spec for run in runs]
     differing = setting_differences(specs) if len(runs) > 1 else []
     rows = [TableRow([_differs(setting_name(row)), *_texts(row)], kind="differs") for row in differing]
-    rows += [TableRow([setting_name(row), *_texts(row)]) for row in shared_settings(specs)]
+    same = [*shared_settings(specs), *unchanging_settings(specs)]
+    rows += [TableRow([setting_name(row), *_texts(row)]) for row in same]
     parts = []
     if rows:
         columns = [Column("setting"), *(Column(run.name if len(runs) > 1 else "value") for run in runs)]
         parts.append(data_table(columns, rows, name="Settings"))
-    parts.append(tag("p", _others(len(runs)), class_="soft"))
+    parts.append(tag("p", _others(specs), class_="soft"))
     parts.append(_versions(runs, specs))
     return Section("settings", "Settings", together(parts))
+
+
+def differing_settings(comparison: Comparison) -> list[Section]:
+    """Return the section on what differs between the settings of compared runs; none if nothing does."""
+    if not comparison.settings:
+        return []
+    columns = [Column("setting"), *(Column(each["label"]) for each in comparison.runs)]
+    rows = [TableRow([setting_name(row), *_texts(row)]) for row in comparison.settings]
+    return [Section("settings", "What differs in settings", data_table(columns, rows, name="Settings that differ"))]
 
 
 def _differs(name: str) -> Markup:
@@ -50,8 +61,10 @@ def _value(shown: str) -> Markup:
     return code if len(shown) <= _LONG else folded(f"{len(shown):,} characters", code)
 
 
-def _others(runs: int) -> str:
-    return "Every other option has its default." if runs == 1 else "Every other option has its default in all runs."
+def _others(specs: Sequence[Mapping[str, Any]]) -> str:
+    known = all("options" in spec for spec in specs)  # results in memory know only what changes figures
+    which = "Every other option" if known else "Every other option that can change a figure"
+    return f"{which} has its default{' in all runs' if len(specs) > 1 else ''}."
 
 
 def _versions(runs: Sequence[PageRun], specs: Sequence[Mapping[str, Any]]) -> Markup:
