@@ -115,6 +115,14 @@ def test_places_within_a_cut_text_move_with_it():
     assert found["passages"][0]["text"][mark[0] : mark[1]] == "EVIDENCE"
 
 
+def test_places_are_counted_as_scripts_count_them():
+    text = "\U0001f600" * 30_000 + "QUESTION" + "b" * 12_000
+    prompt = {"messages": [{"role": "", "content": text}], "asks": 0, "asks_at": 60_000}
+    moved = json.loads(cut_card({"prompt": prompt}, 30_000)[0])["prompt"]
+    units = moved["messages"][0]["content"].encode("utf-16-le")
+    assert units[2 * moved["asks_at"] :].decode("utf-16-le").startswith("QUESTION")
+
+
 def test_tokens_of_a_cut_reply_are_left_out():
     reply = {"text": "x" * 50_000, "tokens": [["x", -0.1]] * 50_000}
     found = json.loads(cut_card({"replies": [reply]}, 60_000)[0])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
+
+from kshot.report.page.passage_marks import script_length
 
 _LIMITS = (20_000, 4_000, 1_000, 200)
 """Characters of a text, tried in turn until the sample is small enough."""
@@ -57,14 +60,19 @@ def _asks_at(prompt: Mapping[str, Any], limit: int) -> int:
 
 
 class _Shortened:
-    """A text without its middle: a third of what is left is its beginning, the rest its end, where answers stand."""
+    """A text without its middle: a third of what is left is its beginning, the rest its end, where answers stand.
+
+    Places within it are counted as scripts count them.
+    """
 
     def __init__(self, text: str, limit: int) -> None:
-        self.text, self._head, self._tail, self._note = text, len(text), len(text), ""
+        self.text, self._note = text, ""
+        self._head = self._tail = sys.maxsize
         if len(text) > limit:
-            self._head, self._tail = limit // 3, len(text) - (limit - limit // 3)
-            self._note = f"\n… {self._tail - self._head:,} characters are not in this report …\n"
-            self.text = text[: self._head] + self._note + text[self._tail :]
+            head, tail = limit // 3, len(text) - (limit - limit // 3)
+            self._note = f"\n… {tail - head:,} characters are not in this report …\n"
+            self.text = text[:head] + self._note + text[tail:]
+            self._head, self._tail = script_length(text[:head]), script_length(text[:tail])
 
     def moved(self, place: int) -> int:
         """Return where a character of the whole text stands now; one of the middle, where its beginning ends."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -110,9 +109,3 @@ def interval_html(found: Estimate) -> Markup:
     """Return an interval within HTML, or nothing."""
     between = found.interval
     return Markup("") if between is None else together((between[0].html, found.dash, between[1].html))
-
-
-def spread(estimates: Sequence[Estimate]) -> tuple[float, float] | None:
-    """Return the least and the largest number of estimates; None if no number is known."""
-    ends = [end for each in estimates for end in each.ends]
-    return (min(ends), max(ends)) if ends else None
