@@ -11,7 +11,7 @@ import pytest
 
 from kshot.core.errors import RunError
 from kshot.runs.listing import list_runs
-from kshot.viewer import index_file
+from kshot.viewer import index_file, index_place, index_seals
 from kshot.viewer.index_place import APPLICATION_ID
 from kshot.viewer.sample_index import SampleIndex
 from tests.viewer.made_runs import ids, opened, page, sample, write_run
@@ -40,6 +40,12 @@ def shown(folder):
         return ids(index)
     finally:
         index.close()
+
+
+@pytest.fixture
+def trusted(monkeypatch):
+    """The index is taken for one that kshot has made, whatever is in it: the checks behind that must hold, too."""
+    monkeypatch.setattr(index_place, "is_sealed", lambda _: True)
 
 
 def changed(folder, *statements, name="samples.sqlite"):
@@ -91,7 +97,7 @@ def test_a_run_list_is_the_same_with_an_index(folder):
         ["UPDATE judged SET answer = x'00'"],
     ],
 )
-def test_a_foreign_index_is_made_again(folder, builds, statements):
+def test_a_foreign_index_is_made_again(folder, builds, trusted, statements):
     shown(folder)
     changed(folder, *statements)
     assert shown(folder) == ["a", "b", "c"]
@@ -108,7 +114,7 @@ def test_a_foreign_index_is_made_again(folder, builds, statements):
         "UPDATE samples SET place = 1000000",
     ],
 )
-def test_an_index_that_does_not_fit_its_rows_is_made_again(folder, builds, statement):
+def test_an_index_that_does_not_fit_its_rows_is_made_again(folder, builds, trusted, statement):
     shown(folder)
     changed(folder, statement)
     index = SampleIndex(folder)
@@ -118,13 +124,13 @@ def test_an_index_that_does_not_fit_its_rows_is_made_again(folder, builds, state
     assert index.row(2)["id"] == "c"
 
 
-def test_a_row_is_never_that_of_another_sample(folder):
+def test_a_row_is_never_that_of_another_sample(folder, trusted):
     shown(folder)
     changed(folder, "UPDATE samples SET place = 0")
     assert SampleIndex(folder).row(1)["id"] == "b"
 
 
-def test_a_damaged_index_is_made_again(folder, builds):
+def test_a_damaged_index_is_made_again(folder, builds, trusted):
     shown(folder)
     path = folder / "samples.sqlite"
     raw = bytearray(path.read_bytes())
@@ -137,7 +143,7 @@ def test_a_damaged_index_is_made_again(folder, builds):
     assert len(builds) == 2
 
 
-def test_a_damaged_index_of_words_is_made_again(folder):
+def test_a_damaged_index_of_words_is_made_again(folder, trusted):
     index = opened(folder)
     assert ids(index, q="what") == ["a", "b", "c"]
     index.close()
@@ -245,3 +251,64 @@ def test_the_file_is_marked_as_kshots(folder):
     shown(folder)
     assert (folder / "samples.sqlite").read_bytes()[68:72] == APPLICATION_ID.to_bytes(4, "big")
     assert json.loads(json.dumps(page(opened(folder)))) == page(opened(folder))
+
+
+# ---- an index that a stranger made ----
+
+LIES = [
+    "UPDATE judged SET verdict = (verdict + 1) % 5",
+    "UPDATE judged SET score = 9e999, score_key = 'x'",
+    "UPDATE judged SET answer = 'another'",
+    "UPDATE judged SET task = 'x', model = x'00', category = 1e300",
+    "UPDATE names SET name = x'ff00'",
+    "UPDATE samples SET scores = '{no JSON'",
+    "UPDATE samples SET scores = x'ff'",
+    "UPDATE samples SET scores = '" + "[" * 50_000 + "'",
+    """UPDATE samples SET answers = '{"Right": null}'""",
+    "UPDATE samples SET answers = 5",
+]
+
+
+def told(folder):
+    """All that an index says of a run."""
+    index = opened(folder)
+    try:
+        return [index.facets(), index.facets("Right"), page(index, sort="score"), page(index, metric="Right", q="what")]
+    finally:
+        index.close()
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_an_index_that_another_made_is_not_believed(folder, builds, lie):
+    true = told(folder)
+    changed(folder, lie)
+    assert told(folder) == true
+    assert len(builds) == 2
+    assert told(folder) == true
+    assert len(builds) == 2
+
+
+def test_words_that_another_indexed_are_not_believed(folder):
+    true = told(folder)
+    changed(folder, "INSERT INTO words (rowid, text) VALUES (77, 'what')", name="samples.words.sqlite")
+    assert told(folder) == true
+
+
+def test_without_a_cache_an_index_is_made_each_time(folder, builds, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "file"))
+    assert shown(folder) == shown(folder) == ["a", "b", "c"]
+    assert len(builds) == 2
+
+
+def test_the_seals_that_were_not_used_for_long_are_forgotten(folder, builds, monkeypatch, tmp_path):
+    made = tmp_path / "cache" / "viewer" / "made"
+    made.mkdir(parents=True)
+    for at in range(4):
+        (made / str(at)).touch()
+        os.utime(made / str(at), (at, at))
+    monkeypatch.setattr(index_seals, "_MOST_SEALS", 4)
+    assert shown(folder) == shown(folder)
+    assert len(builds) == 1
+    assert {"2", "3"} < {path.name for path in made.iterdir()}
+    assert len(list(made.iterdir())) == 3

@@ -18,6 +18,7 @@ from kshot.core.errors import RunError
 from kshot.core.text_files import is_plain
 from kshot.runs.folder import SUMMARY
 from kshot.runs.samples_file import SAMPLES
+from kshot.viewer.index_seals import is_sealed, seal
 
 APPLICATION_ID = 0x6B736874
 """The bytes "ksht", which SQLite writes into the head of a file."""
@@ -49,7 +50,7 @@ def open_existing(folder: Path, name: str, stamp: str, schema: tuple[str, ...]) 
     """Open the index of this stamp and schema, to be read only; None if there is none that can be trusted."""
     for path in places(folder, name):
         with suppress(OSError, sqlite3.Error):
-            if not is_plain(path) or path.stat().st_size > _most_bytes(folder):
+            if not is_plain(path) or path.stat().st_size > _most_bytes(folder) or not is_sealed(path):
                 continue
             connection = open_read_only(path)
             if _fits(connection, stamp, schema):
@@ -142,6 +143,7 @@ def new_index(
             yield connection, target
             if connection.in_transaction:
                 connection.execute("COMMIT")
+        seal(draft)
         draft.replace(target)
     except BaseException:
         with suppress(OSError):
