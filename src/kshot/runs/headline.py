@@ -38,8 +38,8 @@ def headline_figures(rows: Sequence[ResultRow]) -> list[dict[str, Any]]:
     return [_figure(row) for row in headline_results(rows)]
 
 
-def headline_results(rows: Sequence[ResultRow]) -> list[ResultRow]:
-    """Return the row that stands for each task of each model, in their order.
+def headline_results(rows: Sequence[ResultRow], *, every_metric: bool = False) -> list[ResultRow]:
+    """Return the row that stands for each task of each model, in their order; or one for each of its metrics.
 
     An average stands for its subsets, and a spread for its draws of examples. Categories, details and gaps between
     tasks are left out.
@@ -55,7 +55,8 @@ def headline_results(rows: Sequence[ResultRow]) -> list[ResultRow]:
         in_average = "subset" in row and _label(row, "dataset") in averaged
         return not in_average and not (spread and "example_seed" in row)
 
-    return headlines(filter(stands_for_itself, main), _system)
+    found = filter(stands_for_itself, main)
+    return list(found) if every_metric else headlines(found, _system)
 
 
 def first_figure(figures: Sequence[dict[str, Any]]) -> dict[str, Any] | None:

@@ -171,6 +171,23 @@ def test_hundreds_of_other_figures_fold():
     assert "… and 499 more in summary.json" in section.html
 
 
+def test_metrics_that_the_user_chose_are_main_figures():
+    rows = [row(), row(metric="Fluency", value=3.5, bounds=[1, 5]), row(metric="length", detail=True)]
+    chosen = PageRun("run", "run", RunRecord(rows, []), {"identity": {"metric": ["Accuracy,Fluency"]}})
+    captions = [each.findtext("figcaption") for each in figures(headline_section([chosen]).html)]
+    assert captions == ["Accuracy", "Fluency"]
+    assert len(figures(headline_section([run(rows)]).html)) == 1
+
+
+def test_questions_without_an_answer_are_counted_beside_those_that_failed():
+    rows = [row(model="x", unanswered=87, failed=34), row(model="y", unanswered=101)]
+    section = headline_section([run(rows)])
+    (chart,) = figures(section.html)
+    heads = [text_of(each) for each in chart.iter("th")]
+    assert [head for head in heads if head not in {"x", "y"}][-3:] == ["n", "unanswered", "failed"]
+    assert [each.value for each in numbers(section.html) if each.field == "unanswered"][:2] == ["87", "101"]
+
+
 def test_of_many_charts_some_are_drawn_and_the_other_figures_are_in_the_table():
     rows = [row(f"task {task}", f"model-{at}", metric=f"metric {task}") for task in range(6) for at in range(60)]
     section = headline_section([run(rows)])

@@ -45,7 +45,7 @@ class _Figure(NamedTuple):
 
 def headline_section(runs: Sequence[PageRun]) -> Section | None:
     """Return the section on the main figures; None if no task has a figure of its own, as in token lookup."""
-    main = [_Figure(run, row) for run in runs for row in headline_results(run.record.results) if not _is_lookup(row)]
+    main = [_Figure(run, row) for run in runs for row in _main(run)]
     if not main:
         return None
     main.sort(key=lambda found: "average" not in found.row)  # it is stable: the rest keeps its order
@@ -65,6 +65,12 @@ def headline_section(runs: Sequence[PageRun]) -> Section | None:
         parts.append(folded(f"{len(rest)} more charts", chart_grid(chart.html for chart in rest)))
     parts += [*_failures(runs), _more([*not_drawn, *_others(runs, main)], names)]
     return Section("headline", "Main figures", together(parts))
+
+
+def _main(run: PageRun) -> list[ResultRow]:
+    """Return the rows that stand for a run: those of all metrics if its user chose them."""
+    chosen = bool(run.spec.get("identity", {}).get("metric"))
+    return [row for row in headline_results(run.record.results, every_metric=chosen) if not _is_lookup(row)]
 
 
 def _is_lookup(row: ResultRow) -> bool:
@@ -99,7 +105,7 @@ def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], s
     many = len(systems) > SERIES  # then colours tell nothing, and the best ones come first
     numbers = {system: 0 if many else at for at, system in enumerate(systems)}
     order = {task: at for at, task in enumerate(tasks)}
-    counted = ("n", "failed") if any(each.row.get("failed") for each in found) else ("n",)
+    counted = ("n", *(name for name in ("unanswered", "failed") if any(each.row.get(name) for each in found)))
     rows = []
     for each in sorted(found, key=lambda each: (order[_task(each, found)], _badness(each.row) if many else 0.0)):
         task, system = _task(each, found), names[each.system]
