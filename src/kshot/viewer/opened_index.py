@@ -132,7 +132,7 @@ class OpenedIndex:
         """Return where the sample ``query.find`` stands in the list, from 0; None if it is not there."""
         table, sql = self._prepared(query, match, flips)
         listed = f"SELECT j.n, row_number() OVER (ORDER BY {sql.order}) - 1 AS at FROM {table} j WHERE {sql.where}"
-        with self.lock:
+        with self._held():
             found = self._run(f"SELECT at FROM ({listed}) WHERE n = ?", *sql.values, query.find)
         return found[0][0] if found else None
 
