@@ -170,3 +170,30 @@ def test_pairs_of_the_last_few_runs_are_kept(three, monkeypatch):
     for other in (*others, *others):
         assert one.counterparts(0, other) == [0]
         assert len(one._pairs) == 1
+
+
+def test_samples_of_another_measure_stand_side_by_side_and_are_not_judged(tmp_path):
+    class Strict(Right):
+        bounds = (0.0, 200.0)
+
+    plain = opened(finished(tmp_path / "plain", task("sums", {"a": Item(100.0), "b": Item(0.0)})))
+    strict = opened(finished(tmp_path / "strict", task("sums", {"a": Item(100.0), "b": Item(0.0)}, Strict())))
+    assert plain.counterparts(1, strict) == [1]
+    assert [row["flip"] for row in page(plain, other=strict)["rows"]] == [None, None]
+    with pytest.raises(RunError, match="Right"):
+        page(plain, other=strict, flip="won")
+    with pytest.raises(RunError, match="Right"):
+        flipped_samples(
+            read_record(plain.folder), read_record(strict.folder), metric_scales(read_record(plain.folder).results)
+        )
+
+
+def test_a_task_of_another_measure_leaves_the_others_judged(tmp_path):
+    class Strict(Right):
+        bounds = (0.0, 200.0)
+
+    words = ({"c": Item(100.0)}, {"c": Item(0.0)})
+    one = opened(finished(tmp_path / "one", task("sums", {"a": Item(100.0)}), task("words", words[0])))
+    other = opened(finished(tmp_path / "other", task("sums", {"a": Item(0.0)}, Strict()), task("words", words[1])))
+    assert ids(one, other=other, flip="won") == ["c"]
+    assert one.counterparts(0, other) == [0]

@@ -39,12 +39,16 @@ class FlippedSamples:
 
 @dataclass(frozen=True, slots=True)
 class PairedTask:
-    """A task of two systems, and the scale by which samples of both are right; None: they share no such metric."""
+    """A task of two systems, and the scale by which samples of both are right; None: they share no such metric.
+
+    ``conflict`` says why a metric of one name is another measure on each side.
+    """
 
     one: ComparedSystem
     other: ComparedSystem
     tasks: tuple[str, str]
     scale: MetricScale | None
+    conflict: str | None = None
 
     def match(self) -> Match:
         """Pair the samples."""
@@ -60,6 +64,9 @@ def flipped_samples(run: RunRecord, other: RunRecord, scales: Mapping[TaskOnMode
     runs = ComparedRun(run, {}), ComparedRun(other, {})
     found: dict[int, list[Counterpart]] = {}
     for pair in paired_tasks(runs, scales):
+        if pair.conflict is not None:
+            hint = "--task chooses other tasks, --metric another metric."
+            raise RunError(pair.conflict, where=pair.tasks[0], hint=hint)
         if pair.scale is not None:
             matched = pair.match()
             rights, theirs = right_samples(matched, pair.scale)
@@ -74,20 +81,23 @@ def flipped_samples(run: RunRecord, other: RunRecord, scales: Mapping[TaskOnMode
 def paired_tasks(
     runs: tuple[ComparedRun, ComparedRun], scales: Mapping[TaskOnModel, MetricScale]
 ) -> Iterator[PairedTask]:
-    """Read the scores of two runs, and yield which tasks of them are compared; errors as in ``flipped_samples``."""
+    """Read the scores of two runs, and yield which tasks of them are compared.
+
+    Samples that are not those of the figures are an error, and so are runs without a task and metric in common.
+    """
     name_runs(runs)
     mine, yours = (_loaded(each, {scale.metric for scale in scales.values()}) for each in runs)
     compared = False
     for one, two in system_pairs(runs):
         for pair in task_pairs(one, two):
-            scale = scales.get((pair[0], one.model))
+            scale, conflict = scales.get((pair[0], one.model)), None
             if scale is not None and scale.metric in mine[pair[0], one.model].keys() & yours[pair[1], two.model].keys():
                 compared = True
                 figures = mine[pair[0], one.model][scale.metric], yours[pair[1], two.model][scale.metric]
-                _check_measure(*figures, scale, (one.label, two.label), runs[1].record)
+                conflict = _conflict(*figures, scale, (one.label, two.label), runs[1].record)
             else:
                 scale = None
-            yield PairedTask(one, two, pair, scale)
+            yield PairedTask(one, two, pair, scale if conflict is None else None, conflict)
     if not compared:
         what = "the runs have no task and metric in common"
         raise RunError(what, where=f"{runs[0].name} and {runs[1].name}", hint="kshot compare says what each one has.")
@@ -130,14 +140,12 @@ def _check_samples(row: ResultRow, scores: TaskScores | None, where: str) -> Non
     check_figure(row, len(values), int(scores.failed.sum()), value, where)
 
 
-def _check_measure(
+def _conflict(
     mine: ResultRow, yours: ResultRow, scale: MetricScale, labels: tuple[str, str], other: RunRecord
-) -> None:
-    """Refuse two figures of one name that are not the same measure: what is right for one is not for the other."""
+) -> str | None:
+    """Return why two figures of one name are not the same measure: what is right for one is not for the other."""
     conflict = measure_conflict(mine, yours, labels)
     theirs = metric_scales(other.results, scale.metric)[yours["task"], yours["model"]]
     if conflict is None and (theirs.worst, theirs.best, theirs.upwards) != (scale.worst, scale.best, scale.upwards):
         conflict = f"only one of {labels[0]} and {labels[1]} says the scale of {scale.metric}, and it is not 0 to 100"
-    if conflict is not None:
-        hint = "--task chooses other tasks, --metric another metric."
-        raise RunError(conflict, where=mine["task"], hint=hint)
+    return conflict

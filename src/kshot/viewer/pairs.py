@@ -23,12 +23,14 @@ class Pairs:
     """Line numbers of paired samples: ``ours`` in rising order, and ``theirs`` beside it.
 
     ``flipped`` are the line numbers of samples that only one run gets right, ``won`` says whether that is this run.
+    ``conflict`` says why no sample could be judged, where the runs have metrics of one name that are other measures.
     """
 
     ours: NDArray[np.int64]
     theirs: NDArray[np.int64]
     flipped: NDArray[np.int64]
     won: NDArray[np.bool_]
+    conflict: str | None = None
 
     def counterparts(self, n: int) -> list[int]:
         """Return the samples of the other run that are paired with one of this run."""
@@ -66,10 +68,14 @@ class _IndexedRun(ComparedRun):
 def pair_runs(one: OpenedIndex, other: OpenedIndex, metric: str | None, progress: Progress) -> Pairs:
     """Pair the samples of two runs, and judge them by a metric; None: by the headline of each task."""
     runs = _IndexedRun(one, progress, 0.0), _IndexedRun(other, progress, 0.45)
-    found = [_paired(pair, runs) for pair in paired_tasks(runs, one.scales(metric))]
+    pairs = list(paired_tasks(runs, one.scales(metric)))
+    found = [_paired(pair, runs) for pair in pairs]
     ours, theirs, flipped, won = (np.concatenate(each) for each in zip(*found, strict=True))
     order, first = np.lexsort((theirs, ours)), np.unique(flipped, return_index=True)
-    return Pairs(ours[order], theirs[order], first[0], won[first[1]])
+    conflict = (
+        None if any(pair.scale for pair in pairs) else next((each.conflict for each in pairs if each.conflict), None)
+    )
+    return Pairs(ours[order], theirs[order], first[0], won[first[1]], conflict)
 
 
 def _paired(

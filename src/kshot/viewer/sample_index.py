@@ -212,7 +212,7 @@ class SampleIndex:
             return found  # only signs, which are no words
         if match:
             self._search(index)
-        flips = "" if other is None else self._flips(index, query.metric, other)
+        flips = "" if other is None else self._flips(index, query, other)
         matching = index.matching(query, match, flips)
         rows = index.lines(query, offset, limit, match, flips) if offset < matching else []
         place = {} if query.find is None else {"place": index.place(query, match, flips)}
@@ -257,13 +257,16 @@ class SampleIndex:
         with closing(found):
             return uri_of(file_of(found))
 
-    def _flips(self, index: OpenedIndex, metric: str | None, other: SampleIndex) -> str:
+    def _flips(self, index: OpenedIndex, query: SampleQuery, other: SampleIndex) -> str:
         """Return the table of samples that flipped; say so if the runs are still being paired."""
         other._ready()
-        work = self._paired(index, metric, other)
+        work = self._paired(index, query.metric, other)
         if not work.wait(_PATIENCE_SECONDS):
             raise NotReadyError("pairing", work.share)
-        return index.flips((str(other.folder), other._stamp, metric), work.result().flips())
+        pairs = work.result()
+        if query.flip is not None and pairs.conflict is not None:
+            raise RunError(pairs.conflict, where=str(self.folder), hint="Leave the filter of flips out.")
+        return index.flips((str(other.folder), other._stamp, query.metric), pairs.flips())
 
     def _paired(self, index: OpenedIndex, metric: str | None, other: SampleIndex) -> Background[Pairs]:
         theirs = other._opened()
