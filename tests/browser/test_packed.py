@@ -13,8 +13,8 @@ ANSWERS = """async ([key, queries]) => {
   const answers = [];
   for (const [query, offset, limit] of queries) {
     for (;;) {
-      const { state, total, matching, rows } = await kshot.source.samples(key, query, offset, limit);
-      if (state === "ready") { answers.push({ total, matching, rows }); break; }
+      const { state, share, ...found } = await kshot.source.samples(key, query, offset, limit);
+      if (state === "ready") { answers.push(found); break; }
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
@@ -57,9 +57,11 @@ def queries_of(facets):
         for found in facets[part][:3]:
             yield {column: found["name"]}, 0, 20
     yield {"task": "no such task"}, 0, 20
+    for find in (0, 3, 10**6):
+        yield {"find": find, "sort": "id", "verdict": "wrong,partly"}, 0, 1
     for metric in facets["metrics"][:6]:
         yield {"metric": metric, "verdict": "wrong", "sort": "score"}, 0, 20
-    for text in ("the", "th", '"of the"', "What is", "?", "zzzz", "é", "a "):
+    for text in ("the", "th", '"of the"', "What is", "?", "zzzz", "é", "a ", "- th", "th -", "th ?", '& "of" th'):
         yield {"q": text}, 0, 20
 
 

@@ -65,7 +65,7 @@ def test_texts_are_searched_in_prompts_and_replies(samples, truth):
     expect(samples.status).to_have_text(both)
     expect(samples.again().status).to_have_text(both)
     samples.search.fill("nowhere to be found")
-    expect(samples.status).to_have_text("no sample fits")
+    expect(samples.status).to_have_text("No samples match")
 
 
 def test_any_row_of_a_long_list_is_shown_without_the_others(samples):

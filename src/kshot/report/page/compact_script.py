@@ -1,21 +1,15 @@
-"""Scripts and style sheets as browsers get them: without comments, and without the blanks that only people need.
+"""Scripts and style sheets as browsers get them: without comments, blanks and long names, which only people need.
 
-This is no compiler: names and statements stay as they are, so that a browser's tools still show something readable.
+This is no compiler: statements, and all names that another script may know, stay as they are.
 """
 
 from __future__ import annotations
 
 import re
 
-_PIECES = re.compile(
-    r"""(?P<comment>//[^\n]*|/\*[\s\S]*?\*/)|(?P<blank>\s+)|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
-    r"""|(?P<word>[\w$]+)|(?P<sign>=>|[\s\S])"""
-)
-_PATTERN = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])*/[a-z]*")
-_BEFORE_PATTERN = "(,=:[!&|?{};+>"
-"""A stroke after one of these begins a pattern; after anything else it divides."""
-_WORDS_OF_TEMPLATE = re.compile(r"(?:\\[\s\S]|[^`\\$]|\$(?!\{))+")
-_ENDS_OF_TEMPLATE = re.compile(r"`|\$\{")
+from kshot.report.page.script_pieces import script_pieces
+from kshot.report.page.short_names import with_short_names
+
 _CLOSING_TAG = re.compile(r"</[a-zA-Z]\w*>")
 _QUOTED_WORD = re.compile(r"""(\s[\w-]+=)"([\w-]+)"(?=[\s>]|/>)""")
 """htm reads neither the names of closing tags nor the quotes around one word."""
@@ -31,18 +25,11 @@ def compact_script(script: str) -> str:
     Statements end with ";". A loop without a body, as in ``while (next());``, would lose its end: write ``{}``.
     """
     compact = _CompactScript()
-    at = 0
-    while at < len(script):
-        if compact.in_template:
-            found = _WORDS_OF_TEMPLATE.match(script, at) or _ENDS_OF_TEMPLATE.match(script, at)
-            assert found is not None  # noqa: S101 - it is words, a value or the end
-            compact.add_template(found.group())
+    for text, kind, _ in script_pieces(with_short_names(script)):
+        if kind == "template":
+            compact.add_template(text)
         else:
-            begins = compact.last in _BEFORE_PATTERN
-            found = (_PATTERN.match(script, at) if begins else None) or _PIECES.match(script, at)
-            assert found is not None  # noqa: S101 - any character is a sign
-            compact.add(found.group(), blank=found.lastgroup in ("comment", "blank"))
-        at = found.end()
+            compact.add(text, blank=kind == "blank")
     return "".join(compact.out) + "\n"
 
 
@@ -52,7 +39,6 @@ class _CompactScript:
     def __init__(self) -> None:
         self.out: list[str] = []
         self._blank = ""
-        self._open: list[str] = []
         self._statements = [""]  # the first word of each statement that is open
         self._ended = ""  # the first word of the statement that ended last
 
@@ -61,17 +47,12 @@ class _CompactScript:
         """The last character."""
         return self.out[-1][-1] if self.out else ""
 
-    @property
-    def in_template(self) -> bool:
-        """Whether the next piece is one of a template."""
-        return self._open[-1:] == ["`"]
-
     def add_template(self, piece: str) -> None:
         """Add words of a template, the beginning of a value in it, or its end."""
         if piece == "${":
-            self._enter("{")
+            self._statements.append("")
         elif piece == "`":
-            self._leave()
+            self._statements.pop()
         lines = re.sub(r"\n\s+", "\n", piece).replace(">\n", ">").replace("\n<", "<")
         self.out.append(_QUOTED_WORD.sub(r"\1\2", _CLOSING_TAG.sub("</>", lines)).replace(" />", "/>"))
 
@@ -95,21 +76,13 @@ class _CompactScript:
     def _follow(self, piece: str) -> None:
         if piece in ("`", "{", "(", "["):
             self._statements[-1] = self._statements[-1] or piece
-            self._enter(piece)
+            self._statements.append("")
         elif piece in ("}", ")", "]"):
-            self._leave()
+            self._statements.pop()
         elif piece == ";":
             self._ended, self._statements[-1] = self._statements[-1], ""
         else:
             self._statements[-1] = self._statements[-1] or piece
-
-    def _enter(self, bracket: str) -> None:
-        self._open.append(bracket)
-        self._statements.append("")
-
-    def _leave(self) -> None:
-        self._open.pop()
-        self._statements.pop()
 
     def _shorten(self, piece: str) -> None:
         """Take back the last ";" or "," within brackets, and the brackets around the only name of a function."""

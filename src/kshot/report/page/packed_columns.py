@@ -51,7 +51,7 @@ def _judged(scale: MetricScale, row: ResultRow) -> tuple[str, float | None]:
 
 @dataclass
 class PackedColumns:
-    """The columns of the samples that are at hand; ``web/sources.js`` describes them."""
+    """The columns of the samples that are at hand; ``web/packed.js`` describes them."""
 
     metrics: Sequence[str]
     downward: Sequence[str] = ()

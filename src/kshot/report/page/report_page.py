@@ -9,7 +9,7 @@ from kshot.report.page.document import Page, document
 from kshot.report.page.fitted_sections import fitted_sections
 from kshot.report.page.markup import Section
 from kshot.report.page.packed_flips import SamplePairs, flipped_numbers, sample_pairs
-from kshot.report.page.packed_samples import PackedRun, packed_run
+from kshot.report.page.packed_samples import PackedRun, pack, packed_run
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.report_head import about_runs, report_title
 from kshot.report.page.run_sections import comparison_sections, run_sections
@@ -78,4 +78,6 @@ def _packed(read: Sequence[SamplesRead], flipped: Mapping[str, set[int]], room: 
 def _files(read: Sequence[SamplesRead], packed: Sequence[PackedRun], pairs: Sequence[SamplePairs]) -> dict[str, bytes]:
     files = {name: content for each in packed for name, content in each.files.items()}
     here = {each.run.key: set(own.numbers) for each, own in zip(read, packed, strict=False)}
-    return files | dict(each.file(here) for each in pairs if packed)
+    runs = [{"key": each.run.key, "name": each.run.name, "samples": True} for each in read if len(each)]
+    listed = {"runs": runs, "comparisons": [(each.baseline, each.run) for each in pairs]}
+    return files | {"data/runs.json": pack(listed)} | dict(each.file(here) for each in pairs if packed)

@@ -6,7 +6,7 @@
 
   const MOST_CHANGES = 700;
   const MOST_STEPS = 1e6;
-  const WORDS = /\s*(?:[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]|[\p{L}\p{M}\p{N}_]+|[^\s])|\s+/gu;
+  const WORDS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]|[\p{L}\p{M}\p{N}_]+|[^\s]|\s+/gu;
   const LINES = /[^\n]*\n|[^\n]+/g;
   const MOST_WORDS_OF = 3e5;
 
@@ -63,7 +63,11 @@
     };
     const words = a.length + b.length < MOST_WORDS_OF ? cut(WORDS) : null;
     const inner = words ?? (a.includes("\n") || b.includes("\n") ? cut(LINES) : null) ?? [["del", a], ["ins", b]];
-    const pieces = [["same", before.slice(0, start)], ...inner, ["same", end ? before.slice(-end) : ""]];
+    const blank = ([kind, text], at) => kind === "same" && /^[ \t]+$/.test(text) && changes(at - 1) && changes(at + 1);
+    const changes = (at) => inner[at] && inner[at][0] !== "same";
+    // a blank between two words that changed belongs to them: one mark, not many
+    const whole = inner.flatMap((piece, at) => (blank(piece, at) ? [["del", piece[1]], ["ins", piece[1]]] : [piece]));
+    const pieces = [["same", before.slice(0, start)], ...whole, ["same", end ? before.slice(-end) : ""]];
     return pieces.reduce((joined, [kind, text]) => {
       const last = joined[joined.length - 1];
       if (last?.[0] === kind) last[1] += text;

@@ -7,12 +7,12 @@
 //              verdict: {headline: "rpwfu…", METRIC: …}, score: {headline: [number|null …], METRIC: …}}}
 // `data/runs/KEY/block-B.json` are SampleCards. `data/compare/A/B.json` has pairs [[n in A, n in B] …] and flips, a text with
 // a letter for each: w (won: B is right, A is not), l (lost), b (both), n (neither), - (one of them has no answer).
+// `data/runs.json` may have comparisons [[A, B] …]: those that are here.
 "use strict";
 
-/** `read(name)` promises what a file holds, such as "data/runs.json". */
-kshot.packedSource = (read) => {
+{
   const VERDICTS = { r: "right", p: "partly", w: "wrong", f: "failed", u: "unrated" };
-  const LETTERS = { right: "r", partly: "p", wrong: "pw", failed: "f", unrated: "u" };
+  const LETTERS = Object.fromEntries(Object.entries(VERDICTS).map(([letter, name]) => [name, letter]));
   const FLIPS = { w: "won", l: "lost" };
   const TURNED = { w: "l", l: "w" };
   const NAMED = ["task", "model", "category", "answer"];
@@ -20,67 +20,52 @@ kshot.packedSource = (read) => {
 
   // ---- files ----
 
-  const kept = new Map();
-  /** Read a file once; of the many blocks the last ones are kept. */
-  const file = (name) => {
-    const found = kept.get(name) ?? read(name);
-    kept.delete(name);
-    kept.set(name, found);
-    found.catch(() => kept.delete(name));
-    const blocks = [...kept.keys()].filter((each) => each.includes("/block-"));
-    if (blocks.length > MOST_BLOCKS) kept.delete(blocks[0]);
-    return found;
+  /** Read each file once; of the many blocks the last ones are kept. A part of the address that is no key names no file. */
+  const filesOf = (read) => {
+    const kept = new Map();
+    const blocks = [];
+    return async (...parts) => {
+      const strange = parts.find((part) => !/^(?!\.+$)[\w.-]+$/.test(part));
+      if (strange !== undefined) throw kshot.failure({ error: `there is no run ${strange}` });
+      const name = `data/${parts.join("/")}.json`;
+      if (!kept.has(name)) {
+        kept.set(name, read(name));
+        if (parts[2]?.startsWith("block-")) blocks.push(name);
+        if (blocks.length > MOST_BLOCKS) kept.delete(blocks.shift());
+      }
+      return kept.get(name).catch((error) => {
+        kept.delete(name);
+        throw error;
+      });
+    };
   };
 
-  const table = async (key) => {
-    const found = await file(`data/runs/${key}/columns.json`);
-    found.at ??= new Map(found.columns.n.map((n, at) => [n, at]));
-    return found;
-  };
-
-  const name = (found, column, at) => found.names[column][found.columns[column][at]] ?? null;
   const byMetric = (found, column, metric) => {
     const values = found.columns[column][metric || "headline"];
     if (!values) throw kshot.failure({ error: `these pages do not have the metric ${metric}` });
     return values;
   };
 
-  const line = (found, at, metric) => ({
+  const lineOf = (found, at, metric) => ({
     n: found.columns.n[at],
-    ...Object.fromEntries(NAMED.map((column) => [column, name(found, column, at)])),
+    ...Object.fromEntries(NAMED.map((column) => [column, found.names[column][found.columns[column][at]] ?? null])),
     ...Object.fromEntries(["id", "text", "target"].map((column) => [column, found.columns[column][at]])),
     verdict: VERDICTS[byMetric(found, "verdict", metric)[at]],
     score: byMetric(found, "score", metric)[at],
   });
 
-  const card = async (key, n, metric) => {
-    const found = await table(key);
-    const at = found.at.get(Number(n));
-    if (at === undefined) throw kshot.failure({ error: `sample ${n} is not among the ${found.at.size} of ${found.total} samples that are here` });
-    const whole = (await file(`data/runs/${key}/block-${Math.floor(at / found.blocks)}.json`))[at % found.blocks];
-    if (!metric || metric === "headline") return whole;
-    const { verdict, score } = line(found, at, metric);
-    return { ...whole, verdict, score, metric };
-  };
-
-  // ---- two runs ----
-
-  /** The pairs of a run with another one, its baseline: n → {others: [n …], flip: "w"|"l"|"b"|"n"|"-"}. */
-  const pairsWith = async (key, other) => {
-    const [found, turned] = await file(`data/compare/${other}/${key}.json`).then(
-      (value) => [value, false],
-      async () => [await file(`data/compare/${key}/${other}.json`), true],
-    );
-    const side = turned ? "byFirst" : "bySecond";
-    found[side] ??= found.pairs.reduce((all, pair, at) => {
-      const [theirs, own] = turned ? [pair[1], pair[0]] : pair;
-      const flip = (turned && TURNED[found.flips[at]]) || found.flips[at];
-      const held = all.get(own) ?? { others: [], flip };
-      if (!FLIPS[held.flip]) held.flip = flip;
-      held.others.push(theirs);
-      return all.set(own, held);
-    }, new Map());
-    return found[side];
+  /** Count names and verdicts, as the server does. */
+  const facetsOf = (found, metric) => {
+    const counted = (column) => {
+      const counts = found.names[column].map((name) => ({ name, count: 0 }));
+      found.columns[column].forEach((code) => code >= 0 && counts[code].count++);
+      return counts;
+    };
+    const verdicts = Object.fromEntries(Object.values(VERDICTS).map((name) => [name, 0]));
+    for (const letter of byMetric(found, "verdict", metric)) verdicts[VERDICTS[letter]]++;
+    const [tasks, models, categories, every] = NAMED.map(counted);
+    const answers = every.filter(({ name }) => name).sort((a, b) => b.count - a.count).slice(0, MOST_ANSWERS);
+    return { state: "ready", share: 1, total: found.at.size, of: found.total, metrics: found.metrics, tasks, models, categories, answers, verdicts };
   };
 
   // ---- search: words and "phrases" that all stand in a sample; the last word may go on ----
@@ -100,31 +85,38 @@ kshot.packedSource = (read) => {
 
   const wordsOf = (q) => {
     const pieces = [...q.matchAll(/"([^"]*)"|([^\s"]+)/g)].map(([, phrase, word]) => ({ text: plain(phrase ?? word), open: word !== undefined }));
-    const last = pieces.length - 1;
-    return pieces.filter(({ text }) => text.trim()).map(({ text, open }, at) => (open && at === last ? text.trimEnd() : text));
+    const known = pieces.filter(({ text }) => text.trim());
+    return known.map(({ text, open }, at) => (open && at === known.length - 1 ? text.trimEnd() : text));
   };
 
-  const searches = {};
-  /** Look through all blocks, in steps; the last search of a run is kept. */
-  const search = (key, found, q) => {
-    if (searches[key]?.q === q) return searches[key];
-    const own = (searches[key] = { q, hits: new Set(), share: 0, done: false });
-    const words = wordsOf(q);
-    const count = words.length && Math.ceil(found.at.size / found.blocks);
-    const look = async () => {
+  const searchedText = (card) => plain(texts([...SEARCHED.map((part) => card[part]), (card.passages ?? []).map(({ id }) => id)]).join("\n"));
+
+  /** Look through all blocks, in steps; the last search of a run is kept, unless it failed. */
+  const searcher = (file) => {
+    const searches = {};
+    const look = async (key, found, own) => {
+      const words = wordsOf(own.q);
+      const count = words.length && Math.ceil(found.at.size / found.blocks);
       for (let block = 0; block < count && searches[key] === own; block++) {
-        const cards = await file(`data/runs/${key}/block-${block}.json`);
-        cards.forEach((each, at) => {
-          const said = [...SEARCHED.map((part) => each[part]), (each.passages ?? []).map(({ id }) => id)];
-          const text = plain(texts(said).join("\n"));
+        const cards = await file("runs", key, `block-${block}`);
+        cards.forEach((card, at) => {
+          const text = searchedText(card);
           if (words.every((word) => text.includes(word))) own.hits.add(block * found.blocks + at);
         });
         own.share = (block + 1) / count;
       }
       own.done = true;
     };
-    look().catch((error) => Object.assign(own, { error, done: true }));
-    return own;
+    return (key, found, q) => {
+      if (searches[key]?.q === q) {
+        const known = searches[key];
+        if (known.error) delete searches[key]; // who asks again gets another search
+        return known;
+      }
+      const own = (searches[key] = { q, hits: new Set(), share: 0, done: false });
+      look(key, found, own).catch((error) => Object.assign(own, { error, done: true }));
+      return own;
+    };
   };
 
   // ---- lists ----
@@ -167,10 +159,12 @@ kshot.packedSource = (read) => {
     return (found.ranks[sort] ??= ranks(found.columns[sort], false));
   };
 
-  const sorted = (found, chosen, { sort = "run", reverse, metric }) => {
+  /** Put samples into an order; `first`: that of the file, unless another one is wanted. */
+  const sorted = (found, chosen, { sort, reverse, metric }, first) => {
     const { n } = found.columns;
     const way = reverse && reverse !== "0" ? -1 : 1;
-    if (sort === "run") return chosen.sort((a, b) => (n[a] - n[b]) * way);
+    if (!sort && first) return way > 0 ? chosen : chosen.reverse();
+    if (!sort || sort === "run") return chosen.sort((a, b) => (n[a] - n[b]) * way);
     const values = valuesOf(found, sort, metric);
     return chosen.sort((a, b) => {
       if (values[a] === null || values[b] === null) return (values[a] === null) - (values[b] === null) || n[a] - n[b];
@@ -190,52 +184,84 @@ kshot.packedSource = (read) => {
       (!flip || (flip === "flipped" ? flipOf(at) : flipOf(at) === flip)));
   };
 
-  return {
-    kind: "packed",
-    live: false,
-    runs: () => file("data/runs.json"),
-    run: (key) => file(`data/runs/${key}/run.json`),
+  // ---- two runs ----
 
-    async facets(key, metric) {
-      const found = await table(key);
-      const counted = (column) => {
-        const counts = found.names[column].map((name) => ({ name, count: 0 }));
-        found.columns[column].forEach((code) => code >= 0 && counts[code].count++);
-        return counts;
-      };
-      const verdicts = Object.fromEntries(Object.values(VERDICTS).map((name) => [name, 0]));
-      for (const letter of byMetric(found, "verdict", metric)) verdicts[VERDICTS[letter]]++;
-      const [tasks, models, categories, every] = NAMED.map(counted);
-      const answers = every.filter(({ name }) => name).sort((a, b) => b.count - a.count).slice(0, MOST_ANSWERS);
-      return { state: "ready", share: 1, total: found.at.size, of: found.total, metrics: found.metrics, tasks, models, categories, answers, verdicts };
-    },
-
-    async samples(key, query = {}, offset = 0, limit = 50) {
-      const found = await table(key);
-      const pairs = query.other ? await pairsWith(key, query.other) : new Map();
-      const flipOf = (at) => FLIPS[pairs.get(found.columns.n[at])?.flip] ?? null;
-      const q = (query.q ?? "").trim();
-      const searched = q ? search(key, found, q) : { done: true };
-      if (searched.error) throw searched.error;
-      if (!searched.done) return { state: "searching", share: searched.share, total: found.at.size, matching: 0, rows: [] };
-      const chosen = sorted(found, chosenOf(found, query, flipOf, searched.hits), query);
-      const rows = chosen.slice(offset, offset + limit).map((at) => ({ ...line(found, at, query.metric), ...(query.other && { flip: flipOf(at) }) }));
-      return { state: "ready", share: 1, total: found.at.size, matching: chosen.length, rows };
-    },
-
-    async sample(key, n, { other, metric } = {}) {
-      const sample = await card(key, n, metric);
-      const pair = other ? (await pairsWith(key, other)).get(sample.n) : null;
-      const others = await Promise.allSettled((pair?.others ?? []).map((each) => card(other, each, metric)));
-      return { sample, others: others.filter(({ value }) => value).map(({ value }) => value) };
-    },
-
-    comparison: (a, b) =>
-      file(`data/compare/${a}/${b}.json`).catch(() => {
-        throw kshot.failure({ error: "these pages have no comparison of these two runs", hint: "kshot compare makes it from the run folders." });
-      }),
+  /** The pairs of a run with another one, its baseline: n → {others: [n …], flip: "w"|"l"|"b"|"n"|"-"}. */
+  const pairsOf = async (file, key, other) => {
+    const [found, turned] = await file("compare", other, key).then(
+      (value) => [value, false],
+      async () => [await file("compare", key, other), true],
+    );
+    const side = turned ? "byFirst" : "bySecond";
+    found[side] ??= found.pairs.reduce((all, pair, at) => {
+      const [theirs, own] = turned ? [pair[1], pair[0]] : pair;
+      const flip = (turned && TURNED[found.flips[at]]) || found.flips[at];
+      const held = all.get(own) ?? { others: [], flip };
+      if (!FLIPS[held.flip]) held.flip = flip;
+      held.others.push(theirs);
+      return all.set(own, held);
+    }, new Map());
+    return found[side];
   };
-};
+
+  const uncompared = () => {
+    throw kshot.failure({ error: "these pages have no comparison of these two runs", hint: "kshot compare makes it from the run folders." });
+  };
+
+  /** `read(name)` promises what a file holds, such as "data/runs.json". `order` says in words how the samples of the file are
+   * sorted, if it is not the order of the run. */
+  kshot.packedSource = (read, order = "") => {
+    const file = filesOf(read);
+    const search = searcher(file);
+
+    const table = async (key) => {
+      const found = await file("runs", key, "columns");
+      found.at ??= new Map(found.columns.n.map((n, at) => [n, at]));
+      return found;
+    };
+
+    const card = async (key, n, metric) => {
+      const found = await table(key);
+      const at = found.at.get(Number(n));
+      if (at === undefined) throw kshot.failure({ error: `sample ${n} is not among the ${found.at.size} of ${found.total} samples that are here` });
+      const whole = (await file("runs", key, `block-${Math.floor(at / found.blocks)}`))[at % found.blocks];
+      if (!metric || metric === "headline") return whole;
+      const { verdict, score } = lineOf(found, at, metric);
+      return { ...whole, verdict, score, metric };
+    };
+
+    return {
+      kind: "packed",
+      live: false,
+      order,
+      runs: () => file("runs"),
+      run: (key) => file("runs", key, "run"),
+      facets: async (key, metric) => facetsOf(await table(key), metric),
+      comparison: (a, b) => file("compare", a, b).catch(uncompared),
+
+      async samples(key, query = {}, offset = 0, limit = 50) {
+        const found = await table(key);
+        const pairs = query.other ? await pairsOf(file, key, query.other).catch(uncompared) : new Map();
+        const flipOf = (at) => FLIPS[pairs.get(found.columns.n[at])?.flip] ?? null;
+        const q = (query.q ?? "").trim();
+        const searched = q ? search(key, found, q) : { done: true };
+        if (searched.error) throw searched.error;
+        if (!searched.done) return { state: "searching", share: searched.share, total: found.at.size, matching: 0, rows: [] };
+        const chosen = sorted(found, chosenOf(found, query, flipOf, searched.hits), query, order);
+        const rows = chosen.slice(offset, offset + limit).map((at) => ({ ...lineOf(found, at, query.metric), ...(query.other && { flip: flipOf(at) }) }));
+        const place = chosen.indexOf(found.at.get(Number(query.find)));
+        return { state: "ready", share: 1, total: found.at.size, matching: chosen.length, rows, ...(query.find !== undefined && { place: place < 0 ? null : place }) };
+      },
+
+      async sample(key, n, { other, metric } = {}) {
+        const sample = await card(key, n, metric);
+        const pair = other ? (await pairsOf(file, key, other).catch(uncompared)).get(sample.n) : null;
+        const others = await Promise.allSettled((pair?.others ?? []).map((each) => card(other, each, metric)));
+        return { sample, others: others.filter(({ value }) => value).map(({ value }) => value) };
+      },
+    };
+  };
+}
 
 if (document.documentElement.dataset.source === "files") {
   kshot.source = kshot.packedSource(async (name) => {

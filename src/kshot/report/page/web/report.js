@@ -13,7 +13,7 @@
     return new Response(plain).json();
   };
 
-  kshot.source = kshot.packedSource(read);
+  kshot.source = kshot.packedSource(read, "failed, flipped, wrong first");
 
   /** The samples of a run, or one of them, as the address says. */
   const Browser = () => {
