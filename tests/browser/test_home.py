@@ -28,6 +28,13 @@ def test_home_lists_every_run_with_its_figure(home, runs):
         expect(row).to_contain_text("done")
 
 
+def test_a_column_without_a_value_is_not_there(home):
+    """No run of these cost anything."""
+    heads = home.page.get_by_role("columnheader").all_inner_texts()
+    assert "Took" in heads
+    assert "Cost" not in heads
+
+
 def test_the_token_leaves_the_address(home, viewer):
     assert "token" in viewer
     assert "token" not in home.page.url
@@ -76,6 +83,7 @@ def test_a_question_mark_shows_help_and_escape_closes_it(home):
 def test_two_runs_are_chosen_and_compared(home):
     home.page.get_by_role("checkbox", name="Choose zero to compare").check()
     home.page.get_by_role("checkbox", name="Choose two to compare").check()
+    expect(home.page.get_by_role("region", name="Chosen runs")).to_contain_text("two against zero")
     home.page.get_by_role("link", name="Compare", exact=True).click()
     expect(home.page.get_by_role("heading", level=1)).to_have_text("two against zero")
     expect(home.page.get_by_role("list", name="Samples of both runs")).to_contain_text("Won")

@@ -30,8 +30,8 @@ _WIDTH, _HEIGHT = 356, 236
 _LEFT, _TOP, _BOTTOM = 34, 14, 40
 _NAME_ROOM, _CHARACTER = 16, 8
 """Characters of a name beside its line, and the width of one."""
-_MARKER = 9.0
-"""The height of a mark."""
+_MARKER, _FEW = 9.0, 4
+"""The height of a mark: an interval that is no longer only hides others. Of more than a few lines, twice as long."""
 _SHIFT = 5.5
 """How far apart the intervals of neighbouring series stand, so that none hides another."""
 
@@ -87,6 +87,7 @@ class _LinePlot:
         if band is not None:
             self.names.append(band[0])
         self.right = _WIDTH - 16 - _CHARACTER * max(map(len, self.names), default=0)
+        self.least = _MARKER if len(series) <= _FEW else 2 * _MARKER
         values = [end for each in series for found in each.figures if found for end in found.ends]
         self.ticks = axis_ticks(values, bounds)
         self.x = Bands(len(steps), _LEFT, self.right)
@@ -129,7 +130,7 @@ class _LinePlot:
         for x, _, found in self._points(number, each):
             if found.interval is not None:
                 low, high = (self.y(end.value or 0.0) for end in found.interval)
-                if abs(high - low) > _MARKER:  # else its mark hides it, or is hidden
+                if abs(high - low) > self.least:
                     yield line(px(x), low, px(x), high, f"whisker thin {series_class(number)}")
 
     def _line(self, number: int, each: Series) -> Iterator[Markup]:

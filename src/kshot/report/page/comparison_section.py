@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _VERDICTS = {"better": "ahead", "worse": "behind", None: "open"}
 _COUNTS = ("won", "lost", "both", "neither", "tied")
 _MAX_CHARTS = 8
-_MAX_ROWS = 400
 _ZERO = (0.0, "no difference")
 _HOLLOW = "Filled marks are differences beyond chance, hollow ones cannot be told from 0."
 
@@ -64,7 +63,6 @@ def _differences(id_: str, rows: Sequence[ResultRow]) -> Iterator[Markup]:
         for at, (metric, own) in enumerate(list(by_metric.items())[:_MAX_CHARTS], start=1)
     ]
     yield chart_grid(charts)
-    yield tag("p", _HOLLOW, class_="chart-note")
     if len(by_metric) > _MAX_CHARTS:
         yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics: kshot compare shows them.", class_="soft")
 
@@ -74,7 +72,7 @@ def _chart(id_: str, metric: str, rows: Sequence[ResultRow]) -> Markup:
     grouped = pairs.several and len({task_name(row) for row in rows}) > 1
     digits = digits_of(rows)
     drawn = []
-    for row in rows[:_MAX_ROWS]:
+    for row in rows:
         name = task_name(row) + (f" [{row['category']}]" if "category" in row else "")
         figure = _difference(row, digits)
         counts = [Number(row[each], f"{row[each]:,}") if row.get(each) is not None else None for each in _COUNTS[:2]]
@@ -84,10 +82,16 @@ def _chart(id_: str, metric: str, rows: Sequence[ResultRow]) -> Markup:
     against = f": {pairs.run} − {pairs.baseline}" if pairs.run and pairs.baseline else ""
     title = f"Difference in {metric}{'' if upwards else ' (lower is better)'}{against}"
     family = max((row["family"] for row in rows if row["p_corrected"] is not None), default=1)
-    notes = [f"{correction(family)}; the intervals are not."] if family > 1 else []
+    notes = _notes(family, hollow=any(row["verdict"] is None for row in rows))
     heads = ("difference", "95 %", "won", "lost")
-    table = _table(rows[:_MAX_ROWS], digits, several=pairs.several)
+    table = _table(rows, digits, several=pairs.several)
     return interval_chart(id_, title, drawn, heads=heads, reference=_ZERO, table=table, notes=notes).html
+
+
+def _notes(family: int, *, hollow: bool) -> list[str]:
+    """Return what stands below a chart of differences."""
+    notes = [f"{correction(family)}; the intervals are not."] if family > 1 else []
+    return [*([_HOLLOW] if hollow else []), *notes]
 
 
 def _difference(row: ResultRow, digits: int) -> Estimate:
@@ -181,14 +185,13 @@ def _pairs(id_: str, run: PageRun, rows: Sequence[ResultRow], names: Mapping[str
         where = f" on {next(iter(tasks))}" if len(tasks) == 1 else ""
         title = f"Difference in {metric}{where}{'' if upwards else ' (lower is better)'}"
         family = own[0]["family"]
-        notes = [f"{correction(family)}; the intervals are not."] if family > 1 else []
-        drawn = [_pair_row(run, row, names, several=len(tasks) > 1) for row in own[:_MAX_ROWS]]
-        table = DataTable(_PAIR_HEADS, [_pair_cells(run, row, names) for row in own[:_MAX_ROWS]])
+        notes = _notes(family, hollow=any(row["ahead"] is None for row in own))
+        drawn = [_pair_row(run, row, names, several=len(tasks) > 1) for row in own]
+        table = DataTable(_PAIR_HEADS, [_pair_cells(run, row, names) for row in own])
         heads = ("difference", "95 %", "won", "lost")
         made = interval_chart(f"{id_}-{at}", title, drawn, heads=heads, reference=_ZERO, table=table, notes=notes)
         charts.append(made.html)
     yield chart_grid(charts)
-    yield tag("p", _HOLLOW, class_="chart-note")
     if len(by_metric) > _MAX_CHARTS:
         yield tag("p", f"… and {len(by_metric) - _MAX_CHARTS:,} more metrics in summary.json.", class_="soft")
 

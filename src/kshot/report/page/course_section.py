@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from kshot.core.command_line import without_secrets
 from kshot.report.page.charts import folded
-from kshot.report.page.markup import Section, figure, tag, text, together
+from kshot.report.page.markup import Section, command, figure, tag, text, together
 from kshot.report.page.tables import Column, TableRow, count, data_table
 from kshot.report.quantities import dollars, duration
 from kshot.report.table import short_names
@@ -44,9 +44,9 @@ def _run(run: PageRun, read: SamplesRead | None) -> Iterator[Markup]:
     sessions = [each for each in run.spec.get("sessions", ()) if isinstance(each, Mapping)]
     if sessions:
         yield _sessions(sessions)
-    if command := command_of(sessions):
+    if line := command_of(sessions):
         yield tag("p", "To run it again" if _words(sessions)[0] == "kshot" else "Started by", class_="label")
-        yield tag("pre", tag("code", command), class_="command")
+        yield command(line)
     if run.record.usage:
         yield _usage(run)
     notes = [tag("li", text(note[:_MAX_TEXT])) for note in run.record.notes]

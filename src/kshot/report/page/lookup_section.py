@@ -15,7 +15,7 @@ from kshot.report.page.charts_heat import HeatRow, heat_map
 from kshot.report.page.charts_intervals import IntervalRow, interval_chart
 from kshot.report.page.charts_lines import Series, line_chart
 from kshot.report.page.charts_stacked import StackedRow, stacked_bars
-from kshot.report.page.markup import Section, tag, text, together
+from kshot.report.page.markup import Section, command, tag, together
 from kshot.report.page.numbers import Estimate, Number, estimate
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.verdicts import correction
@@ -64,9 +64,9 @@ class _ModelLookup:
         """Yield what is found, in sentences, and then the charts."""
         complete = [row for row in _complete(self.rows) if row["ci95"] is not None]
         yield sentences(finding_sentences(complete))
-        if command := preview_of(complete):
+        if preview := preview_of(complete):
             yield tag("p", "To see a question where it falls", class_="label")
-            yield tag("pre", tag("code", text(command)), class_="command")
+            yield command(preview)
         lines = enumerate(self.variants[:_MAX_LINE_CHARTS] if len(self.lengths) > 1 else [])
         charts = *self._heat_maps(), *(self._by_length(*each) for each in lines)
         yield chart_grid(chart.html for chart in (*charts, *self._error_kinds(), *self._gap_chart()))

@@ -45,6 +45,12 @@ def together(parts: Iterable[Markup | str]) -> Markup:
     return Markup("").join(part if isinstance(part, Markup) else lines(part) for part in parts)
 
 
+def command(line: str) -> Markup:
+    """Return a command as code: a line is broken between its words, never within ``--out``."""
+    words = Markup(" ").join(tag("span", word) for word in line.split(" "))
+    return tag("pre", tag("code", words), class_="command")
+
+
 def figure(value: float | None, written: str, field: str | None = None) -> Markup:
     """Return a number as people read it, which carries its exact value: ``<data value="66.66666666666667">66.67``.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.report.page.course_section import command_of
-from kshot.report.page.markup import Section, tag, text
+from kshot.report.page.markup import Section, command, tag, text
 
 _WHY = {
     "stopped": "A signal or a limit stopped this run.",
@@ -33,7 +33,7 @@ def unfinished_section(run: Mapping[str, Any]) -> Section | None:
         whole = "" if progress["total"] is None else f" of {progress['total']:,}"
         words.append(f"{progress['done']:,}{whole} samples are done.")
     said = tag("p", text(" ".join(words)))
-    command = command_of(run["sessions"])
-    if state in _GOES_ON and command:
-        said += tag("p", _HOW) + tag("pre", command)
+    line = command_of(run["sessions"])
+    if state in _GOES_ON and line:
+        said += tag("p", _HOW) + command(line)
     return Section("unfinished", "Not finished", tag("div", said, class_="notice wrong"))

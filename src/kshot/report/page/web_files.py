@@ -7,10 +7,12 @@ from importlib.resources import files
 
 from kshot.report.page.compact_script import compact_script, compact_style
 
-STYLES = ("style.css", "charts.css", "sections.css", "samples.css")
-"""In the order in which pages have them."""
+_SHARED = ("charts.css", "sections.css", "samples.css")
 
-REPORT_STYLES = (*STYLES, "report.css")
+STYLES = ("style.css", "viewer.css", *_SHARED)
+"""Those of the viewer, in their order."""
+
+REPORT_STYLES = ("style.css", *_SHARED, "report.css")
 """Those within ``report.html``."""
 
 SCRIPTS = (

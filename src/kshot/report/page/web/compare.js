@@ -19,8 +19,9 @@
 
   const Side = ({ label, runKey, runs = [] }) => {
     const run = runs.find(({ key }) => key === runKey);
-    return html`<div class="card"><div class="soft">${label}</div><a href=${link(["run", runKey])}>${run?.name || runKey}</a>
-      ${run && html`<div class="soft">${run.models.join(", ")}</div><div class="score"><${kshot.Headline} run=${run} /></div>`}</div>`;
+    return html`<div class="card"><small class="soft">${label}</small>
+      <div><a href=${link(["run", runKey])}>${run?.name || runKey}</a> <span class="soft">${run?.models.join(", ")}</span></div>
+      ${run && html`<div class="score"><${kshot.Headline} run=${run} /></div>`}</div>`;
   };
 
   kshot.Compare = ({ a, b, query }) => {

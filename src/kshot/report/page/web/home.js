@@ -32,6 +32,12 @@
       <div class="one-line" title=${figure.task}><small>${figure.metric}${figure.so} · ${figure.task}</small></div>`;
   };
 
+  /** A column of names. */
+  const names = (of) => {
+    const value = (run) => run[of].map(short).join(", ");
+    return { kind: "who", value, cell: (run) => html`<div title=${run[of].join(", ")}>${value(run)}</div>` };
+  };
+
   const COLUMNS = [
     { title: "Run", value: (run) => run.name },
     { title: "State", value: (run) => run.state },
@@ -40,10 +46,10 @@
       value: (run) => (headline(run).higher_is_better === false ? -headline(run).value : headline(run).value),
     },
     { title: "n", kind: "num", value: (run) => headline(run).n },
-    { title: "Models", kind: "who one-line", value: (run) => run.models.map(short).join(", ") },
-    { title: "Datasets", kind: "who one-line", value: (run) => run.datasets.map(short).join(", ") },
-    { title: "Failed", kind: "num", value: (run) => run.failed, cell: ({ failed }) => (failed ? html`<b class="verdict failed">${count(failed)}</b>` : failed) },
-    { title: "Cost", kind: "num", value: (run) => run.cost_usd, cell: (run) => kshot.dollars(run.cost_usd) },
+    { title: "Models", ...names("models") },
+    { title: "Datasets", ...names("datasets") },
+    { title: "Failed", kind: "num", rare: true, value: (run) => run.failed, cell: ({ failed }) => (failed ? html`<b class="verdict failed">${count(failed)}</b>` : failed) },
+    { title: "Cost", kind: "num", rare: true, value: (run) => run.cost_usd, cell: (run) => kshot.dollars(run.cost_usd) },
     { title: "Took", kind: "num", value: (run) => run.seconds, cell: (run) => duration(run.seconds) },
     { title: "Started", kind: "num", value: (run) => run.started, cell: (run) => html`<${kshot.Moment} at=${run.started} />` },
   ];
@@ -82,8 +88,7 @@
 
   const Row = ({ run, columns, name, chosen, choose }) => {
     const open = ({ target }) => target.closest("a, input") || String(getSelection()) || go(["run", run.key]);
-    const cell = ({ kind, title, value, cell = kind === "num" ? (run) => value(run) && count(value(run)) : value }) =>
-      html`<td class=${kind} data-label=${title} title=${cell === value ? value(run) : undefined}>${cell(run)}</td>`;
+    const cell = ({ kind, title, value, cell = (run) => value(run) && count(value(run)) }) => html`<td class=${kind} data-label=${title}>${cell(run)}</td>`;
     return html`<tr onClick=${open} data-key=${run.key}>
       <td><input type="checkbox" checked=${chosen} aria-label="Choose ${name} to compare" onChange=${() => choose(run.key)} /></td>
       <td class="title"><a class="name" href=${link(["run", run.key])} title=${run.name}>${name}</a></td>
@@ -101,7 +106,7 @@
   };
 
   const Chosen = ({ chosen, nameOf, change }) => html`<div class="chosen" role="region" aria-label="Chosen runs">
-    <span><b>${nameOf(chosen[0])}</b> <span class="soft">${chosen[1] ? "is the baseline of" : "is chosen. Choose another run to compare it with."}</span> <b>${chosen[1] && nameOf(chosen[1])}</b></span>
+    <span><b>${nameOf(chosen[1] || chosen[0])}</b> <span class="soft">${chosen[1] ? "against" : "is the baseline. Choose a run to compare with it."}</span> <b>${chosen[1] && nameOf(chosen[0])}</b></span>
     ${chosen[1] && html`<a class="button primary" href=${link(["compare", ...chosen])}>Compare</a>`}
     <button class="button quiet" onClick=${() => change({ chosen: "" })}>Clear</button>
   </div>`;
@@ -114,6 +119,25 @@
   let drawn = PAGE; // kept, so that who comes back finds the page as long as it was
   let opened; // the run that somebody comes back from has the focus again
 
+  /** A hook: keys move the focus from row to row; `clear` empties the search and says whether there was something in it. */
+  const useRowKeys = (body, search, choose, clear) => {
+    const rows = () => [...body.current.children];
+    const focused = () => rows().indexOf(document.activeElement.closest("tr"));
+    const focus = (row, options) => row?.querySelector("a").focus(options);
+    const move = (by) => () => focus(rows()[Math.max(0, Math.min(focused() + by, rows().length - 1))]);
+    const inList = (act) => () => focused() >= 0 && act();
+    kshot.useKeys({
+      j: move(1), k: move(-1), ArrowDown: inList(move(1)), ArrowUp: inList(move(-1)),
+      x: inList(() => choose(rows()[focused()].dataset.key)),
+      "/": () => search.current?.focus(),
+      Escape: () => document.activeElement === search.current && (clear() || focus(rows()[0])),
+    });
+    useEffect(() => {
+      focus(rows().find((row) => row.dataset.key === opened), { preventScroll: true });
+      return () => ([, opened] = kshot.route().path); // where somebody goes from here
+    }, []);
+  };
+
   kshot.Home = ({ query }) => {
     const { live } = kshot.source;
     const { value, error } = kshot.usePolled("runs", () => kshot.source.runs(), (now) => live && (now?.runs.some(isRunning) ? 1500 : 5000));
@@ -122,7 +146,7 @@
     const body = useRef(), search = useRef();
     const { runs = [], folders = [] } = value || {};
     const shown = sorted(matching(runs, query), query);
-    const columns = COLUMNS.filter(({ title, value }) => title !== "Cost" || runs.some((run) => value(run) !== null));
+    const columns = COLUMNS.filter(({ rare, value }) => !rare || runs.some(value));
     const change = (part) => go([], { ...query, ...part }, { replace: true });
     const filter = (part) => {
       change(part);
@@ -135,25 +159,10 @@
       const name = runs.find((run) => run.key === key)?.name ?? key;
       return folders.length === 1 && name.startsWith(folders[0] + "/") ? name.slice(folders[0].length + 1) : name;
     };
-
-    const rows = () => [...body.current.children];
-    const focused = () => rows().indexOf(document.activeElement.closest("tr"));
-    const focus = (row, options) => row?.querySelector("a").focus(options);
-    const move = (by) => () => focus(rows()[Math.max(0, Math.min(focused() + by, rows().length - 1))]);
-    const inList = (act) => () => focused() >= 0 && act();
-    kshot.useKeys({
-      j: move(1), k: move(-1), ArrowDown: inList(move(1)), ArrowUp: inList(move(-1)),
-      x: inList(() => choose(rows()[focused()].dataset.key)),
-      "/": () => search.current?.focus(),
-      Escape: () => document.activeElement === search.current && (query.q ? filter({ q: "" }) : focus(rows()[0])),
-    });
+    useRowKeys(body, search, choose, () => query.q && (filter({ q: "" }), true));
     useEffect(() => {
-      focus(rows().find((row) => row.dataset.key === opened), { preventScroll: true });
       const timer = setInterval(() => tick({}), 30000); // "2 min ago" grows
-      return () => {
-        clearInterval(timer);
-        [, opened] = kshot.route().path; // where somebody goes from here
-      };
+      return () => clearInterval(timer);
     }, []);
     const grow = () => limit < shown.length && body.current.getBoundingClientRect().bottom < 2 * innerHeight && setLimit((drawn = limit + PAGE));
     useEffect(() => listen("scroll", grow), [limit, shown.length]);
@@ -161,7 +170,7 @@
     const working = runs.filter(isRunning).length;
     const some = shown.length < runs.length && count(shown.length) + " of ", words = runs.length === 1 ? " run" : " runs";
     return html`<div class="home">
-      <div class="bar"><h1>Runs</h1><p class="count" role="status">${value ? [some, count(runs.length), words, working > 0 && `, ${working} running`] : "Looking for runs…"}</p></div>
+      <div class="bar"><h1>Runs</h1>${runs.length > 1 && !chosen.length && html`<p class="soft">Choose two to compare them.</p>`}<p class="count" role="status">${value ? [some, count(runs.length), words, working > 0 && `, ${working} running`] : "Looking for runs…"}</p></div>
       <${kshot.Failure} error=${error} />
       ${runs.length > 0 && html`<div class="bar" role="search">
         <input class="field grow" type="search" aria-label="Search runs" placeholder="Search by name, model or dataset" ref=${search} value=${query.q || ""} onInput=${({ target }) => filter({ q: target.value })} />
