@@ -240,7 +240,7 @@ def test_a_section_that_is_too_large_gives_way_to_a_note_and_samples_have_room(t
     text = written.path.read_text("utf-8")
     assert written.bytes <= 400_000
     assert written.here > 0
-    assert text.count("and a report has no room for it. kshot view shows it") == 1
+    assert text.count("The table has no room in this report") == 1
     assert {"headline", "categories", "settings"} <= set(parsed(written.path).ids)
 
 

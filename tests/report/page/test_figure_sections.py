@@ -168,7 +168,7 @@ def test_hundreds_of_other_figures_fold():
     rows = [row(metric=f"metric {at}") for at in range(900)]
     section = headline_section([run(rows)])
     assert "More figures (899)" in section.html
-    assert "… and 499 more in summary.json" in section.html
+    assert "… and 699 more in summary.json" in section.html
 
 
 def test_metrics_that_the_user_chose_are_main_figures():

@@ -88,7 +88,8 @@ def test_subsets_have_a_section_too():
 def test_hundreds_of_categories_fold():
     one = run(parts({f"category {at}": at / 10 for at in range(900)}))
     (section,) = category_sections([one])
-    assert "60 of 900 rows are drawn; the table has 200, summary.json all." in said(section)
+    assert "60 of 900 rows are drawn; the table has more." in said(section)
+    assert "… and 700 more in summary.json" in said(section)
     (chart,) = figures(section.html)
     assert len(chart.findall("./details/div/table/tbody/tr")) == 200
     assert len(section.html) < 300_000

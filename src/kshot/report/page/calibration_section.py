@@ -17,7 +17,6 @@ from kshot.report.page.samples_read import SamplesRead
 
 _MAX_DRAWN = 6
 """Diagrams of a section; the table has all."""
-_MAX_ROWS = 200
 
 _ABOUT = (
     "The probability of an option is the softmax of the options' total log-probabilities, and the likeliest option is "
@@ -91,7 +90,7 @@ def _table(every: Sequence[_Calibrated], *, several: bool, opened: bool) -> Mark
             *(Number(value, f"{100 * value:.1f} %") for value in _shares(each.found)),
             Number(each.found.samples, f"{each.found.samples:,}"),
         )
-        for each in every[:_MAX_ROWS]
+        for each in every
     ]
     table = DataTable(heads, rows).html("Calibration of tasks")
     return table if opened else folded(f"All {len(every):,} tasks", table)

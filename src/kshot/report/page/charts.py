@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from markupsafe import Markup
 
-from kshot.report.page.markup import figure, tag
+from kshot.report.page.markup import figure, tag, together
 from kshot.report.page.numbers import Estimate, Number
 from kshot.report.page.tables import boxed_table
 
@@ -18,6 +18,10 @@ Cell: TypeAlias = Markup | str | Number | Estimate | None
 
 _VALUES = re.compile(r"(?<=\d) (?=%)|(?<=\bp) (?=[<\d])|(?<=\bp <) (?=\d)")
 """Blanks within a value, at which no line is broken: 95 %, p < 0.0001."""
+
+
+MAX_LISTED = 200
+"""Rows of a table; ``summary.json`` has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,10 @@ class DataTable:
             tag("th", head, scope="col", class_="num" if right else None)
             for head, right in zip(self.heads, numeric, strict=True)
         ]
-        body = [tag("tr", *(_cell(cell, first=not at) for at, cell in enumerate(row))) for row in self.rows]
-        return boxed_table(tag("tr", *heads), body, name)
+        shown, left = self.rows[:MAX_LISTED], len(self.rows) - MAX_LISTED
+        body = [tag("tr", *(_cell(cell, first=not at) for at, cell in enumerate(row))) for row in shown]
+        more = tag("p", f"… and {left:,} more in summary.json", class_="chart-note") if left > 0 else ""
+        return together((boxed_table(tag("tr", *heads), body, name), more))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,8 @@ class Chart:
         """The whole figure."""
         notes = [tag("p", note, class_="chart-note") for note in self.notes]
         reached = {"tabindex": 0, "role": "group", "aria_label": self.title} if self.scrolls else {}
-        behind = tag("details", tag("summary", "The numbers"), self.table.html(f"{self.title}: the numbers"))
+        numbers = self.table.html(f"{self.title}: the numbers")
+        behind = tag("details", tag("summary", "The numbers"), numbers, class_="numbers")
         caption, box = tag("figcaption", self.title), tag("div", self.picture, class_="scroll", **reached)
         class_ = "chart wide" if self.wide else "chart"
         return tag("figure", caption, self.legend, box, *notes, behind, class_=class_, id=self.id)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kshot.report.page.charts import Chart, DataTable
-from kshot.report.page.charts_rows import MAX_DRAWN, MAX_LISTED, NARROW, WIDE, Place, RowLayout, placed, svg_number
+from kshot.report.page.charts_rows import MAX_DRAWN, NARROW, WIDE, Place, RowLayout, placed, svg_number
 from kshot.report.page.markup import together
 from kshot.report.page.numbers import Estimate, Number
 from kshot.report.page.svg import Scale, axis_ticks, drawing, label, line, marker, percent, series_class, tick_text
@@ -45,8 +45,8 @@ def interval_chart(
 ) -> Chart:
     """Draw rows of figures. ``heads`` name the numbers at the right; ``reference`` is a value to mark, with its name.
 
-    ``bounds`` are the ends of the metric's scale. Without a ``table``, the one behind has ``MAX_LISTED`` rows as they
-    are drawn; the picture has so many of them (``limit``).
+    ``bounds`` are the ends of the metric's scale. Without a ``table``, the one behind has the rows as they are
+    drawn; the picture has so many of them (``limit``).
     """
     drawn = rows[:limit]
     values = [end for row in drawn for end in row.figure.ends] + ([] if reference is None else [reference[0]])
@@ -54,10 +54,9 @@ def interval_chart(
     plots = [_IntervalPlot(drawn, ticks, heads, reference, layout) for layout in (WIDE, NARROW)]
     layers = [plot.layout.layer(plot.parts()) for plot in plots]
     picture = drawing(id_, title, layers, width=None, height=plots[0].bottom + _BOTTOM, class_="intervals")
-    held = "all" if table or len(rows) <= MAX_LISTED else f"{MAX_LISTED}, summary.json all"
-    left_out = [f"{len(drawn)} of {len(rows)} rows are drawn; the table has {held}."]
+    left_out = [f"{len(drawn)} of {len(rows)} rows are drawn; the table has more."]
     notes = (*notes, *(left_out if len(drawn) < len(rows) else ()))
-    return Chart(id_, title, picture, table or _table(rows[:MAX_LISTED], heads), notes, wide=True)
+    return Chart(id_, title, picture, table or _table(rows, heads), notes, wide=True)
 
 
 def _table(rows: Sequence[IntervalRow], heads: Sequence[str]) -> DataTable:

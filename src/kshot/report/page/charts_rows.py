@@ -21,10 +21,6 @@ from kshot.report.page.svg import label, percent
 
 MAX_DRAWN = 60
 """Rows that a chart draws; the table behind it has more."""
-
-MAX_LISTED = 200
-"""Rows of the table behind a chart; ``summary.json`` has all."""
-
 _CHARACTER = 6.9
 _GROUP_HEIGHT = 28
 _INSET = 10

@@ -41,7 +41,7 @@ def stacked_bars(
     limit: int = MAX_DRAWN,
     notes: Sequence[Markup | str] = (),
 ) -> Chart:
-    """Draw a bar for each of the first rows: parts of one kind have one colour and pattern. The table has all rows."""
+    """Draw a bar for each of the first rows: parts of one kind have one colour and pattern. The table has more."""
     drawn = rows[:limit]
     totals = [sum(part.value.value or 0.0 for part in row.parts) for row in drawn]
     ticks = nice_ticks(0.0, max([*totals, 1e-9]), 4)
@@ -59,7 +59,7 @@ def stacked_bars(
             layer.append(layout.plot(start, end, _bar(id_, kinds, row, place.middle, scale)))
         parts.append(layout.layer(layer))
     picture = drawing(id_, title, parts, width=None, height=bottom + _BOTTOM, class_="stacked")
-    left_out = [f"{len(drawn)} of {len(rows)} bars are drawn; the table has all."]
+    left_out = [f"{len(drawn)} of {len(rows)} bars are drawn; the table has more."]
     notes = (*notes, *(left_out if len(drawn) < len(rows) else ()))
     return Chart(id_, title, picture, _table(kinds, rows), notes, _legend(id_, kinds), wide=True)
 
@@ -70,6 +70,7 @@ def _table(kinds: Sequence[str], rows: Sequence[StackedRow]) -> DataTable:
         [*([row.group] if grouped else []), row.name, kind, part.value, part]
         for row in rows
         for kind, part in zip(kinds, row.parts, strict=True)
+        if part.value.value
     ]
     return DataTable((*([""] if grouped else []), "", "kind", "value", "95 %"), lines)
 

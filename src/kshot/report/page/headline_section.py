@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -26,9 +26,6 @@ _MAX_CHARTS = 4
 
 _MAX_ROWS = 4 * MAX_DRAWN
 """Rows in all charts: what is beyond them stands in the table of more figures."""
-
-_MAX_MORE = 400
-"""Rows of the folded table; ``summary.json`` has all."""
 
 
 class _Figure(NamedTuple):
@@ -163,10 +160,8 @@ def _more(rest: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Mark
         return Markup("")
     several = len(names) > 1
     heads = ("task", *(("model",) if several else ()), "metric", "value", "95 %", "n")
-    table = DataTable(heads, [_line(found, names) for found in islice(rest, _MAX_MORE)])
-    left = len(rest) - _MAX_MORE
-    note = tag("p", f"… and {left:,} more in summary.json", class_="chart-note") if left > 0 else Markup("")
-    return folded(f"More figures ({len(rest):,})", table.html("More figures"), note)
+    table = DataTable(heads, [_line(found, names) for found in rest])
+    return folded(f"More figures ({len(rest):,})", table.html("More figures"))
 
 
 def _line(found: _Figure, names: Mapping[tuple[str, str], str]) -> list[Cell]:
