@@ -1,12 +1,14 @@
 """The texts of a sample: examples are folded away, and what is cut says how much."""
 
 import io
+import math
 import re
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from kshot.report.page.calibration import confidence_of
 from kshot.report.sample_look import SampleLook
 from kshot.report.sample_responses import read_response
 from kshot.report.sample_texts import TextLimit, excerpt, folded_prompt, option_letter
@@ -105,6 +107,31 @@ def test_letters_with_and_without_a_space_are_one_option():
     assert (found.texts, found.logprobs) == (["A", "B"], [-0.5, -1.0])
     twins = [{"text": " x", "logprob": -1.0}, {"text": " x", "logprob": -1.0}]
     assert read_response({"response": twins, "answer": 0}, "").options.texts == ["x", "x"]
+
+
+def test_baselines_of_contexts_are_no_options():
+    def measured(logprob, prompt=None):
+        return {"text": " slept.", "logprob": logprob, "tokens": 2} | ({} if prompt is None else {"prompt": prompt})
+
+    row = {
+        "prompt": "The dog",
+        "response": [
+            measured(-3.0), measured(-1.0, "The cat"), measured(-2.0, "The cow"),
+            *(measured(-0.5, "Answer:") for _ in range(3)),
+        ],
+        "options": ["The dog", "The cat", "The cow"],
+        "answer": 1,
+        "target": 0,
+    }  # fmt: skip
+    found = read_response(row, "").options
+    assert found.texts == ["The dog slept.", "The cat slept.", "The cow slept."]
+    assert (found.logprobs, found.baselines) == ([-3.0, -1.0, -2.0], [-0.5, -0.5, -0.5])
+    assert found.contexts
+    share, right = confidence_of(row)
+    assert share == pytest.approx(1 / (1 + math.exp(-2) + math.exp(-1)))
+    assert not right
+    without = read_response({**row, "response": row["response"][:3]}, "").options
+    assert (without.logprobs, without.baselines) == (found.logprobs, [])
 
 
 def test_letters_of_options():

@@ -125,8 +125,10 @@ def _options(measured: Sequence[ResultRow], prompt: Any, listed: Sequence[str]) 
     own = [each for each in measured if "prompt" not in each]
     others = [each for each in measured if "prompt" in each]
     if others and len({each["text"] for each in measured}) == 1:
-        texts = [f"{_end(each.get('prompt', prompt))}{each['text']}" for each in measured]
-        return _made(texts, measured, contexts=True)
+        # The baselines follow the options; the row lists as many texts as there are options.
+        count = len(listed) if len(measured) == 2 * len(listed) else len(measured)
+        texts = [f"{_end(each.get('prompt', prompt))}{each['text']}" for each in measured[:count]]
+        return _made(texts, measured[:count], [each["logprob"] for each in measured[count:]], contexts=True)
     baselines = [each["logprob"] for each in others] if len(others) == len(own) else []
     pairs = list(zip(own, own[len(own) // 2 :], strict=False))[: len(own) // 2]
     if len(own) % 2 == 0 and pairs and all(a["text"] != b["text"] == a["text"].strip() for a, b in pairs):
