@@ -44,6 +44,8 @@ def texts(tmp_path_factory):
         ("cafe", ["messages"]),
         ("terse", ["messages"]),
         ("user", []),  # roles are no text
+        ('"1"', []),  # nor is the number of an option
+        ("12.5", ["judged"]),
         ("最大", ["reply"]),
         ("木星", ["reply"]),
         ("大行", []),

@@ -57,13 +57,17 @@ def build_words(folder: Path, stamp: str, progress: Progress) -> sqlite3.Connect
 
 
 def indexed_text(row: ResultRow) -> str:
-    """Return all that is searched in a sample: what ``kshot samples --contains`` looks into, and the judge's words."""
+    """Return all that is searched in a sample: what ``kshot samples --contains`` looks into, and the judge's words.
+
+    The numbers of options, which no page shows, are left out.
+    """
     found = "\n".join(dict.fromkeys(_all_texts(row)))
     return spaced(found if found.isascii() else found.encode("utf-8", "replace").decode())
 
 
 def _all_texts(row: ResultRow) -> Iterator[str]:
-    yield from searched_texts(row)
+    numbered = {part for part in ("answer", "target") if isinstance(row.get(part), int) and row.get("options")}
+    yield from searched_texts({name: value for name, value in row.items() if name not in numbered})
     yield from texts_in(row.get("judge"))
 
 
