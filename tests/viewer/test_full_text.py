@@ -55,7 +55,6 @@ def texts(tmp_path_factory):
         ("venus", ["options"]),
         ("evidence", ["options"]),
         ("splendid", ["judged"]),
-        ("12.5", ["judged"]),
         ("gave_up", ["failed"]),
         ("gpt模型", ["failed"]),
         ("σίσυφος", ["failed"]),
