@@ -80,21 +80,22 @@ def packed_run(read: SamplesRead, flipped: Collection[int], room: int) -> Packed
     maker = _Cards(read)
     folder = f"data/runs/{read.run.key}"
     columns = PackedColumns(list(maker.scales.by_metric), maker.scales.downward())
-    left, kinds = room - _TAG, dict.fromkeys(KINDS, 0)
+    left, kinds = _Room(room - _TAG), dict.fromkeys(KINDS, 0)
     kept = list(_in_turn(read, flipped))
     for start in range(0, len(kept), BLOCK):
         wanted = kept[start : start + BLOCK]
         made = list(maker.of([number for _, number in wanted]))
         while made:
             content = _compressed(f"[{','.join(each.json for each in made)}]")
-            lines = pack([(each.line, list(each.judged.values())) for each in made])  # about what its columns take
-            cost = packed_size(content) + packed_size(lines)
-            if cost <= left:
+            lines = pack([(each.line, list(each.judged.values())) for each in made])
+            if left.take(packed_size(content), packed_size(lines)):
                 break
-            made = made[: len(made) // 2]
+            if not left.measured:
+                left.measure(packed_size(pack(columns.as_dict(total=len(read)))))
+            else:
+                made = made[: len(made) * 4 // 5]
         if not made:
             break
-        left -= cost
         packed.files[f"{folder}/block-{start // BLOCK}.json"] = content
         for (kind, number), each in zip(wanted, made, strict=False):
             columns.add(each.line, each.judged)
@@ -106,6 +107,30 @@ def packed_run(read: SamplesRead, flipped: Collection[int], room: int) -> Packed
     packed.files[f"{folder}/columns.json"] = pack(columns.as_dict(total=len(read)))
     packed.counts = _counts(read, flipped, kinds)
     return packed
+
+
+class _Room:
+    """The room for blocks of samples and for their columns, whose size is known only when all are packed together.
+
+    Until then, the lines of each block are packed alone, which takes more.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room, self._blocks, self._lines, self._share = room, 0, 0, 1.0
+        self.measured = True
+        """Whether the columns of what was taken have been measured."""
+
+    def take(self, block: int, lines: int) -> bool:
+        """Take so many characters for a block and for its lines, if there are as many."""
+        blocks, every = self._blocks + block, self._lines + lines
+        if blocks + self._share * every > self._room:
+            return False
+        self._blocks, self._lines, self.measured = blocks, every, False
+        return True
+
+    def measure(self, columns: int) -> None:
+        """Take up how much the columns of all lines really need."""
+        self._share, self.measured = columns / self._lines, True
 
 
 def _counts(read: SamplesRead, flipped: Collection[int], here: Mapping[str, int]) -> dict[str, Counted]:
