@@ -194,7 +194,7 @@ def test_metrics_of_which_less_is_better_are_named(tmp_path):
     write_site([tmp_path / "runs"], tmp_path / "site", lambda _: None)
     found = json.loads((tmp_path / "site/data/runs/run/columns.json").read_text())
     assert found["metrics"] == ["headline", "Right", "Errors"]
-    assert found["downward"] == ["Errors"]
+    assert found["downward"] == {"Errors": ["sums"]}
     assert found["columns"]["verdict"]["Errors"] == "wrf"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kshot.core.records import ResultRow
+from kshot.core.visible import one_line
 from kshot.report.page.samples_read import VERDICT_LETTERS
 from kshot.runs.headline import TaskOnModel, task_rows
 from kshot.runs.sample_filters import name_of
@@ -27,26 +28,27 @@ class MetricScales:
         self.by_metric: dict[str, Mapping[TaskOnModel, MetricScale]] = {HEADLINE: metric_scales(results)}
         self.by_metric |= {name: metric_scales(results, name) for name in names}
 
-    def downward(self) -> list[str]:
-        """Return the metrics of which lower scores are better, on every task."""
-        return [
-            name
+    def downward(self) -> dict[str, list[str]]:
+        """Return by metric the tasks of which lower scores are better."""
+        found = {
+            name: sorted({one_line(task) for (task, _), scale in scales.items() if not scale.upwards})
             for name, scales in self.by_metric.items()
-            if scales and not any(scale.upwards for scale in scales.values())
-        ]
+        }
+        return {name: tasks for name, tasks in found.items() if tasks}
 
     def of(self, row: ResultRow) -> dict[str, tuple[str, float | None]]:
         """Return the letter of the verdict, and the score, of a sample by each metric."""
         key = name_of(row, "task"), name_of(row, "model")
         found = {name: scales.get(key) for name, scales in self.by_metric.items()}
-        return {name: _UNRATED if scale is None else _judged(scale, row) for name, scale in found.items()}
+        return {name: _judged(scale, row) for name, scale in found.items()}
 
 
-_UNRATED = ("u", None)
-
-
-def _judged(scale: MetricScale, row: ResultRow) -> tuple[str, float | None]:
-    return VERDICT_LETTERS[scale.verdict(row)], None if row.get("failed") else scale.score(row)
+def _judged(scale: MetricScale | None, row: ResultRow) -> tuple[str, float | None]:
+    if row.get("failed"):
+        return VERDICT_LETTERS["failed"], None
+    return (
+        (VERDICT_LETTERS["unrated"], None) if scale is None else (VERDICT_LETTERS[scale.verdict(row)], scale.score(row))
+    )
 
 
 @dataclass
@@ -54,7 +56,7 @@ class PackedColumns:
     """The columns of the samples that are at hand; ``web/packed.js`` describes them."""
 
     metrics: Sequence[str]
-    downward: Sequence[str] = ()
+    downward: Mapping[str, Sequence[str]] = field(default_factory=dict)
     names: dict[str, dict[str, int]] = field(default_factory=lambda: {name: {} for name in _NAMED})
     columns: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in ("n", *_TEXTS, *_NAMED)})
     verdicts: dict[str, list[str]] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class PackedColumns:
             "total": total,
             "blocks": BLOCK,
             "metrics": list(self.metrics),
-            "downward": list(self.downward),
+            "downward": dict(self.downward),
             "names": {name: list(known) for name, known in self.names.items()},
             "columns": {
                 **self.columns,

@@ -1,7 +1,8 @@
 // The data of static pages and of report.html: files, filtered, sorted and searched here as the server does it.
 //
 // `data/runs/KEY/columns.json` says of the samples that are here, in the order of the blocks:
-//   {total: samples of the run, blocks: samples in each block, metrics: ["headline", …], downward: [metrics …],
+//   {total: samples of the run, blocks: samples in each block, metrics: ["headline", …],
+//    downward: {METRIC: [tasks of which lower scores are better …]},
 //    names: {task: […], model: […], category: […], answer: […]},
 //    columns: {n: [line numbers], id: […], text: […], target: […], task, model, category, answer: [positions in names; -1: none],
 //              verdict: {headline: "rpwfu…", METRIC: …}, score: {headline: [number|null …], METRIC: …}}}
@@ -14,6 +15,7 @@
   const VERDICTS = { r: "right", p: "partly", w: "wrong", f: "failed", u: "unrated" };
   const LETTERS = Object.fromEntries(Object.entries(VERDICTS).map(([letter, name]) => [name, letter]));
   const FLIPS = { w: "won", l: "lost" };
+  const ANSWERED = ["r", "p", "w"];
   const TURNED = { w: "l", l: "w" };
   const NAMED = ["task", "model", "category", "answer"];
   const [MOST_ANSWERS, MOST_BLOCKS] = [30, 40];
@@ -76,7 +78,7 @@
     return ` ${(bare.replace(CJK, " $& ").match(/[\p{L}\p{N}\p{Co}]+/gu) ?? []).join(" ")} `;
   };
   const SEARCHED = ["prompt", "query", "components", "reasoning", "replies", "options", "likelihood", "answer", "answers", "targets", "failed", "judge"];
-  const UNSEARCHED = ["role", "above", "state", "tokens", "token_logprobs", "stop_reason"];
+  const UNSEARCHED = ["role", "above", "state", "tokens", "token_logprobs", "stop_reason", "label", "measured"];
   const texts = (value) => {
     if (typeof value === "string") return [value];
     if (value === null || typeof value !== "object") return [];
@@ -149,7 +151,9 @@
   const valuesOf = (found, sort, metric) => {
     if (sort === "score") {
       const scores = byMetric(found, "score", metric);
-      return (found.downward ?? []).includes(metric || "headline") ? scores.map((score) => score && -score) : scores; // the worst first
+      const downward = found.downward[metric || "headline"] ?? [];
+      const isDown = found.names.task.map((task) => downward.includes(task));
+      return scores.map((score, at) => (score && isDown[found.columns.task[at]] ? -score : score)); // the worst first
     }
     found.ranks ??= {};
     if (NAMED.includes(sort)) {
@@ -230,6 +234,16 @@
       return { ...whole, verdict, score, metric };
     };
 
+    /** Whether a sample was won or lost, by its number: by another metric than the headline, the verdicts of both say it. */
+    const flipsOf = async (key, { other, metric }) => {
+      if (!other) return () => null;
+      const pairs = await pairsOf(file, key, other).catch(uncompared);
+      if (!metric || metric === "headline") return (n) => FLIPS[pairs.get(n)?.flip] ?? null;
+      const [own, theirs] = (await Promise.all([table(key), table(other)])).map((found) => (n) => byMetric(found, "verdict", metric)[found.at.get(n)]);
+      const flipped = (n) => (each) => ANSWERED.includes(own(n)) && ANSWERED.includes(theirs(each)) && (own(n) === "r") !== (theirs(each) === "r");
+      return (n) => (pairs.get(n)?.others.some(flipped(n)) ? (own(n) === "r" ? "won" : "lost") : null);
+    };
+
     return {
       kind: "packed",
       live: false,
@@ -241,8 +255,8 @@
 
       async samples(key, query = {}, offset = 0, limit = 50) {
         const found = await table(key);
-        const pairs = query.other ? await pairsOf(file, key, query.other).catch(uncompared) : new Map();
-        const flipOf = (at) => FLIPS[pairs.get(found.columns.n[at])?.flip] ?? null;
+        const flips = await flipsOf(key, query);
+        const flipOf = (at) => flips(found.columns.n[at]);
         const q = (query.q ?? "").trim();
         const searched = q ? search(key, found, q) : { done: true };
         if (searched.error) throw searched.error;
@@ -250,7 +264,8 @@
         const chosen = sorted(found, chosenOf(found, query, flipOf, searched.hits), query, order);
         const rows = chosen.slice(offset, offset + limit).map((at) => ({ ...lineOf(found, at, query.metric), ...(query.other && { flip: flipOf(at) }) }));
         const place = chosen.indexOf(found.at.get(Number(query.find)));
-        return { state: "ready", share: 1, total: found.at.size, matching: chosen.length, rows, ...(query.find !== undefined && { place: place < 0 ? null : place }) };
+        const placed = query.find !== undefined && { place: place < 0 ? null : place };
+        return { state: "ready", share: 1, total: found.at.size, matching: chosen.length, rows, ...placed };
       },
 
       async sample(key, n, { other, metric } = {}) {
