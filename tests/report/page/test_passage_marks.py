@@ -1,9 +1,12 @@
 """Marks of evidence in passages: they are where the measures find quotes, and stand at the characters that are shown."""
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kshot.core.fixed_text import Fixer
 from kshot.metrics.evidence import EvidenceFinder
 from kshot.report.page.passage_marks import evidence_spans, script_length
 
@@ -69,3 +72,16 @@ def test_a_line_without_end_is_marked_in_time():
 
 def test_lengths_are_those_of_scripts():
     assert [script_length(text) for text in ("", "ab", "é", "😀x", "木")] == [0, 2, 1, 3, 1]
+
+
+def test_no_mark_is_empty_where_mending_changed_much():
+    rng = random.Random(5)
+    pieces = ["&lt;", "&gt;", "&amp;", "b", "é", "\t", "\n", " ", "\r", "\r\n", "Ã©", "â€™", "a", "\u2028", "“"]
+    fix, found = Fixer(), []
+    for _ in range(600):
+        text = "".join(rng.choices(pieces, k=rng.randrange(3, 16)))
+        fixed = "".join(line for _, line in fix.lines(text))
+        at = rng.randrange(len(fixed))
+        found += evidence_spans(text, [[fixed[at : at + rng.randrange(1, 6)]]])
+    assert len(found) > 500
+    assert [span for span in found if span[0] >= span[1]] == []

@@ -97,5 +97,7 @@ def _aligned(mine: str, theirs: str, at: int) -> tuple[int, int]:
         return 0, len(mine)
     for kind, i1, i2, j1, j2 in SequenceMatcher(None, theirs, mine, autojunk=False).get_opcodes():
         if i1 <= at < i2:
-            return (j1 + at - i1, j1 + at - i1 + 1) if kind == "equal" else (j1, j2)
+            if kind == "equal":
+                return j1 + at - i1, j1 + at - i1 + 1
+            return (j1, j2) if j1 < j2 else (max(j1 - 1, 0), min(j1 + 1, len(mine)))  # new: it came from around there
     return 0, len(mine)
