@@ -244,6 +244,14 @@ def test_the_command_that_shows_where_accuracy_falls_is_code_of_its_own():
     assert "kshot preview" not in text_of(with_class(page, "findings")[0])
 
 
+@pytest.mark.parametrize("variants", [["bare"], ["bare", "simple_rule"]])
+def test_a_heat_map_has_the_lines_of_two_variants_beside_it(variants):
+    cell = {"kind": "lookup", "lookup": "UL", "chance": 5.0}
+    rows = [row(f"{each}{length}", variant=each, length=length, **cell) for each in variants for length in (10, 20)]
+    found = figures(lookup_section([run(rows)]).html)
+    assert ["tall" in each.get("class") for each in found] == [len(variants) > 1, *(False for _ in variants)]
+
+
 def test_cells_of_the_grid_are_the_accuracies(looked_up):
     section = lookup_section([looked_up])
     shown = [text_of(each.find("text")) for each in with_class(tree(section.html), "cell")]

@@ -8,6 +8,7 @@ from kshot.report.page.comparison_section import within_run
 from kshot.report.page.course_section import course_section
 from kshot.report.page.markup import Section
 from kshot.report.page.page_run import PageRun
+from kshot.report.page.report_head import about_runs
 from kshot.report.page.run_sections import comparison_sections, run_sections
 from kshot.report.page.settings_section import differing_settings, settings_section
 from kshot.report.page.studies_section import draws_section, shots_section
@@ -199,6 +200,16 @@ def test_a_comparison_has_the_settings_that_differ(two_runs):
     (head, line) = tree(section.html).iter("tr")
     assert [text_of(each) for each in head] == ["setting", "old", "new"]
     assert [text_of(each) for each in line] == ["--num-shots", "0", "5"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "told"),
+    [(["41"], "run ended 2026-11-16 13:41 UTC"), (["43", "41"], "runs ended 2026-11-16 13:41 to 2026-11-16 13:43 UTC")],
+)
+def test_a_report_says_when_its_runs_ended(minutes, told):
+    specs = [{"identity": {}, "sessions": [{"ended": f"2026-11-16T13:{each}:05+00:00"}]} for each in minutes]
+    lines = about_runs([run([row()], key=f"r{at}", spec=spec) for at, spec in enumerate(specs)], "")
+    assert text_of(tree(lines[-1])) == told
 
 
 # ---- settings, and how it went ----

@@ -48,6 +48,8 @@ class DataTable:
 class Chart:
     """A picture and what stands around it. ``id`` is unique on its page; ``wide`` takes the whole width of a grid.
 
+    One that is ``tall`` has two others beside it, one below the other, where a grid has two columns.
+
     A picture that ``scrolls`` keeps its size on a narrow screen; the keyboard can reach it.
     """
 
@@ -58,6 +60,7 @@ class Chart:
     notes: Sequence[Markup | str] = ()
     legend: Markup = field(default_factory=Markup)
     wide: bool = False
+    tall: bool = False
     scrolls: bool = False
 
     @property
@@ -68,7 +71,7 @@ class Chart:
         numbers = self.table.html(f"{self.title}: the numbers")
         behind = tag("details", tag("summary", "The numbers"), numbers, class_="numbers")
         caption, box = tag("figcaption", self.title), tag("div", self.picture, class_="scroll", **reached)
-        class_ = "chart wide" if self.wide else "chart"
+        class_ = " ".join(["chart", *(["wide"] if self.wide else []), *(["tall"] if self.tall else [])])
         return tag("figure", caption, self.legend, box, *notes, behind, class_=class_, id=self.id)
 
 

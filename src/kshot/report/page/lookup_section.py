@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from markupsafe import Markup
@@ -68,8 +69,10 @@ class _ModelLookup:
             yield tag("p", "To see a question where it falls", class_="label")
             yield command(preview)
         lines = enumerate(self.variants[:_MAX_LINE_CHARTS] if len(self.lengths) > 1 else [])
-        charts = *self._heat_maps(), *(self._by_length(*each) for each in lines)
-        yield chart_grid(chart.html for chart in (*charts, *self._error_kinds(), *self._gap_chart()))
+        by_length, heat_maps = [self._by_length(*each) for each in lines], list(self._heat_maps())
+        if len(heat_maps) == 1 and len(by_length) > 1:
+            heat_maps = [replace(heat_maps[0], tall=True)]
+        yield chart_grid(chart.html for chart in (*heat_maps, *by_length, *self._error_kinds(), *self._gap_chart()))
 
     def _figure(self, variant: str, task: str, length: int) -> Estimate | None:
         row = self.cells.get((variant, task, length))

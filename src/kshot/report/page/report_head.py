@@ -33,8 +33,9 @@ def about_runs(runs: Sequence[PageRun], not_compared: str) -> list[Markup]:
     datasets = dict.fromkeys(str(each) for run in runs for each in run.spec.get("identity", {}).get("datasets", ()))
     said = [_listed("model", models.values()), _listed("dataset", shareable(list(datasets)))]
     lines = [tag("p", text(" · ".join(filter(None, said))), class_="soft")]
-    if ended := [when for run in runs if (when := ended_text(run))]:
-        lines.append(tag("p", text("; ".join(dict.fromkeys(ended))), class_="soft"))
+    if ended := sorted({when for run in runs if (when := _ended(run))}):
+        told = f"run ended {ended[0]}" if len(ended) == 1 else f"runs ended {ended[0]} to {ended[-1]}"
+        lines.append(tag("p", f"{told} UTC", class_="soft"))
     lines += [tag("p", text(f"The runs are not compared: {not_compared}"), class_="warning")] if not_compared else []
     return lines
 
@@ -48,8 +49,8 @@ def _listed(noun: str, names: Iterable[Any]) -> str:
     return f"{noun if len(known) == 1 else f'{noun}s'} {', '.join(shown)}{more}"
 
 
-def ended_text(run: PageRun) -> str:
+def _ended(run: PageRun) -> str:
     """Say when a run came to its end, in UTC."""
     sessions = run.spec.get("sessions", ())
     when = moment(sessions[-1].get("ended")) if sessions else None
-    return "" if when is None else f"run ended {when:%Y-%m-%d %H:%M} UTC"
+    return "" if when is None else f"{when:%Y-%m-%d %H:%M}"

@@ -43,7 +43,7 @@ def differing_settings(comparison: Comparison) -> list[Section]:
         return []
     columns = [Column("setting"), *(Column(each["label"]) for each in comparison.runs)]
     rows = [TableRow([setting_name(row), *_texts(row)]) for row in comparison.settings]
-    return [Section("settings", "What differs in settings", data_table(columns, rows, name="Settings that differ"))]
+    return [Section("settings", "Different settings", data_table(columns, rows, name="Settings that differ"))]
 
 
 def _differs(name: str) -> Markup:

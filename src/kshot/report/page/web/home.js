@@ -48,7 +48,7 @@
     { title: "n", kind: "num", value: (run) => headline(run).n },
     { title: "Models", ...names("models") },
     { title: "Datasets", ...names("datasets") },
-    { title: "Failed", kind: "num", rare: true, value: (run) => run.failed, cell: ({ failed }) => (failed ? html`<b class="verdict failed">${count(failed)}</b>` : failed) },
+    { title: "Failed", kind: "num", rare: true, value: (run) => run.failed, cell: ({ failed }) => failed > 0 && html`<b class="verdict failed">${count(failed)}</b>` },
     { title: "Cost", kind: "num", rare: true, value: (run) => run.cost_usd, cell: (run) => kshot.dollars(run.cost_usd) },
     { title: "Took", kind: "num", value: (run) => run.seconds, cell: (run) => duration(run.seconds) },
     { title: "Started", kind: "num", value: (run) => run.started, cell: (run) => html`<${kshot.Moment} at=${run.started} />` },
