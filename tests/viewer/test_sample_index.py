@@ -318,3 +318,15 @@ def test_a_table_that_cannot_be_made_leaves_nothing_behind(tmp_path, monkeypatch
     with pytest.raises(ValueError, match="a fault"):
         index.page(sample_query({"metric": "y"}))
     assert ids(index, metric="y", verdict="wrong") == ["a"]
+
+
+def test_many_categories_are_counted_in_one_pass(tmp_path):
+    rows = [sample(f"q{at}", 100.0, category=f"c{at}") for at in range(3000)]
+    index = opened(write_run(tmp_path / "run", rows))
+    steps = []
+    index._opened()._connection.set_progress_handler(lambda: steps.append(1), 1000)
+    found = index.facets()
+    assert [each["name"] for each in found["categories"]] == [f"c{at}" for at in range(3000)]
+    assert found["tasks"] == [{"name": "quiz", "count": 3000}]
+    assert len(steps) < 1000  # a million steps of SQLite; each name beside each sample would be nine and more
+    index.close()

@@ -102,7 +102,11 @@ class OpenedIndex:
             return self._facets[metric]
 
     def _counted(self, table: str) -> dict[str, Any]:
-        named = "SELECT x.name, count(*) FROM {0} j JOIN names x ON x.part = ? AND x.code = j.{1} GROUP BY x.code"
+        # The counts come first, and each looks its name up: the other way round, each name would look for its samples.
+        named = (
+            "SELECT x.name, c.count FROM (SELECT {1} AS code, count(*) AS count FROM {0} GROUP BY 1) c"
+            " CROSS JOIN names x ON x.part = ? AND x.code = c.code ORDER BY c.code"
+        )
         found = {part: self._run(named.format(table, part), part) for part in NAMED}
         answers = f"SELECT answer, count(*) FROM {table} WHERE answer != '' GROUP BY 1 ORDER BY 2 DESC, min(n) LIMIT ?"
         verdicts = dict(self._run(f"SELECT verdict, count(*) FROM {table} GROUP BY 1"))

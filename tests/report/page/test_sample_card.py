@@ -14,6 +14,7 @@ from kshot import Answers, Failed, Generate, Generated, Sample, Task
 from kshot.core.visible import visible
 from kshot.methods import rolling_likelihood
 from kshot.metrics.perplexity import Perplexity
+from kshot.report.page import sample_card as sample_card_module
 from kshot.report.page.sample_card import sample_card
 from kshot.report.sample_look import SampleLook, SampleLooks
 from kshot.runs.record import read_record
@@ -344,3 +345,11 @@ def test_no_row_is_an_error_and_every_text_is_visible(row, shots, ranking):
         message = card["prompt"]["messages"][card["prompt"]["asks"]]
         assert 0 <= card["prompt"]["asks_at"] <= len(message["content"].encode("utf-16-le", "surrogatepass")) / 2
     assert not {"task", "model", "id"} & set(card["more"])
+
+
+def test_shares_of_many_options_are_summed_once(monkeypatch):
+    sums = []
+    monkeypatch.setattr(sample_card_module, "sum", lambda values: sums.append(1) or math.fsum(values), raising=False)
+    found = sample_card_module._shares([-1.0] * 1000)
+    assert found == pytest.approx([0.001] * 1000)
+    assert len(sums) == 1

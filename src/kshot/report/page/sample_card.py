@@ -133,7 +133,7 @@ def _options(look: SampleLook) -> Iterator[dict[str, Any]]:
     options, row, answer = look.response.options, look.row, look.answer
     if not look.response.chooses:
         return
-    rights = [each for each in parts_of(row.get("target")) if type(each) is int]
+    rights = {each for each in parts_of(row.get("target")) if type(each) is int}
     shares: Sequence[float | None] = _shares(options.logprobs) or [None] * len(options.texts)
     listed = row.get("options")
     for at, (text, share) in enumerate(zip(options.texts, shares, strict=True)):
@@ -165,8 +165,10 @@ def _shares(logprobs: Sequence[float]) -> list[float] | None:
     known = [each for each in map(finite, logprobs) if each is not None]
     if not known or len(known) != len(logprobs):
         return None
-    weights = [math.exp(each - max(known)) for each in known]
-    return [each / sum(weights) for each in weights]
+    largest = max(known)
+    weights = [math.exp(each - largest) for each in known]
+    whole = sum(weights)
+    return [each / whole for each in weights]
 
 
 def _likelihood(look: SampleLook) -> dict[str, Any] | None:
