@@ -112,6 +112,14 @@ def test_several_models_stand_below_each_task():
     assert drawn_names(figure) == ["arc", "hf:one", "hf:two", "boolq", "hf:one", "hf:two"]
 
 
+def test_an_average_is_drawn_on_the_scale_of_what_it_averages():
+    average = row("all[Macro Average]", value=21.0, average="Macro Average")
+    del average["bounds"]
+    section = headline_section([run([average, row("a"), row("b")])])
+    ticks = [text_of(each) for each in with_class(figures(section.html)[0], "tick")]
+    assert ticks[:6] == ["0", "20", "40", "60", "80", "100"]
+
+
 def test_each_scale_has_a_chart_of_its_own():
     loss = row("wiki", metric="Perplexity", higher_is_better=False, bounds=[1, None], value=12.0)
     section = headline_section([run([row(), loss, row("gsm8k", metric="F1")])])

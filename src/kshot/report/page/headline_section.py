@@ -97,6 +97,7 @@ def _in_charts(id_: str, found: Sequence[_Figure]) -> Iterator[_InChart]:
 def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], str]) -> Chart:
     """Draw figures on one scale: rows are systems, tasks, or systems below each task."""
     metric, upwards, bounds = figure_scale(found[0].row)
+    bounds = bounds or _bounds_of_parts(found[0])
     tasks = dict.fromkeys(_task(each, found) for each in found)
     systems = dict.fromkeys(names[each.system] for each in found)
     many = len(systems) > SERIES  # then colours tell nothing, and the best ones come first
@@ -113,6 +114,13 @@ def _chart(id_: str, found: Sequence[_Figure], names: Mapping[tuple[str, str], s
     alone = f" · {next(iter(tasks))}" if len(tasks) == 1 and len(systems) > 1 else ""
     title = f"{metric}{alone}{'' if upwards else ', lower is better'}"
     return interval_chart(id_, title, rows, heads=("value", "95 %", *counted), bounds=bounds)
+
+
+def _bounds_of_parts(figure: _Figure) -> tuple[float | None, ...]:
+    """Return the ends of the scale of an average, whose row has none: those of what it averages, if they agree."""
+    parts = [row for row in figure.run.record.results if row["metric"] == figure.row["metric"] and row.get("bounds")]
+    known = {tuple(row["bounds"]) for row in parts}
+    return known.pop() if len(known) == 1 else ()
 
 
 def _task(each: _Figure, found: Sequence[_Figure]) -> str:
