@@ -1,5 +1,6 @@
 """Scales and ticks: exact, monotone, and covering what is drawn."""
 
+import math
 from itertools import pairwise
 
 import pytest
@@ -69,6 +70,8 @@ def test_an_axis_has_the_whole_scale_of_a_metric_or_what_is_drawn():
     assert axis_ticks([40, 60], [0, 100])[::5] == [0, 100]
     assert axis_ticks([40, 60], [0, None]) == [40, 45, 50, 55, 60]
     assert axis_ticks([40, 60]) == [40, 45, 50, 55, 60]
+    for bounds in ([-math.inf, 100], [0, math.inf], [-1.7e308, 1.7e308], [math.nan, 1]):
+        assert axis_ticks([40, 60], bounds) == [40, 45, 50, 55, 60]
     assert axis_ticks([]) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
 
 

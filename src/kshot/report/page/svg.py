@@ -83,7 +83,7 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
 def axis_ticks(values: Sequence[float], bounds: Sequence[float | None] | None = None, count: int = 5) -> list[float]:
     """Return the ticks of an axis: over the whole scale of a metric if it has two ends, else over the values."""
     low, high = bounds if bounds is not None and len(bounds) == len(("low", "high")) else (None, None)
-    if low is not None and high is not None and low < high:
+    if low is not None and high is not None and low < high and math.isfinite(high - low):
         return nice_ticks(low, high, count)
     ends = [each for each in values if math.isfinite(each)] or [0.0, 1.0]
     return nice_ticks(min(ends), max(ends), count)
