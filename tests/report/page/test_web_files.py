@@ -18,3 +18,15 @@ def test_comments_and_indents_are_not_sent(name):
 
 def test_the_licence_of_preact_stays():
     assert "Apache" in web_file("preact.js")[:300]
+
+
+def test_the_script_of_the_viewer_is_small():
+    assert sum(len(web_file(name).encode()) for name in SCRIPTS) <= 60_000
+
+
+def test_every_member_that_a_script_gives_is_used():
+    scripts = "".join(map(web_file, OWN))
+    given = set(re.findall(r"kshot\.(\w+)=(?!=)", scripts))
+    assert {"Samples", "useKeys", "source"} <= given
+    used = re.sub(r"kshot\.\w+=(?!=)", "", scripts)
+    assert [name for name in sorted(given) if not re.search(rf"\b{name}\b", used)] == []

@@ -178,7 +178,8 @@ const kshot = { ...htmPreact };
   /** What became of a sample; `short`: the word is only read aloud. */
   kshot.Verdict = ({ verdict, short }) => {
     const { sign, word } = kshot.VERDICTS[verdict];
-    return html`<span class="verdict ${verdict}" title=${word}><span aria-hidden="true">${sign}</span> <span class=${short ? "hidden" : ""}>${word}</span></span>`;
+    return html`<span class="verdict ${verdict}" title=${word}>
+      <span aria-hidden="true">${sign}</span> <span class=${short ? "hidden" : ""}>${word}</span></span>`;
   };
 
   /** A figure on the scale of its metric: its interval is a band. The numbers stand beside it, so nobody reads it aloud. */
@@ -220,6 +221,7 @@ const kshot = { ...htmPreact };
       stored((storage) => storage.setItem("kshot-theme", next));
       setTheme((root.theme = next));
     };
-    return html`<button class="button quiet" onClick=${choose} aria-label="Theme: ${theme}" title="Theme: ${theme}. Press for ${next}."><span aria-hidden="true">${sign}</span></button>`;
+    return html`<button class="button quiet" onClick=${choose} aria-label="Theme: ${theme}" title="Theme: ${theme}. Press for ${next}.">
+      <span aria-hidden="true">${sign}</span></button>`;
   };
 }

@@ -97,7 +97,8 @@
       <thead><tr><td></td><th>option</th>${columns.map(([word]) => html`<th class=${word}>${word}</th>`)}<td></td></tr></thead>
       <tbody>${options.map((each) => html`<tr class=${each.right ? "is-right" : each.chosen ? "is-wrong" : ""}>
         <td><b>${each.label}</b></td><td class="option"><bdi>${each.text}</bdi></td>
-        ${columns.map(([word, name, shown]) => html`<td class=${word}>${each[name] !== null && shown(each[name])}</td>`)}<td>${mark(each)}</td></tr>`)}</tbody></table></div>
+        ${columns.map(([word, name, shown]) => html`<td class=${word}>${each[name] !== null && shown(each[name])}</td>`)}
+        <td>${mark(each)}</td></tr>`)}</tbody></table></div>
       ${has("token_logprobs") && html`<details><summary>Tokens of the options</summary>
         ${options.map((each) => each.token_logprobs && html`<b>${each.label}</b><${Tokens} tokens=${each.token_logprobs} />`)}</details>`}`;
   };
@@ -212,7 +213,8 @@
           <button class="button small" aria-pressed=${Boolean(raw)} onClick=${turn}>Raw text</button>
           <${Copy} text=${location.href} word="Copy link" /><${kshot.OtherRun} ...${{ runKey, query, path }} />
         </div>
-        ${sample && html`<h2><span class="badge ${sample.verdict}">${kshot.VERDICTS[sample.verdict].sign} ${wordOf(sample)}</span> <bdi>${sample.id}</bdi></h2>`}
+        ${sample && html`<h2>
+          <span class="badge ${sample.verdict}">${kshot.VERDICTS[sample.verdict].sign} ${wordOf(sample)}</span> <bdi>${sample.id}</bdi></h2>`}
         ${first && html`<p class="flip"><b>${runKey}</b> is ${wordOf(sample)}
           ${others.map((each) => html`, <b>${other}${models && ` (${each.model})`}</b> is ${wordOf(each)}`)}.</p>`}
         ${sample && !first && html`<${Names} ...${sample} />${value.other && html`<p class="notice">${other} does not have this question.</p>`}`}

@@ -90,7 +90,8 @@
     const narrowed = FILTERS.some((name) => name !== "verdict" && query[name]); // then the list has fewer of them
     return Object.entries(kshot.VERDICTS).map(([name, { sign, word }]) => (verdicts[name] > 0 || chosen.includes(name)) &&
       html`<button type="button" class="chip" aria-pressed=${chosen.includes(name)} onClick=${() => toggle(name)}>
-        <span class="verdict ${name}" aria-hidden="true">${sign}</span> ${word} ${!narrowed && html`<span class="soft">${count(verdicts[name])}</span>`}</button>`);
+        <span class="verdict ${name}" aria-hidden="true">${sign}</span> ${word}${" "}
+        ${!narrowed && html`<span class="soft">${count(verdicts[name])}</span>`}</button>`);
   };
 
   /** Whether a list of the commonest answers helps: not where nearly every answer is another one, as with found passages. */
