@@ -4,6 +4,7 @@ import base64
 import gzip
 import hashlib
 import json
+import os
 import random
 import re
 from html.parser import HTMLParser
@@ -335,3 +336,12 @@ def test_passages_come_with_their_texts(tmp_path):
         value for name, value in held_files(parsed(tmp_path / "run" / "report.html")).items() if "block-" in name
     ]
     assert all(card["passages"][0]["text"] for card in block)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders here")
+def test_a_pipe_in_the_place_of_a_report_is_refused_at_once(tmp_path):
+    run = finished(tmp_path / "run", task("sums", {"a": Item(100.0)}))
+    (run / "report.html").unlink(missing_ok=True)
+    os.mkfifo(run / "report.html")
+    with pytest.raises(KshotError, match="device or a pipe"):
+        kshot.write_report(run)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kshot.core.arguments import checked_folder
 from kshot.core.durable import OTHER_FILE, new_version
 from kshot.core.errors import KshotError, UsageError
+from kshot.core.text_files import regular_file
 from kshot.core.visible import one_line
 from kshot.report.page.document import GENERATOR, document
 from kshot.report.page.page_run import PageRun
@@ -130,7 +131,7 @@ def _target(runs: Sequence[PageRun], to: str | Path | None) -> Path:
 def _check_replaceable(path: Path) -> None:
     """Refuse to replace a file that is not a report."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=regular_file) as file:
             begin = file.read(_HEAD_BYTES)
     except FileNotFoundError:
         return

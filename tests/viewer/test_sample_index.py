@@ -1,6 +1,7 @@
 """The index of a run's samples: filters, orders and counts are those of the command line; rows are those of the file."""
 
 import json
+import os
 import sqlite3
 import threading
 
@@ -329,4 +330,24 @@ def test_many_categories_are_counted_in_one_pass(tmp_path):
     assert [each["name"] for each in found["categories"]] == [f"c{at}" for at in range(3000)]
     assert found["tasks"] == [{"name": "quiz", "count": 3000}]
     assert len(steps) < 1000  # a million steps of SQLite; each name beside each sample would be nine and more
+    index.close()
+
+
+def test_an_index_that_failed_is_tried_again_after_a_while(tmp_path, monkeypatch):
+    index = SampleIndex(write_run(tmp_path / "run", [sample("a", 100.0)]))
+    with monkeypatch.context() as patch:
+        patch.setattr(sample_index.index_file, "build_index", lambda *_: 1 / 0)
+        assert index.wait().state == "failed"
+    with pytest.raises(RunError):
+        index.row(0)
+    monkeypatch.setattr(sample_index, "_RETRY_SECONDS", -1.0)
+    assert index.row(0)["id"] == "a"
+
+
+def test_the_path_of_a_run_need_not_be_utf8(tmp_path):
+    folder = write_run(tmp_path / os.fsdecode(b"bytes\xff\xfe"), [sample("a", 100.0)])
+    index = opened(folder)
+    assert ids(index, q="what") == ["a"]
+    index.rest()
+    assert ids(index) == ["a"]
     index.close()

@@ -61,7 +61,10 @@ def _folders(given: list[str]) -> list[Path]:
     from kshot.core.errors import UsageError
     from kshot.runs.listing import USUAL_FOLDER
 
-    folders = [Path(each).expanduser() for each in given or [USUAL_FOLDER]]
+    try:
+        folders = [Path(each).expanduser() for each in given or [USUAL_FOLDER]]
+    except RuntimeError as exc:  # ~nobody
+        raise UsageError(f"there is no such folder: {exc}", hint="Name a folder with runs, or one run.") from exc
     for name, folder in zip(given, folders, strict=False):
         if not name:
             raise UsageError("the name of the folder is empty", hint="Name a folder, or leave it out.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, TypeAlias, TypeVar
 
@@ -23,7 +24,7 @@ class Background(Generic[T]):
 
     def __init__(self, work: Callable[[Progress], T], name: str) -> None:
         """Start the work in a thread of this name."""
-        self.share = 0.0
+        self.share, self.ended = 0.0, 0.0
         self._work = work
         self._result: T | None = None
         self._error: KshotError | None = None
@@ -74,4 +75,5 @@ class Background(Generic[T]):
         except Exception as exc:  # noqa: BLE001 - a thread has nobody above it: whoever waits gets the error
             self._error = RunError(f"{type(exc).__name__}: {exc}")
         finally:
+            self.ended = time.monotonic()
             self._done.set()

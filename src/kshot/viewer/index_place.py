@@ -68,12 +68,16 @@ def open_read_only(path: Path) -> sqlite3.Connection:
 
 def uri_of(path: Path) -> str:
     """Return how SQLite opens a file to read it only."""
-    return f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    return f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
 
 
 def file_of(connection: sqlite3.Connection) -> Path:
-    """Return the file that a connection has open."""
-    return next(Path(path) for _, name, path in connection.execute("PRAGMA database_list") if name == "main")
+    """Return the file that a connection has open; its path need not be UTF-8."""
+    connection.text_factory = os.fsdecode
+    try:
+        return next(Path(path) for _, name, path in connection.execute("PRAGMA database_list") if name == "main")
+    finally:
+        connection.text_factory = str
 
 
 def _harden(connection: sqlite3.Connection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ _VERSION = 100 * index_file.VERSION + full_text.VERSION
 _MOST_PAIRS = 8
 _MAX_PAGE = 1_000
 _MOST_TRIES = 10
+_RETRY_SECONDS = 5.0
+"""What failed is tried again after this time: there may be room on the disk again."""
 _PATIENCE_SECONDS = 0.2
 """A page waits so long for what is nearly done, before it says that it is not ready."""
 
@@ -109,10 +112,13 @@ class SampleIndex:
             self._drop()
 
     def _current(self) -> Background[OpenedIndex] | None:
-        """Return the index, unless the files of the run have changed since it was started."""
+        """Return the index, unless the files have changed since it was started, or it failed some time ago."""
         with self._lock:
-            if self._index is not None and self._index.is_done and self._stamp != stamp_of(self.folder, _VERSION):
-                self._drop()
+            index = self._index
+            if index is not None and index.is_done:
+                failed = index.error is not None and time.monotonic() - index.ended > _RETRY_SECONDS
+                if failed or self._stamp != stamp_of(self.folder, _VERSION):
+                    self._drop()
             return self._index
 
     def _drop(self) -> None:

@@ -23,6 +23,7 @@ USUAL_PORT = 8765
 _TRIED_PORTS = 20
 _LAST_PORT = 65_535
 _SHUTDOWN_SECONDS = 1
+_MAX_HEADERS = 1 << 16
 
 
 class Viewer:
@@ -56,6 +57,8 @@ class Viewer:
             ws="none",
             server_header=False,
             proxy_headers=False,
+            http="h11",  # it limits headers, which anybody on this machine may send
+            h11_max_incomplete_event_size=_MAX_HEADERS,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
         try:

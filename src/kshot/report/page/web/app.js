@@ -19,7 +19,7 @@
     if (kind === "compare" && second) {
       return [html`<${kshot.Compare} key=${path.join("/")} a=${key} b=${second} query=${query} />`, [...crumbs, [`${key} and ${second}`, path]]];
     }
-    if (kind !== "run" || !key) return [null, [...crumbs, ["Not found", path]]];
+    if (kind !== "run" || !key || (n !== undefined && !/^\d+$/.test(n))) return [null, [...crumbs, ["Not found", path]]];
     crumbs.push([key, ["run", key]]);
     if (second !== "samples") return [html`<${kshot.Run} key=${key} runKey=${key} query=${query} />`, crumbs];
     crumbs.push(["Samples", ["run", key, "samples"], query]);

@@ -20,7 +20,7 @@
     const { path, query } = kshot.useRoute();
     const [kind, runKey, part, n] = path;
     if (kind !== "run" || part !== "samples") return null;
-    return html`<${kshot.Samples} key=${runKey} runKey=${runKey} n=${n === undefined ? null : Number(n)} query=${query} />`;
+    return html`<${kshot.Samples} key=${runKey} runKey=${runKey} n=${/^\d+$/.test(n) ? Number(n) : null} query=${query} />`;
   };
 
   const section = document.getElementById("samples");
