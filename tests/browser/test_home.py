@@ -99,3 +99,11 @@ def test_the_theme_can_be_chosen_and_stays(home):
     dark = home.page.evaluate(ground)
     assert dark != light
     assert home.again().page.evaluate(ground) == dark
+
+
+def test_a_link_to_a_sample_without_a_number_is_no_page(opened, viewer):
+    page = opened(viewer)
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    page.evaluate("location.hash = '#/run/five/samples/xyz'")
+    expect(page.get_by_text("There is no such page")).to_be_visible()
+    assert not [url for url in opened.requests if "NaN" in url]
