@@ -134,3 +134,10 @@ def test_facets_are_asked_for_once_on_the_way_to_the_samples(opened, viewer):
     expect(reader.rows.first).to_be_visible()
     expect(reader.page.get_by_role("combobox", name="Task")).to_be_visible()
     assert sum("/runs/zero/facets" in url for url in opened.requests) == 1
+
+
+@pytest.mark.parametrize("n", ["xyz", "NaN", "1.5", "1e400"])
+def test_a_sample_that_is_no_number_is_not_asked_for(opened, samples, n):
+    samples.go(f"#/run/after/samples/{n}")
+    samples.page.evaluate(WAIT)
+    assert not [url for url in opened.requests if f"/samples/{n}" in url or "/samples/NaN" in url]

@@ -175,7 +175,8 @@
   };
 
   /** The list of samples, and beside it (on a phone in its place) the one that is open. */
-  kshot.Samples = ({ runKey, n = null, query }) => {
+  kshot.Samples = ({ runKey, n: given, query }) => {
+    const n = Number.isSafeInteger(given) ? given : null; // a link may say anything
     const asked = Object.fromEntries(ASKED.filter((name) => query[name]).map((name) => [name, query[name]]));
     const [list, busy] = useRows(runKey, asked);
     const { value: facets = {} } = kshot.useFacets(runKey, query.metric);
