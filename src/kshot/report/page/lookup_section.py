@@ -70,9 +70,11 @@ class _ModelLookup:
             yield command(preview)
         lines = enumerate(self.variants[:_MAX_LINE_CHARTS] if len(self.lengths) > 1 else [])
         by_length, heat_maps = [self._by_length(*each) for each in lines], list(self._heat_maps())
-        if len(heat_maps) == 1 and len(by_length) > 1:
-            heat_maps = [replace(heat_maps[0], tall=True)]
-        yield chart_grid(chart.html for chart in (*heat_maps, *by_length, *self._error_kinds(), *self._gap_chart()))
+        if len(self.variants) <= _MAX_GROUPED_VARIANTS and len(by_length) > 1:  # the lines stand beside the large map
+            charts = [replace(heat_maps[0], tall=True), *by_length, *heat_maps[1:]]
+        else:
+            charts = [*heat_maps, *by_length]
+        yield chart_grid(chart.html for chart in (*charts, *self._error_kinds(), *self._gap_chart()))
 
     def _figure(self, variant: str, task: str, length: int) -> Estimate | None:
         row = self.cells.get((variant, task, length))
@@ -92,14 +94,17 @@ class _ModelLookup:
             title = "Accuracy in %"
             columns = [str(length) for length in self.lengths]
             yield heat_map(f"{self.id}-heat", title, columns, rows, across="length", scale=_SCALE, notes=[note])
+            several = len(self.variants) > 1 and len(self.tasks) > 1 and len(self.lengths) > 1
+            yield from (self._by_variant(length, note) for length in (self.lengths[-1:] if several else []))
             return
-        for length in self.lengths:
-            rows = [
-                HeatRow(variant, [self._figure(variant, task, length) for task in self.tasks])
-                for variant in self.variants
-            ]
-            title = f"Accuracy in % by variant and task, length {length}"
-            yield heat_map(f"{self.id}-heat-{length}", title, self.tasks, rows, scale=_SCALE, notes=[note])
+        yield from (self._by_variant(length, note) for length in self.lengths)
+
+    def _by_variant(self, length: int, note: str) -> Chart:
+        rows = [
+            HeatRow(variant, [self._figure(variant, task, length) for task in self.tasks]) for variant in self.variants
+        ]
+        title = f"Accuracy in % by variant and task, length {length}"
+        return heat_map(f"{self.id}-heat-{length}", title, self.tasks, rows, scale=_SCALE, notes=[note])
 
     def _by_length(self, at: int, variant: str) -> Chart:
         series = [
