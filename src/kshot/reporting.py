@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from kshot.core.visible import one_line
 from kshot.report.page.document import GENERATOR, document
 from kshot.report.page.page_run import PageRun
 from kshot.report.page.report_page import report_page
+from kshot.runs.folder import SUMMARY
 from kshot.runs.own_files import REPORT, spare_runs
 from kshot.runs.record import RunRecord, read_record
 from kshot.runs.spec_file import read_spec
@@ -117,7 +119,7 @@ def _target(runs: Sequence[PageRun], to: str | Path | None) -> Path:
     """Return the file to write; what is there and is no report stays."""
     if to is not None:
         path = Path(to).expanduser()
-        if path.is_dir():
+        if os.path.isdir(path):  # noqa: PTH112 - a name that is too long is none, and no error here
             path = path / REPORT
         if path.name.casefold() != REPORT:
             spare_runs(path)
@@ -128,11 +130,25 @@ def _target(runs: Sequence[PageRun], to: str | Path | None) -> Path:
     return path
 
 
+def own_report(folder: Path) -> Path | None:
+    """Return the report in a run folder; None if there is none, or none that is as new as the figures."""
+    path = folder / REPORT
+    try:
+        newer = path.lstat().st_mtime_ns >= (folder / SUMMARY).stat().st_mtime_ns
+        return path if newer and GENERATOR.encode() in _beginning(path) else None
+    except OSError:
+        return None
+
+
+def _beginning(path: Path) -> bytes:
+    with open(path, "rb", opener=regular_file) as file:
+        return file.read(_HEAD_BYTES)
+
+
 def _check_replaceable(path: Path) -> None:
     """Refuse to replace a file that is not a report."""
     try:
-        with open(path, "rb", opener=regular_file) as file:
-            begin = file.read(_HEAD_BYTES)
+        begin = _beginning(path)
     except FileNotFoundError:
         return
     except OSError as exc:

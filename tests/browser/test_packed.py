@@ -61,7 +61,22 @@ def queries_of(facets):
         yield {"find": find, "sort": "id", "verdict": "wrong,partly"}, 0, 1
     for metric in facets["metrics"][:6]:
         yield {"metric": metric, "verdict": "wrong", "sort": "score"}, 0, 20
-    for text in ("the", "th", '"of the"', "What is", "?", "zzzz", "é", "a ", "- th", "th -", "th ?", '& "of" th'):
+    for text in (
+        "the",
+        "th",
+        '"of the"',
+        "What is",
+        "?",
+        "zzzz",
+        "é",
+        "a ",
+        "- th",
+        "th -",
+        "th ?",
+        '& "of" th',
+        "moons",
+        "volcano",
+    ):
         yield {"q": text}, 0, 20
 
 

@@ -53,7 +53,7 @@ def test_a_file_that_is_no_report_is_not_replaced(runs, here, capsys):
     assert "this is a file of a run" in done.err
 
 
-@pytest.mark.parametrize("out", ["", "/dev/null/report.html"])
+@pytest.mark.parametrize("out", ["", "/dev/null/report.html", f"{'x' * 300}.html"])
 def test_a_place_that_cannot_be_written_is_one_message(runs, here, capsys, out):
     done = kshot(capsys, "report", str(runs / "old"), "--out", out)
     assert done.code == 2
@@ -96,3 +96,8 @@ def test_run_names_its_report_last(here, capsys):
     assert kshot(capsys, *command).out.splitlines()[-1] == "report: run/report.html"
     Path("run/report.html").unlink()
     assert kshot(capsys, *command, "--no-report").out.splitlines()[-1] == "run folder: run"
+    Path("run/report.html").write_text("somebody's own")
+    done = kshot(capsys, *command)
+    assert "report.html was not written" in done.err
+    assert done.out.splitlines()[-1] == "run folder: run"
+    assert Path("run/report.html").read_text() == "somebody's own"

@@ -1,14 +1,18 @@
 """Full-text search: words, beginnings, phrases, scripts without spaces; no query is misread."""
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kshot
 from kshot.viewer.full_text import match_of
 from kshot.viewer.sample_query import sample_query
 from tests.viewer.made_runs import ids, opened, page, sample, write_run
+
+PLANETS = Path(__file__).parents[2] / "examples" / "planets.py"
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +119,16 @@ def test_the_first_search_says_that_words_are_being_indexed(tmp_path, monkeypatc
     going_on.set()
     assert ids(index, q="what") == ["a"]
     assert (tmp_path / "run" / "samples.words.sqlite").is_file()
+
+
+@pytest.mark.parametrize("examples_as", ["turns", "text"])
+def test_examples_above_a_question_are_not_searched(tmp_path, examples_as):
+    settings = {"num_shots": 2, "system_prompt": "Be brief.", "examples_as": examples_as, "report": False}
+    kshot.evaluate("embedded", f"{PLANETS}:PlanetNames", out=tmp_path / "run", **settings)
+    index = opened(tmp_path / "run")
+    try:
+        assert len(ids(index, q="which")) == 8
+        assert ids(index, q="phobos moons") == ["5"]
+        assert ids(index, q="volcano") == []  # it is in an example of every prompt
+    finally:
+        index.close()

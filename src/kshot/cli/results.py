@@ -10,7 +10,7 @@ from kshot import report
 from kshot.cli.screen import Screen
 from kshot.cli.streams import OutputError, flushed, say, show_json
 from kshot.core.visible import one_line
-from kshot.runs.own_files import REPORT
+from kshot.reporting import own_report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +88,6 @@ def _print(result: Result) -> None:
 
 def _report(result: Result) -> Iterator[str]:
     """Yield where the report is, if there is one."""
-    path = None if result.path is None else result.path / REPORT
-    if path is not None and path.is_file():
+    path = None if result.path is None else own_report(result.path)
+    if path is not None:
         yield f"report: {path}"

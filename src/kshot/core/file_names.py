@@ -65,7 +65,7 @@ def path_inside(folder: Path, name: str) -> Path:
     """Return the path of a file in a folder; one that lies elsewhere, also through links, is refused."""
     try:
         inside = not leaves_folder(name) and (folder / name).resolve().is_relative_to(folder.resolve())
-    except RuntimeError:  # links in a circle
+    except (RuntimeError, OSError):  # links in a circle, or a name that is too long
         inside = False
     if not inside:
         what = f"{name!r} lies outside the folder, or is a link to elsewhere"

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kshot.core.records import ResultRow
-from kshot.runs.sample_filters import searched_texts, texts_in
+from kshot.report.sample_look import SampleLook, SampleLooks
+from kshot.runs.sample_filters import SampleFilter, searched_texts, texts_in
 from kshot.runs.samples_file import WORDS, placed_rows
 from kshot.viewer.background import Progress
 from kshot.viewer.index_place import new_index, open_existing, open_read_only, samples_size
 
-VERSION = 1
+VERSION = 2
 TABLE = "words"
 _SCHEMA = (
     f"""CREATE VIRTUAL TABLE {TABLE} USING fts5
@@ -40,12 +41,12 @@ def open_words(folder: Path, stamp: str) -> sqlite3.Connection | None:
 
 def build_words(folder: Path, stamp: str, progress: Progress) -> sqlite3.Connection:
     """Read all samples, index their words, and open the index; memory does not grow with their number."""
-    size = samples_size(folder)
+    size, looks = samples_size(folder), SampleLooks(folder, SampleFilter({}), full=False)
     insert = f"INSERT INTO {TABLE} (rowid, text) VALUES (?, ?)"
     with new_index(folder, WORDS, stamp, _SCHEMA) as (connection, target):
         batch: list[tuple[int, str]] = []
         for n, placed in enumerate(placed_rows(folder)):
-            batch.append((n, indexed_text(placed.row)))
+            batch.append((n, indexed_text(looks.of(placed.row))))
             if len(batch) == _BATCH:
                 connection.executemany(insert, batch)
                 connection.execute("COMMIT")
@@ -56,11 +57,13 @@ def build_words(folder: Path, stamp: str, progress: Progress) -> sqlite3.Connect
     return open_read_only(target)
 
 
-def indexed_text(row: ResultRow) -> str:
+def indexed_text(look: SampleLook) -> str:
     """Return all that is searched in a sample: what ``kshot samples --contains`` looks into, and the judge's words.
 
-    The numbers of options, which no page shows, are left out.
+    Examples above the question are left out, because they would find every sample. So are the numbers of options, which
+    no page shows.
     """
+    row = {**look.row, "prompt": [text for _, text in look.question.messages]} if look.shots else look.row
     found = "\n".join(dict.fromkeys(_all_texts(row)))
     return spaced(found if found.isascii() else found.encode("utf-8", "replace").decode())
 

@@ -77,7 +77,7 @@
     const bare = text.normalize("NFD").replace(/\p{Mn}/gu, "").normalize("NFC").toLowerCase();
     return ` ${(bare.replace(CJK, " $& ").match(/[\p{L}\p{N}\p{Co}]+/gu) ?? []).join(" ")} `;
   };
-  const SEARCHED = ["prompt", "query", "components", "reasoning", "replies", "options", "likelihood", "answer", "answers", "targets", "failed", "judge"];
+  const SEARCHED = ["query", "components", "reasoning", "replies", "options", "likelihood", "answer", "answers", "targets", "failed", "judge"];
   const UNSEARCHED = ["role", "above", "state", "tokens", "token_logprobs", "stop_reason", "label", "measured"];
   const texts = (value) => {
     if (typeof value === "string") return [value];
@@ -91,7 +91,13 @@
     return known.map(({ text, open }, at) => (open && at === known.length - 1 ? text.trimEnd() : text));
   };
 
-  const searchedText = (card) => plain(texts([...SEARCHED.map((part) => card[part]), (card.passages ?? []).map(({ id }) => id)]).join("\n"));
+  /** What a prompt asks, without the examples above it, which would find every sample. */
+  const asked = ({ messages, asks, asks_at: start }) => messages.slice(asks).map(({ content }, at) => (at ? content : content.slice(start)));
+
+  const searchedText = (card) => {
+    const prompt = card.prompt?.shots ? asked(card.prompt) : card.prompt;
+    return plain(texts([prompt, ...SEARCHED.map((part) => card[part]), (card.passages ?? []).map(({ id }) => id)]).join("\n"));
+  };
 
   /** Look through all blocks, in steps; the last search of a run is kept, unless it failed. */
   const searcher = (file) => {
