@@ -37,22 +37,26 @@ COMMANDS = {
 
 
 class Scene(NamedTuple):
-    """What a picture shows: a state of the viewer, or report.html (``state`` is empty), and what must be there."""
+    """What a picture shows: a state of the viewer, or report.html (``state`` is empty), and what must be there.
+
+    ``opened``: what is folded, and is opened for the picture.
+    """
 
     state: str
     shown: str
     height: int = 800
     phone: bool = True
+    opened: str = ""
 
 
 SCENES = {
     "home": Scene("#/?chosen=zero,five", "tr[data-key] .interval", 560),
-    "run": Scene("#/run/starter", ".section figure svg"),
+    "run": Scene("#/run/starter", ".section figure svg", phone=False),
     "compare": Scene("#/compare/zero/five", ".section svg"),
     "samples": Scene("#/run/five/samples/0?other=zero&flip=won&at=0", ".side-by-side article"),
-    "passages": Scene("#/run/handbook/samples/123?model=bm25&at=1", "article mark"),
-    "logprobs": Scene("#/run/planets/samples/0", "article .tokens", phone=False),
-    "report": Scene("", "figure svg"),
+    "passages": Scene("#/run/handbook/samples/123?model=bm25&at=1", "article mark", phone=False),
+    "logprobs": Scene("#/run/planets/samples/0", "article .tokens", phone=False, opened="Tokens of the options"),
+    "report": Scene("", "figure svg", phone=False),
 }
 SIZES = {"": (1280, 1), "-phone": (390, 2)}
 """The widths in pixels, by the end of a picture's name, and how many dots a pixel has."""
@@ -89,7 +93,9 @@ def take(browser, link, report, scene, scheme, size):
     page.goto(link if scene.state else report.as_uri())
     if scene.state:
         page.evaluate("state => { location.hash = state }", scene.state)
-    page.locator(scene.shown).first.wait_for()
+    page.locator(scene.shown).first.wait_for(state="attached")
+    if scene.opened:
+        page.get_by_text(scene.opened).click()
     page.wait_for_load_state("networkidle")
     page.mouse.move(0, 0)
     png = page.screenshot(animations="disabled")

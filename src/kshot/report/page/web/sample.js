@@ -79,7 +79,7 @@
       const sum = tokens.reduce((sum, [, logprob]) => sum + logprob, 0);
       return html`<pre dir="auto" class="tokens">
           ${shown.map((each) => html`<span class="shade-${shade(each[1])}" title=${told(each).join("  ")}>${each[0]}</span>`)}</pre>
-        <details><summary>${count(tokens.length)} tokens, log-probability ${number(sum)}: the numbers</summary>
+        <details><summary>${count(tokens.length)} token${tokens.length === 1 ? "" : "s"}, log-probability ${number(sum)}: the numbers</summary>
         <${Table} head=${["#", "token", "log-probability", "probability"]} rows=${shown.map((each, at) => [at + 1, ...told(each)])} /></details>`;
     }} />`;
   };
