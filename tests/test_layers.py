@@ -57,7 +57,7 @@ MAY = {
 HEAVY = {
     "torch", "transformers", "vllm", "ray", "datasets", "sentence_transformers", "matplotlib", "onnxruntime",
     "tokenizers", "aiohttp", "httpx", "asyncio", "pyarrow", "pandas", "ftfy", "bm25s", "tantivy", "llama_index", "pypdf", "bs4", "ir_measures", "sacrebleu", "rouge_score", "nltk", "numpy", "jinja2", "rich",
-    "wandb", "mlflow", "trackio", "starlette", "uvicorn", "sqlite3",
+    "wandb", "mlflow", "trackio", "starlette", "uvicorn",
 }  # fmt: skip
 
 
