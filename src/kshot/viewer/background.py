@@ -72,7 +72,7 @@ class Background(Generic[T]):
             self._error = exc.with_traceback(None)
         except Abandoned:
             self.is_given_up = True
-        except Exception as exc:  # noqa: BLE001 - a thread has nobody above it: whoever waits gets the error
+        except Exception as exc:  # noqa: BLE001 - nothing stands above a thread: those that wait get the error
             self._error = RunError(f"{type(exc).__name__}: {exc}")
         finally:
             self.ended = time.monotonic()

@@ -88,7 +88,7 @@ class Asked(NamedTuple):
 
 
 def refusal(asked: Asked) -> Refused | None:
-    """Return why nobody may ask this, whoever asks; None if somebody may."""
+    """Return why this request is refused, with or without the token; None if it is not."""
     if len(asked.path) + len(asked.query) > _MAX_TARGET:
         return Refused(414, "This address is too long.")
     host = asked.headers.get("host", "")
