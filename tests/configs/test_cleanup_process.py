@@ -6,6 +6,7 @@ from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
 from kshot.configs import cleanup_process
 from kshot.configs.answers import cleaner, extraction, one_cleaned
 from kshot.configs.cleanup_process import TookTooLong
+from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed, Sample
 
@@ -19,7 +20,7 @@ def quick(monkeypatch):
 
 
 def clean_up(kind, **options):
-    return cleaner({"type": kind, **options}, "here", {})
+    return cleaner({"type": kind, **options}, Scope("here"))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_letters_are_no_pattern(options):
 
 def test_a_pattern_without_end_is_one_failed_sample(quick):
     config = {"pred_postprocessor": {"type": "match_answer_pattern", "answer_pattern": "(x+x+)+y"}}
-    extract = extraction(config, None, {}, "here", {})
+    extract = extraction(config, None, {}, Scope("here"))
     with pytest.raises(AskFailed, match=r"\(x\+x\+\)\+y.*takes more than 0.2 s") as caught:
         extract(Sample("1", {}), "x" * 5000)
     assert caught.value.failed.kind == "clean_up"

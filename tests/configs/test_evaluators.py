@@ -10,7 +10,9 @@ import pytest
 
 from kshot.configs.answers import Repeated, cleaner, role_part
 from kshot.configs.corpus_metrics import AucRoc, Mcc
-from kshot.configs.evaluators import EVALUATORS, edit_distance, evaluator
+from kshot.configs.evaluators.basic import edit_distance
+from kshot.configs.evaluators.making import EVALUATORS, evaluator
+from kshot.configs.scope import Scope
 from kshot.core.errors import DataError, MissingExtra
 from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
@@ -21,17 +23,17 @@ from kshot.statistics import interval, paired
 
 def test_a_clean_up_that_fails_says_on_what():
     with pytest.raises(DataError, match=r"first_option_postprocess fails on 'x'.*options"):
-        cleaner({"type": "first_option_postprocess"}, "here", {})("x")
+        cleaner({"type": "first_option_postprocess"}, Scope("here"))("x")
     with pytest.raises(DataError, match="kshot has no clean-up dreamt"):
-        cleaner({"type": "opencompass.utils.dreamt"}, "here", {})
-    assert cleaner({"type": "mine"}, "", {"mine": str.upper})("a") == "A"
-    assert cleaner(str.upper, "", {})("a") == "A"
+        cleaner({"type": "opencompass.utils.dreamt"}, Scope("here"))
+    assert cleaner({"type": "mine"}, Scope("", registered={"mine": str.upper}))("a") == "A"
+    assert cleaner(str.upper, Scope(""))("a") == "A"
 
 
 def test_a_clean_up_without_its_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "jieba", None)  # as if it were not installed
     with pytest.raises(MissingExtra, match=r"general_cn_postprocess needs the package 'jieba'.*kshot\[chinese\]"):
-        cleaner({"type": "general_cn_postprocess"}, "here", {})("x")
+        cleaner({"type": "general_cn_postprocess"}, Scope("here"))("x")
 
 
 class Shout:
@@ -56,18 +58,20 @@ def test_clean_ups_of_installed_packages(monkeypatch):
     ]
     monkeypatch.setitem(sys.modules, __name__, sys.modules[Shout.__module__])
     monkeypatch.setattr("kshot.configs.answers.CLEANUPS", Registry("cleanups", "clean-up", entries))
-    assert cleaner({"type": "shout", "mark": "?"}, "", {})("a") == "A?"
-    assert cleaner({"type": "loud.whisper", "mark": "?"}, "", {})("A") == "a?"
-    assert cleaner({"type": "whisper"}, "", {"whisper": str.upper})("a") == "A"  # the config's own goes first
-    assert cleaner({"type": "strip"}, "", {})(" a ") == "a"  # and kshot's before a package's
+    assert cleaner({"type": "shout", "mark": "?"}, Scope(""))("a") == "A?"
+    assert cleaner({"type": "loud.whisper", "mark": "?"}, Scope(""))("A") == "a?"
+    assert (
+        cleaner({"type": "whisper"}, Scope(registered={"whisper": str.upper}))("a") == "A"
+    )  # the config's own goes first
+    assert cleaner({"type": "strip"}, Scope(""))(" a ") == "a"  # and kshot's before a package's
     with pytest.raises(DataError, match=r"no clean-up cry.*It has: .*shout"):
-        cleaner({"type": "cry"}, "", {})
+        cleaner({"type": "cry"}, Scope(""))
 
 
 def test_a_config_names_no_file_to_import(tmp_path):
     (tmp_path / "mine.py").write_text("raise SystemExit('it was run')")
     with pytest.raises(DataError, match="kshot has no clean-up"):
-        cleaner({"type": f"{tmp_path}/mine.py:clean"}, "here", {})
+        cleaner({"type": f"{tmp_path}/mine.py:clean"}, Scope("here"))
 
 
 def test_a_role_part():
@@ -78,7 +82,7 @@ def test_a_role_part():
 
 
 def rate(name, prediction, reference, **options):
-    return evaluator({"type": name, **options}, "here", {}).rate(prediction, reference)
+    return evaluator({"type": name, **options}, Scope("here")).rate(prediction, reference)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_evaluators(name, prediction, reference, value):
 
 def test_rouge_and_bleu():
     assert rate("RougeEvaluator", "a b c", "a b c")["ROUGE-1"] == pytest.approx(100)
-    metric = evaluator({"type": "BleuEvaluator"}, "", {})
+    metric = evaluator({"type": "BleuEvaluator"}, Scope(""))
     import sacrebleu
 
     predicted, gold = ["the cat sat on the mat today", "a dog"], ["the cat sat on a mat today", "the dog"]
@@ -152,7 +156,7 @@ def test_corpus_values_cannot_be_summed():
 
 
 def test_humaneval_runs_programs():
-    metric = evaluator({"type": "HumanEvalEvaluator", "k": [1, 10]}, "", {}).with_k([1, 2])
+    metric = evaluator({"type": "HumanEvalEvaluator", "k": [1, 10]}, Scope("")).with_k([1, 2])
     row = {"prompt": "def f(x):\n", "test": "def check(c):\n    assert c(1) == 2", "entry_point": "f"}
     scores = metric.score(Sample("0", row, Gold("f")), ("    return x + 1", "    return x"))
     assert scores == {"pass@1": 50.0, "pass@2": 100.0}
@@ -163,11 +167,11 @@ def test_humaneval_runs_programs():
 def test_every_evaluator_is_a_scorer(monkeypatch):
     monkeypatch.setitem(sys.modules, "jieba", ModuleType("jieba"))  # of an extra that need not be installed
     given = {"prompt_template": {"type": "PromptTemplate", "template": "{prediction}"}}
-    for make in EVALUATORS.values():
-        metric = make(**given)
+    for name in EVALUATORS:
+        metric = evaluator({"type": name, **given}, Scope())
         assert isinstance(metric, Scorer)
         assert (metric.details, metric.token_budgeted, metric.higher_is_better) == ((), (), True)
-    assert isinstance(Repeated(evaluator({"type": "AccEvaluator"}, "", {}), 2), Scorer)
+    assert isinstance(Repeated(evaluator({"type": "AccEvaluator"}, Scope("")), 2), Scorer)
 
 
 def test_edit_distance():
@@ -177,14 +181,14 @@ def test_edit_distance():
 
 def test_names_that_kshot_does_not_have():
     with pytest.raises(DataError, match=r"here: kshot has no evaluator opencompass.x.Dream|no evaluator Dream"):
-        evaluator({"type": "opencompass.x.Dream"}, "here", {})
+        evaluator({"type": "opencompass.x.Dream"}, Scope("here"))
     with pytest.raises(DataError, match="the judge has no prompt_template"):
-        evaluator({"type": "LMEvaluator"}, "here", {})
+        evaluator({"type": "LMEvaluator"}, Scope("here"))
 
     class Own(Metric):
         name = "Own"
 
-    assert isinstance(evaluator({"type": Own}, "", {}), Own)
+    assert isinstance(evaluator({"type": Own}, Scope("")), Own)
     assert len(EVALUATORS) > 20
 
 
@@ -202,7 +206,7 @@ def test_two_systems_are_compared_by_the_pairs_of_both():
 @pytest.mark.parametrize("name", ["AccEvaluator", "EMEvaluator", "SquadEvaluator", "BleuEvaluator", "RougeEvaluator"])
 def test_evaluators_know_their_scale(name):
     """Intervals of scores need it: without it they take the scores' own spread for all that there is."""
-    metric = evaluator({"type": name}, "here", {})
+    metric = evaluator({"type": name}, Scope("here"))
     assert metric.bounds == Repeated(metric, 3).bounds == (0.0, 100.0)
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kshot.configs.answers import Repeated
-from kshot.configs.evaluators import EVALUATORS
+from kshot.configs.evaluators.making import EVALUATORS, evaluator
+from kshot.configs.scope import Scope
 from kshot.lookup.metric import LookupAccuracy
 from kshot.lookup.scoring import rules_for
 from kshot.methods.likelihood import RULES
@@ -44,7 +45,7 @@ def test_other_rules_options_and_measures():
 def test_names_of_lookup_and_of_config_files():
     for rules in (("first_character", "first_word"), rules_for("instruct")):
         assert set(LookupAccuracy("UR", rules).names) <= QUOTED
-    plain = [make() for name, make in EVALUATORS.items() if "Jieba" not in name and "LM" not in name]
+    plain = [evaluator({"type": name}, Scope()) for name in EVALUATORS if "Jieba" not in name and "LM" not in name]
     assert {name for metric in plain for name in names_of(metric)} <= QUOTED
     assert set(names_of(Repeated(make_metric("accuracy"), 4, (2,)))) <= QUOTED
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshot.configs.answers import Repeated
-from kshot.configs.evaluators import SameNumber, SameText
+from kshot.configs.evaluators.basic import SameNumber, SameText
 from kshot.lookup.metric import LookupAccuracy
 from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity
 from kshot.metrics.exact_match import ExactMatch

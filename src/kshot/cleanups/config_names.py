@@ -92,6 +92,15 @@ def _table() -> dict[str, Callable[..., Any]]:
 
 CLEANUP_FUNCTIONS = _table()
 
+FRAMEWORK_FUNCTIONS: dict[str, dict[str, Callable[..., Any]]] = {"opencompass": {}, "ais_bench": {}}
+"""Clean-ups of the same name that differ between the projects, by project."""
+
+
+def cleanup_function(name: str, framework: str = "") -> Callable[..., Any] | None:
+    """Return the clean-up that a config of this framework means by a name; None where kshot has none."""
+    return FRAMEWORK_FUNCTIONS.get(framework, {}).get(name) or CLEANUP_FUNCTIONS.get(name)
+
+
 TAKE_NO_PATTERNS = frozenset(
     (first_option_postprocess, last_option_postprocess, xml_tag_postprocessor, extract_non_reasoning_content)
 )

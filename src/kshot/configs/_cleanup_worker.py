@@ -10,11 +10,12 @@ import json
 import os
 import signal
 
-from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
+from kshot.cleanups.config_names import cleanup_function
 from kshot.sandbox._confinement import confine, enter_child, read_job
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 
@@ -22,7 +23,7 @@ def main() -> NoReturn:
     """Read the job, confine this process, and answer requests until the pipe is closed."""
     job, requests, channel = read_job()
     apart = enter_child(job)
-    functions, request = CLEANUP_FUNCTIONS, {"id": 0}
+    find, request = cleanup_function, {"id": 0}
 
     def give_up(*_: object) -> NoReturn:
         _write(channel, {"id": request["id"], "fault": _fault("TooSlow", "")})
@@ -33,7 +34,7 @@ def main() -> NoReturn:
     confine(job, lambda _: None, apart=apart)
     for line in iter(requests.readline, b""):
         request = json.loads(line)
-        _write(channel, _answer(request, functions, job["seconds"]))
+        _write(channel, _answer(request, find, job["seconds"]))
     os._exit(0)
 
 
@@ -47,13 +48,14 @@ def _fault(kind: str, message: str) -> dict[str, Any]:
     return {"kind": kind, "message": message[:300], "file": "", "line": 0}
 
 
-def _answer(request: dict[str, Any], functions: dict[str, Any], seconds: float) -> dict[str, Any]:
+def _answer(request: dict[str, Any], find: Callable[..., Any], seconds: float) -> dict[str, Any]:
     if request["name"] is None:  # the caller asks whether this process has started
         return {"id": request["id"], "result": None}
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        return {"id": request["id"], "result": functions[request["name"]](request["text"], **request["options"])}
+        function = find(request["name"], request["framework"])
+        return {"id": request["id"], "result": function(request["text"], **request["options"])}
     except Exception as error:  # noqa: BLE001 - whatever the options lead to is told
         return {"id": request["id"], "fault": _fault(type(error).__name__, str(error))}
     finally:

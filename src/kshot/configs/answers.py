@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kshot.cleanups import CLEANUP_PACKAGES, CLEANUPS
-from kshot.cleanups.config_names import CLEANUP_FUNCTIONS, TAKE_NO_PATTERNS
+from kshot.cleanups.config_names import TAKE_NO_PATTERNS, cleanup_function
 from kshot.configs.cleanup_process import CLEANUP_PROCESS, TookTooLong
-from kshot.configs.names import ConfigCallable, short, unknown
+from kshot.configs.names import short, unknown
+from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.extras import missing_package, require
 from kshot.core.records import Absent, AskFailed, Failed, Sample, Value
@@ -23,20 +24,19 @@ Cleaner: TypeAlias = Callable[[Any], Any]
 _RIGHT = 100.0
 
 
-def cleaner(config: Any, where: str, registered: Mapping[str, Any]) -> Cleaner:
+def cleaner(config: Any, scope: Scope) -> Cleaner:
     """Return the function that a ``…_postprocessor=dict(type=…)`` names, with its options.
 
     A name is looked up among what the config registered, then among kshot's clean-ups and those of installed packages.
     """
     body = dict(config) if isinstance(config, Mapping) else {"type": config}
     kind = body.pop("type", None)
-    function: Any = kind if isinstance(kind, ConfigCallable) or (callable(kind) and not isinstance(kind, str)) else None
-    if function is None:
-        function = registered.get(str(kind))
-    if function is None and (function := CLEANUP_FUNCTIONS.get(short(kind))) is not None:
+    where = scope.where
+    function: Any = scope.own(kind)
+    if function is None and (function := cleanup_function(short(kind), scope.name(kind).framework)) is not None:
         require(short(kind), *CLEANUP_PACKAGES.get(function, ()))
         if body and function not in TAKE_NO_PATTERNS:
-            return _apart(short(kind), body, where)
+            return _apart(scope.name(kind), body, where)
     if function is None and (entry := CLEANUPS.find(short(kind))) is not None:
         function = entry.load()
         if isinstance(function, type):  # a clean-up of an installed package may be a class, made with the options
@@ -56,12 +56,12 @@ def cleaner(config: Any, where: str, registered: Mapping[str, Any]) -> Cleaner:
     return clean
 
 
-def _apart(name: str, options: Mapping[str, Any], where: str) -> Cleaner:
+def _apart(name: Name, options: Mapping[str, Any], where: str) -> Cleaner:
     """Return a clean-up that runs in a process of its own, because its options may be regular expressions."""
 
     def clean(text: Any) -> Any:
         try:
-            return CLEANUP_PROCESS.call(name, text, options)
+            return CLEANUP_PROCESS.call(name.last, text, options, name.framework)
         except DataError as exc:
             exc.where = exc.where or where
             raise
@@ -94,8 +94,7 @@ def extraction(
     eval_cfg: Mapping[str, Any],
     meta: Mapping[str, Any] | None,
     model_cfg: Mapping[str, Any],
-    where: str,
-    registered: Mapping[str, Any],
+    scope: Scope,
 ) -> Extract:
     """Return the function from a sample's reply (or replies) to its answer."""
     steps: list[Cleaner] = []
@@ -103,7 +102,7 @@ def extraction(
     if role and meta:
         steps.append(lambda text: role_part(text, role, meta) if isinstance(text, str) else text)
     wanted = (model_cfg.get("pred_postprocessor"), eval_cfg.get("pred_postprocessor"))
-    steps += [cleaner(config, where, registered) for config in wanted if config]
+    steps += [cleaner(config, scope) for config in wanted if config]
 
     def extract(sample: Sample, reply: Any) -> Any:
         if isinstance(reply, tuple):

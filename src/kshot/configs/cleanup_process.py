@@ -30,13 +30,15 @@ class CleanupProcess:
         self._lock = threading.Lock()
         self._process: RequestProcess | None = None
 
-    def call(self, name: str, text: Any, options: Mapping[str, Any]) -> Any:
-        """Return what a clean-up makes of a text."""
+    def call(self, name: str, text: Any, options: Mapping[str, Any], framework: str = "") -> Any:
+        """Return what a clean-up makes of a text; ``framework``: whose clean-up of this name it is."""
         said = f"{name} with {_shown(options)}"
         with self._lock:
             process = self._process = self._process or _started()
             try:
-                return process.ask({"name": name, "text": text, "options": dict(options)}, _WALL_SECONDS)
+                return process.ask(
+                    {"name": name, "framework": framework, "text": text, "options": dict(options)}, _WALL_SECONDS
+                )
             except NoAnswer as exc:  # it had started: this text was too much for it
                 self._end()
                 raise TookTooLong(f"{said} does not finish on the text {text!r:.40}: {exc}") from None

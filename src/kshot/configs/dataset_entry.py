@@ -10,6 +10,7 @@ from kshot.configs.names import INFERENCERS, ConfigCallable, short, unknown
 from kshot.configs.project import Project
 from kshot.configs.rendering import PromptKind, Rendered, render
 from kshot.configs.rows import SelectedRows, Splits, read_rows
+from kshot.configs.scope import Scope
 from kshot.core.errors import DataError, KshotError
 from kshot.core.protocols import ExampleRetriever
 from kshot.retrievers.base import Retriever
@@ -76,6 +77,11 @@ class DatasetEntry:
     def place(self) -> str:
         """The file and the entry, for messages."""
         return f"{self.where}, {self.abbr}" if self.where else self.abbr
+
+    @property
+    def scope(self) -> Scope:
+        """What its names stand for."""
+        return Scope(self.place, self.framework, self.registered)
 
     def _part(self, name: str) -> dict[str, Any]:
         value = self.body.get(name)

@@ -8,7 +8,7 @@ from typing import Any
 from kshot.configs.answers import Repeated, cleaner, extraction
 from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
-from kshot.configs.evaluators import evaluator
+from kshot.configs.evaluators.making import evaluator
 from kshot.configs.inference import (
     ConfigMethod,
     as_prompt,
@@ -93,7 +93,7 @@ class ConfigTask:
 
     def _reference_cleaner(self) -> Callable[[Any], Any]:
         config = self.entry.eval_cfg.get("dataset_postprocessor")
-        clean = cleaner(config, self.entry.place, self.entry.registered) if config else None
+        clean = cleaner(config, self.entry.scope) if config else None
         last = self.rendered.mode == "multiturn" and self.rendered.plan.infer_mode == "last"
 
         def cleaned(gold: Any) -> Any:
@@ -136,7 +136,7 @@ class ConfigTask:
         options, note = sampling(entry, self.settings, self.model_cfg, self.times)
         if note:
             self.notes.append(note)
-        extract = extraction(entry.eval_cfg, self.meta, self.model_cfg, entry.place, entry.registered)
+        extract = extraction(entry.eval_cfg, self.meta, self.model_cfg, entry.scope)
         method: ConfigMethod = (
             conversation(self.rendered, extract, options, self.kind, self.meta)
             if self.rendered.mode == "multiturn"
@@ -158,7 +158,7 @@ class ConfigTask:
                 hint="Write eval_cfg=dict(evaluator=dict(type=AccEvaluator)).",
             )
         body = config if isinstance(config, Mapping) else {"type": config}
-        metric = evaluator(body, entry.place, entry.registered)
+        metric = evaluator(body, entry.scope)
         if self.rendered.mode == "multiturn":
             metric.binary = False  # the turns of a conversation are averaged
         ks = self._ks()

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshot.configs.answers import cleaner, one_cleaned
+from kshot.configs.evaluators.factories import Factory
 from kshot.configs.names import ConfigCallable, short
 from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
+from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import (
     AskFailed,
@@ -45,11 +47,14 @@ class JudgeEvaluator(Metric):
         postprocessor: Mapping[str, Any] | None = None,
         pred_postprocessor: Mapping[str, Any] | None = None,
         max_tokens: int = 1024,
+        *,
+        scope: Scope | None = None,
         **_: Any,
     ) -> None:
         if not isinstance(prompt_template, Mapping):
             raise DataError("the judge has no prompt_template")
         self._template, self.max_tokens = dict(prompt_template), max_tokens
+        self._scope = scope or Scope("judge")
         self._read, self._clean = dict_postprocessor or postprocessor or {}, pred_postprocessor
         # Configs have no field for it: a judge that is to rate is told the form of a rating in its template.
         template = repr(prompt_template)
@@ -64,7 +69,7 @@ class JudgeEvaluator(Metric):
         gold = None if sample.target is None else reference(sample.target)
         text = "\n\n".join(map(str, answer)) if isinstance(answer, tuple) else str(answer)
         if self._clean:
-            text = str(one_cleaned(cleaner(self._clean, "judge", {}), text))
+            text = str(one_cleaned(cleaner(self._clean, self._scope), text))
         row = {**sample.fields, "prediction": text, "reference": gold, "obj_gold": gold}
         (reply,) = yield from ask(Generate(self._prompt(row), max_tokens=self.max_tokens, role="judge"))
         return {self.name: self._verdict(reply.text, text, gold)}
@@ -108,3 +113,10 @@ def _verdict_by_config(reader: ConfigCallable, reply: str, prediction: str, gold
     if not isinstance(found, (int, float)):
         raise DataError(f"{reader.__name__} gave no figure for the judge's reply")
     return float(found)
+
+
+def _judge(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    return JudgeEvaluator(**options, scope=scope)
+
+
+EVALUATORS: dict[str, Factory] = dict.fromkeys(("GenericLLMEvaluator", "LMEvaluator"), _judge)

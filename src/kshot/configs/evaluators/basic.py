@@ -1,18 +1,18 @@
-"""Evaluators by the names that configs use, built on kshot's metrics where one exists. Figures are percentages."""
+"""Evaluators that compare a prediction with its reference, built on kshot's metrics where one exists."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshot.cleanups.formulas import boxed, normalize_final_answer
 from kshot.cleanups.patterns import general_postprocess
 from kshot.cleanups.programs import completed_program, completion_tests
-from kshot.configs.corpus_metrics import AucRoc, ConfigEvaluator, Mcc
-from kshot.configs.judging import JudgeEvaluator
-from kshot.configs.names import ConfigCallable, short, unknown
+from kshot.configs.corpus_metrics import AucRoc, Mcc
+from kshot.configs.evaluators.factories import Factory, plain
+from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.extras import import_package
 from kshot.core.records import Sample, Value
@@ -220,47 +220,25 @@ def _formula(value: Any) -> str:
     return normalize_final_answer(text if inner is None else inner).replace("\n", "").lower()
 
 
-def _programs(k: Any = (1,), **_: Any) -> Metric:
+def _programs(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    k = options.get("k", (1,))
     return CompletedPrograms([k] if isinstance(k, int) else list(k))
 
 
-def _plain(metric: Callable[[], Metric]) -> Callable[..., Metric]:
-    return lambda **_: metric()
-
-
-EVALUATORS: dict[str, Callable[..., Metric]] = {
-    **dict.fromkeys(("AccEvaluator", "AccwithDetailsEvaluator", "AccContaminationEvaluator"), _plain(SameText)),
-    **dict.fromkeys(("BBHEvaluator_mcq", "CMMLUEvaluator", "CEvalEvaluator", "MMLUEvaluator"), _plain(SameText)),
-    **dict.fromkeys(("EMEvaluator",), _plain(SamePhrase)),
-    **dict.fromkeys(("TriviaQAEvaluator", "NQEvaluator", "NQEvaluatorCN"), _plain(OpenAnswer)),
-    **dict.fromkeys(("Gsm8kEvaluator", "GSM8KEvaluator"), _plain(SameNumber)),
-    **dict.fromkeys(("MATHEvaluator", "MATHVerifyEvaluator", "MathEvaluator", "AIMEEvaluator"), _plain(SameMath)),
-    **dict.fromkeys(("BBHEvaluator",), _plain(SameIgnoringCase)),
-    **dict.fromkeys(("EDAccEvaluator",), _plain(NearestCandidate)),
-    **dict.fromkeys(("SquadEvaluator", "SQuAD20Evaluator"), _plain(FirstLineF1)),
-    **dict.fromkeys(("BleuEvaluator", "BleuFloresEvaluator"), _plain(PlainBleu)),
+EVALUATORS: dict[str, Factory] = {
+    **dict.fromkeys(("AccEvaluator", "AccwithDetailsEvaluator", "AccContaminationEvaluator"), plain(SameText)),
+    **dict.fromkeys(("BBHEvaluator_mcq", "CMMLUEvaluator", "CEvalEvaluator", "MMLUEvaluator"), plain(SameText)),
+    **dict.fromkeys(("EMEvaluator",), plain(SamePhrase)),
+    **dict.fromkeys(("TriviaQAEvaluator", "NQEvaluator", "NQEvaluatorCN"), plain(OpenAnswer)),
+    **dict.fromkeys(("Gsm8kEvaluator", "GSM8KEvaluator"), plain(SameNumber)),
+    **dict.fromkeys(("MATHEvaluator", "MATHVerifyEvaluator", "MathEvaluator", "AIMEEvaluator"), plain(SameMath)),
+    **dict.fromkeys(("BBHEvaluator",), plain(SameIgnoringCase)),
+    **dict.fromkeys(("EDAccEvaluator",), plain(NearestCandidate)),
+    **dict.fromkeys(("SquadEvaluator", "SQuAD20Evaluator"), plain(FirstLineF1)),
+    **dict.fromkeys(("BleuEvaluator", "BleuFloresEvaluator"), plain(PlainBleu)),
     **dict.fromkeys(("HumanEvalEvaluator", "HumanevalEvaluator", "HumanEvaluator"), _programs),
-    "RougeEvaluator": _plain(Rouge),
-    "JiebaRougeEvaluator": _plain(WordRouge),
-    "MccEvaluator": _plain(Mcc),
-    "AUCROCEvaluator": _plain(AucRoc),
-    **dict.fromkeys(("GenericLLMEvaluator", "LMEvaluator"), JudgeEvaluator),
+    "RougeEvaluator": plain(Rouge),
+    "JiebaRougeEvaluator": plain(WordRouge),
+    "MccEvaluator": plain(Mcc),
+    "AUCROCEvaluator": plain(AucRoc),
 }
-
-
-def evaluator(config: Mapping[str, Any], where: str, registered: Mapping[str, Any]) -> Metric:
-    """Return the metric that an ``evaluator=dict(type=…)`` names."""
-    kind = config.get("type")
-    options = {name: value for name, value in config.items() if name != "type"}
-    defined = registered.get(kind) if isinstance(kind, str) else kind
-    if isinstance(defined, ConfigCallable):
-        return ConfigEvaluator(defined, options)
-    if isinstance(kind, type) and issubclass(kind, Metric):
-        return kind(**options)
-    make = EVALUATORS.get(short(kind))
-    if make is None:
-        unknown("evaluator", kind, where, EVALUATORS)
-    try:
-        return make(**options)
-    except TypeError as exc:
-        raise DataError(f"{short(kind)} cannot be made: {exc}", where=where) from exc

@@ -1,0 +1,35 @@
+"""The evaluator that a config names, as a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kshot.configs.corpus_metrics import ConfigEvaluator
+from kshot.configs.evaluators import basic, judges
+from kshot.configs.evaluators.factories import Factory
+from kshot.configs.names import ConfigCallable, unknown
+from kshot.configs.scope import Scope
+from kshot.core.errors import DataError
+from kshot.metrics import Metric
+
+EVALUATORS: dict[str, Factory] = {**basic.EVALUATORS, **judges.EVALUATORS}
+
+
+def evaluator(config: Mapping[str, Any], scope: Scope) -> Metric:
+    """Return the metric that an ``evaluator=dict(type=…)`` names."""
+    kind = config.get("type")
+    options = {name: value for name, value in config.items() if name != "type"}
+    defined = scope.own(kind)
+    if isinstance(defined, ConfigCallable):
+        return ConfigEvaluator(defined, options)
+    if isinstance(defined, type) and issubclass(defined, Metric):
+        return defined(**options)
+    name = scope.name(kind)
+    make = EVALUATORS.get(name.last)
+    if make is None:
+        unknown("evaluator", kind, scope.where, EVALUATORS)
+    try:
+        return make(name, options, scope)
+    except TypeError as exc:
+        raise DataError(f"{name.last} cannot be made: {exc}", where=scope.where) from exc

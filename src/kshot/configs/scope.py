@@ -1,0 +1,46 @@
+"""What the names in an entry of a config stand for: the config's own, kshot's, or those of another project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kshot.configs._stand_ins import FRAMEWORKS
+from kshot.configs.names import ConfigCallable, ImportedName, short
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name that a config gives as a ``type``."""
+
+    last: str
+    """Its last part: ``MATHEvaluator``."""
+    whole: str
+    """All of it, as the config writes or imports it: ``opencompass.datasets.MATHEvaluator``, or the last part alone."""
+    framework: str
+    """Whose it is: ``opencompass``, ``ais_bench``, or an empty text where nothing says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where an entry stands, and what its names mean."""
+
+    where: str = ""
+    """The file and the entry, for messages."""
+    framework: str = ""
+    """What the config was written for; an empty text: for kshot."""
+    registered: Mapping[str, Any] = field(default_factory=dict)
+    """What the config itself gives a name."""
+
+    def name(self, kind: Any) -> Name:
+        """Return the parts of a name; one without a package is the config's framework's."""
+        whole = kind.called if isinstance(kind, ImportedName) else kind if isinstance(kind, str) else short(kind)
+        package = whole.partition(".")[0]
+        return Name(short(kind), whole, package if package in FRAMEWORKS else self.framework)
+
+    def own(self, kind: Any) -> Any:
+        """Return the function or class of the config, or of the caller, that a ``type`` gives; None for other names."""
+        if isinstance(kind, ConfigCallable) or (callable(kind) and not isinstance(kind, str)):
+            return kind
+        return self.registered.get(str(kind))
