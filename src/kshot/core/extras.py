@@ -40,6 +40,9 @@ PACKAGES: Mapping[str, Package] = {
     "pytrec-eval-terrier": Package("pytrec_eval", "passages"),
     "tiktoken": Package("tiktoken", "passages"),
     "jieba": Package("jieba", "chinese"),
+    "math-verify": Package("math_verify", "configs"),
+    "rouge": Package("rouge", "configs"),
+    "rouge-chinese": Package("rouge_chinese", "configs"),
     "pandas": Package("pandas", "pandas"),
     "polars": Package("polars", "polars"),
     "inspect-ai": Package("inspect_ai", "inspect"),
@@ -52,6 +55,7 @@ PACKAGES: Mapping[str, Package] = {
 """By the name that pip knows."""
 
 INCLUDED: Mapping[str, frozenset[str]] = {
+    "configs": frozenset({"chinese"}),
     "datasets": frozenset({"parquet"}),
     "dense": frozenset({"hf"}),
     "late": frozenset({"hf", "dense"}),
