@@ -9,6 +9,7 @@ from kshot.configs.answers import Repeated, cleaner, extraction
 from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.evaluators.making import evaluator
+from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.inference import (
     ConfigMethod,
     as_prompt,
@@ -61,9 +62,13 @@ class ConfigTask:
         metrics = self._metrics() if scored else ()
         if not scored:
             self.entry = self.entry.with_body(eval_cfg={})
+        samples = self.samples()
+        for metric in metrics:
+            if isinstance(metric, SeesRows):
+                metric.see(samples)
         return Task(
             self.entry.abbr,
-            self.samples(),
+            samples,
             self._template,
             self._method(metrics),
             metrics,

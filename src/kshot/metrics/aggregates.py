@@ -65,6 +65,17 @@ def bits(values: Sequence[Value]) -> float:
     return _nats_per_unit(values) / math.log(2)
 
 
+def share(values: Sequence[Value]) -> float:
+    """Return the points in percent of those that could be had, of (points, out of); 0 where none could be had."""
+    points, out_of = _sums(values)
+    return 100 * points / out_of if out_of else 0.0
+
+
+def rounded_share(values: Sequence[Value]) -> float:
+    """Return the same, rounded to two digits."""
+    return round(share(values), 2)
+
+
 def _nats_per_unit(values: Sequence[Value]) -> float:
     nats, units = _sums(values)
     if units <= 0:
@@ -84,6 +95,8 @@ _RULES: Mapping[str, tuple[Callable[..., float], Callable[[int], bool]]] = {
     "ter": (ter, lambda width: width == 2),  # noqa: PLR2004 - edits and words
     "perplexity": (perplexity, lambda width: width == 2),  # noqa: PLR2004 - nats and units
     "bits": (bits, lambda width: width == 2),  # noqa: PLR2004 - nats and units
+    "share": (share, lambda width: width == 2),  # noqa: PLR2004 - points and how many there are
+    "rounded_share": (rounded_share, lambda width: width == 2),  # noqa: PLR2004 - points and how many there are
 }
 """By name: the rule, and whether it can sum up tuples of so many numbers."""
 
