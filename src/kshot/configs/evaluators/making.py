@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.configs.corpus_metrics import ConfigEvaluator
-from kshot.configs.evaluators import basic, judges, longbench, needles
+from kshot.configs.evaluators import basic, exams, judges, longbench, needles
 from kshot.configs.evaluators.factories import Factory
 from kshot.configs.names import ConfigCallable, unknown
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.metrics import Metric
 
-_MODULES = (basic, judges, longbench, needles)
+_MODULES = (basic, exams, judges, longbench, needles)
 EVALUATORS: dict[str, Factory] = {name: make for module in _MODULES for name, make in module.EVALUATORS.items()}
 
 

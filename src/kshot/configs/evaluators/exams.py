@@ -1,0 +1,173 @@
+"""Evaluators of exams: GAOKAO-Bench, AGIEval, GPQA, MMLU-Pro, L-Eval, DROP, LAMBADA, MGSM, with one rule each."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping
+from typing import Any
+
+from kshot.cleanups.patterns import general_postprocess
+from kshot.configs.evaluators.agieval import SameAnswer
+from kshot.configs.evaluators.factories import Factory
+from kshot.configs.evaluators.scores import Points, RightOrWrong, Share, text_of
+from kshot.configs.evaluators.words import plain_words
+from kshot.configs.scope import Name, Scope
+from kshot.core.errors import DataError
+from kshot.metrics import Metric
+
+_OPTIONS = frozenset(string.ascii_uppercase[:16])
+_DROP_ANSWER = re.compile(r"answer\s*:\s*([^\n]+)", re.IGNORECASE)
+_WORD_END = re.compile("[" + re.escape(string.punctuation.replace("\\", "")) + "]")
+"""LAMBADA: where a word ends. A backslash is a part of it."""
+_GAOKAO_LETTERS = {"single_choice": "[A-D]", "multi_choice": "[A-D]", "five_out_of_seven": "[A-G]"}
+_GAOKAO_ANSWER = "【答案】"
+_TAIL = 10
+"""Where a reply to several options has no mark, its answer is in so many signs at its end."""
+_UNSCORED = ("cloze", "subjective", "correction")
+
+
+class ExamLetters(Share):
+    """Points for the letters in a reply to GAOKAO-Bench; the reference is a list, a letter for each question.
+
+    Where several options of a question are right, all of them give 2 points, and some of them without a wrong one 1.
+    """
+
+    def __init__(self, question_type: str) -> None:
+        super().__init__()
+        if question_type not in ("multi_question_choice", *_GAOKAO_LETTERS):
+            raise DataError(f"GaokaoBenchEvaluator does not know question_type={question_type!r}")
+        self.question_type = question_type
+
+    def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
+        """Compare the answer to each question; another number of answers than of questions is all wrong."""
+        answers = self._answers(text_of(prediction, "GaokaoBenchEvaluator"), len(reference))
+        if len(answers) != len(reference):
+            answers = ["Z"] * len(reference)
+        pairs = list(zip(answers, reference, strict=True))
+        if self.question_type == "multi_choice":
+            return sum(2 if a == r else all(letter in r for letter in a) for a, r in pairs), 2 * len(pairs)
+        return sum(a == r for a, r in pairs), len(pairs)
+
+    def _answers(self, reply: str, size: int) -> list[str]:
+        if self.question_type == "multi_question_choice":
+            marked = re.findall(rf"{_GAOKAO_ANSWER}\s*[:：]*\s*([A-Z])", reply)
+            return marked if len(marked) == size else re.findall("[A-Z]", reply)[:size]
+        if self.question_type == "multi_choice":
+            text = "".join(reply.split())
+            place = text.find(_GAOKAO_ANSWER)
+            found = re.findall("[A-D]", text[place:] if place > 0 else text[-_TAIL:])
+            return ["".join(found)] if found else []
+        letters = re.findall(_GAOKAO_LETTERS[self.question_type], reply)
+        return letters[-1:] if self.question_type == "single_choice" else letters[:5]
+
+
+class NoPoints(Points):
+    """0 for every reply: GAOKAO-Bench has no rule for questions without options."""
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:  # noqa: ARG002 - no rule looks at them
+        """Return 0."""
+        return 0.0
+
+
+class LetterOrText(RightOrWrong):
+    """Share of replies whose first line is the letter, or the text, of the reference ``A. text`` (MMLU-Pro)."""
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Compare with both."""
+        line = text_of(prediction, "MMLUProBaseEvaluator").split("\n")[0].strip()
+        parts = str(reference).split(". ")
+        if len(parts) != 2:  # noqa: PLR2004 - the letter and the text
+            return False
+        return (line in _OPTIONS and line == parts[0]) or line == parts[1].strip()
+
+
+class HoldsReference(RightOrWrong):
+    """Share of replies, trimmed to their first phrase, that contain the reference (L-Eval)."""
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Look for the reference, as it is and trimmed."""
+        phrase = general_postprocess(text_of(prediction, "LEvalEMEvaluator"))
+        return general_postprocess(str(reference)) in phrase or str(reference) in phrase
+
+
+class FirstWord(RightOrWrong):
+    """Share of replies whose first word is the reference (LAMBADA)."""
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Compare both without articles."""
+        word = _WORD_END.split(text_of(prediction, "LambadaEvaluator").strip().split(" ")[0])[0]
+        return general_postprocess(word) == general_postprocess(str(reference))
+
+
+class EitherContains(RightOrWrong):
+    """Share of answers that contain one of the references, or are contained in one (DROP)."""
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Compare what follows ``Answer:``, or all of the reply, with the references, which ``|`` divides."""
+        text = text_of(prediction, "DropOpenAIEvaluator")
+        marked = _DROP_ANSWER.search(text)
+        answer = " ".join(plain_words(marked[1] if marked else text))
+        return any(_alike(answer, " ".join(plain_words(each))) for each in str(reference).split("|"))
+
+
+def _alike(answer: str, reference: str) -> bool:
+    if not answer or not reference:
+        return answer == reference
+    return answer in reference or reference in answer
+
+
+class SameLetters(RightOrWrong):
+    """Share of replies that choose the options of the reference, in any order (ELBench)."""
+
+    _MARK = re.compile(r"(?:ANSWER|答案|最终答案)\s*[:：是为]?\s*(.+)", re.IGNORECASE)
+    _LONE = re.compile("(?<![A-Za-z])[A-Ja-j](?![A-Za-z])")
+    _OTHERS = re.compile(r"[^\sA-J,，、.。()\[\]:：和与]")
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Compare the sets of letters."""
+        wanted = set(re.findall("[A-J]", str(reference).upper()))
+        return bool(wanted) and self._chosen(str(prediction or "")) == wanted
+
+    def _chosen(self, reply: str) -> set[str]:
+        """Return the letters after a mark, else those of a last line that has nothing else."""
+        marked = self._MARK.search(reply)
+        if marked and (found := {letter.upper() for letter in self._LONE.findall(marked[1])}):
+            return found
+        lines = [line.strip().upper() for line in reply.splitlines() if line.strip()]
+        return set(re.findall("[A-J]", lines[-1])) if lines and not self._OTHERS.search(lines[-1]) else set()
+
+
+def _named(metric: type[Points], figure: str) -> Factory:
+    def make(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+        return metric(figure, **options)
+
+    return make
+
+
+def _gaokao(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    kind = name.last.removeprefix("GaokaoBenchEvaluator").removeprefix("_")
+    options = {**options, **({"question_type": kind} if kind else {})}
+    return NoPoints() if options.get("question_type") in _UNSCORED else ExamLetters(**options)
+
+
+def _agieval(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    return SameAnswer(with_dollar=name.framework != "ais_bench", **options)
+
+
+def _leval(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    return HoldsReference("accuracy" if name.framework == "ais_bench" else "score", **options)
+
+
+EVALUATORS: dict[str, Factory] = {
+    **dict.fromkeys(("GPQAEvaluator", "MGSM_Evaluator"), _named(RightOrWrong, "accuracy")),
+    **dict.fromkeys(("AGIEvalEvaluator_mcq", "CharmReasonEvaluator"), _named(RightOrWrong, "score")),
+    "AGIEvalEvaluator": _agieval,
+    "GaokaoBenchEvaluator": _gaokao,
+    **{f"GaokaoBenchEvaluator_{kind}": _gaokao for kind in ("multi_question_choice", *_GAOKAO_LETTERS, *_UNSCORED)},
+    "MMLUProBaseEvaluator": _named(LetterOrText, "accuracy"),
+    "LEvalEMEvaluator": _leval,
+    "LambadaEvaluator": _named(FirstWord, "accuracy"),
+    "DropOpenAIEvaluator": _named(EitherContains, "accuracy"),
+    "ELBenchChoiceEvaluator": _named(SameLetters, "accuracy"),
+}
