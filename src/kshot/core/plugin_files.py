@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
 
-from kshot.core.errors import DataError
+from kshot.core.errors import DataError, KshotError
 
 _LOCK = threading.RLock()
 _LOADED: dict[str, str] = {}
@@ -44,16 +44,16 @@ def module_name(path: Path) -> str:
     return f"kshot_plugin_{stem}_{hashlib.blake2b(place, digest_size=6).hexdigest()}"
 
 
-def load_plugin_file(path: Path, name: str = "") -> ModuleType:
+def load_plugin_file(path: Path, name: str = "", prepare: Callable[[ModuleType], object] | None = None) -> ModuleType:
     """Import a file as a module of its own, once in a process; a file that was edited since is imported again.
 
-    ``name`` is what the caller takes from it.
+    ``name`` is what the caller takes from it. ``prepare`` is called with the empty module before its code runs.
     The folder of the file goes to the end of ``sys.path``: the file can import its neighbours, and they never hide
     other modules.
     """
     with _LOCK:
         content, digest = _checked_content(path, name)
-        return _loaded(path, content, digest)
+        return _loaded(path, content, digest, prepare)
 
 
 def check_config_file(path: Path) -> None:
@@ -77,7 +77,15 @@ def _checked_content(path: Path, name: str) -> tuple[bytes, str]:
     return content, digest
 
 
-def _loaded(path: Path, content: bytes, digest: str) -> ModuleType:
+def forget_plugin_file(path: Path) -> None:
+    """Have a file imported anew at its next use: something that it imports has changed."""
+    with _LOCK:
+        _LOADED.pop(module_name(path), None)
+
+
+def _loaded(
+    path: Path, content: bytes, digest: str, prepare: Callable[[ModuleType], object] | None = None
+) -> ModuleType:
     name = module_name(path)
     if name in sys.modules and _LOADED.get(name) == digest:
         return sys.modules[name]
@@ -89,6 +97,8 @@ def _loaded(path: Path, content: bytes, digest: str) -> ModuleType:
     if folder not in sys.path:
         sys.path.append(folder)
     sys.modules[name] = module
+    if prepare is not None:
+        prepare(module)
     try:
         # The bytes that have this digest, and neither the file once more nor a compiled copy that lies beside it.
         exec(compile(content, str(path.resolve()), "exec", dont_inherit=True), vars(module))  # noqa: S102 - a plug-in
@@ -97,6 +107,8 @@ def _loaded(path: Path, content: bytes, digest: str) -> ModuleType:
         raise
     except BaseException as exc:
         del sys.modules[name]
+        if isinstance(exc, KshotError) and exc.where:  # it says already which file is at fault
+            raise
         raise _fault(path, exc) from exc
     _LOADED[name] = digest
     return module

@@ -12,7 +12,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from types import BuiltinFunctionType, FunctionType
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from kshot.core.errors import DataError, MissingExtra, UsageError
@@ -76,7 +77,8 @@ class Registry:
     """The plug-ins of one kind: those that are built in, and those of installed packages.
 
     ``kind`` is the word of ``kshot list`` (``search-engines``), ``noun`` names one of them (``search engine``).
-    ``accepts`` says whether an object of a plug-in file is of this kind. ``any_case``: ``em`` finds ``Em``.
+    ``accepts`` says whether an object of a plug-in file is of this kind. ``any_case``: ``em`` finds ``Em``. ``files``
+    imports a plug-in file for the sake of one name in it.
     """
 
     def __init__(
@@ -87,9 +89,11 @@ class Registry:
         *,
         accepts: Callable[[Any], bool] = lambda _: True,
         any_case: bool = False,
+        files: Callable[[Path, str], ModuleType] = load_plugin_file,
     ) -> None:
         """Register the built-in entries; a name that is registered twice is an error."""
         self.kind, self.noun, self._accepts, self._any_case = kind, noun, accepts, any_case
+        self._load_file = files
         self._entries: dict[str, Entry] = {}
         for entry in built_in:
             self.add(entry)
@@ -157,10 +161,10 @@ class Registry:
             require(spec.name, *self.packages(spec))
             return self.get(spec.name).load(), spec.argument
         name, _, rest = spec.argument.partition(":")
-        everything = objects_of(load_plugin_file(spec.file, name))
+        everything = objects_of(self._load_file(spec.file, name))
         own = {key: value for key, value in everything.items() if self._accepts(value)}
         if name and name not in everything:
-            everything = vars(load_plugin_file(spec.file, name))  # an instance, or what a decorator made of a function
+            everything = vars(self._load_file(spec.file, name))  # an instance, or what a decorator made of a function
         if name and name not in everything:
             hint = f"It has: {', '.join(own) or 'none'}."
             raise DataError(f"there is no {self.noun} {name!r} in this file", where=str(spec.file), hint=hint)
