@@ -8,7 +8,7 @@ from typing import Any
 
 from kshot.backends import check_deterministic, model_packages
 from kshot.backends.adapters import as_model
-from kshot.backends.checking import check_answers, check_model, check_truncates, is_server
+from kshot.backends.checking import check_answers, check_model, check_reads, check_truncates, is_server
 from kshot.backends.choosing import check_pairs, models_in
 from kshot.backends.making import names_search_engine
 from kshot.backends.server.accounts import check_accounts, check_values, options_of_spec
@@ -26,7 +26,7 @@ from kshot.methods.search import REWRITER
 from kshot.metrics.settings import JUDGE_OPTIONS
 from kshot.retrievers.base import rehearsal
 from kshot.runs.limits import check_prices
-from kshot.runs.rehearsal import Faults, planned_task, rehearse
+from kshot.runs.rehearsal import Faults, RehearsedRequests, planned_task, rehearse
 from kshot.runs.runner import suits
 from kshot.settings import Settings
 from kshot.sources import TaskSource, helpers_of, source_of
@@ -240,18 +240,20 @@ def _rehearsed(plan: Plan, faults: Faults) -> Plan:
     settings, judges = plan.settings, 0
     tasks: dict[int, Sequence[PlannedTask] | None] = {}
     for number, source in enumerate(plan.sources):
-        asked: set[type] = set()
+        asked = RehearsedRequests()
         with faults.collected(), rehearsal():
             found: list[PlannedTask] = []
             for task in source.rehearsals(settings):
                 judges += any(isinstance(metric, JudgedScorer) for metric in task.metrics)
                 requests = rehearse(task, judged=settings.judge is not None)
-                asked |= set() if "ranking_type" in task.labels else requests  # auto: the model decides what is asked
+                auto = "ranking_type" in task.labels  # the model decides what is asked
+                asked |= RehearsedRequests(media=requests.media) if auto else requests
                 found.append(planned_task(task))
             tasks[number] = source.planned(settings, found)
         for spec in () if source.searches(settings) else plan.models:
             with faults.collected():
-                check_answers(spec, asked)
+                check_answers(spec, asked.types)
+                check_reads(spec, asked.media)
     idle = settings.judge is not None and not judges
     notes = ["--judge has no effect: no metric of this run asks a judge"] if idle else []
     return replace(plan, notes=notes, tasks=_all_tasks(plan, [tasks.get(each) for each in range(len(plan.sources))]))

@@ -26,8 +26,8 @@ from kshot.core.records import (
     Scored,
     Search,
     ask,
-    resume,
 )
+from kshot.core.resuming import resume
 from kshot.methods import (
     converse,
     generate,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from kshot.backends.function_digest import function_digest
+from kshot.core.content import BY_ADDRESS, MEDIA_KINDS
 from kshot.core.corpus import Corpus
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import (
@@ -20,7 +22,7 @@ from kshot.core.protocols import (
     SearchEngine,
 )
 from kshot.core.reasoning import opens_thoughts, without_thoughts
-from kshot.core.records import Failed, Generate, Generated, Request, Response
+from kshot.core.records import Failed, Generate, Generated, Prompt, Request, Response
 from kshot.core.token_logprobs import tokens_of
 
 _MODEL_MEMBERS = ("name", "fingerprint", "answers", "serve")
@@ -71,15 +73,16 @@ def _checked(model: Model, where: str) -> Model:
 class CallableModel:
     """A language model that calls a function from a prompt to a text, or to a ``Generated`` that says more of it.
 
+    The function gets the text of the prompt. One whose parameter is annotated with ``Prompt`` gets the whole record,
+    with its messages, images, sounds and videos; the others cannot read those.
     Its fingerprint covers the code of the function and of its file, and the values that it was made with: defaults, the
     variables of a closure, the arguments of a ``partial``, the attributes of an object.
     """
 
     answers = (Generate,)
-    abilities = Abilities()
     notes = ()
 
-    def __init__(self, function: Callable[[str], str | Generated | Failed], name: str = "") -> None:
+    def __init__(self, function: Callable[[Any], str | Generated | Failed], name: str = "") -> None:
         """Take the function; ``name`` is the spec that names it."""
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             raise UsageError("an async function cannot be a model", where=name, hint="Write a plain function.")
@@ -92,13 +95,14 @@ class CallableModel:
         called = getattr(function, "__qualname__", type(function).__qualname__)  # a callable object has none
         self.name = name or called
         self.fingerprint = f"callable {called} {function_digest(function)}"
-        self._function = function
+        self._function, self._whole = function, _takes_prompt(function)
+        self.abilities = Abilities(media=frozenset({*MEDIA_KINDS, BY_ADDRESS})) if self._whole else Abilities()
 
     def serve(self, queue: RequestQueue) -> Iterator[tuple[Request, Response]]:
         """Call the function for each prompt; the answer ends before the first stop text."""
         for request in queue:
             assert isinstance(request, Generate)  # noqa: S101 - the engine asks only what ``answers`` lists
-            found = self._function(request.prompt.text)
+            found = self._function(request.prompt if self._whole else request.prompt.text)
             if isinstance(found, Failed):  # this sample has no reply, and the run goes on
                 yield request, found
                 continue
@@ -107,6 +111,15 @@ class CallableModel:
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
+
+
+def _takes_prompt(function: Any) -> bool:
+    """Whether the first parameter of a function is annotated with ``Prompt``."""
+    try:  # in files with ``from __future__ import annotations`` they are texts
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+    except Exception:  # noqa: BLE001 - an annotation may name anything, also what is not there
+        return False
+    return any(each.annotation is Prompt for each in islice(parameters, 1))
 
 
 def _cut(reply: Generated, request: Generate) -> Generated:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from kshot.backends.hf.checking import readable_media as hf_media
 from kshot.backends.making import MODELS, is_search_engine, with_read_options
 from kshot.backends.replay import open_recording
 from kshot.backends.search.recorded import is_recorded_run
@@ -16,6 +17,7 @@ from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, LanguageModel, Model
 from kshot.core.specs import options_of, parse_spec
 from kshot.core.text_files import regular_file
+from kshot.core.validation import check_media
 
 _CHECKED_BYTES = 64 << 20
 """Recorded prompts up to this size are read before the run."""
@@ -87,6 +89,25 @@ def check_answers(given: str | Model, asked: Iterable[type]) -> None:
                 where=given if isinstance(given, str) else given.name,
                 hint=_HINTS.get(kind.__name__, ""),
             )
+
+
+def check_reads(given: str | Model, media: Collection[str]) -> None:
+    """Refuse a model that cannot read what prompts hold beside text, as far as that shows without opening it."""
+    if not media:
+        return
+    if not isinstance(given, str):
+        able = given.abilities.media if isinstance(given, LanguageModel) else None
+    elif is_search_engine(given):
+        return
+    else:
+        spec = parse_spec(given)
+        if spec.file is None and spec.name == "hf":
+            able = hf_media(spec.argument)
+        else:
+            found = getattr(MODELS.load(spec)[0], "media", None)  # a plug-in may be any object
+            able = found if isinstance(found, frozenset) else None
+    if able is not None:  # else only the opened model can say
+        check_media(media, able, given if isinstance(given, str) else given.name)
 
 
 def _declared(found: Any, name: str) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kshot.core.content import BY_ADDRESS, MEDIA_KINDS, content_json
 from kshot.core.errors import BackendError
 from kshot.core.journal_lines import JournalLine, damage_note, decoded_line, journal_lines
 from kshot.core.json_text import parse_json
@@ -73,7 +74,7 @@ class Replay:
     @property
     def abilities(self) -> Abilities:
         """The model names the file that it replays."""
-        return Abilities(recording=self._path)
+        return Abilities(recording=self._path, media=frozenset({*MEDIA_KINDS, BY_ADDRESS}))
 
     def close(self) -> None:
         """Close the file."""
@@ -231,7 +232,7 @@ def _asked_forms(request: Request) -> Iterator[Request]:
 def _recorded_forms(prompt: Prompt) -> Iterator[Any]:
     """Yield the forms in which a file may have a prompt: messages, then text."""
     if prompt.messages:
-        yield [{"role": message.role, "content": message.content} for message in prompt.messages]
+        yield [{"role": message.role, "content": content_json(message.content)} for message in prompt.messages]
     yield prompt.text
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kshot.core.records import Failed, Loglik, Prompt
+from kshot.core.content import Content, texts_in, with_texts
+from kshot.core.records import Failed, Loglik, Message, Prompt
 
 
 def replace_surrogates(text: str) -> str:
@@ -12,6 +13,18 @@ def replace_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def valid_message(message: Message) -> Message:
+    """Return a message without lone surrogates in its texts."""
+    return Message(message.role, valid_content(message.content))
+
+
+def valid_content(content: Content) -> Content:
+    """Return a content without lone surrogates in its texts."""
+    if isinstance(content, str):
+        return replace_surrogates(content)
+    return with_texts(content, [replace_surrogates(text) for text in texts_in(content)])
 
 
 def scored_parts(request: Loglik) -> tuple[Prompt, tuple[str, ...]]:

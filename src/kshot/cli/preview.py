@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kshot.core.content import content_json
 from kshot.core.records import Generate, Loglik, Prompt, Request, Search
 from kshot.core.visible import one_line, visible, visible_json
 
@@ -56,14 +57,14 @@ def _prompt(request: Request) -> Prompt:
 def _prompt_text(prompt: Prompt) -> str:
     if not prompt.messages:
         return prompt.text
-    return "\n".join(f"[{one_line(message.role)}]\n{message.content}" for message in prompt.messages)
+    return "\n".join(f"[{one_line(message.role)}]\n{message.text}" for message in prompt.messages)
 
 
 def _plain(request: Request) -> dict[str, Any]:
     body: dict[str, Any] = {"kind": type(request).__name__}
     prompt = _prompt(request)
     if prompt.messages:
-        body["messages"] = [{"role": m.role, "content": m.content} for m in prompt.messages]
+        body["messages"] = [{"role": m.role, "content": content_json(m.content)} for m in prompt.messages]
     else:
         body["prompt"] = prompt.text
     match request:

@@ -253,14 +253,19 @@ def _read(recorded: Any) -> dict[str, _Spent]:
     return roles
 
 
+_MOST_MEDIA_TOKENS = {"image": 1 << 14, "audio": 1 << 17, "video": 1 << 17}
+"""The most tokens that models are known to make of one image, and of a sound or video that fits into their windows."""
+
+
 def _most(request: Request) -> Usage:
     """Return the most tokens that a request can have: one for each byte that is read, and as many as may be written."""
     if isinstance(request, Search):
         return Usage(0, 0)
-    texts = [request.prompt.text, *(message.content for message in request.prompt.messages)]
+    texts = [request.prompt.text, *(message.text for message in request.prompt.messages)]
     if isinstance(request, Loglik):
         texts += request.continuations
     read = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+    read += sum(_MOST_MEDIA_TOKENS[part.kind] for part in request.prompt.media)
     return Usage(read, request.max_tokens if isinstance(request, Generate) else 0)
 
 

@@ -16,14 +16,16 @@ from itertools import count
 from typing import Any, NamedTuple, TypeVar, overload
 
 from kshot.core.budget import Budget
+from kshot.core.content import needs
 from kshot.core.errors import BackendError
 from kshot.core.memo import Memo
-from kshot.core.protocols import Backend
-from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response, resume
+from kshot.core.protocols import Backend, LanguageModel
+from kshot.core.records import AskFailed, Failed, Outcome, Request, RequestGenerator, Response, Search
+from kshot.core.resuming import resume
 from kshot.core.serialization import digest, key
 from kshot.core.streams import RoleStream
 from kshot.core.tickets import with_ticket
-from kshot.core.validation import check_requests, checked_response
+from kshot.core.validation import check_media, check_requests, checked_response
 
 T = TypeVar("T")
 
@@ -259,6 +261,10 @@ class _Engine:
             raise BackendError(
                 f"it cannot answer {verb} requests, only {able}", where=stream.backend.name, hint=_HINTS.get(verb, "")
             )
+        if not isinstance(request, Search) and (media := request.prompt.media):
+            backend = stream.backend
+            able_to_read = backend.abilities.media if isinstance(backend, LanguageModel) else frozenset()
+            check_media(needs(media), able_to_read, backend.name)
         return stream
 
 

@@ -119,6 +119,8 @@ class Abilities:
     """Counts the tries of a model behind a server, for ``--max-requests``."""
     cuts_prompts: bool = False
     """Whether the model cuts prompts that are too long from the left, as ``--truncate left`` asks."""
+    media: frozenset[str] = frozenset()
+    """What it reads beside text: ``image``, ``audio``, ``video``; ``url``: also by address, which it fetches."""
     tokens_read: Callable[[], tuple[int, int]] | None = None
     """Returns the tokens of all requests so far, and those that it has read: fewer, if it reads shared ones once."""
 

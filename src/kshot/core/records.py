@@ -1,6 +1,7 @@
 """The records that flow through an evaluation: Sample → Prompt → Request → Response → Score.
 
-Every record is immutable and uses the standard library alone, so every part of kshot can import this module.
+Every record is immutable and uses the standard library alone, so every part of kshot can import this module. The parts
+of a message that are not text are in ``core.content``.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from kshot.core.content import Content, MediaPart, content_text, glue, media_in
 
 T = TypeVar("T")
 
@@ -21,17 +24,15 @@ ResultRow: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of a conversation."""
+    """One turn of a conversation: a text, or parts (text, images, sound, video) in the order of reading."""
 
     role: Role
-    content: str
+    content: Content
 
-
-def glue(left: str, right: str) -> str:
-    """Join a question and its answer with one space, unless white space already stands between them."""
-    if left and right and not left[-1].isspace() and not right[0].isspace():
-        return f"{left} {right}"
-    return left + right
+    @property
+    def text(self) -> str:
+        """What it says as text; parts that are none are shown in words."""
+        return content_text(self.content)
 
 
 def plain(messages: Sequence[Message]) -> str:
@@ -39,9 +40,9 @@ def plain(messages: Sequence[Message]) -> str:
     text = ""
     for index, message in enumerate(messages):
         if index and message.role == "assistant":
-            text = glue(text, message.content)
+            text = glue(text, message.text)
         else:
-            text += ("\n\n" if index else "") + message.content
+            text += ("\n\n" if index else "") + message.text
     return text.strip()
 
 
@@ -56,6 +57,11 @@ class Prompt:
         """Fill in the plain text of a conversation."""
         if self.messages and not self.text:
             object.__setattr__(self, "text", plain(self.messages))
+
+    @property
+    def media(self) -> list[MediaPart]:
+        """The images, sounds and videos of its messages."""
+        return media_in(message.content for message in self.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,15 +389,6 @@ class AskFailed(Exception):  # noqa: N818 - it carries a Failed, and is named af
         super().__init__(failed.message)
         self.failed = failed
         self.responses = tuple(responses) or (failed,)
-
-
-def resume(method: RequestGenerator, responses: Sequence[Response]) -> Sequence[Request]:
-    """Send a method its responses, or raise their first failure where it asked; return what it asks next."""
-    failed = next((response for response in responses if isinstance(response, Failed)), None)
-    if failed is None:
-        return method.send(responses)
-    requests: Sequence[Request] = method.throw(AskFailed(failed, responses))
-    return requests
 
 
 def ask(*requests: Request) -> Generator[Sequence[Request], Sequence[Any], tuple[Any, ...]]:

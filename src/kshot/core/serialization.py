@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kshot.core.content import content_identity
 from kshot.core.records import (
     MOST_TOKENS,
     Failed,
@@ -31,7 +32,7 @@ from kshot.core.records import (
 
 
 def _prompt_body(prompt: Prompt) -> Any:
-    return [[m.role, m.content] for m in prompt.messages] if prompt.messages else prompt.text
+    return [[m.role, content_identity(m.content)] for m in prompt.messages] if prompt.messages else prompt.text
 
 
 def request_body(request: Request) -> list[Any]:

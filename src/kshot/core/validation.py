@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import suppress
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
+from kshot.core.content import BY_ADDRESS
 from kshot.core.errors import BackendError, KshotError
 from kshot.core.protocols import Backend, BackgroundBackend, RequestQueue
 from kshot.core.reasoning import without_thoughts
@@ -70,6 +71,22 @@ def check_requests(requests: Any, method: RequestGenerator) -> None:
     """Refuse what is no list of requests, by an error that is raised where the method yielded it."""
     if not isinstance(requests, (list, tuple)) or not all(isinstance(each, Request) for each in requests):
         method.throw(TypeError(f"{requests!r:.60} is no list of requests: write yield from ask(…)"))
+
+
+def check_media(needed: Collection[str], able: Collection[str], where: str) -> None:
+    """Refuse a model that cannot read what prompts hold beside text."""
+    missing = [_MEDIA_WORDS[kind] for kind in _MEDIA_WORDS if kind in needed and kind not in able]
+    if missing:
+        takes = [words for kind, words in _MEDIA_WORDS.items() if kind in able]
+        raise BackendError(
+            f"it cannot read {' and '.join(missing)}, which the prompts hold",
+            where=where,
+            hint=f"It reads text{''.join(f', {each}' for each in takes)}. Use a model that reads them, as openai:, "
+            "anthropic: and hf: models do that were made for it.",
+        )
+
+
+_MEDIA_WORDS = {"image": "images", "audio": "sound", "video": "video", BY_ADDRESS: "media by an address (URL)"}
 
 
 def works_in_background(backend: Backend) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kshot.core.errors import DataError
-from kshot.core.records import Choice, Message, Prompt, glue
+from kshot.core.content import glue
+from kshot.core.records import Choice, Message, Prompt
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.rendering import stripped
 from kshot.prompts import decode_escapes
@@ -70,9 +71,9 @@ class Layout:
         text = ""
         for index, message in enumerate(messages):
             if index and message.role == "assistant":
-                text = self._answered(text, message.content)
+                text = self._answered(text, message.text)
             else:
-                text += (self.fewshot_delimiter if index else "") + message.content
+                text += (self.fewshot_delimiter if index else "") + message.text
         return text
 
     def chat(self, messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kshot.core.records import Dialogue, Generate, Message, Prompt, RequestGenerator, Sample, ask, glue
+from kshot.core.content import glue
+from kshot.core.records import Dialogue, Generate, Message, Prompt, RequestGenerator, Sample, ask
 from kshot.methods.generation import Extract, raw
 
 

@@ -15,8 +15,8 @@ from kshot.core.records import (
     RequestGenerator,
     Response,
     Sample,
-    resume,
 )
+from kshot.core.resuming import resume
 
 RepeatedMethod: TypeAlias = Callable[[Sample, Any], RequestGenerator]
 

@@ -13,6 +13,7 @@ import jinja2
 from jinja2 import nodes
 from jinja2.ext import Extension
 
+from kshot.core.content import Content, TextPart, before_content
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.records import Message
 from kshot.core.text_files import read_text
@@ -110,9 +111,17 @@ def renderer(source: str, bos_token: str = "", eos_token: str = "") -> Renderer:
     return render
 
 
-def as_dicts(messages: Sequence[Message]) -> list[dict[str, str]]:
-    """Return messages in the form that templates read."""
-    return [{"role": message.role, "content": message.content} for message in messages]
+def as_dicts(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return messages in the form that templates read; of media they read the kind alone."""
+    return [{"role": message.role, "content": _template_content(message.content)} for message in messages]
+
+
+def _template_content(content: Content) -> Any:
+    if isinstance(content, str):
+        return content
+    return [
+        {"type": "text", "text": part.text} if isinstance(part, TextPart) else {"type": part.kind} for part in content
+    ]
 
 
 def template_fault(error: Exception) -> BackendError:
@@ -130,14 +139,14 @@ def fold_system(messages: Sequence[Message], render: Callable[[Sequence[Message]
 
     A template that refuses a system message or leaves it out (Gemma's do) gets it as ``system + "\n" + user``.
     """
-    system = [message.content for message in messages if message.role == "system"]
+    system = [message.text for message in messages if message.role == "system"]
     if not system or _shows_system(messages, render):
         return tuple(messages)
     rest = [message for message in messages if message.role != "system"]
     text = "\n".join(system)
     for index, message in enumerate(rest):
         if message.role == "user":
-            rest[index] = replace(message, content=f"{text}\n{message.content}")
+            rest[index] = replace(message, content=before_content(text, message.content))
             return tuple(rest)
     return (Message("user", text), *rest)
 
@@ -150,4 +159,4 @@ def _shows_system(messages: Sequence[Message], render: Callable[[Sequence[Messag
         text = render(marked)
     except (BackendError, *TEMPLATE_FAULTS):
         return False
-    return all(message.content in text for message in marked if message.role == "system")
+    return all(message.text in text for message in marked if message.role == "system")

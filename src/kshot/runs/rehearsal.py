@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sized
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from kshot.core.content import needs
 from kshot.core.errors import BackendError, KshotError, UsageError
 from kshot.core.protocols import JudgedScorer
+from kshot.core.records import Search
 from kshot.core.task import Task
 from kshot.core.watcher import PlannedTask
 from kshot.runs.previews import previewed
@@ -18,8 +21,19 @@ REHEARSED_SAMPLES = 10
 """Samples of each task that are tried out. All rows of its files are read; the other samples are made in their turn."""
 
 
-def rehearse(task: Task[Any], *, judged: bool) -> set[type]:
-    """Ask the first requests of the first samples of nobody; return their types. ``judged``: the run has a judge."""
+@dataclass(frozen=True, slots=True)
+class RehearsedRequests:
+    """What tasks ask of the evaluated model: types of request, and what its prompts hold beside text."""
+
+    types: frozenset[type] = frozenset()
+    media: frozenset[str] = frozenset()
+
+    def __or__(self, other: RehearsedRequests) -> RehearsedRequests:
+        return RehearsedRequests(self.types | other.types, self.media | other.media)
+
+
+def rehearse(task: Task[Any], *, judged: bool) -> RehearsedRequests:
+    """Ask the first requests of the first samples of nobody; return what they ask. ``judged``: the run has a judge."""
     check_names(task)
     if not judged and any(isinstance(metric, JudgedScorer) for metric in task.metrics):
         raise BackendError(
@@ -28,10 +42,12 @@ def rehearse(task: Task[Any], *, judged: bool) -> set[type]:
             hint="Name the judging model with --judge MODEL.",
         )
     if iter(task.samples) is task.samples:  # they can be read once only
-        return set()
+        return RehearsedRequests()
     samples = islice(task.samples, REHEARSED_SAMPLES)
     previews = [previewed(task, sample, judged=judged) for sample in samples]
-    return {type(request) for shown in previews for request in shown.requests if request.role == "model"}
+    requests = [request for shown in previews for request in shown.requests if request.role == "model"]
+    media = [part for request in requests if not isinstance(request, Search) for part in request.prompt.media]
+    return RehearsedRequests(frozenset(map(type, requests)), needs(media))
 
 
 def planned_task(task: Task[Any]) -> PlannedTask:

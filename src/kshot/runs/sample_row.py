@@ -7,6 +7,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from kshot.core.answers import Explained, Repeats, bare
+from kshot.core.content import content_json
 from kshot.core.protocols import Scorer
 from kshot.core.records import (
     Absent,
@@ -136,7 +137,7 @@ def _shown(exchanges: Sequence[tuple[Request, Response]]) -> Request:
 def shown_prompt(request: Request) -> Any:
     """Return what a request asks: a text, or messages."""
     prompt = Prompt(request.query) if isinstance(request, Search) else request.prompt
-    return [{"role": m.role, "content": m.content} for m in prompt.messages] or prompt.text
+    return [{"role": m.role, "content": content_json(m.content)} for m in prompt.messages] or prompt.text
 
 
 def shown_response(exchanges: Sequence[tuple[Request, Response]]) -> Any:

@@ -13,6 +13,8 @@ from kshot.core.errors import BackendError, UsageError
 from kshot.core.json_text import parse_json
 
 _DTYPE = re.compile(r"(torch\.)?(auto|half|float|double|bfloat16|float(8_\w+|16|32|64))")
+_PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
+"""A model that reads images has one of these: how they become numbers."""
 _DEVICE = re.compile(r"[a-z]+(:\d+)?")
 
 
@@ -30,6 +32,14 @@ def check_model(path: str, **options: Any) -> None:
         raise BackendError(f"it is not JSON ({exc})", where=str(file), hint="Download it again.") from exc
     if not isinstance(config, dict):
         raise BackendError("it is not a model's configuration", where=str(file), hint="Download it again.")
+
+
+def readable_media(path: str) -> frozenset[str] | None:
+    """Return what a model reads beside text, as far as its files tell; None if there are none here yet."""
+    folder = EMBEDDED_FOLDER if path == "embedded" else hub.find_model_folder(str(path))
+    if folder is None:
+        return None
+    return frozenset({"image"}) if any((Path(folder) / name).is_file() for name in _PROCESSOR_FILES) else frozenset()
 
 
 def check_options(

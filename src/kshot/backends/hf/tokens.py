@@ -11,7 +11,7 @@ import numpy as np
 from kshot.backends.hf.encoding import EncodedText, IncrementalEncoder, common_text_length
 from kshot.backends.hf.trie import IdArray, common_prefix_length
 from kshot.backends.rolling import rolling_windows, start_token
-from kshot.backends.texts import replace_surrogates
+from kshot.backends.texts import replace_surrogates, valid_message
 from kshot.core.errors import BackendError
 from kshot.core.reasoning import is_think_tag, opens_thoughts
 from kshot.core.records import Message, Prompt, RollingStart
@@ -242,7 +242,7 @@ class PromptTokenizer:
                 where=self.name,
                 hint="Give a template with --chat-template FILE, or treat it as a base model: --model-type base.",
             )
-        messages = [Message(message.role, replace_surrogates(message.content)) for message in prompt.messages]
+        messages = [valid_message(message) for message in prompt.messages]
         render = self._render
         shown = fold_system(messages, lambda some: render(some, add_generation_prompt=True))
         return render(shown, add_generation_prompt=True)

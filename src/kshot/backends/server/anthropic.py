@@ -6,9 +6,11 @@ from typing import Any
 
 from kshot.backends.server.connection import Body, Connection, MalformedReplyError
 from kshot.backends.server.keys import Provider
+from kshot.backends.server.message_parts import anthropic_messages
 from kshot.backends.server.replies import estimated_tokens, generated, texts_of, usage_from, used_tokens
 from kshot.backends.server.server import ParameterChanges, Server
 from kshot.backends.texts import replace_surrogates
+from kshot.core.content import BY_ADDRESS
 from kshot.core.errors import BackendError
 from kshot.core.records import Generate, Generated, Request, Response
 
@@ -26,6 +28,7 @@ class Anthropic(Server):
 
     answers = (Generate,)
     provider = ANTHROPIC
+    media = frozenset({"image", BY_ADDRESS})
     usage_fields = ("input_tokens", "output_tokens")
 
     def best_ranking(self, chat: bool) -> str:  # noqa: ARG002, FBT001 - the same for chats and texts
@@ -64,7 +67,7 @@ class Anthropic(Server):
 
     def _body(self, request: Generate, changes: ParameterChanges) -> Body:
         messages = request.prompt.messages
-        system = "\n".join(replace_surrogates(m.content) for m in messages if m.role == "system")
+        system = "\n".join(replace_surrogates(m.text) for m in messages if m.role == "system")
         optional = {
             "system": system or None,
             "temperature": request.temperature,
@@ -76,8 +79,6 @@ class Anthropic(Server):
         return {
             "model": self._model,
             "max_tokens": request.max_tokens,
-            "messages": [
-                {"role": m.role, "content": replace_surrogates(m.content)} for m in messages if m.role != "system"
-            ],
+            "messages": anthropic_messages(request.prompt),
             **self._accepted(optional, changes),
         }

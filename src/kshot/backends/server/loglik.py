@@ -10,6 +10,7 @@ from typing import Any
 
 from kshot.backends.server.connection import Body, Connection, MalformedReplyError
 from kshot.backends.server.http_errors import NOT_FOUND, HttpStatusError, RequestFailedError
+from kshot.backends.server.message_parts import openai_messages
 from kshot.backends.server.replies import estimated_tokens, only_choice, usage_from, used_tokens
 from kshot.backends.server.reply_tokens import read_tokens
 from kshot.backends.server.token_logprobs import (
@@ -236,7 +237,7 @@ class ServerLogprobs:
     ) -> tuple[dict[str, float], Usage | None]:
         body: Body = {"model": self._model, "max_tokens": 1, "temperature": 0}
         if prompt.messages:
-            body["messages"] = [{"role": m.role, "content": replace_surrogates(m.content)} for m in prompt.messages]
+            body["messages"] = openai_messages(prompt)
             body |= {"logprobs": True, "top_logprobs": length}
         else:
             body |= {"prompt": prompt.text, "logprobs": length}

@@ -8,6 +8,7 @@ from typing import Any
 from kshot.backends.server.connection import Body, Connection, MalformedReplyError
 from kshot.backends.server.keys import Provider
 from kshot.backends.server.loglik import ServerLogprobs
+from kshot.backends.server.message_parts import openai_messages
 from kshot.backends.server.replies import (
     estimated_tokens,
     generated,
@@ -19,10 +20,11 @@ from kshot.backends.server.replies import (
 )
 from kshot.backends.server.reply_tokens import reply_tokens
 from kshot.backends.server.server import ParameterChanges, Server
-from kshot.backends.texts import replace_surrogates, scored_parts
+from kshot.backends.texts import replace_surrogates, scored_parts, valid_message
+from kshot.core.content import BY_ADDRESS, MEDIA_KINDS
 from kshot.core.errors import BackendError
 from kshot.core.reasoning import opens_thoughts
-from kshot.core.records import Generate, Generated, Loglik, Message, Prompt, Request, Response
+from kshot.core.records import Generate, Generated, Loglik, Prompt, Request, Response
 from kshot.prompts.chat import Renderer, fold_system, renderer
 
 OPENAI = Provider(
@@ -41,6 +43,7 @@ class OpenAI(Server):
 
     answers = (Generate, Loglik)
     provider = OPENAI
+    media = frozenset({*MEDIA_KINDS, BY_ADDRESS})
 
     def __init__(self, spec: str, *, chat_template: str | None = None, **options: Any) -> None:
         """Take the settings; nothing is sent yet."""
@@ -88,7 +91,13 @@ class OpenAI(Server):
             return Prompt(replace_surrogates(prompt.text))
         if self._render is None:
             return prompt
-        messages = tuple(Message(m.role, replace_surrogates(m.content)) for m in prompt.messages)
+        if prompt.media:
+            raise BackendError(
+                "a prompt with images, sound or video cannot be written out by --chat-template",
+                where=self._address.where,
+                hint="Leave --chat-template out: the server has a template of its own.",
+            )
+        messages = tuple(map(valid_message, prompt.messages))
         return Prompt(self._render(fold_system(messages, self._render)))
 
     async def _generate(self, connection: Connection, request: Generate) -> Generated:
@@ -122,7 +131,7 @@ class OpenAI(Server):
     def _body(self, prompt: Prompt, request: Generate, changes: ParameterChanges) -> Body:
         body: Body = {"model": self._model}
         if prompt.messages:
-            body["messages"] = [{"role": m.role, "content": replace_surrogates(m.content)} for m in prompt.messages]
+            body["messages"] = openai_messages(prompt)
         else:
             body["prompt"] = prompt.text
         optional = {

@@ -8,6 +8,7 @@ from typing import Any
 from kshot.backends.server.connection import MalformedReplyError
 from kshot.backends.server.http_errors import RequestFailedError, shortened
 from kshot.backends.server.reply_tokens import tokens_in
+from kshot.core.content import texts_in
 from kshot.core.reasoning import split_thoughts
 from kshot.core.records import Failed, Generate, Generated, Prompt, TokenLogprobs, Usage
 from kshot.core.token_logprobs import tokens_of
@@ -16,6 +17,8 @@ _LENGTH_REASONS = frozenset({"length", "max_tokens"})
 _WINDOW_REASONS = frozenset({"model_context_window_exceeded"})
 _FILTER_REASONS = frozenset({"content_filter", "refusal", "safety", "prohibited_content", "sensitive"})
 _MAX_TOKENS = 10**8
+_MEDIA_TOKENS = 1000
+"""What an image or another part that is no text is taken for, until the server says how many tokens it used."""
 """A token count above this is wrong: no context window is as large."""
 
 
@@ -94,9 +97,10 @@ def only_choice(body: Any) -> Mapping[str, Any]:
 
 
 def estimated_tokens(prompt: Prompt, reply_tokens: float) -> float:
-    """Estimate the tokens of a call: one for four characters of the prompt, and those of the reply."""
-    size = sum(len(m.content) for m in prompt.messages) if prompt.messages else len(prompt.text)
-    return size / 4 + 1 + reply_tokens
+    """Estimate the tokens of a call: one for four characters of the prompt, some for media, and those of the reply."""
+    texts = (text for message in prompt.messages for text in texts_in(message.content))
+    size = sum(map(len, texts)) if prompt.messages else len(prompt.text)
+    return size / 4 + 1 + _MEDIA_TOKENS * len(prompt.media) + reply_tokens
 
 
 def used_tokens(usage: Usage | None) -> float:

@@ -58,6 +58,8 @@ class Server(ABC):
     in_background = True
     provider: Provider
     usage_fields = ("prompt_tokens", "completion_tokens")
+    media: frozenset[str] = frozenset()
+    """What the API takes beside text, as in ``Abilities``; the model behind it may take less, and then says so."""
 
     def __init__(
         self,
@@ -111,7 +113,7 @@ class Server(ABC):
     @property
     def abilities(self) -> Abilities:
         """It is a server, and can say how it ranks options best."""
-        return Abilities(best_ranking=self.best_ranking, server=True, tries=self._tries)
+        return Abilities(best_ranking=self.best_ranking, server=True, tries=self._tries, media=self.media)
 
     @abstractmethod
     def best_ranking(self, chat: bool) -> str:  # noqa: FBT001 - the protocol calls it with one value

@@ -1,0 +1,68 @@
+"""Messages as the two APIs take them: texts as they are, images, sound and video as parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kshot.backends.texts import replace_surrogates, valid_content
+from kshot.core.content import Content, MediaPart, Part, TextPart
+from kshot.core.records import Prompt
+
+_SOUND_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+"""The sounds that OpenAI's own API takes, and what it calls them; others go as servers such as vLLM take them."""
+
+
+def openai_messages(prompt: Prompt) -> list[dict[str, Any]]:
+    """Return the messages of a chat as OpenAI's API takes them."""
+    return [{"role": message.role, "content": _openai_content(message.content)} for message in prompt.messages]
+
+
+def _openai_content(content: Content) -> Any:
+    if isinstance(content, str):
+        return replace_surrogates(content)
+    return [_openai_part(part) for part in _parts(content)]
+
+
+def _openai_part(part: Part) -> dict[str, Any]:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text}
+    if part.kind == "audio" and not part.url and part.mime in _SOUND_FORMATS:
+        return {"type": "input_audio", "input_audio": {"data": part.encoded, "format": _SOUND_FORMATS[part.mime]}}
+    name = f"{part.kind}_url"
+    detail = {"detail": part.detail} if part.detail else {}
+    return {"type": name, name: {"url": part.data_url, **detail}}
+
+
+def anthropic_messages(prompt: Prompt) -> list[dict[str, Any]]:
+    """Return the messages of a chat as Anthropic's API takes them; system messages go elsewhere."""
+    return [
+        {"role": message.role, "content": _anthropic_content(message.content)}
+        for message in prompt.messages
+        if message.role != "system"
+    ]
+
+
+def _anthropic_content(content: Content) -> Any:
+    if isinstance(content, str):
+        return replace_surrogates(content)
+    return [
+        {"type": "text", "text": part.text} if isinstance(part, TextPart) else _anthropic_image(part)
+        for part in _parts(content)
+    ]
+
+
+def _anthropic_image(part: MediaPart) -> dict[str, Any]:
+    """Return an image as the API takes it; a model that cannot take other kinds is refused before it is asked."""
+    source = (
+        {"type": "url", "url": part.url}
+        if part.url
+        else {"type": "base64", "media_type": part.mime, "data": part.encoded}
+    )
+    return {"type": part.kind, "source": source}
+
+
+def _parts(content: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return the parts without lone surrogates; the APIs refuse empty texts among them."""
+    valid = valid_content(content)
+    assert not isinstance(valid, str)  # noqa: S101 - parts stay parts
+    return tuple(part for part in valid if not isinstance(part, TextPart) or part.text)
