@@ -14,6 +14,10 @@ READER = {"input_columns": ["q"], "output_column": "a"}
 TRAIN = [{"q": f"tq{i}", "a": f"ta{i}"} for i in range(4)]
 TEST = [{"q": "q0", "a": "a0"}, {"q": "q1", "a": "a1"}]
 ROUND = [{"role": "HUMAN", "prompt": "{q}"}, {"role": "BOT", "prompt": "{a}"}]
+RAW = {
+    "type": "RawPromptTemplate",
+    "messages": ["</E>", {"role": "user", "content": "{q}"}, {"role": "assistant", "content": "{a}"}],
+}
 
 
 def template(body, **more):
@@ -125,7 +129,8 @@ def test_one_template_may_show_and_ask():
         ({"prompt_template": template("{q}", ice_token="</E>")}, [[], []], "dataset, prompt_template: the ice_token"),
         ({"prompt_template": template("{q}")}, [[]], "chosen for 1 rows, and 2 are asked"),
         ({"ice_template": template("</E>{q}", ice_token="</E>")}, [[9], [9]], "the example 9 does not exist: there are 4"),
-        ({"ice_template": {"type": "RawPromptTemplate", "messages": []}}, [[0], [0]], "messages cannot show examples"),
+        ({"ice_template": {"type": "RawPromptTemplate", "messages": []}}, [[0], [0]], "messages cannot show examples: the list is empty"),
+        ({"ice_template": RAW, "prompt_template": template("</E>{q}", ice_token="</E>")}, [[0], [0]], "prompt that is no list of messages"),
         ({"prompt_template": template("{q}"), "inferencer": {"type": "ChatInferencer", "infer_mode": "some"}}, [[], []], "infer_mode is 'some'"),
     ],
 )  # fmt: skip
@@ -308,6 +313,29 @@ def test_messages_given_directly():
     cfg = {"prompt_template": {"type": "RawPromptTemplate", "messages": [{"role": "user", "content": "{q} {a}"}]}}
     assert made(cfg).messages()[0] == [{"role": "user", "content": "q0 "}]
     assert made(cfg).texts() == ["q0 ", "q1 "]
+
+
+def test_examples_among_messages():
+    """Each example is all messages of its template; the answer is in place there, and masked in the prompt (strict)."""
+    shown = [{"role": role, "content": text} for role, text in (("user", "tq0"), ("assistant", "ta0"))]
+    for strict, answer in ((True, ""), (False, "a0")):
+        prompts = made({"ice_template": RAW, "prompt_template": RAW}, [[0], []], strict=strict)
+        asked = [{"role": "user", "content": "q0"}, {"role": "assistant", "content": answer}]
+        assert prompts.ice == [shown, []]
+        assert prompts.chat(0) == [*shown, *asked]
+        assert len(prompts.chat(1)) == len(asked)
+
+
+def test_dialogue_examples_among_messages():
+    both = {"ice_template": template({"round": ROUND}), "prompt_template": RAW}
+    assert [message["role"] for message in made(both, [[1], []]).chat(0)] == ["user", "assistant"] * 2
+    with pytest.raises(DataError, match="the examples are text"):
+        made({"ice_template": template("{q}"), "prompt_template": RAW}, [[1], []]).chat(0)
+
+
+def test_a_chat_inferencer_of_opencompass_ignores_the_examples_template():
+    cfg = {"ice_template": template("{q}"), "inferencer": {"type": "ChatInferencer"}}
+    assert made(cfg, strict=False).texts() == [["q0"], ["q1"]]
 
 
 def test_only_two_kinds_of_prompt():

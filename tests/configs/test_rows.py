@@ -37,6 +37,52 @@ def test_slices_of_two_parts():
     assert asked({"test_range": ""}) == [row["q"] for row in TEN]
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("[:2]+index_list[-1:]", [0, 1, 9]),
+        ("[0:2] + index_list[4:8:2] + [7, -1]", [0, 1, 4, 6, 7, 9]),
+        ("[::-1][:2]", [9, 8]),
+        ("[8:]*2", [8, 9, 8, 9]),
+        ("[2*3:17//2]", [6, 7]),
+        ("[index_list[1]:index_list[-7]]", [1, 2]),
+        ("+index_list", [*range(10), *range(10)]),
+    ],
+)
+def test_ranges_of_several_parts(text, numbers):
+    """The frameworks run ``index_list`` and the text as Python; kshot reads the same without running it."""
+    index_list = list(range(10))  # noqa: F841 - the name in the ranges
+    assert [number % 10 for number in eval("index_list" + text)] == numbers
+    assert chosen(list(range(10)), text) == numbers
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "[0:9].clear()",
+        "[:2]+[x for x in index_list]",
+        "[:2]+__import__('os').listdir('/')",
+        "[:2]+rows",
+        "[:2]+'ab'",
+        "[:10**9]",
+        "*9999999999999",
+        "[:2]-[1]",
+        "[1//0:]",
+        "[:True]",
+        "[50]",
+        "[:" + "1+" * 2000 + "1]",
+    ],
+)
+def test_other_python_in_a_range_is_not_run(bad):
+    with pytest.raises(DataError, match="cannot be read"):
+        chosen(list(range(10)), bad)
+
+
+def test_a_range_names_the_row_that_does_not_exist():
+    with pytest.raises(DataError, match="asks for row 12; there are 10 rows"):
+        chosen(list(range(10)), "[:2]+[12]")
+
+
 def test_numbers_and_fractions_are_seeded_by_themselves():
     order = list(range(10))
     random.Random(3).shuffle(order)

@@ -42,6 +42,9 @@ def dialogue(*items, begin=(), end=()):
 def test_plain_text_joins_what_is_not_empty():
     assert plain_text(dialogue(human("a"), bot(""), human("b"), begin=["", "head"])) == "head\na\nb"
     assert plain_text("as it is") == "as it is"
+    assert plain_text(dialogue(human("a"), begin=[system("")]), strict=False) == "\na"
+    assert plain_text(dialogue(human("a"), bot(""), human("b")), strict=False) == "a\nb"
+    assert plain_text(dialogue(human(""), bot("")), strict=False) == ""
     assert str(dialogue(human("a"), "b", bot("c"))) == "abc"
 
 

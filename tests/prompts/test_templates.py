@@ -96,6 +96,14 @@ def test_an_example_keeps_its_answer_and_its_separator_and_loses_the_token():
     assert template.generate_ice_item(ROW, "2", without=["<SEP>"]) == "1+1=?2"
 
 
+def test_compat_keeps_separators_of_examples_in_label_prompts_alone():
+    options = {"ice_token": "</E>", "sep_token": "<SEP>", "strict": False}
+    template = PromptTemplate({"A": "</E>{question}<SEP>a"}, **options)
+    assert template.generate_label_prompt_item(ROW, "x<SEP>y ", "A") == "x<SEP>y 1+1=?a"
+    assert template.generate_label_prompt_item(ROW, "x<SEP>y ", "A", remain_sep=True) == "x<SEP>y 1+1=?<SEP>a"
+    assert template.generate_item(ROW, None, "", "x<SEP>y ") == "xy 1+1=?a"
+
+
 def test_a_label_prompt_masks_nothing_and_may_keep_the_separator():
     template = PromptTemplate({"A": "{question}<SEP>a", "B": "{question}<SEP>b {answer}"}, sep_token="<SEP>")
     assert template.generate_label_prompt_item(ROW, "", "B") == "1+1=?b 2"
@@ -215,6 +223,40 @@ def test_messages_are_given_directly():
     assert RawPromptTemplate([{"role": "HUMAN", "content": "x"}]).generate_item(ROW)[0]["role"] == "user"
     parts = [{"role": "user", "content": [{"type": "text", "text": "{question}"}]}]
     assert RawPromptTemplate(parts).generate_item(ROW)[0]["content"] == [{"type": "text", "text": "1+1=?"}]
+
+
+def test_messages_of_a_column_stand_in_its_place_and_are_not_filled():
+    template = RawPromptTemplate([{"expand_column": "talk"}, {"role": "user", "content": "{note}"}])
+    talk = [{"role": "user", "content": "{note}"}, {"role": "BOT", "content": "yes", "name": "x"}]
+    made = template.generate_item({**ROW, "talk": talk})
+    assert made == [
+        {"role": "user", "content": "{note}"},
+        {"role": "assistant", "content": "yes", "name": "x"},
+        {"role": "user", "content": "n"},
+    ]
+    made[0]["content"] = "changed"
+    assert talk[0]["content"] == "{note}"
+    assert template.generate_ice_item({**ROW, "talk": talk}, None)[0]["content"] == "{note}"
+    with pytest.raises(DataError, match="'talk' has no list of messages"):
+        template.generate_item(ROW)
+    with pytest.raises(DataError, match="'talk' has 'hello'"):
+        template.generate_item({**ROW, "talk": ["hello"]})
+    compat = RawPromptTemplate(template.messages, strict=False)
+    assert compat.generate_item({**ROW, "talk": "text"}) == [{"role": "user", "content": "n"}]
+
+
+def test_strings_among_messages():
+    """The token is the place of the examples; compat drops every other string, and parts stay as they are."""
+    parts = [{"type": "text", "text": "{note}"}]
+    messages = ["</E>", "lost", {"role": "user", "content": parts}]
+    with pytest.raises(DataError, match="'lost', which would be lost"):
+        RawPromptTemplate(messages)
+    example = Messages([{"role": "user", "content": "e"}])
+    compat = RawPromptTemplate(messages, strict=False)
+    assert compat.generate_item(ROW, "note", "", example) == [*example, {"role": "user", "content": parts}]
+    assert compat.generate_label_prompt_item(ROW, example, "A") == [{"role": "user", "content": parts}]
+    with pytest.raises(DataError, match="stands nowhere"):
+        RawPromptTemplate(messages[2:]).generate_item(ROW, "note", "", example)
 
 
 @pytest.mark.parametrize("messages", ["x", [{"role": "user"}], [{"role": "robot", "content": "x"}], None])

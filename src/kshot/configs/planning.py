@@ -79,9 +79,11 @@ def make_plan(infer_cfg: Mapping[str, Any], ids: Sequence[Sequence[int]], column
     mode = PROMPT_MODES.get(INFERENCERS.get(name, ""), "gen")
     if examples is None and any(ids):
         raise DataError("examples are chosen and there is no ice_template to show them", hint="Use ZeroRetriever.")
-    if isinstance(examples, RawPromptTemplate):
-        raise DataError("messages cannot show examples", where="ice_template", hint="Use a PromptTemplate.")
+    if name == "ChatInferencer" and not strict:
+        examples = None  # OpenCompass's ChatInferencer never looks at it
     renders = _prompt_template(examples, prompt, may_be_missing=name == "ChatInferencer" and columns == 1)
+    if isinstance(examples, RawPromptTemplate) and any(ids):
+        _check_raw_examples(examples, renders)
     if strict and mode != "multiturn" and isinstance(renders, MultiTurnPromptTemplate):
         raise DataError(f"{name} would show the answers of a conversation", hint="Use MultiTurnGenInferencer.")
     if name == "ChatInferencer" and type(renders) is PromptTemplate and renders.by_label is None:
@@ -102,6 +104,17 @@ def make_plan(infer_cfg: Mapping[str, Any], ids: Sequence[Sequence[int]], column
         masked_by=inferencer.get("gen_field_replace_token") or "",
         infer_mode=infer_mode,
     )
+
+
+def _check_raw_examples(examples: RawPromptTemplate, renders: PromptTemplate | None) -> None:
+    if not examples.messages:
+        raise DataError("messages cannot show examples: the list is empty", where="ice_template")
+    if not isinstance(renders, RawPromptTemplate):
+        raise DataError(
+            "messages cannot show examples in a prompt that is no list of messages",
+            where="ice_template",
+            hint="Write both templates as RawPromptTemplate, or both as PromptTemplate.",
+        )
 
 
 def _prompt_template(

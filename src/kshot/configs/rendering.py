@@ -42,6 +42,7 @@ from kshot.configs.rows import SelectedRows, Splits, read_rows
 from kshot.core.errors import DataError
 from kshot.prompts.dialogue import Filled, Messages, Mode, PromptList, chat_messages, with_meta
 from kshot.prompts.meta import Meta
+from kshot.prompts.raw_messages import RawPromptTemplate
 from kshot.prompts.turns import before_reply, given_chat, gold_replies, reply_places, with_replies
 
 PromptKind: TypeAlias = Literal["text", "chat"]
@@ -74,7 +75,7 @@ class Rendered:
         self.rows, self.ids, self.plan, self.strict = rows, ids, plan, strict
         self.mode: PromptMode = plan.mode
         self.labels = label_list(plan, rows, strict=strict) if plan.mode == "ppl" else None
-        self._last: tuple[tuple[int, ...], bool, str | PromptList] | None = None
+        self._last: tuple[tuple[int, ...], bool, Filled] | None = None
 
     def __len__(self) -> int:
         """Return how many test rows are asked."""
@@ -92,7 +93,7 @@ class Rendered:
         return [row[column] for row in self.rows.test]
 
     @property
-    def ice(self) -> list[str | PromptList]:
+    def ice(self) -> list[Filled]:
         """The joined examples of each row."""
         return [self.ice_of(index) for index in range(len(self))]
 
@@ -106,7 +107,7 @@ class Rendered:
         """The filled templates of each row and label, the separator token still in them."""
         return [self.output_of(index, remain_sep=True) for index in range(len(self))]
 
-    def ice_of(self, index: int, *, bare: bool = False) -> str | PromptList:
+    def ice_of(self, index: int, *, bare: bool = False) -> Filled:
         """Return the examples of one row, joined; ``bare``: without separator tokens."""
         ids = tuple(self.ids[index])
         if self._last is None or self._last[:2] != (ids, bare):
@@ -126,7 +127,9 @@ class Rendered:
         without = [token for token in tokens if token] if bare else []
         return template.generate_ice_item(row, row.get(column) if column is not None else None, without=without)
 
-    def _joined(self, examples: list[Any]) -> str | PromptList:
+    def _joined(self, examples: list[Any]) -> Filled:
+        if isinstance(self.plan.example_template, RawPromptTemplate):
+            return Messages(message for example in examples for message in example)
         separator, eos = self.plan.separator, self.plan.eos
         flat = bool(examples) and not isinstance(examples[0], str)
         if self.plan.example_template is not None and (

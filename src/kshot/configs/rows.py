@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
+from kshot.configs.ranges import chosen
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 
 Splits: TypeAlias = Mapping[str, Sequence[Row]] | Sequence[Row]
 """The rows of each split, or one list of rows that is both train and test."""
 
-T = TypeVar("T")
-
 KEYS = (
     "input_columns", "output_column", "train_split", "test_split", "train_range", "test_range",
     "input_template", "output_template", "ds_size", "name", "data_files",
 )  # fmt: skip
-_SLICE = re.compile(r"\s*\[\s*([+-]?\d*)\s*(?::\s*([+-]?\d*)\s*)(?::\s*([+-]?\d*)\s*)?\]\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,43 +135,3 @@ def _check_columns(reader: ReaderConfig, rows: Sequence[Row], where: str) -> Non
                 raise DataError(
                     f"row {index} has no column {column!r}", where=where, hint=f"It has {', '.join(map(str, row))}."
                 )
-
-
-def chosen(rows: list[T], wanted: Any, *, where: str = "") -> list[T]:
-    """Return the rows of a range: a slice as text, a number or a fraction.
-
-    A number of rows is drawn at random, and the number itself is the seed.
-    """
-    if wanted is None or wanted == "":
-        return rows
-    if isinstance(wanted, str):
-        return rows[_parsed_slice(wanted, where)]
-    if isinstance(wanted, bool) or not isinstance(wanted, (int, float)):
-        raise _bad_range(wanted, where)
-    if wanted >= len(rows) or wanted <= 0:
-        return rows
-    count = int(wanted * len(rows)) if wanted < 1 else wanted
-    if not isinstance(count, int):
-        raise _bad_range(wanted, where)
-    order = list(range(len(rows)))
-    random.Random(count).shuffle(order)  # noqa: S311 - the draw of the frameworks
-    return [rows[index] for index in order[:count]]
-
-
-def _parsed_slice(text: str, where: str) -> slice:
-    found = _SLICE.fullmatch(text)
-    try:
-        start, stop, step = (int(part) if part else None for part in found.groups()) if found else (0, 0, 0)
-    except ValueError:  # a sign alone
-        step = 0
-    if step == 0:
-        raise _bad_range(text, where)
-    return slice(start, stop, step)
-
-
-def _bad_range(wanted: Any, where: str) -> DataError:
-    return DataError(
-        f"the range {wanted!r} cannot be read",
-        where=where,
-        hint="Write a slice as text, '[0:100]' or '[::2]', a whole number of rows, or a fraction below 1.",
-    )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.prompts.meta import LoosePart, Meta, MetaTemplate, TurnPart, dialogue_parts, mark
+from kshot.prompts.meta import LoosePart, Meta, MetaTemplate, TurnPart, dialogue_parts, is_mark, mark
 
 Mode: TypeAlias = Literal["gen", "ppl"]
 
@@ -50,15 +50,21 @@ def as_dialogue(messages: Messages) -> PromptList:
 
 
 def plain_text(filled: Filled, *, strict: bool = True) -> str:
-    """Return what a base model without a meta template reads: the prompts that are not empty, joined by line breaks."""
+    """Return what a base model without a meta template reads: the prompts that are not empty, joined by line breaks.
+
+    In the frameworks an empty first item still brings the line break that follows it.
+    """
     if isinstance(filled, str):
         return filled
     prompts: list[str] = []
     for item in as_dialogue(filled) if isinstance(filled, Messages) else filled:
+        if is_mark(item):
+            continue
         if not isinstance(item, str) and (strict or not isinstance(item.get("prompt", ""), str)):
             _refuse_parts(item)
         prompts.append(item if isinstance(item, str) else item.get("prompt", ""))
-    return "\n".join(prompt for prompt in prompts if prompt)
+    lead = "\n" if not strict and isinstance(filled, PromptList) and prompts and not prompts[0] and any(prompts) else ""
+    return lead + "\n".join(prompt for prompt in prompts if prompt)
 
 
 def _refuse_parts(item: Mapping[str, Any]) -> None:
