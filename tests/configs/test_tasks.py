@@ -401,7 +401,8 @@ def test_rows_that_are_nowhere(tmp_path):
 def test_rows_of_listed_files(tmp_path):
     (tmp_path / "dev.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
     body = gen_entry(type="HFDataset", path="json", data_files=str(tmp_path / "dev.jsonl"), split="train")
-    assert list(splits_of(entry(body))) == ["train"]
+    assert splits_of(entry(body)) == ROWS  # with a split of its own it is both train and test
+    assert list(splits_of(entry({**body, "split": None}))) == ["train"]
     body["data_files"] = {"test": [str(tmp_path / "dev.jsonl")] * 2}
     assert len(splits_of(entry(body))["test"]) == 10
     body["data_files"] = "gone.jsonl"

@@ -112,7 +112,7 @@ def _has_splits(found: dict[str, Any]) -> bool:
 
 def _csv(file: Path) -> FileRows:
     rows: FileRows = []
-    with file.open(encoding="utf-8-sig", newline="") as lines, _long_fields():
+    with file.open(encoding="utf-8-sig", newline="") as lines, long_fields():
         reader = csv.DictReader(
             lines_of(lines, file), delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True
         )
@@ -132,7 +132,7 @@ def _csv(file: Path) -> FileRows:
 
 
 @contextmanager
-def _long_fields() -> Iterator[None]:
+def long_fields() -> Iterator[None]:
     """Raise the csv module's limit of 128 KiB for a field: documents are longer."""
     before = csv.field_size_limit(MAX_LINE_CHARACTERS)
     try:

@@ -1,0 +1,178 @@
+"""The rows at one place: in the layout of the entry's loader, or as files of rows, in raw or in final columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.loaders.places import RowsNotAllowed, local_path
+from kshot.configs.loaders.reading import DataPlace, Loader, MissingFileError, changed, uniform
+from kshot.configs.loaders.table import loader_of
+from kshot.configs.rows import Splits
+from kshot.core.errors import DataError, KshotError
+from kshot.core.records import Row
+from kshot.tables.files import FILE_SUFFIXES, read_file
+from kshot.tables.loading import get_raw_dataset_loader
+
+SPELLINGS = {
+    "dev": ("dev", "validation", "val"),
+    "val": ("val", "validation", "dev"),
+    "validation": ("validation", "val", "dev"),
+}
+"""How people call a split, the config's own name first."""
+
+
+def entry_loader(entry: DatasetEntry) -> Loader | None:
+    """Return kshot's loader of an entry's dataset class; None where it has none."""
+    kind = entry.scope.name(entry.get("type", ""))
+    return loader_of(kind.last, kind.framework)
+
+
+def split_names(entry: DatasetEntry) -> dict[str, bool]:
+    """Return the splits that the entry reads, and whether each must exist."""
+    reader = entry.reader_cfg
+    return {str(reader.get("train_split") or "train"): False, str(reader.get("test_split") or "test"): True}
+
+
+@dataclass(frozen=True)
+class RowsFinder:
+    """Reads the rows of an entry at one place. ``given``: the user names the place, so its rows may be final.
+
+    ``check`` is called with every file that is read, and raises for what may not be.
+    """
+
+    entry: DatasetEntry
+    check: Callable[[Path], object]
+    given: bool = False
+
+    @property
+    def loader(self) -> Loader | None:
+        """The loader of the entry's dataset class."""
+        return entry_loader(self.entry)
+
+    def place(self, root: Path, hub: str = "") -> DataPlace:
+        """Return what a loader reads with."""
+        path = self.entry.get("path")
+        named = {"path": local_path(path)} if isinstance(path, str) else {}
+        framework = self.entry.scope.name(self.entry.get("type", "")).framework
+        options = {**self.entry.body, **named}
+        return DataPlace(root, options, split_names(self.entry), self.entry.place, self.check, framework, hub)
+
+    # ---- a file or a folder ----
+
+    def read(self, root: Path) -> Splits:
+        """Return the rows: by the loader if its files are there, else of a file, or of a file for each split."""
+        self.check(root)
+        loader = self.loader
+        if loader is None:
+            return self._plain(root)
+        if self.given and loader.change is not None and root.is_file():
+            final = self._final_rows(root)
+            if final is not None:
+                return final
+        try:
+            return _uniform(loader.read(self.place(root)))
+        except RowsNotAllowed:
+            raise
+        except DataError as exc:
+            return self._instead(root, exc)
+
+    def _instead(self, root: Path, problem: DataError) -> Splits:
+        """Return rows that are not in the loader's layout; without such rows, ``problem`` is what is wrong."""
+        try:
+            return self.fitted(self._plain(root))
+        except RowsNotAllowed:
+            raise
+        except DataError as exc:
+            if not isinstance(problem, MissingFileError):
+                raise problem from exc
+            if problem.hint:
+                raise problem from exc
+            kind = self.entry.scope.name(self.entry.get("type", "")).last
+            hint = f"Give the folder that {kind} reads ({problem.what}: {problem.where}), a folder with train and test "
+            hint += f"files ({', '.join(FILE_SUFFIXES)}), or one file of rows."
+            raise DataError(exc.what, where=exc.where, hint=hint) from exc
+
+    def _plain(self, root: Path) -> Splits:
+        """Return the rows of a file, or of the files of a folder for each split."""
+        if root.is_file():
+            read = read_file(root)
+            return read if isinstance(read, dict) else [*read]
+        return self.pattern(str(root))
+
+    def _final_rows(self, file: Path) -> Splits | None:
+        """Return the rows of a file if all have the columns of final rows; None if they do not."""
+        try:
+            found = self._plain(file)
+        except DataError:
+            return None
+        parts = list(found.values()) if isinstance(found, Mapping) else [found]
+        return None if any(self.is_raw(row) for rows in parts for row in rows) else found
+
+    # ---- a pattern, or a folder with a file for each split ----
+
+    def pattern(self, path: str) -> Splits:
+        """Return the rows of each split below a folder, or at a pattern with ``{split}`` and ``{subset}``."""
+        found: dict[str, Sequence[Row]] = {}
+        for split, needed in split_names(self.entry).items():
+            rows = self._split(path, split, needed=needed)
+            if rows is not None:
+                found[split] = rows
+        return found
+
+    def _split(self, path: str, split: str, *, needed: bool) -> Sequence[Row] | None:
+        name = self.entry.get("name")
+        load = get_raw_dataset_loader(self.entry.abbr, path, name if isinstance(name, str) else None, check=self.check)
+        problem: KshotError | None = None
+        for spelling in (split, *SPELLINGS.get(split.lower(), (split.lower(),))):
+            try:
+                return load(spelling)
+            except RowsNotAllowed:  # noqa: PERF203 - the next spelling may do
+                raise
+            except DataError as exc:
+                problem = problem or exc
+        if needed and problem is not None:
+            hint = f"Give a folder with train and test files ({', '.join(FILE_SUFFIXES)}), or one file of rows."
+            raise DataError(problem.what, where=f"{self.entry.place}: {path}", hint=hint) from problem
+        return None
+
+    # ---- raw and final rows ----
+
+    def is_raw(self, row: Row) -> bool:
+        """Whether a row has the form of the framework's files, not that which its loader gives."""
+        loader = self.loader
+        if loader is None or loader.change is None:
+            return False
+        return loader.is_raw(row) if loader.is_raw is not None else any(name not in row for name in self._columns)
+
+    @property
+    def _columns(self) -> list[str]:
+        reader = self.entry.reader_cfg
+        columns = reader.get("input_columns") or ()
+        listed = columns.split() if isinstance(columns, str) else list(columns)
+        output = reader.get("output_column")
+        return [*listed, output] if isinstance(output, str) else listed
+
+    def fitted(self, splits: Splits) -> Splits:
+        """Give raw rows the columns that the loader gives; other rows stay as they are."""
+        if isinstance(splits, Mapping):
+            return {name: self._fitted(rows) for name, rows in splits.items()}
+        return self._fitted(splits)
+
+    def _fitted(self, rows: Sequence[Row]) -> list[Row]:
+        return [new for row in rows for new in (self._changed(row) if self.is_raw(row) else [row])]
+
+    def _changed(self, row: Row) -> list[Row]:
+        loader = self.loader
+        try:
+            return changed([row], loader.change if loader is not None else None, "")
+        except DataError:
+            return [row]  # reading the row will name what is missing
+
+
+def _uniform(splits: Splits) -> Splits:
+    if isinstance(splits, Mapping):
+        return {name: uniform(rows) for name, rows in splits.items()}
+    return uniform(splits)

@@ -1,0 +1,150 @@
+"""Mathematics: MATH, GSM8K, AIME, MathBench, MGSM, DAPO-Math, TheoremQA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from kshot.configs.loaders.columns import typed
+from kshot.configs.loaders.options import circular_rows, with_options
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, MissingFileError, changed, one_file
+from kshot.configs.rows import Splits
+from kshot.core.errors import DataError
+from kshot.core.records import Row
+from kshot.tables.files import read_file
+
+_BOX = "\\boxed"
+
+
+def last_box(text: str) -> str | None:
+    r"""Return what the last ``\boxed{…}`` of a solution holds; None where there is none, or where it does not end.
+
+    Of several it is the last by the word alone: a last ``\boxed 5``, without braces, hides those before it.
+    """
+    start = text.rfind(_BOX)
+    if start < 0:
+        return None
+    depth = 0
+    for place in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if text[place] == "}" and depth == 0:
+            inner = text[start:place]
+            return inner[len(_BOX) + 1 :] if inner.startswith(f"{_BOX}{{") else None
+    return None
+
+
+def _math_row(row: Row) -> Row:
+    return {"problem": row["problem"], "solution": last_box(row["solution"])}
+
+
+def _math(place: DataPlace) -> Splits:
+    path = place.file(place.text("file_name", "math.json")) if place.root.is_dir() else place.file()
+    found = place.json(path)
+    if not isinstance(found, Mapping):
+        raise DataError("it must hold an object: a problem and its solution under each name", where=str(path))
+    rows = [row for name, raw in found.items() for row in changed([raw], _math_row, f"{path}, {name!r}")]
+    return {"test": rows, "train": rows}
+
+
+def _has_box(row: Row) -> bool:
+    """Whether a row is raw: a solution without a box is an answer already."""
+    return _BOX in str(row.get("solution"))
+
+
+def _gsm8k(place: DataPlace) -> Splits:
+    return place.splits(("train", "test"), lambda split: place.json_lines(place.file(f"{split}.jsonl")))
+
+
+def _aime_row(row: Row) -> Row:
+    return {**row, "question": row["origin_prompt"], "answer": row["gold_answer"]}
+
+
+# ---- MathBench ----
+
+
+def _mathbench(place: DataPlace) -> Splits:
+    name = place.text("name")
+    return place.json_lines(place.file(f"{name}.jsonl"), _mathbench_row(name, place.options.get("with_circular", True)))
+
+
+def _mathbench_row(name: str, circular: object) -> Change:
+    numbers = count()
+
+    def change(row: Row) -> Row | list[Row]:
+        number = next(numbers)
+        if "cloze" in name:
+            return {"question": row["question"].strip(), "answer": row["answer"].strip()}
+        if circular:
+            return circular_rows(row, number)
+        return {"question": with_options(row, row["options"]), "answer": row["answer"].strip()}
+
+    return change
+
+
+# ---- MGSM, DAPO-Math, TheoremQA ----
+
+
+def _mgsm(place: DataPlace) -> Splits:
+    path = place.only_file()
+    rows: list[Row] = []
+    for number, line in enumerate(place.lines(path), start=1):
+        question, tab, answer = line.partition("\t")
+        if line and (not tab or "\t" in answer):
+            raise DataError("this line must hold a question, a tab and an answer", where=f"{path}:{number}")
+        if line:
+            rows.append({"question": question, "answer": answer})
+    return rows
+
+
+def _dapo_row(row: Row) -> Row:
+    asked: Any = row["prompt"]
+    user = next((turn for turn in asked if isinstance(turn, Mapping) and turn.get("role") == "user"), asked[0])
+    return {
+        "prompt": user.get("content", "") if isinstance(user, Mapping) else str(user),
+        "answer": str(row["reward_model"]["ground_truth"]),
+        "data_source": row.get("data_source", "math_dapo"),
+        "ability": row.get("ability", "MATH"),
+        "extra_info": row.get("extra_info", {}),
+    }
+
+
+def _dapo(place: DataPlace) -> Splits:
+    if place.root.is_file():
+        path = place.file()
+    elif place.options.get("file_name"):
+        path = place.file(place.text("file_name"))
+    else:
+        names = sorted(each.name for each in place.root.glob("*.parquet"))
+        if not names:
+            raise MissingFileError("there is no parquet file", where=str(place.root))
+        path = place.file("dapo-math-17k.parquet" if "dapo-math-17k.parquet" in names else names[0])
+    read = read_file(path)
+    rows = changed(read if isinstance(read, list) else [], _dapo_row, str(path))
+    return {"test": rows, "train": rows}
+
+
+def _theorems(place: DataPlace) -> Splits:
+    read = read_file(place.only_file("test.csv"))
+    return {"test": typed(read)} if isinstance(read, list) else read
+
+
+def _theorems_list(place: DataPlace) -> Splits:
+    path = place.only_file()
+    found = place.json(path)
+    if not isinstance(found, list):
+        raise DataError("it must hold a list of rows", where=str(path))
+    return changed(found, lambda row: {**row, "Answer": str(row["Answer"])}, str(path))
+
+
+LOADERS = {
+    "MATHDataset": Loader(_math, _math_row, _has_box),
+    "GSM8KDataset": Loader(_gsm8k),
+    "Aime2024Dataset": one_file(_aime_row, "aime.jsonl"),
+    **dict.fromkeys(("Aime2025Dataset", "Aime2026Dataset"), one_file()),
+    "MathBenchDataset": Loader(_mathbench),
+    "MGSMSDataset": Loader(_mgsm),
+    "DAPOMathDataset": Loader(_dapo, _dapo_row, lambda row: "reward_model" in row),
+    "TheoremQADataset": Loader(_theorems),
+    "TheoremQADatasetV3": Loader(_theorems_list),
+}

@@ -1,0 +1,154 @@
+"""Where the data of a config lies: the places that the frameworks look at, and those that a config may name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.project import NotAllowed
+from kshot.core.errors import DataError
+
+_DATA_FOLDERS = ("data", "ais_bench/datasets")
+"""Where the frameworks keep data, below the working directory and below their caches."""
+_CACHE_VARIABLES = ("COMPASS_DATA_CACHE", "AIS_BENCH_DATASETS_CACHE")
+_CACHE = "~/.cache/opencompass"
+
+IDS = {
+    "opencompass/agieval": "AGIEval/data/v1",
+    "opencompass/ai2_arc-test": "ARC/ARC-c/ARC-Challenge-Test.jsonl",
+    "opencompass/ai2_arc-dev": "ARC/ARC-c/ARC-Challenge-Dev.jsonl",
+    "opencompass/ai2_arc-easy-dev": "ARC/ARC-e/ARC-Easy-Dev.jsonl",
+    "opencompass/aime2024": "aime.jsonl",
+    "opencompass/aime2025": "aime2025/aime2025.jsonl",
+    "opencompass/aime2026": "aime2026/aime2026.jsonl",
+    "opencompass/hmmt2026": "hmmt2026/hmmt_feb_2026.jsonl",
+    "opencompass/afqmc-dev": "CLUE/AFQMC/dev.json",
+    "opencompass/bbh": "BBH/data",
+    "opencompass/bbeh": "bbeh",
+    "opencompass/bigcodebench": "bigcodebench",
+    "opencompass/boolq": "SuperGLUE/BoolQ/val.jsonl",
+    "opencompass/ceval-exam": "ceval/formal_ceval",
+    "opencompass/cmmlu": "cmmlu",
+    "opencompass/cmnli-dev": "CLUE/cmnli/cmnli_public/dev.json",
+    "opencompass/cmrc_dev": "CLUE/CMRC/dev.json",
+    "opencompass/code_generation_lite": "code_generation_lite",
+    "opencompass/commonsense_qa": "commonsenseqa",
+    "opencompass/drcd_dev": "CLUE/DRCD/dev.json",
+    "opencompass/execution-v2": "execution-v2",
+    "opencompass/flores": "flores_first100",
+    "opencompass/GAOKAO-BENCH": "GAOKAO-BENCH/data",
+    "opencompass/gsm8k": "gsm8k",
+    "opencompass/gsm_hard": "gsm-hard/test.jsonl",
+    "opencompass/hellaswag": "hellaswag/hellaswag.jsonl",
+    "opencompass/hellaswag_ice": "hellaswag",
+    "opencompass/humaneval": "humaneval/human-eval-v2-20210705.jsonl",
+    "opencompass/humaneval_cn": "humaneval_cn/human-eval-cn-v2-20210705.jsonl",
+    "opencompass/IFEval": "ifeval/input_data.jsonl",
+    "opencompass/kcle": "kcle_diamond.jsonl",
+    "opencompass/kcle_fix": "kcle_diamond_fix_251029.jsonl",
+    "opencompass/korbench": "korbench",
+    "opencompass/lambada": "lambada/test.jsonl",
+    "opencompass/LCSTS": "LCSTS",
+    "opencompass/LiveMathBench": "LiveMathBench",
+    "opencompass/LiveMathBench202412": "LiveMathBench",
+    "opencompass/Longbench": "Longbench",
+    "opencompass/longbenchv2": "longbenchv2/data.json",
+    "opencompass/math": "math",
+    "opencompass/mbpp": "mbpp/mbpp.jsonl",
+    "opencompass/mbpp_plus": "mbpp_plus/mbpp_plus.jsonl",
+    "opencompass/mgsm": "mgsm",
+    "opencompass/mmlu": "mmlu",
+    "opencompass/mmlu_pro": "mmlu_pro",
+    "opencompass/mmmlu_lite": "mmmlu_lite",
+    "opencompass/natural_question": "nq",
+    "opencompass/nq_open": "nq-open",
+    "opencompass/OCNLI-dev": "CLUE/OCNLI/dev.json",
+    "opencompass/openbookqa_fact": "openbookqa/Additional/test_complete.jsonl",
+    "opencompass/openbookqa_test": "openbookqa/Main/test.jsonl",
+    "opencompass/piqa": "piqa",
+    "opencompass/race": "race",
+    "opencompass/sanitized_mbpp": "mbpp/sanitized-mbpp.jsonl",
+    "opencompass/SciReasoner-GUE": "SciReasoner/GUE-test",
+    "opencompass/SciReasoner-LLM4Mat": "SciReasoner/LLM4Mat-test",
+    "opencompass/SciReasoner-Mol_Instructions": "SciReasoner/Mol-Instructions-test",
+    "opencompass/SciReasoner-OPI": "SciReasoner/OPI_test",
+    "opencompass/SciReasoner-PEER": "SciReasoner/PEER-test",
+    "opencompass/SciReasoner-bio_instruction": "SciReasoner/bio_instruction",
+    "opencompass/SciReasoner-smol": "SciReasoner/smol-test",
+    "opencompass/siqa": "siqa",
+    "opencompass/strategy_qa": "strategyqa/strategyQA_train.json",
+    "opencompass/summedits": "summedits/summedits.jsonl",
+    "opencompass/SVAMP": "svamp/SVAMP.jsonl",
+    "opencompass/test_generation": "test_generation",
+    "opencompass/trivia_qa": "triviaqa",
+    "opencompass/tydiqa": "tydiqa",
+    "opencompass/WikiBench": "WikiBench",
+    "opencompass/winogrande": "winogrande",
+    "opencompass/xstory_cloze": "xstory_cloze",
+    "opencompass/xsum": "Xsum/dev.jsonl",
+}
+"""What an id of OpenCompass stands for, below the folder ``data``."""
+
+
+class RowsNotAllowed(DataError):  # noqa: N818 - it names what is wrong
+    """Rows that a config may not name."""
+
+
+def local_path(path: str) -> str:
+    """Return the path that an id of OpenCompass stands for; any other path is returned as it is."""
+    return f"data/{IDS[path]}" if path in IDS else path
+
+
+def place_of(entry: DatasetEntry, path: str) -> Path:
+    """Return the first place at which a path of a config exists, or else the path seen from the current folder.
+
+    The places are those of the frameworks: the cache folder that the environment names, the current folder, the
+    config's project, the folder above a package of a framework, and the cache in the user's home.
+    """
+    written = local_path(path)
+    return next((place for place in _candidates(entry, written) if place.exists()), Path(written))
+
+
+def _candidates(entry: DatasetEntry, path: str) -> Iterator[Path]:
+    try:
+        here = Path(path).expanduser()
+    except RuntimeError:  # a ~ of somebody who is not known here
+        here = Path(path)
+    if here.is_absolute():
+        yield here
+        return
+    yield from (cache / here for cache in _caches()[:-1])
+    yield here
+    if entry.project is not None:
+        yield entry.project.root / here
+        yield entry.project.root.parent / here
+    yield _caches()[-1] / here
+
+
+def _caches() -> list[Path]:
+    """Return the cache folders that the environment names, and last the one of OpenCompass in the user's home."""
+    named = [Path(os.environ[name]) for name in _CACHE_VARIABLES if os.environ.get(name)]
+    return [*named, Path(os.path.expanduser(_CACHE))]  # noqa: PTH111 - pathlib raises where there is no home
+
+
+def data_folders() -> list[Path]:
+    """Return the folders, outside its project, in which a config may name rows."""
+    tops = [Path(os.path.realpath(top)) for top in (Path.cwd(), *_caches())]
+    return [top / folder for top in tops for folder in _DATA_FOLDERS]
+
+
+def check_place(entry: DatasetEntry, place: Path) -> None:
+    """Refuse a place that a config names and that is not its own; a dict of the user's own may name any."""
+    if entry.project is None:
+        return
+    try:
+        entry.project.check(place, also=data_folders())
+    except NotAllowed as exc:
+        folders = " or ".join(f"./{folder}" for folder in _DATA_FOLDERS)
+        raise RowsNotAllowed(
+            f"the config names rows at {exc}",
+            where=entry.place,
+            hint=f"It may name rows in its project or in {folders}. If these may be read: --data {entry.abbr}={place}.",
+        ) from exc

@@ -1,0 +1,249 @@
+"""What a loader reads with: files below the place of a dataset, each fault named with its file and line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+from kshot.configs.rows import Splits
+from kshot.core.errors import DataError
+from kshot.core.file_names import leaves_folder
+from kshot.core.json_text import parse_json
+from kshot.core.records import Row
+from kshot.core.text_files import check_regular, lines_of, read_whole
+from kshot.tables.files import long_fields
+from kshot.tables.hub import load_from_hub
+from kshot.tables.loading import get_raw_dataset_loader
+
+Change: TypeAlias = Callable[[Row], "Row | list[Row] | None"]
+"""Makes the row that a loader gives, or several of them, from a row of its file; None drops it."""
+_MAX_UNPACKED_BYTES = 4 << 30
+
+
+class MissingFileError(DataError):
+    """A file of the loader's layout that is not there."""
+
+
+@dataclass(frozen=True)
+class Loader:
+    """How the rows of a dataset class are read.
+
+    ``read`` reads the framework's own layout. ``change`` makes the row that it gives from a raw row, for raw rows that
+    a user gives; ``is_raw`` tells them from final ones where the names of the columns do not. ``hub`` is a copy on the
+    hub whose splits ``read`` takes too. ``package`` has a folder ``data`` that is read if the config names no path.
+    """
+
+    read: Callable[[DataPlace], Splits]
+    change: Change | None = None
+    is_raw: Callable[[Row], bool] | None = None
+    hub: str = ""
+    package: str = ""
+
+
+@dataclass(frozen=True)
+class DataPlace:
+    """The file or folder of a dataset, and the options of the config's entry.
+
+    ``needed`` names the splits that the entry reads, and whether each must exist. ``check`` is called with every file
+    that is read, and raises for what may not be. ``hub`` is a dataset on the hub, if there is no such folder.
+    """
+
+    root: Path
+    options: Mapping[str, Any]
+    needed: Mapping[str, bool]
+    where: str
+    check: Callable[[Path], object]
+    framework: str = ""
+    hub: str = ""
+
+    # ---- options ----
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """Return an option that is text."""
+        value = self.options.get(name, default)
+        if not isinstance(value, str):
+            raise DataError(f"its {name} is {value!r:.80}; it must be text", where=self.where)
+        return value
+
+    def number(self, name: str, default: int) -> int:
+        """Return an option that is a whole number."""
+        value = self.options.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise DataError(f"its {name} is {value!r:.80}; it must be a whole number", where=self.where)
+        return value
+
+    # ---- files ----
+
+    def file(self, *parts: str) -> Path:
+        """Return a file below the root; it must exist, and no part may leave the folder."""
+        for part in parts:
+            if leaves_folder(part):
+                what = f"the name {part!r} would leave this folder"
+                raise DataError(what, where=str(self.root), hint="Give a name without '..'.")
+        path = self.root.joinpath(*parts)
+        if not path.is_file():
+            raise MissingFileError("there is no such file", where=str(path))
+        self.check(path)
+        return path
+
+    def only_file(self, *names: str) -> Path:
+        """Return the root if it is a file; in a folder, the file that the config's path names, or one of these."""
+        if self.root.is_file():
+            return self.file()
+        path = self.options.get("path")
+        listed = [Path(path).name, *names] if isinstance(path, str) else list(names)
+        found = next((name for name in listed if name and (self.root / name).is_file()), listed[-1] if listed else "")
+        return self.file(found)
+
+    def json_lines(self, path: Path, change: Change | None = None, *, limit: int | None = None) -> list[Row]:
+        """Read one JSON object from each line; ``limit`` lines at most."""
+        rows: list[Row] = []
+        size = 0
+        with _open_text(path) as lines:
+            for number, line in enumerate(lines_of(lines, path), start=1):
+                size += len(line)
+                if limit is not None and number > limit:
+                    break
+                if size > _MAX_UNPACKED_BYTES and path.suffix == ".gz":  # a small file can hold one line for ever
+                    raise DataError(f"it holds more than {_MAX_UNPACKED_BYTES >> 30} GB of text", where=str(path))
+                if line.strip():
+                    rows += changed([_object(line, f"{path}:{number}")], change, f"{path}:{number}")
+        return rows
+
+    def json(self, path: Path) -> Any:
+        """Read one JSON value."""
+        with _named_faults(path):
+            text = read_whole(path).decode("utf-8-sig")
+        try:
+            return parse_json(text)
+        except json.JSONDecodeError as exc:
+            raise DataError(f"this is not JSON: {exc.msg}", where=f"{path}:{exc.lineno}") from exc
+        except ValueError as exc:
+            raise DataError(f"its JSON cannot be read: {exc}", where=str(path)) from exc
+
+    def csv(self, path: Path, width: int | None = None, delimiter: str = ",") -> Iterator[tuple[str, list[str]]]:
+        """Yield the fields of each line that has some, and where it is; ``width``: how many there must be."""
+        with _open_text(path) as lines, long_fields():
+            reader = csv.reader(lines_of(lines, path), delimiter=delimiter)
+            try:
+                for fields in reader:
+                    where = f"{path}:{reader.line_num}"
+                    if fields and width is not None and len(fields) != width:
+                        raise DataError(f"this row has {len(fields)} fields instead of {width}", where=where)
+                    if fields:
+                        yield where, fields
+            except csv.Error as exc:
+                raise DataError(f"this line is not CSV: {exc}", where=f"{path}:{reader.line_num}") from exc
+
+    def lines(self, path: Path) -> list[str]:
+        """Read the lines of a text, without white space around them."""
+        with _open_text(path) as lines:
+            return [line.strip() for line in lines_of(lines, path)]
+
+    # ---- splits ----
+
+    def splits(self, names: Iterable[str], read: Callable[[str], Sequence[Row]]) -> dict[str, Sequence[Row]]:
+        """Read the splits that the entry needs; one that it can do without may be missing."""
+        listed = list(names)
+        found: dict[str, Sequence[Row]] = {}
+        for name in [name for name in listed if name in self.needed] or listed:
+            try:
+                found[name] = read(name)
+            except MissingFileError:  # noqa: PERF203 - each split may be missing
+                if self.needed.get(name, True):
+                    raise
+        return found
+
+    def hub_split(self, split: str, subset: str | None = None) -> list[Row]:
+        """Read a split of a dataset on the hub, or of a folder that is a copy of one."""
+        if self.hub:
+            return list(load_from_hub(self.hub, subset, split, self.where))
+        try:
+            return list(get_raw_dataset_loader("", self.root, subset, check=self.check)(split))
+        except DataError as exc:
+            raise MissingFileError(exc.what, where=exc.where, hint=exc.hint) from exc
+
+
+def changed(rows: Iterable[Row], change: Change | None, where: str) -> list[Row]:
+    """Return the rows that a function makes; a row that it cannot read is an error that names the column."""
+    if change is None:
+        return list(rows)
+    try:
+        made = [change(row) for row in rows]
+        return [row for each in made if each is not None for row in (each if isinstance(each, list) else [each])]
+    except KeyError as exc:
+        raise DataError(f"this row has no {exc.args[0]!r}", where=where) from exc
+    except (TypeError, ValueError, IndexError, AttributeError) as exc:
+        raise DataError(f"this row cannot be read: {exc}", where=where) from exc
+
+
+def uniform(rows: Sequence[Row]) -> list[Row]:
+    """Give every row all columns, None where it has none, as the frameworks' tables do."""
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return [row if len(row) == len(columns) else {**dict.fromkeys(columns), **row} for row in rows]
+
+
+def one_file(change: Change | None = None, *names: str, is_raw: Callable[[Row], bool] | None = None) -> Loader:
+    """Return a loader of one file of JSON lines; in a folder it is the one of these names."""
+
+    def read(place: DataPlace) -> Splits:
+        return place.json_lines(place.only_file(*names), change)
+
+    return Loader(read, change, is_raw)
+
+
+def listed_files(change: Change) -> Loader:
+    """Return a loader of the files that ``data_files`` lists; whoever lists them reads them, so only rows change."""
+    return one_file(change)
+
+
+def zipped_text(path: Path, member: str) -> str:
+    """Return a text of a zip archive."""
+    with _named_faults(path):
+        check_regular(path)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                if archive.getinfo(member).file_size > _MAX_UNPACKED_BYTES:
+                    raise DataError(f"its file {member} is too large", where=str(path))
+                return archive.read(member).decode("utf-8-sig")
+        except KeyError as exc:
+            raise MissingFileError(f"it has no file {member}", where=str(path)) from exc
+        except zipfile.BadZipFile as exc:
+            raise DataError(f"this is not a zip archive: {exc}", where=str(path)) from exc
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = parse_json(line)
+    except ValueError as exc:
+        reason = exc.msg if isinstance(exc, json.JSONDecodeError) else exc
+        raise DataError(f"this line is not JSON: {reason}", where=where) from exc
+    if not isinstance(row, dict):
+        raise DataError(f"a row must be an object with named fields, not {type(row).__name__}", where=where)
+    return row
+
+
+@contextmanager
+def _open_text(path: Path) -> Iterator[IO[str]]:
+    with _named_faults(path):
+        check_regular(path)
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as raw:
+            yield io.TextIOWrapper(raw, encoding="utf-8-sig")
+
+
+@contextmanager
+def _named_faults(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError) as exc:  # a gzip file that is cut off is an EOFError
+        raise DataError(f"the file cannot be read: {getattr(exc, 'strerror', None) or exc}", where=str(path)) from exc
+    except UnicodeDecodeError as exc:
+        raise DataError(f"the file is not UTF-8 text (byte {exc.start})", where=str(path)) from exc

@@ -1,0 +1,187 @@
+"""Questions about texts and the world, summaries: NQ, TriviaQA, CMRC, DRCD, DROP, LAMBADA, XSum, LCSTS, LongBench."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, MissingFileError, changed, one_file, zipped_text
+from kshot.configs.rows import Splits
+from kshot.core.errors import DataError
+from kshot.core.json_text import parse_json
+from kshot.core.records import Row
+
+# ---- NQ and TriviaQA ----
+
+
+def _answers(text: str, where: str) -> Any:
+    """Read a list of answers that is written as Python writes it."""
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as exc:
+        raise DataError(f"the answers are no list: {text:.60}", where=where) from exc
+    if not isinstance(found, (list, tuple)) or not found:
+        raise DataError(f"the answers are no list: {text:.60}", where=where)
+    return list(found)
+
+
+def _tabbed(place: DataPlace, *, prefix: str, first: str) -> Splits:
+    """Read a question and a list of answers from each line; the split ``first`` keeps the first answer alone."""
+
+    def read(split: str) -> list[Row]:
+        rows: list[Row] = []
+        for where, (question, text) in place.csv(place.file(f"{prefix}-{split}.qa.csv"), 2, "\t"):
+            answers = _answers(text, where)
+            rows.append({"question": question, "answer": answers[0] if split == first else answers})
+        return rows
+
+    return place.splits(("dev", "test"), read)
+
+
+def _open_questions(place: DataPlace, *, prefix: str, first: str = "") -> Splits:
+    def read(split: str) -> list[Row]:
+        change = _first_answer if split == first else None
+        return place.json_lines(place.file(f"{prefix}-{split}.jsonl"), change)
+
+    return place.splits(("validation", "train"), read)
+
+
+def _first_answer(row: Row) -> Row:
+    return {**row, "answer": row["answer"][0]}
+
+
+# ---- CMRC and DRCD: the form of SQuAD ----
+
+
+def _passages(place: DataPlace) -> Splits:
+    path = place.only_file("dev.json")
+    found = place.json(path)
+    documents = found.get("data") if isinstance(found, Mapping) else None
+    if not isinstance(documents, list):
+        raise DataError("it has no list of documents under 'data'", where=str(path))
+    return changed(documents, _questions_of, str(path))
+
+
+def _questions_of(document: Row) -> list[Row]:
+    return [
+        {
+            "context": paragraph["context"],
+            "question": asked["question"],
+            "answers": list(dict.fromkeys(answer["text"] for answer in asked["answers"])),
+        }
+        for paragraph in document["paragraphs"]
+        for asked in paragraph["qas"]
+    ]
+
+
+# ---- DROP, LAMBADA, IFEval, XSum, LCSTS ----
+
+
+def _drop_row(row: Row) -> Row:
+    return {"prompt": row["context"], "answers": row["ref_text"]}
+
+
+def _one_split(split: str, name: str, change: Change | None = None) -> Loader:
+    return Loader(lambda place: {split: place.json_lines(place.only_file(name), change)}, change)
+
+
+def _ifeval_row(row: Row) -> Row:
+    return {"prompt": row["prompt"], "reference": row}
+
+
+def _xsum_row(row: Row) -> Row | None:
+    """Keep two columns; a text that is missing is written as a number that is none (NaN)."""
+    made = {"dialogue": row["dialogue"], "summary": row["summary"]}
+    return None if any(isinstance(value, float) for value in made.values()) else made
+
+
+def _xsum(place: DataPlace) -> Splits:
+    return place.json_lines(place.only_file("dev.jsonl"), _xsum_row, limit=1000)
+
+
+def _lcsts(place: DataPlace) -> Splits:
+    texts = (place.lines(place.file("test.src.txt")), place.lines(place.file("test.tgt.txt")))
+    return [{"content": content, "abst": summary} for content, summary in zip(*texts, strict=False)]
+
+
+# ---- LongBench ----
+
+_WITHOUT_INPUT = ("gov_report", "lcc", "multi_news", "passage_count", "vcsum")
+_WITH_CLASSES = ("lsht", "trec")
+_WITH_INPUT = (
+    "2wikimqa", "dureader", "hotpotqa", "multifieldqa_en", "multifieldqa_zh", "musique", "narrativeqa",
+    "passage_retrieval_en", "passage_retrieval_zh", "qasper", "qmsum", "repobench", "samsum", "triviaqa",
+)  # fmt: skip
+
+
+def _long_row(task: str, row: Row) -> Row:
+    asked = {} if task in _WITHOUT_INPUT else {"input": row["input"]}
+    if task not in _WITH_CLASSES:
+        return {**asked, "context": row["context"], "answers": row["answers"]}
+    labels = {"answers": row["answers"], "all_classes": row["all_classes"]}
+    return {**asked, "context": row["context"], "all_labels": labels}
+
+
+def _longbench(task: str, place: DataPlace) -> Splits:
+    """Read a task's file: in the folder ``data``, beside it, or in the archive that the hub holds."""
+    change, name = partial(_long_row, task), f"{place.text('name')}.jsonl"
+    if place.root.is_file():
+        return {"test": place.json_lines(place.file(), change)}
+    for parts in (("data", name), (name,)):
+        try:
+            return {"test": place.json_lines(place.file(*parts), change)}
+        except MissingFileError:  # noqa: PERF203 - the next place may do
+            continue
+    try:
+        archive = place.file("data.zip")
+    except MissingFileError:
+        raise MissingFileError("there is no such file", where=str(place.root / "data" / name)) from None
+    rows: list[Row] = []
+    for number, line in enumerate(io.StringIO(zipped_text(archive, f"data/{name}")), start=1):
+        where = f"{archive}, {name}:{number}"
+        try:
+            rows += changed([parse_json(line)], change, where) if line.strip() else []
+        except json.JSONDecodeError as exc:
+            raise DataError(f"this line is not JSON: {exc.msg}", where=where) from exc
+    return {"test": rows}
+
+
+_LONG_COLUMNS = (
+    "question", "context", "answer", "choice_A", "choice_B", "choice_C", "choice_D", "difficulty", "length",
+)  # fmt: skip
+
+
+def _longbench2(place: DataPlace) -> Splits:
+    path = place.only_file("data.json")
+    found = place.json(path)
+    if not isinstance(found, list):
+        raise DataError("it must hold a list of rows", where=str(path))
+    return {"train": found, "test": changed(found, _longbench2_row, str(path))}
+
+
+def _longbench2_row(row: Row) -> Row:
+    return {name: row[name] for name in _LONG_COLUMNS}
+
+
+LOADERS = {
+    "NaturalQuestionDataset": Loader(partial(_tabbed, prefix="nq", first="dev")),
+    "TriviaQADataset": Loader(partial(_tabbed, prefix="trivia", first="test")),
+    "NQOpenDataset": Loader(partial(_open_questions, prefix="nq-open", first="train")),
+    "TriviaQADatasetV2": Loader(partial(_open_questions, prefix="triviaqa")),
+    **dict.fromkeys(("TriviaQADatasetV3", "JsonlDataset"), one_file()),
+    **dict.fromkeys(("CMRCDataset", "DRCDDataset"), Loader(_passages)),
+    "DropOpenAIDataset": _one_split("validation", "dev.jsonl", _drop_row),
+    "lambadaDataset": _one_split("test", "test.jsonl"),
+    "IFEvalDataset": one_file(_ifeval_row, "input_data.jsonl"),
+    "XsumDataset": Loader(_xsum, _xsum_row),
+    "LCSTSDataset": Loader(_lcsts),
+    **{
+        f"LongBench{task}Dataset": Loader(partial(_longbench, task), partial(_long_row, task))
+        for task in (*_WITHOUT_INPUT, *_WITH_CLASSES, *_WITH_INPUT)
+    },
+    "LongBenchv2Dataset": Loader(_longbench2, _longbench2_row),
+}
