@@ -52,6 +52,13 @@ class CorpusMetric(Metric):
         """Return the figures of these pairs, by name."""
         raise NotImplementedError
 
+    def figure(self, name: str, pairs: Sequence[ScoredPair]) -> float:
+        """Return one figure of these pairs; a metric of many figures may compute it alone."""
+        figures = self.figures(pairs)
+        if name not in figures:
+            raise DataError(f"{type(self).__name__} gives no {name!r} for {len(pairs)} of the samples")
+        return float(figures[name])
+
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
         """Keep the pair."""
         return self.keep((answer, None if sample.target is None else reference(sample.target), sample.fields))
@@ -71,10 +78,7 @@ class CorpusMetric(Metric):
         numbered = [value for value in values if isinstance(value, tuple)]
         if any(times != 1.0 for _, times in numbered):  # sums of such values mean nothing
             return NO_FIGURE
-        figures = self.figures([_PAIRS[int(number)].pair for number, _ in numbered])
-        if name not in figures:
-            raise DataError(f"{type(self).__name__} gives no {name!r} for {len(numbered)} of the samples")
-        return float(figures[name])
+        return self.figure(name, [_PAIRS[int(number)].pair for number, _ in numbered])
 
 
 _PAIRS: WeakValueDictionary[int, _Kept] = WeakValueDictionary()
@@ -91,11 +95,19 @@ def _entered(pair: ScoredPair) -> tuple[int, _Kept]:
     return number, kept
 
 
+def pair_number(pair: ScoredPair) -> int:
+    """Return the number of a pair that a metric keeps."""
+    return _entered(pair)[0]
+
+
 class Mcc(CorpusMetric):
     """Matthews' correlation of predicted and true labels, times 100."""
 
-    name = "MCC"
     bounds = (-100.0, 100.0)
+
+    def __init__(self, name: str = "MCC") -> None:
+        super().__init__()
+        self.name = name
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
         """Correlate: ``(c·s - Σ tₖpₖ) / √((s² - Σ pₖ²)(s² - Σ tₖ²))``."""
@@ -111,13 +123,16 @@ class Mcc(CorpusMetric):
 class AucRoc(CorpusMetric):
     """Area under the curve of the second option's probability against the true label, and accuracy."""
 
-    name = "AUC"
     bounds = (0.0, 100.0)
+
+    def __init__(self, name: str = "AUC", share: str = "Accuracy") -> None:
+        super().__init__()
+        self.name, self.share = name, share
 
     @property
     def names(self) -> tuple[str, ...]:
-        """AUC and Accuracy."""
-        return ("AUC", "Accuracy")
+        """The area, and the share of labels that get the higher probability."""
+        return (self.name, self.share)
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
         """Rank the probabilities."""
@@ -132,7 +147,7 @@ class AucRoc(CorpusMetric):
         ordered = sum((x > y) + 0.5 * (x == y) for x in above for y in below)
         right = sum(p.index(max(p)) == label for p, label in zip(predicted, true, strict=True))
         area = 100 * ordered / (len(above) * len(below)) if above and below else 50.0
-        return {"AUC": area, "Accuracy": 100 * right / len(pairs)}
+        return {self.name: area, self.share: 100 * right / len(pairs)}
 
 
 class ConfigEvaluator(CorpusMetric):

@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from kshot.cleanups.formulas import boxed, normalize_final_answer
+from kshot.cleanups.config_names import cleanup_function
 from kshot.cleanups.patterns import general_postprocess
 from kshot.cleanups.programs import completed_program, completion_tests
-from kshot.configs.corpus_metrics import AucRoc, Mcc
-from kshot.configs.evaluators.factories import Factory, plain
+from kshot.configs.evaluators.factories import Factory, named, plain
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.extras import import_package
 from kshot.core.records import Sample, Value
-from kshot.metrics import Metric, PassAtK, Rouge
-from kshot.metrics.aggregates import bleu
+from kshot.metrics import Metric, PassAtK
 from kshot.statistics.resampling import mean
 
 RIGHT, WRONG = 100.0, 0.0
@@ -44,60 +42,70 @@ class SameText(Metric):
         return str(prediction) == str(reference)
 
 
-class SamePhrase(Metric):
+class Equal(SameText):
+    """Share of predictions that equal the reference, a number and its text apart."""
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Whether one answer is right."""
+        return bool(prediction == reference)
+
+
+class SamePhrase(SameText):
     """Share of predictions that, trimmed to their first phrase, are one of the references."""
 
     name = "EM"
-    bounds = (WRONG, RIGHT)
-    binary = True
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Compare with every reference."""
-        known = [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
-        phrase = general_postprocess(str(prediction))
-        return RIGHT if phrase in {general_postprocess(each) for each in known} or prediction in known else WRONG
+        """Compare with every reference, as it is and trimmed."""
+        phrase, known = general_postprocess(str(prediction)), _texts(reference)
+        return RIGHT if phrase in {*known, *map(general_postprocess, known)} else WRONG
 
 
-class OpenAnswer(Metric):
-    """Share of replies whose first line, after "answer is", is one of the references."""
+class PhraseAfter(SameText):
+    """Share of replies whose first line holds a reference, or is one, after a phrase such as "answer is".
 
-    name = "Accuracy"
-    bounds = (WRONG, RIGHT)
-    binary = True
+    What follows the last of each of ``phrases`` counts. ``contained``: it need only hold a reference.
+    """
+
+    def __init__(self, phrases: Sequence[str] = ("answer is",), *, contained: bool = True, trim: bool = True) -> None:
+        self.phrases, self.contained, self.trim = tuple(phrases), contained, trim
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
-        """Clean the reply up, then compare with every reference."""
-        line = str(prediction).strip().split("\n")[0].lower()
-        phrase = general_postprocess(re.split("answer is", line)[-1].strip())
-        known = reference if isinstance(reference, (list, tuple)) else [reference]
-        return RIGHT if phrase in {general_postprocess(str(each)).lower() for each in known} else WRONG
+        """Clean both up, then compare with every reference."""
+        text = str(prediction)
+        line = (text.strip() if self.trim else text).split("\n")[0].lower()
+        for phrase in self.phrases:
+            line = line.split(phrase)[-1]
+        found = general_postprocess(line.strip() if self.trim else line)
+        known = [general_postprocess(each).lower() for each in _texts(reference)]
+        return RIGHT if any(each in found if self.contained else each == found for each in known) else WRONG
 
 
 class SameNumber(SameText):
-    """Share of predictions that are the reference's number."""
+    """Share of predictions that are the reference, or its number if that is a whole one."""
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Compare as text, then as numbers."""
         try:
-            return bool(prediction == reference or abs(float(prediction) - float(reference)) < _SAME_NUMBER)
-        except (TypeError, ValueError):
+            return bool(prediction == reference or abs(float(prediction) - int(reference)) < _SAME_NUMBER)
+        except (TypeError, ValueError, OverflowError):
             return False
 
 
-class SameMath(SameText):
-    """Share of predictions that are the reference, once both are written in one way."""
+class SameFreeForm(SameText):
+    """Share of BIG-Bench Hard's answers in free form that are the reference, by the rules of a project.
+
+    AISBench cleans the reply up and compares exactly; all others clean both up, and letter case does not matter.
+    """
+
+    def __init__(self, framework: str = "") -> None:
+        self.framework = framework
 
     def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare what is boxed, or all of it."""
-        return _formula(prediction) == _formula(reference)
-
-
-class SameIgnoringCase(SameText):
-    """Share of replies equal to the reference, letter case aside."""
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare without regard to case."""
-        return str(prediction).strip().lower() == str(reference).strip().lower()
+        """Compare what the clean-up leaves."""
+        clean = cleanup_function("bbh_freeform_postprocess", self.framework) or str
+        found, gold = str(clean(str(prediction))), str(reference)
+        return found == gold if self.framework == "ais_bench" else found.casefold() == str(clean(gold)).casefold()
 
 
 class NearestCandidate(Metric):
@@ -137,52 +145,6 @@ class FirstLineF1(Metric):
         return best
 
 
-class PlainBleu(Metric):
-    """BLEU of the whole corpus, by sacrebleu's default tokenizer."""
-
-    name = "BLEU"
-    bounds = (WRONG, RIGHT)
-
-    def __init__(self) -> None:
-        from sacrebleu.metrics.bleu import BLEU
-
-        self._bleu = BLEU(effective_order=True)
-
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """It is computed from sums."""
-        return {self.name: "bleu"}
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
-        """Return what one reply adds to the sums of the corpus."""
-        texts = [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
-        scored = self._bleu.sentence_score(str(prediction), texts)
-        return {self.name: tuple(float(x) for x in (scored.sys_len, scored.ref_len, *scored.counts, *scored.totals))}
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - there is one name
-        """Return the score of the summed counts."""
-        return bleu(values)
-
-
-class WordRouge(Rouge):
-    """ROUGE of Chinese text, cut into words by the package jieba."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._jieba = import_package("JiebaRougeEvaluator", "jieba")
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
-        """Replace each word by its number, so that a tokenizer for Latin script sees the words."""
-        numbers: dict[str, int] = {}
-
-        def numbered(text: Any) -> str:
-            return " ".join(
-                f"w{numbers.setdefault(word, len(numbers))}" for word in self._jieba.cut(str(text)) if word.strip()
-            )
-
-        return super().rate(numbered(prediction), numbered(reference))
-
-
 class CompletedPrograms(PassAtK):
     """pass@k of functions that complete the row's ``prompt`` and are run against its ``test``."""
 
@@ -209,15 +171,13 @@ def edit_distance(left: str, right: str) -> int:
     return before[-1]
 
 
+def _texts(reference: Any) -> list[str]:
+    return [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
+
+
 def _squad_words(text: str) -> list[str]:
     bare = re.sub(r"[!-/:-@\[-`{-~]", "", text.lower())
     return re.sub(r"\b(?:a|an|the)\b", " ", bare).split()
-
-
-def _formula(value: Any) -> str:
-    text = str(value)
-    inner = boxed(text)
-    return normalize_final_answer(text if inner is None else inner).replace("\n", "").lower()
 
 
 def _programs(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
@@ -225,20 +185,29 @@ def _programs(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  
     return CompletedPrograms([k] if isinstance(k, int) else list(k))
 
 
+def _free_form(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    metric = SameFreeForm(name.framework)
+    metric.name = "score" if name.framework else metric.name
+    return metric
+
+
+_TRIVIA = partial(PhraseAfter, ("answer is", "a:", "answer:"))
+_SQUAD20 = partial(PhraseAfter, contained=False, trim=False)
+_CHINESE = partial(PhraseAfter, ("答案是：",), contained=False, trim=False)
+
 EVALUATORS: dict[str, Factory] = {
-    **dict.fromkeys(("AccEvaluator", "AccwithDetailsEvaluator", "AccContaminationEvaluator"), plain(SameText)),
-    **dict.fromkeys(("BBHEvaluator_mcq", "CMMLUEvaluator", "CEvalEvaluator", "MMLUEvaluator"), plain(SameText)),
-    **dict.fromkeys(("EMEvaluator",), plain(SamePhrase)),
-    **dict.fromkeys(("TriviaQAEvaluator", "NQEvaluator", "NQEvaluatorCN"), plain(OpenAnswer)),
-    **dict.fromkeys(("Gsm8kEvaluator", "GSM8KEvaluator"), plain(SameNumber)),
-    **dict.fromkeys(("MATHEvaluator", "MATHVerifyEvaluator", "MathEvaluator", "AIMEEvaluator"), plain(SameMath)),
-    **dict.fromkeys(("BBHEvaluator",), plain(SameIgnoringCase)),
-    **dict.fromkeys(("EDAccEvaluator",), plain(NearestCandidate)),
-    **dict.fromkeys(("SquadEvaluator", "SQuAD20Evaluator"), plain(FirstLineF1)),
-    **dict.fromkeys(("BleuEvaluator", "BleuFloresEvaluator"), plain(PlainBleu)),
+    "AccEvaluator": named("accuracy", SameText),
+    "AccwithDetailsEvaluator": named("accuracy", Equal),
+    **dict.fromkeys(("CMMLUEvaluator", "CEvalEvaluator", "MMLUEvaluator"), named("accuracy", SameText)),
+    "BBHEvaluator_mcq": named("score", Equal),
+    "EMEvaluator": named("score", SamePhrase),
+    "TriviaQAEvaluator": named("score", _TRIVIA),
+    "NQEvaluator": named("score", PhraseAfter),
+    "NQEvaluatorCN": named("score", _CHINESE),
+    "SQuAD20Evaluator": named("score", _SQUAD20),
+    **dict.fromkeys(("Gsm8kEvaluator", "GSM8KEvaluator"), named("accuracy", SameNumber)),
+    "BBHEvaluator": _free_form,
+    "EDAccEvaluator": named("accuracy", NearestCandidate),
+    "SquadEvaluator": plain(FirstLineF1),
     **dict.fromkeys(("HumanEvalEvaluator", "HumanevalEvaluator", "HumanEvaluator"), _programs),
-    "RougeEvaluator": plain(Rouge),
-    "JiebaRougeEvaluator": plain(WordRouge),
-    "MccEvaluator": plain(Mcc),
-    "AUCROCEvaluator": plain(AucRoc),
 }

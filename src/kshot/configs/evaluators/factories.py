@@ -8,8 +8,11 @@ from typing import Any, TypeAlias
 from kshot.configs.scope import Name, Scope
 from kshot.metrics import Metric
 
-Factory: TypeAlias = Callable[[Name, Mapping[str, Any], Scope], Metric]
-"""Makes a metric of a name, the evaluator's options (its dict without ``type``) and the scope of the entry."""
+Factory: TypeAlias = Callable[[Name, Mapping[str, Any], Scope], Metric | None]
+"""Makes a metric of a name, the evaluator's options (its dict without ``type``) and the scope of the entry.
+
+None: kshot has the name, but not what it means with these options.
+"""
 
 
 def plain(metric: Callable[[], Metric]) -> Factory:
@@ -17,5 +20,26 @@ def plain(metric: Callable[[], Metric]) -> Factory:
 
     def make(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
         return metric()
+
+    return make
+
+
+def named(figure: str, metric: Callable[[], Metric]) -> Factory:
+    """Return the factory of a metric whose one figure has this name in configs of another project."""
+
+    def make(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+        made = metric()
+        if name.framework:
+            made.name = figure
+        return made
+
+    return make
+
+
+def either(own: Callable[[], Metric], theirs: Callable[[], Metric]) -> Factory:
+    """Return the factory of two metrics: kshot's, and the one that configs of another project mean."""
+
+    def make(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+        return theirs() if name.framework else own()
 
     return make

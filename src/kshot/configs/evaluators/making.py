@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.configs.corpus_metrics import ConfigEvaluator
-from kshot.configs.evaluators import basic, exams, judges, longbench, needles
+from kshot.configs.evaluators import basic, exams, judges, longbench, math, needles, programs, row_groups, summaries
 from kshot.configs.evaluators.factories import Factory
+from kshot.configs.evaluators.foreign import HomeEvaluator
 from kshot.configs.names import ConfigCallable, unknown
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.metrics import Metric
 
-_MODULES = (basic, exams, judges, longbench, needles)
+_MODULES = (basic, exams, judges, longbench, math, needles, programs, row_groups, summaries)
 EVALUATORS: dict[str, Factory] = {name: make for module in _MODULES for name, make in module.EVALUATORS.items()}
 
 
@@ -28,6 +29,8 @@ def evaluator(config: Mapping[str, Any], scope: Scope) -> Metric:
         return defined(**options)
     name = scope.name(kind)
     make = EVALUATORS.get(name.last)
+    if make is None and (home := scope.home("evaluator", name)) is not None:
+        return HomeEvaluator(home, name, options)
     if make is None:
         unknown("evaluator", kind, scope.where, EVALUATORS)
     try:

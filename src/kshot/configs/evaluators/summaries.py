@@ -1,0 +1,176 @@
+"""Evaluators of texts that may be worded freely: ROUGE and BLEU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kshot.cleanups.patterns import general_postprocess
+from kshot.configs.evaluators.factories import Factory, either
+from kshot.configs.evaluators.words import chinese_cut
+from kshot.configs.scope import Name, Scope
+from kshot.core.extras import import_package
+from kshot.core.records import Value
+from kshot.metrics import Metric, Rouge
+from kshot.metrics.aggregates import bleu
+from kshot.metrics.references import reference_texts
+
+_KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+_RESAMPLES, _SEED = 1000, 0
+_MOST_KEPT = 2000
+"""For so many samples the draws are kept: 8 MB for each of the four."""
+
+
+class ResampledRouge(Metric):
+    """F of rouge_score without a stemmer. The figure is the median of 1,000 means of samples drawn with repetition.
+
+    The draws are those of numpy's older generator with the seed 0: for each of the four names in turn, 1,000 of them.
+    """
+
+    name = "rouge1"
+    bounds = (0.0, 100.0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The four names of rouge_score."""
+        return _KINDS
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+        """Compare with a text, or with the best of several."""
+        found = [_scorer().score(text, str(prediction)) for text in reference_texts(reference, "RougeEvaluator")]
+        return {kind: 100 * max(float(scores[kind].fmeasure) for scores in found) for kind in _KINDS}
+
+    def reduce(self, name: str, values: Sequence[Value]) -> float:
+        """Return the median of the means of the draws; that of many sorted values, which are a resample, is nearly it.
+
+        The figure itself is computed from values in the order of the samples, which is not a sorted one.
+        """
+        table: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+        if len(table) <= _MOST_KEPT:
+            return float(np.median(_drawn(len(table), _KINDS.index(name)) @ table / len(table)))
+        if (table[1:] >= table[:-1]).all():
+            return float(table.mean())
+        draws = _draws(len(table), _KINDS.index(name))
+        return float(np.median([table[each].mean() for each in draws]))
+
+
+@cache
+def _scorer() -> Any:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(list(_KINDS), use_stemmer=False)
+
+
+def _draws(size: int, place: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the draws of the figure at this place; those of the figures before it come first."""
+    generator = np.random.RandomState(_SEED)
+    for _ in range(_RESAMPLES * place):
+        generator.choice(size, size=size)
+    for _ in range(_RESAMPLES):
+        yield generator.choice(size, size=size)
+
+
+@lru_cache(maxsize=len(_KINDS))
+def _drawn(size: int, place: int) -> NDArray[np.float32]:
+    """Return how often each sample is drawn, a row for each draw."""
+    rows = [np.bincount(draw, minlength=size) for draw in _draws(size, place)]
+    return np.stack(rows).astype(np.float32)
+
+
+class ChineseRouge(Metric):
+    """F of the package rouge_chinese: words by jieba, after the general clean-up; a text without words is a word."""
+
+    name = "rouge1"
+    bounds = (0.0, 100.0)
+
+    def __init__(self) -> None:
+        self._cut = chinese_cut("JiebaRougeEvaluator")
+        self._measure = import_package("JiebaRougeEvaluator", "rouge-chinese").Rouge()
+
+    def __repr__(self) -> str:
+        """Show the class alone."""
+        return "ChineseRouge()"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The figures of single words, pairs of words, and the longest common subsequence."""
+        return ("rouge1", "rouge2", "rougeL")
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+        """Compare two texts."""
+        found = " ".join(self._cut(general_postprocess(str(prediction)))) or "__no_prediction__"
+        gold = " ".join(self._cut(general_postprocess(str(reference)))) or "__no_reference__"
+        (scores,) = self._measure.get_scores([found], [gold])
+        kinds = zip(self.names, ("rouge-1", "rouge-2", "rouge-l"), strict=True)
+        return {name: 100 * float(scores[kind]["f"]) for name, kind in kinds}
+
+
+class WordRouge(Rouge):
+    """ROUGE of Chinese text, cut into words by the package jieba."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cut = chinese_cut("JiebaRougeEvaluator")
+
+    def __repr__(self) -> str:
+        """Show the class alone."""
+        return "WordRouge()"
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+        """Replace each word by its number, so that a tokenizer for Latin script sees the words."""
+        numbers: dict[str, int] = {}
+
+        def numbered(text: Any) -> str:
+            words = (word for word in self._cut(str(text)) if word.strip())
+            return " ".join(f"w{numbers.setdefault(word, len(numbers))}" for word in words)
+
+        return super().rate(numbered(prediction), numbered(reference))
+
+
+class PlainBleu(Metric):
+    """BLEU of the whole corpus, by sacrebleu."""
+
+    name = "BLEU"
+    bounds = (0.0, 100.0)
+
+    def __init__(self, tokenizer: str | None = None) -> None:
+        from sacrebleu.metrics.bleu import BLEU
+
+        self.tokenizer = tokenizer
+        self._bleu = BLEU(effective_order=True, tokenize=tokenizer)
+
+    def __repr__(self) -> str:
+        """Show the tokenizer."""
+        return f"PlainBleu({self.tokenizer!r})"
+
+    @property
+    def aggregates(self) -> Mapping[str, str]:
+        """It is computed from sums."""
+        return {self.name: "bleu"}
+
+    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
+        """Return what one reply adds to the sums of the corpus."""
+        texts = [str(each) for each in reference] if isinstance(reference, (list, tuple)) else [str(reference)]
+        scored = self._bleu.sentence_score(str(prediction), texts)
+        return {self.name: tuple(float(x) for x in (scored.sys_len, scored.ref_len, *scored.counts, *scored.totals))}
+
+    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - there is one name
+        """Return the score of the summed counts."""
+        return bleu(values)
+
+
+def _bleu(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    metric = PlainBleu("flores200" if name.last == "BleuFloresEvaluator" and name.framework else None)
+    metric.name = "score" if name.framework else metric.name
+    return metric
+
+
+EVALUATORS: dict[str, Factory] = {
+    **dict.fromkeys(("BleuEvaluator", "BleuFloresEvaluator"), _bleu),
+    "RougeEvaluator": either(Rouge, ResampledRouge),
+    "JiebaRougeEvaluator": either(WordRouge, ChineseRouge),
+}
