@@ -167,8 +167,8 @@ class ConfigTask:
         if self.rendered.mode == "multiturn":
             metric.binary = False  # the turns of a conversation are averaged
         ks = self._ks()
+        check_programs([metric])
         if isinstance(metric, PassAtK):
-            check_programs([metric])
             wanted = self.settings.pass_at_k or ks or [k for k in metric.k if k <= self.times] or [1]
             return (metric.with_k(wanted),)
         if entry.repeats > 1:

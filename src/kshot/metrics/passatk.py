@@ -81,7 +81,7 @@ def programs_needed(metrics: Iterable[Scorer]) -> int:
 
 def check_programs(metrics: Iterable[Scorer]) -> None:
     """Refuse metrics that run programs where a run cannot confine them."""
-    if any(isinstance(metric, PassAtK) for metric in metrics):
+    if any(isinstance(metric, PassAtK) or getattr(metric, "runs_programs", False) for metric in metrics):
         sandbox.check()
 
 

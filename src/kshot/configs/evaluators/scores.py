@@ -9,6 +9,7 @@ from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value, reference
 from kshot.metrics import Metric
 from kshot.metrics.aggregates import rounded_share, share
+from kshot.statistics.resampling import mean
 
 RIGHT, WRONG = 100.0, 0.0
 
@@ -74,7 +75,7 @@ class SeesRows(Metric):
         raise NotImplementedError
 
 
-class BySubset(SeesRows, Share):
+class BySubset(SeesRows, RightOrWrong):
     """The share of right answers, in all and by columns of the rows; subsets without a sample have no figure.
 
     ``parts`` are the columns with the values that count (None: whatever is there), and the name of each figure, in
@@ -108,20 +109,20 @@ class BySubset(SeesRows, Share):
         """Those of the subsets."""
         return tuple(self._subsets)
 
+    @property
+    def aggregates(self) -> Mapping[str, str]:
+        """Those of the subsets are computed from sums."""
+        return dict.fromkeys(self._subsets, "share")
+
+    def reduce(self, name: str, values: Sequence[Value]) -> float:
+        """Return the share of right answers."""
+        return share(values) if name in self._subsets else mean(values)
+
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
         """Score an answer in all subsets of its row."""
-        points = float(self.same(answer, None if sample.target is None else reference(sample.target)))
-        held = {name: sample.fields.get(column) == value for name, (column, value) in self._subsets.items()}
-        found = {name: (points, 1.0) if inside else (0.0, 0.0) for name, inside in held.items()}
-        return {self.name: (points, 1.0), **found}
-
-    def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
-        """Return 1 of 1 for a right answer."""
-        return float(self.same(prediction, reference)), 1.0
-
-    def same(self, prediction: Any, reference: Any) -> bool:
-        """Whether an answer is right."""
-        return bool(prediction == reference)
+        points = self.rate(answer, None if sample.target is None else reference(sample.target))
+        inside = {name: float(sample.fields.get(column) == value) for name, (column, value) in self._subsets.items()}
+        return {self.name: points, **{name: (points / RIGHT * held, held) for name, held in inside.items()}}
 
 
 def text_of(prediction: Any, evaluator: str) -> str:

@@ -1,0 +1,101 @@
+"""Functions that tests of programs use. Their source goes into the tests, so each needs nothing but what it imports.
+
+They run in the sandbox, beside the tests; see ``sandbox.program``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def same_kind(actual: Any, expected: Any) -> bool:
+    """Whether two values are equal and of the same type, all the way down: 1 is neither 1.0 nor True."""
+    if type(actual) is not type(expected):
+        return False
+    if isinstance(actual, (list, tuple)):
+        return len(actual) == len(expected) and all(map(same_kind, actual, expected))
+    if isinstance(actual, (dict, set, frozenset)):
+        left = list(expected.items() if isinstance(actual, dict) else expected)
+        for each in actual.items() if isinstance(actual, dict) else actual:
+            place = next((at for at, other in enumerate(left) if same_kind(each, other)), None)
+            if place is None:
+                return False
+            left.pop(place)
+        return not left
+    try:
+        equal = actual == expected
+    except Exception:  # noqa: BLE001 - a comparison of a program may raise anything
+        return False
+    return type(equal) is bool and equal
+
+
+def equal_values(actual: Any, expected: Any) -> bool:
+    """Whether two values are equal."""
+    return bool(actual == expected)
+
+
+def returned(output: Any, expected: Any, same: Any) -> bool:
+    """Whether a function returned what was expected, or the first of a list of that; tuples count as lists."""
+    import json
+
+    json.dumps(output)  # what cannot be written is an error
+    output = list(output) if isinstance(output, tuple) else output
+    if same(output, expected):
+        return True
+    if not isinstance(expected, list) or not expected:
+        return False
+    has_tuples = isinstance(output, list) and bool(output) and isinstance(output[0], tuple)
+    return same(output, expected[0]) or (has_tuples and [list(each) for each in output] == expected[0])
+
+
+def printed(text: str, expected: str) -> bool:
+    """Whether a program printed what was expected: white space around lines and empty lines aside, or as numbers."""
+    lines, wanted = text.splitlines(), [line.strip() for line in expected.split("\n") if line]
+    if expected.strip() in ("\n".join(lines).strip(), "\n".join(line.strip() for line in lines).strip()):
+        return True
+    filled = [line for line in lines if line]
+    if wanted in (lines, filled):
+        return True
+    if len(filled) != len(wanted) or all(a.isdigit() and b.isdigit() for a, b in zip(filled, wanted, strict=True)):
+        return False
+    try:
+        numbers = [(float(a), float(b)) for a, b in zip(filled, wanted, strict=True)]
+    except ValueError:
+        return False
+    return all(a == b or abs(a - b) <= 1e-8 + 1e-5 * abs(b) < float("inf") for a, b in numbers)
+
+
+def with_int_keys(value: Any) -> Any:
+    """Write a dict, or a list that begins with one, as a list of one dict with numbers as keys, where they are."""
+    first = value[0] if isinstance(value, list) and value else value
+    if not isinstance(first, dict):
+        return value
+    try:
+        return [{int(key): each for key, each in first.items()}]
+    except ValueError:
+        return value
+
+
+def within(seconds: float, call: Any, *values: Any) -> Any:
+    """Call a function, and stop it after so many seconds."""
+    import signal
+
+    def late(*_: Any) -> None:
+        raise TimeoutError(f"timed out after {seconds} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return call(*values)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def output_of(call: Any, text: str, seconds: float) -> str:
+    """Return what a function prints, given an input."""
+    import io
+    import sys
+
+    sys.stdin, sys.stdout = io.StringIO(text), io.StringIO()
+    within(seconds, call)
+    return sys.stdout.getvalue()

@@ -1,0 +1,195 @@
+"""Programs in replies and the tests that judge them: MBPP, LeetCode, HumanEval, LiveCodeBench."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kshot.cleanups.programs import completion_tests
+from kshot.configs.evaluators import _judged
+from kshot.core.errors import DataError
+from kshot.core.records import Row
+
+_QUOTED = ("'(.*)'", "'(.*)", "(.*)")
+_BEGINS, _ENDS = (r"\[BEGIN\]", "BEGIN"), (r"\[DONE\]", "DONE")
+_MBPP_FORMS = (
+    *(rf"{begin}\s*{what}\s*{end}" for what in _QUOTED for end in _ENDS for begin in _BEGINS),
+    *(r"```python\s*(.*)\s*```", r"```\s*(.*)\s*```", r"```python\s*(.*)\s*$", r"```\s*(.*)\s*$", r"(.*)\s*```.*"),
+    *(r"\[BEGIN\]\s*'(.*)", r"\[BEGIN\](.*)", r"'(.*)'\s*\[DONE\]"),
+)
+_CALLED = re.compile(r"assert\s+(\w+)\(")
+_STARS = (
+    "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json"
+)
+_CONTEST_HEAD = "\n".join(
+    [
+        *(f"from {name} import *" for name in (*_STARS.split(), "builtins", "typing")),
+        *(f"import {name}" for name in _STARS.split()),
+        "sys.setrecursionlimit(600000)\n",
+    ]
+)
+_MARGIN_SECONDS = 5.0
+
+Case = tuple[str, str]
+"""A program and the code that tests it."""
+
+
+# ---- MBPP, LeetCode ----
+
+
+def mbpp_program(reply: str) -> str:
+    """Return the program between ``[BEGIN]`` and ``[DONE]``, or in a code block, or the reply."""
+    text = reply
+    for form in _MBPP_FORMS:
+        if ("```" in form and "```" not in reply) or ("DONE" in form and "DONE" not in reply):
+            continue
+        if found := re.search(form, reply, re.DOTALL):
+            text = found[1]
+            break
+    text = text.split("```")[0]
+    head, done, _ = text.partition("DONE")
+    if done:
+        text = head.removesuffix("[").rstrip().removesuffix("'")
+    return text.replace("\\_", "_").strip()
+
+
+def leetcode_programs(reply: str) -> list[str]:
+    """Return the programs of all code blocks, of which one must pass."""
+    text = _unquoted(reply)
+    blocks = re.findall(r"```python\s*(.*?)```", text, re.DOTALL)
+    if not blocks and "```" in text:
+        closed = re.findall(r"```(.*?)```", text, re.DOTALL)
+        blocks = [_without_language(block) for block in closed] or [text.split("```")[1]]
+    return [_unmarked(block) for block in blocks or [text]]
+
+
+def _unquoted(text: str) -> str:
+    """Return the text of a reply that is a literal of Python's."""
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
+    return found if isinstance(found, str) else text
+
+
+def _without_language(block: str) -> str:
+    return block.partition("\n")[2] if not block.startswith("\n") and "\n" in block else block
+
+
+def _unmarked(block: str) -> str:
+    text = re.split(r"(?:'\s*)?(?:\[DONE\]|DONE)", block.strip(), maxsplit=1)[0]
+    text = re.split(r"(?:\[BEGIN\]|BEGIN)(?:'\s*)?", text, maxsplit=1)[-1].strip()
+    return text.removeprefix("'").removesuffix("'").replace("\\", "")
+
+
+def leetcode_tests(program: str, tests: str) -> str:
+    """Return the tests; those of a class ``Solution`` call its methods."""
+    if "class Solution" not in program:
+        return tests
+    for name in set(_CALLED.findall(tests)):
+        tests = re.sub(rf"(\bassert\s+){name}(?=\()", rf"\1Solution().{name}", tests)
+    return tests
+
+
+def of_same_kind(tests: str) -> str:
+    """Let every ``assert a == b`` compare types, too; tests that are no Python code stay as they are."""
+    try:
+        tree = ast.parse(tests)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return tests
+    written = ast.unparse(ast.fix_missing_locations(_SameKind().visit(tree)))
+    return with_helpers(written, _judged.same_kind)
+
+
+class _SameKind(ast.NodeTransformer):
+    def visit_Assert(self, node: ast.Assert) -> ast.Assert:
+        self.generic_visit(node)
+        test = node.test
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+            called = ast.Name(_judged.same_kind.__name__, ast.Load())
+            node.test = ast.Call(called, [test.left, test.comparators[0]], [])
+        return node
+
+
+def with_helpers(tests: str, *helpers: Any) -> str:
+    """Put the functions that tests use before them."""
+    return "\n".join(["from typing import Any", *(inspect.getsource(each) for each in helpers), tests])
+
+
+# ---- HumanEval ----
+
+
+def completion(row: Row, reply: str) -> Case:
+    """Return the row's prompt with the reply right after it, and its tests."""
+    missing = [name for name in ("prompt", "test", "entry_point") if name not in row]
+    if missing:
+        raise DataError(f"the rows have no column {missing[0]!r}", hint="HumanEval needs prompt, test, entry_point.")
+    return row["prompt"] + reply, completion_tests(row["prompt"], row["entry_point"], row["test"])
+
+
+# ---- LiveCodeBench ----
+
+
+def fenced(reply: str, *, last: bool) -> str:
+    """Return what stands between the first two, or the last two, lines with a fence; nothing where there are fewer."""
+    lines = reply.split("\n")
+    fences = [number for number, line in enumerate(lines) if "```" in line]
+    if len(fences) < 2:  # noqa: PLR2004 - a pair
+        return ""
+    start, end = fences[-2:] if last else fences[:2]
+    return "\n".join(lines[start + 1 : end])
+
+
+def contest_seconds(sample: Mapping[str, Any], seconds: float) -> float:
+    """Return how long all tests of a task may take."""
+    return (seconds + 1) * len(sample["inputs"]) + _MARGIN_SECONDS
+
+
+def contest_case(sample: Mapping[str, Any], program: str, seconds: float, *, same_kind: bool) -> Case:
+    """Return a solution of a contest's task, and its tests: calls of a function, or inputs and outputs."""
+    pairs = list(zip(sample["inputs"], sample["outputs"], strict=True))
+    name = sample.get("fn_name")
+    if name is None:
+        lines = [f"assert printed(output_of(code, {_joined(i)!r}, {seconds}), {_joined(o)!r})" for i, o in pairs]
+        helpers = (_judged.within, _judged.output_of, _judged.printed)
+        return _CONTEST_HEAD + _as_function(program), with_helpers("\n".join(lines), *helpers)
+    called = f"Solution().{name}" if "class Solution" in program else name
+    same = _judged.same_kind if same_kind else _judged.equal_values
+    lines = [f"solve = {called}"]
+    for given, wanted in pairs:
+        values = [json.loads(line) for line in given.split("\n")]
+        values = _judged.with_int_keys(values) if isinstance(values[0], dict) else values
+        expected = _judged.with_int_keys(json.loads(wanted))
+        lines.append(f"assert returned(within({seconds}, solve, *{values!r}), {expected!r}, {same.__name__})")
+    return _CONTEST_HEAD + program, with_helpers("\n".join(lines), _judged.within, _judged.returned, same)
+
+
+def _joined(text: Any) -> str:
+    return "\n".join(map(str, text)) if isinstance(text, list) else str(text)
+
+
+def _as_function(program: str) -> str:
+    """Write a program as a function ``code``, so that it runs once for each input; imports before it stay outside."""
+    written, started = [], False
+    for line in _unguarded(program).split("\n"):
+        is_import = line.startswith(("from ", "import "))
+        if not is_import and not started:
+            written += ["stdin = sys.stdin", "stdout = sys.stdout", "def code():"]
+            started = True
+        written.append(f"\t{line}" if started else line)
+    return "\n".join(written)
+
+
+def _unguarded(program: str) -> str:
+    """Take the last ``if __name__ == "__main__"`` away from what it guards."""
+    try:
+        *before, last = ast.parse(program).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return program
+    if not isinstance(last, ast.If) or ast.unparse(last.test) != "__name__ == '__main__'":
+        return program
+    return ast.unparse(ast.Module([*before, *last.body], []))
