@@ -1,0 +1,14 @@
+"""Replies to made-up rows: some right, some wrong, in the ways that models say it."""
+
+FORMS = ("{gold}", "Let me think step by step. So the answer is {gold}.", "I am not sure, maybe B.", "答案是A。")
+
+
+def replies_to(rows, column):
+    """One reply for each row."""
+    return [FORMS[number % len(FORMS)].replace("{gold}", _said(row.get(column))) for number, row in enumerate(rows)]
+
+
+def _said(gold):
+    while isinstance(gold, (list, tuple)) and gold:
+        gold = gold[0]
+    return str(gold)

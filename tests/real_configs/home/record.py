@@ -1,0 +1,71 @@
+"""Run in the reference environment: write the prompts of a home's entries on made-up rows, one line a file.
+
+    python record.py opencompass|ais_bench HOME OUT.jsonl [MOST]
+
+MOST: how many entries of a file, 3 by default; entries that differ in shape come first.
+"""
+
+import json
+import logging
+import sys
+import warnings
+from pathlib import Path
+
+import stand_ins
+
+
+def main(framework, home, out, most="3"):
+    sys.path.insert(0, home)
+    stand_ins.install("opencompass", "ais_bench")
+    warnings.simplefilter("ignore")
+    import datasets
+    from loading import datasets_of, files_of, sampled
+    from made_up_rows import rows_for
+    from prompts import HOMES
+
+    datasets.disable_progress_bars()
+    rendering = HOMES[framework]()
+    logging.disable(logging.ERROR)
+    with Path(out).open("w", encoding="utf-8") as sink:
+        for path in files_of(home, framework):
+            line = {"file": str(path)}
+            try:
+                variables = datasets_of(Path(home) / path)
+            except Exception as exc:
+                line["error"] = f"{type(exc).__name__}: {exc}"[:300]
+            else:
+                line["count"] = sum(map(len, variables.values()))
+                line["entries"] = [one_entry(rendering, rows_for, *one) for one in sampled(variables, int(most))]
+            sink.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+
+
+def one_entry(rendering, rows_for, variable, index, entry):
+    infer = entry.get("infer_cfg") or {}
+    inferencer = str((infer.get("inferencer") or {}).get("type", "")).rpartition(".")[2]
+    line = {"variable": variable, "index": index, "abbr": entry.get("abbr", ""), "inferencer": inferencer}
+    try:
+        line["rows"] = rows_for(entry)
+        line |= rendering.rendered(entry, line["rows"])
+    except Exception as exc:
+        line["error"] = f"{type(exc).__name__}: {exc}"[:300]
+    return line | figures(rendering, entry, line.get("rows"))
+
+
+def figures(rendering, entry, splits):
+    """The home's figures on made-up replies, or why there are none."""
+    from made_up_replies import replies_to
+    from scoring import scored
+
+    evaluator = str(((entry.get("eval_cfg") or {}).get("evaluator") or {}).get("type", "")).rpartition(".")[2]
+    found = {"evaluator": evaluator}
+    try:
+        test = rendering.dataset(entry, splits).test
+        found["replies"] = replies_to(test, entry["reader_cfg"].get("output_column"))
+        found["figures"] = scored(rendering.package, entry, test, found["replies"])
+    except (Exception, SystemExit) as exc:
+        found["not_scored"] = f"{type(exc).__name__}: {exc}"[:300]
+    return found
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
