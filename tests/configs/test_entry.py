@@ -139,7 +139,7 @@ def test_an_entry_that_names_a_framework_is_not_strict():
 
 @pytest.mark.parametrize(
     ("asks", "expected"),
-    [("SWCELossInferencer", "Q: x\nA: "), ("AgentInferencer", ["Q: x\nA: y"])],
+    [("SWCELossInferencer", "Q: x\nA: "), ("ToTInferencer", "Q: x\nA: ")],
 )
 def test_prompts_of_an_inferencer_that_only_the_framework_has(asks, expected):
     body = simple()

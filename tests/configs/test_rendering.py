@@ -338,6 +338,24 @@ def test_a_chat_inferencer_of_opencompass_ignores_the_examples_template():
     assert made(cfg, strict=False).texts() == [["q0"], ["q1"]]
 
 
+def test_a_chat_inferencer_of_opencompass_leaves_out_the_begin_of_the_meta_template():
+    meta = {
+        "begin": "[",
+        "round": [{"role": "HUMAN", "begin": "<H>"}, {"role": "BOT", "begin": "<B>", "generate": True}],
+    }
+    cfg = {"prompt_template": template("{q}"), "inferencer": {"type": "ChatInferencer"}}
+    assert made(cfg, strict=False).texts(meta)[0] == ["<H>q0<B>"]
+    assert made(cfg).texts(meta)[0] == ["[<H>q0<B>"]
+
+
+def test_roles_that_a_label_lacks_are_empty_in_opencompass_alone():
+    label = {"round": [{"role": "HUMAN", "prompt": "{q}"}]}
+    cfg = {"prompt_template": template({"A": label}), "inferencer": {"type": "PPLInferencer"}}
+    said = {"role": "user", "content": "q0"}
+    assert made(cfg, strict=False, framework="opencompass").chat(0) == [[said, {"role": "assistant", "content": ""}]]
+    assert made(cfg, strict=False, framework="ais_bench").chat(0) == [[said]]
+
+
 def test_only_two_kinds_of_prompt():
     with pytest.raises(DataError, match="'text' or 'chat', not 'html'"):
         made({"prompt_template": template("{q}")}).prompts("html")

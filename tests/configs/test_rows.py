@@ -134,6 +134,17 @@ def test_repeats():
     assert [compat.shown(i)["idx"] for i in range(4)] == [0, 0, 1, 1]
 
 
+def test_opencompass_repeats_all_rows_one_round_after_the_other():
+    splits = {"train": TEN, "test": TEN[:2]}
+    rows = read_rows(READER, splits, strict=False, n=2, framework="opencompass")
+    assert [row["q"] for row in rows.test] == ["q0", "q1", "q0", "q1"]
+    assert [rows.asked(i)["idx"] for i in range(4)] == [0, 1, 0, 1]
+    assert rows.train == TEN * 2
+    assert [rows.first_copy(number) for number in range(2)] == [0, 1]
+    each = read_rows(READER, splits, strict=False, n=2, framework="ais_bench")
+    assert [each.first_copy(number) for number in range(2)] == [0, 2]
+
+
 @pytest.mark.parametrize("n", [0, -1, True, 1.5, "2"])
 def test_repeats_that_make_no_sense(n):
     with pytest.raises(DataError, match="n is"):

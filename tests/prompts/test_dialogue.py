@@ -5,7 +5,7 @@ import pytest
 from kshot.core.errors import DataError
 from kshot.prompts.dialogue import Messages, PromptList, as_dialogue, chat_items, chat_messages, plain_text, with_meta
 from kshot.prompts.meta import mark
-from kshot.prompts.turns import before_reply, given_chat, gold_replies, reply_places, with_replies
+from kshot.prompts.turns import before_reply, given_chat, gold_replies, history_text, reply_places, with_replies
 
 META = {
     "round": [
@@ -88,6 +88,30 @@ def test_a_reserved_role_in_a_round_is_lost_in_compat_and_refused_in_strict():
     assert with_meta(asked, META, strict=False) == "[<H></H><B>a</B><H>q</H><B>"
     with pytest.raises(DataError, match="its text would be lost"):
         with_meta(asked, META)
+
+
+def test_a_reserved_role_without_a_fallback_keeps_its_place_in_compat():
+    asked = dialogue(human("a"), bot("b"), system("s"), human("q"))
+    assert with_meta(asked, META, strict=False) == "[<H>a</H><B>b</B><S>s</S><H>q</H><B>"
+    assert [m["role"] for m in chat_messages(asked, strict=False)] == ["user", "assistant", "system", "user"]
+    with pytest.raises(DataError, match="'SYSTEM' is not in the meta template"):
+        with_meta(asked, META)
+    with pytest.raises(DataError, match="'SYSTEM' is not in the meta template"):
+        chat_messages(asked)
+
+
+def test_whole_turns_have_every_role():
+    """OpenCompass gives a role that a turn lacks an empty text; a turn with a reserved role stays as it is."""
+    said = chat_messages(dialogue(bot("hi"), human("q")), None, "ppl", strict=False, whole_turns=True)
+    assert [(m["role"], m["content"]) for m in said] == [
+        ("user", ""),
+        ("assistant", "hi"),
+        ("user", "q"),
+        ("assistant", ""),
+    ]
+    assert len(chat_messages(dialogue(human("q")), strict=False, whole_turns=True)) == 1
+    aside = dialogue(system("s", fallback_role="HUMAN"), human("q"))
+    assert [m["content"] for m in chat_messages(aside, strict=False, whole_turns=True)] == ["s", "q"]
 
 
 def test_strings_in_a_round_keep_their_place_in_strict():
@@ -182,6 +206,16 @@ def test_what_comes_before_each_reply():
     assert plain_text(before_reply(whole, 1, ["R"])) == "x\ny\na\nR\nb"
     assert with_meta(before_reply(whole, 1, None), META).endswith("<H>a</H><B>1</B><H>b</H><B>")
     assert gold_replies(whole) == ["1", "2"]  # nothing was changed
+
+
+def test_a_history_of_messages_uses_nothing_but_the_roles_of_the_meta_template():
+    whole = dialogue(human("a"), bot("1"), "loose", human("b"), bot("2"))
+    history = before_reply(whole, 1, ["R"])
+    assert history_text(history, META) == "<H>a</H><B>R</B><H>loose</H><H>b</H><B>"
+    assert history_text(history, None) == "a\nR\nloose\nb"
+    chat = Messages([{"role": "system", "content": "s"}, {"role": "user", "content": ""}])
+    assert history_text(chat, META) == "<S>s</S><H></H><B>"
+    assert history_text(chat, None) == "s\n"
 
 
 def test_places_for_replies_that_a_template_lacks():

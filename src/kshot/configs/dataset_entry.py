@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kshot import retrievers
-from kshot.configs.names import INFERENCERS, ConfigCallable, short, unknown
+from kshot.configs.foreign_retriever import ForeignRetriever
+from kshot.configs.home import Home
+from kshot.configs.names import FRAMEWORK_INFERENCERS, INFERENCERS, ConfigCallable, short, unknown
 from kshot.configs.project import Project
 from kshot.configs.rendering import PromptKind, Rendered, render
 from kshot.configs.rows import SelectedRows, Splits, read_rows
@@ -126,12 +128,12 @@ class DatasetEntry:
 
     @property
     def mode(self) -> str:
-        """How the model is asked: gen, ppl, ll, clp or multiturn."""
+        """How the model is asked: gen, ppl, ll, clp, multiturn; of frameworks alone: loss, spans."""
         kind = self.inferencer["type"]
-        found = INFERENCERS.get(short(kind), "")
-        if not found:
-            unknown("inferencer", kind, self.place, [name for name, mode in INFERENCERS.items() if mode])
-        return found
+        known = INFERENCERS if self.strict else {**INFERENCERS, **FRAMEWORK_INFERENCERS}
+        if short(kind) not in known:
+            unknown("inferencer", kind, self.place, known)
+        return known[short(kind)]
 
     def packages(self, retriever: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that choosing examples needs; ``retriever`` replaces the config's."""
@@ -173,11 +175,11 @@ class DatasetEntry:
         inferencer = short(self.inferencer["type"])
         only_shown = not self.strict and not INFERENCERS.get(inferencer)  # ``mode`` refuses to run it
         if only_shown or self.mode == "clp":  # one prompt, as for generation; clp compares the options after it
-            shown_as = "ChatInferencer" if inferencer == "AgentInferencer" else "GenInferencer"
-            infer_cfg["inferencer"] = {**self.inferencer, "type": shown_as}
+            infer_cfg["inferencer"] = {**self.inferencer, "type": "GenInferencer"}
         try:
             times = self.repeats if n is None else n
-            rows = read_rows(self.reader_cfg, splits, strict=self.strict, abbr=self.abbr, n=times)
+            mode: dict[str, Any] = {"strict": self.strict, "framework": self.framework}
+            rows = read_rows(self.reader_cfg, splits, abbr=self.abbr, n=times, **mode)
             examples = self._retriever(rows, infer_cfg, count)
             return render(self.reader_cfg, infer_cfg, rows, examples.retrieve(), strict=self.strict), examples
         except KshotError as exc:

@@ -91,7 +91,7 @@ def scored_prompt(shown: Any, system: str | None, where: str) -> tuple[Prompt, s
     """Return context and text of one label's prompt: of a text everything; of a chat the last reply after the rest."""
     if isinstance(shown, str):
         return Prompt(_after(system)), shown
-    if not shown or shown[-1]["role"] != "assistant":
+    if not shown or shown[-1]["role"] != "assistant" or not shown[-1]["content"]:
         raise DataError(
             "a chat model cannot score this label: the prompt does not end with a BOT item",
             where=where,

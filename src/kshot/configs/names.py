@@ -11,16 +11,23 @@ from kshot.core.errors import DataError
 
 INFERENCERS = {
     "GenInferencer": "gen",
-    "AgentInferencer": "",
     "PPLInferencer": "ppl",
-    "PPLOnlyInferencer": "",
     "LLInferencer": "ll",
     "SCInferencer": "gen",
     "CLPInferencer": "clp",
     "MultiTurnGenInferencer": "multiturn",
     "ChatInferencer": "multiturn",
 }
-"""Inferencers by how kshot asks the model; an empty text: kshot knows the name and cannot run it."""
+"""Inferencers by how kshot asks the model."""
+
+FRAMEWORK_INFERENCERS = {
+    "AgentInferencer": "gen",
+    "AttackInferencer": "gen",
+    "LMMGenInferencer": "gen",
+    "PPLOnlyInferencer": "loss",
+    "InferencePPLOnlyInferencer": "spans",
+}
+"""Those that run for configs of the frameworks alone: kshot has nothing to add to a model there, or leaves it out."""
 
 
 class ImportedName(str):

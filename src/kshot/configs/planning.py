@@ -60,6 +60,8 @@ class PromptPlan:
     eos: str = "\n"
     masked_by: str = ""
     infer_mode: str = "every"
+    from_messages: bool = False
+    """Whether a conversation is read by the rule of OpenCompass's ChatInferencer."""
 
 
 def _turn_by_turn(template: PromptTemplate) -> MultiTurnPromptTemplate:
@@ -103,6 +105,7 @@ def make_plan(infer_cfg: Mapping[str, Any], ids: Sequence[Sequence[int]], column
         eos=retriever.get("ice_eos_token", "" if no_examples else "\n"),
         masked_by=inferencer.get("gen_field_replace_token") or "",
         infer_mode=infer_mode,
+        from_messages=name == "ChatInferencer" and not strict,
     )
 
 

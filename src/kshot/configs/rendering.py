@@ -38,12 +38,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from kshot.configs.planning import PromptMode, PromptPlan, label_list, located, located_in_row, make_plan
-from kshot.configs.rows import SelectedRows, Splits, read_rows
+from kshot.configs.rows import OPENCOMPASS, SelectedRows, Splits, read_rows
 from kshot.core.errors import DataError
 from kshot.prompts.dialogue import Filled, Messages, Mode, PromptList, chat_messages, with_meta
 from kshot.prompts.meta import Meta
 from kshot.prompts.raw_messages import RawPromptTemplate
-from kshot.prompts.turns import before_reply, given_chat, gold_replies, reply_places, with_replies
+from kshot.prompts.turns import before_reply, given_chat, gold_replies, history_text, reply_places, with_replies
 
 PromptKind: TypeAlias = Literal["text", "chat"]
 """Whether a prompt is text for a base model or messages for a chat model."""
@@ -58,21 +58,37 @@ def render(
     strict: bool,
     abbr: str = "",
     n: int = 1,
+    framework: str = "",
 ) -> Rendered:
-    """Prepare the prompts of a dataset; ``ids`` has a list of example numbers for each test row."""
-    rows = splits if isinstance(splits, SelectedRows) else read_rows(reader_cfg, splits, strict=strict, abbr=abbr, n=n)
+    """Prepare the prompts of a dataset; ``ids`` has a list of example numbers for each test row.
+
+    ``framework`` is the package whose rules hold where the two differ; they do so only where not strict.
+    """
+    if isinstance(splits, SelectedRows):
+        rows = splits
+    else:
+        rows = read_rows(reader_cfg, splits, strict=strict, abbr=abbr, n=n, framework=framework)
     if len(ids) != len(rows.test):
         raise DataError(f"examples are chosen for {len(ids)} rows, and {len(rows.test)} are asked", where=rows.abbr)
     with located(rows.abbr):
-        return Rendered(rows, ids, make_plan(infer_cfg, ids, len(rows.input_columns), strict=strict), strict=strict)
+        plan = make_plan(infer_cfg, ids, len(rows.input_columns), strict=strict)
+        return Rendered(rows, ids, plan, strict=strict, whole_turns=framework == OPENCOMPASS and not strict)
 
 
 class Rendered:
     """The prompts of a dataset; see the top of this file."""
 
-    def __init__(self, rows: SelectedRows, ids: Sequence[Sequence[int]], plan: PromptPlan, *, strict: bool) -> None:
+    def __init__(
+        self,
+        rows: SelectedRows,
+        ids: Sequence[Sequence[int]],
+        plan: PromptPlan,
+        *,
+        strict: bool,
+        whole_turns: bool = False,
+    ) -> None:
         """Find the labels; prompts are made when they are used."""
-        self.rows, self.ids, self.plan, self.strict = rows, ids, plan, strict
+        self.rows, self.ids, self.plan, self.strict, self._whole_turns = rows, ids, plan, strict, whole_turns
         self.mode: PromptMode = plan.mode
         self.labels = label_list(plan, rows, strict=strict) if plan.mode == "ppl" else None
         self._last: tuple[tuple[int, ...], bool, Filled] | None = None
@@ -179,7 +195,10 @@ class Rendered:
 
     def chat(self, index: int, meta: Meta | None = None) -> Any:
         """Return what a chat model reads for a row."""
-        return self._each(index, lambda filled, mode: chat_messages(filled, meta, mode, strict=self.strict))
+        return self._each(index, lambda filled, mode: self._messages(filled, meta, mode))
+
+    def _messages(self, filled: Filled, meta: Meta | None, mode: Mode) -> list[dict[str, Any]]:
+        return chat_messages(filled, meta, mode, strict=self.strict, whole_turns=self._whole_turns)
 
     def _each(self, index: int, read: Callable[[Filled, Mode], Any]) -> Any:
         output = self.output_of(index)
@@ -241,8 +260,11 @@ class Rendered:
                     hint="Give them in the output column, or use infer_mode='every'.",
                 )
             history = before_reply(whole, place, replies if every else None)
-            read = with_meta if kind == "text" else chat_messages
-            return read(history, meta, "gen", strict=self.strict)
+            if kind == "chat":
+                return self._messages(history, meta, "gen")
+            if self.plan.from_messages:
+                return history_text(history, meta)
+            return with_meta(history, meta, "gen", strict=self.strict)
 
     def turns(
         self, kind: PromptKind = "text", meta: Meta | None = None, replies: Sequence[Any] | None = None

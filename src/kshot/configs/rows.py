@@ -13,6 +13,9 @@ from kshot.core.records import Row
 Splits: TypeAlias = Mapping[str, Sequence[Row]] | Sequence[Row]
 """The rows of each split, or one list of rows that is both train and test."""
 
+OPENCOMPASS = "opencompass"
+"""The framework that repeats a dataset as a whole; the other one repeats each row."""
+
 KEYS = (
     "input_columns", "output_column", "train_split", "test_split", "train_range", "test_range",
     "input_template", "output_template", "ds_size", "name", "data_files",
@@ -45,6 +48,8 @@ class SelectedRows:
     abbr: str = "dataset"
     train_repeats: int = 1
     test_repeats: int = 1
+    in_blocks: bool = False
+    """Whether repeated rows stand one round after the other, and not side by side."""
 
     def shown(self, index: int) -> Row:
         """Return a training row with all its columns."""
@@ -53,11 +58,18 @@ class SelectedRows:
                 f"the example {index} does not exist: there are {len(self.train)} training rows",
                 hint="" if self.train else "Give rows for the split that reader_cfg names as train_split.",
             )
-        return self._with_columns(self.train[index], "train", index // self.train_repeats)
+        return self._with_columns(self.train[index], "train", self._number(index, self.train, self.train_repeats))
 
     def asked(self, index: int) -> Row:
         """Return a test row with all its columns."""
-        return self._with_columns(self.test[index], "test", index // self.test_repeats)
+        return self._with_columns(self.test[index], "test", self._number(index, self.test, self.test_repeats))
+
+    def first_copy(self, number: int) -> int:
+        """Return where the first copy of a test row stands, by the number of the row."""
+        return number if self.in_blocks else number * self.test_repeats
+
+    def _number(self, index: int, rows: Sequence[Row], repeats: int) -> int:
+        return index % (len(rows) // repeats) if self.in_blocks else index // repeats
 
     def _with_columns(self, row: Row, split: str, number: int) -> Row:
         added = {"subdivision": f"{self.abbr}_{split}", "idx": number}
@@ -65,11 +77,12 @@ class SelectedRows:
 
 
 def read_rows(
-    reader_cfg: Mapping[str, Any], splits: Splits, *, strict: bool, abbr: str = "", n: int = 1
+    reader_cfg: Mapping[str, Any], splits: Splits, *, strict: bool, abbr: str = "", n: int = 1, framework: str = ""
 ) -> SelectedRows:
     """Choose the training and test rows. One list of rows is both; a training split that is missing has no rows.
 
-    ``n`` repeats each test row, its copies side by side; in the frameworks (``strict=False``) the training rows too.
+    ``n`` repeats each test row, its copies side by side; where not strict, the training rows too. OpenCompass repeats
+    all rows one round after the other.
     """
     reader = read_reader(reader_cfg, strict=strict, where=abbr)
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
@@ -91,15 +104,21 @@ def read_rows(
     if strict:
         _check_columns(reader, test, abbr)
     train_repeats = 1 if strict else n
+    in_blocks = framework == OPENCOMPASS and not strict
     return SelectedRows(
-        [row for row in train for _ in range(train_repeats)],
-        [row for row in test for _ in range(n)],
+        _repeated(train, train_repeats, in_blocks=in_blocks),
+        _repeated(test, n, in_blocks=in_blocks),
         reader.input_columns,
         reader.output_column,
         abbr or "dataset",
         train_repeats,
         n,
+        in_blocks,
     )
+
+
+def _repeated(rows: list[Row], times: int, *, in_blocks: bool) -> list[Row]:
+    return rows * times if in_blocks else [row for row in rows for _ in range(times)]
 
 
 def read_reader(reader_cfg: Mapping[str, Any], *, strict: bool, where: str = "") -> ReaderConfig:

@@ -54,7 +54,7 @@ class ConfigTask:
         self.rendered, self._retriever = entry.prepare(splits, retriever=retriever, count=count)
         votes = entry.inferencer.get("sc_size") or self.settings.sample_num
         self.times = entry.repeats if entry.repeats > 1 else int(votes)
-        self._copies = entry.repeats  # they stand side by side among the rows; one sample asks for all of them
+        self._copies = entry.repeats  # they stand among the rows; one sample asks for all of them
         self.notes: list[str] = []
 
     def task(self, *, scored: bool = True) -> Task[Any]:
@@ -84,12 +84,12 @@ class ConfigTask:
         size = size if self.settings.limit is None else min(size, self.settings.limit)
         if not size:
             raise DataError("there are no rows to evaluate", where=self.entry.place)
-        rows = [dict(rendered.rows.test[position * self._copies]) for position in range(size)]
+        rows = [dict(rendered.rows.test[rendered.rows.first_copy(position)]) for position in range(size)]
         return [
             Sample(
                 str(position),
                 row,
-                None if gold is None else Gold(clean(gold[position * self._copies])),
+                None if gold is None else Gold(clean(gold[rendered.rows.first_copy(position)])),
                 position=position,
                 row=row,
             )
@@ -114,7 +114,7 @@ class ConfigTask:
 
     def _template(self, sample: Sample, _: Sequence[Sample]) -> Any:
         rendered = self.rendered
-        place = sample.position * self._copies
+        place = rendered.rows.first_copy(sample.position)
         system = self.settings.system_prompt
         if rendered.mode == "multiturn":
             return place, system

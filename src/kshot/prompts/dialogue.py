@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from kshot.core.errors import DataError
-from kshot.prompts.meta import LoosePart, Meta, MetaTemplate, TurnPart, dialogue_parts, is_mark, mark
+from kshot.prompts.meta import LoosePart, Meta, MetaTemplate, Turn, TurnPart, dialogue_parts, is_mark, mark
 
 Mode: TypeAlias = Literal["gen", "ppl"]
 
@@ -120,6 +120,9 @@ def _turn_text(turn: TurnPart, known: MetaTemplate, *, generating: bool, strict:
         if isinstance(item, str):
             after[current] = after.get(current, "") + item
             continue
+        if not strict and known.stands_aside(item):
+            after[current] = after.get(current, "") + _wrapped(known.merged(item), strict=strict)
+            continue
         current = known.role_of(item)
         if strict and current not in known.places:
             raise DataError(
@@ -143,9 +146,12 @@ def _turn_text(turn: TurnPart, known: MetaTemplate, *, generating: bool, strict:
 
 
 def chat_items(
-    filled: Filled, meta: Meta | None = None, mode: Mode = "gen", *, strict: bool = True
+    filled: Filled, meta: Meta | None = None, mode: Mode = "gen", *, strict: bool = True, whole_turns: bool = False
 ) -> str | PromptList:
-    """Return the items of a chat by API role (``HUMAN``, ``BOT``, ``SYSTEM``), neighbours of one role merged."""
+    """Return the items of a chat by API role (``HUMAN``, ``BOT``, ``SYSTEM``), neighbours of one role merged.
+
+    ``whole_turns``: a role that a turn lacks is there with an empty text, as in OpenCompass.
+    """
     if isinstance(filled, str):
         return filled
     if isinstance(filled, Messages):
@@ -159,7 +165,7 @@ def chat_items(
     items = PromptList(_chat_item(known, item) for item in ([lead] if isinstance(lead, Mapping) else lead) if item)
     for part in dialogue_parts(filled, known, strict=strict):
         last = mode == "gen" and isinstance(part, TurnPart) and part.last
-        for item in [part.item] if isinstance(part, LoosePart) else part.items:
+        for item in [part.item] if isinstance(part, LoosePart) else _turn_items(part, known, whole=whole_turns):
             if isinstance(item, str):
                 _refuse_loss(item, strict=strict)
             elif last and known.merged(item).get("generate"):
@@ -171,6 +177,18 @@ def chat_items(
     if not items:
         raise DataError("nothing of the prompt is left for a chat model to read")
     return items
+
+
+def _turn_items(turn: TurnPart, known: MetaTemplate, *, whole: bool) -> Turn:
+    """Return the items of a turn; ``whole``: with an empty one for each role of the meta round that it lacks."""
+    roles = {known.role_of(item): item for item in turn.items if not isinstance(item, str)}
+    if not whole or not all(role in known.places for role in roles):  # a reserved role would lose its place
+        return turn.items
+    return [
+        roles.get(entry["role"], {"role": entry["role"], "prompt": ""})
+        for entry in known.round
+        if not isinstance(entry, str)
+    ]
 
 
 def _refuse_loss(item: str, *, strict: bool) -> None:
@@ -208,12 +226,12 @@ def _parts(content: Any) -> list[Any]:
 
 
 def chat_messages(
-    filled: Filled, meta: Meta | None = None, mode: Mode = "gen", *, strict: bool = True
+    filled: Filled, meta: Meta | None = None, mode: Mode = "gen", *, strict: bool = True, whole_turns: bool = False
 ) -> list[dict[str, Any]]:
     """Return what a chat model reads: ``[{"role": "user", "content": …}, …]``; plain text is one user message."""
     if isinstance(filled, Messages):
         return [dict(message) for message in filled]
-    items = chat_items(filled, meta, mode, strict=strict)
+    items = chat_items(filled, meta, mode, strict=strict, whole_turns=whole_turns)
     if isinstance(items, str):
         return [{"role": "user", "content": items}]
     for item in items:

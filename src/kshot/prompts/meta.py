@@ -75,16 +75,24 @@ class MetaTemplate:
         """Return the role of an item: its own, or the one that it falls back to."""
         return _known_role(item, self.roles)
 
+    def stands_aside(self, item: Mapping[str, Any]) -> bool:
+        """Whether an item has a reserved role and names no role of the round to fall back to."""
+        role = item.get("role")
+        return role in self.roles and role not in self.places and item.get("fallback_role") not in self.places
+
     def merged(self, item: Mapping[str, Any]) -> dict[str, Any]:
         """Return an item with everything that the meta template says of its role and the item does not."""
         return {**self.roles[self.role_of(item)], **item}
 
-    def turns(self, items: Turn) -> list[Turn]:
-        """Cut items into turns: a new turn starts where the place of a role does not increase."""
+    def turns(self, items: Turn, *, strict: bool = True) -> list[Turn]:
+        """Cut items into turns: a new turn starts where the place of a role does not increase.
+
+        A reserved role has no place in a round. Not strict, its item stays where it is, in the turn that it is in.
+        """
         turns: list[Turn] = [[]]
         last = -1
         for item in items:
-            if isinstance(item, str):
+            if isinstance(item, str) or (not strict and self.stands_aside(item)):
                 turns[-1].append(item)
                 continue
             place = self.places[_known_role(item, self.places)]
@@ -118,14 +126,14 @@ def dialogue_parts(dialogue: Sequence[Any], meta: MetaTemplate, *, strict: bool)
             opens = item["pos"] == "begin" or (item["section"] == "end" and inside != "end")
             if opens:
                 if pending:  # examples in the middle of a round
-                    yield from (TurnPart(turn, last=False) for turn in meta.turns(pending))
+                    yield from (TurnPart(turn, last=False) for turn in meta.turns(pending, strict=strict))
                     pending = []
                 open_sections.append(item["section"])
                 continue
             if not open_sections or open_sections.pop() != item["section"]:
                 raise DataError(f"the section {item['section']!r} closes without having been opened")
             if inside in ("round", "ice"):
-                turns = meta.turns(pending)
+                turns = meta.turns(pending, strict=strict)
                 pending = []
                 for index, turn in enumerate(turns):
                     yield TurnPart(turn, last=inside == "round" and index == len(turns) - 1)

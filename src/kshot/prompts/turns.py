@@ -7,7 +7,7 @@ from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.prompts.dialogue import TEMPLATE_ROLES, Filled, Messages, PromptList
-from kshot.prompts.meta import is_mark, mark
+from kshot.prompts.meta import Meta, MetaTemplate, is_mark, mark
 
 REPLIES = ("BOT", "assistant")
 QUESTIONS = ("HUMAN", "user")
@@ -59,6 +59,25 @@ def before_reply(filled: PromptList | Messages, turn: int, replies: Sequence[str
     if isinstance(history, PromptList):
         history.extend([{**filled[place], "prompt": ""}, mark("round", "end")])
     return history
+
+
+def history_text(history: PromptList | Messages, meta: Meta | None) -> str:
+    """Return what a base model reads of a conversation before a reply, by the rule of OpenCompass's ChatInferencer.
+
+    Each message stands between the begin and the end of its role, then comes the begin of the reply's role; nothing
+    else of the meta template is used. Without one, all messages are joined by line breaks, empty ones too.
+    """
+    if isinstance(history, PromptList):
+        said = [item for item in history[:-2] if not is_mark(item) and item]  # without the place of the reply
+        pairs = [("HUMAN", item) if isinstance(item, str) else (item["role"], item.get("prompt", "")) for item in said]
+    else:
+        pairs = [(TEMPLATE_ROLES.get(item["role"], item["role"]), item["content"]) for item in history]
+    if not meta:
+        return "\n".join(str(text) for _, text in pairs)
+    roles = MetaTemplate.of(meta).roles
+    sides = [(roles.get(role, {}), text) for role, text in pairs]
+    wrapped = "".join(f"{side.get('begin') or ''}{text}{side.get('end') or ''}" for side, text in sides)
+    return wrapped + str(roles.get("BOT", {}).get("begin") or "")
 
 
 def gold_replies(filled: PromptList | Messages) -> list[Any]:
