@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 from kshot.prompts.dialogue import Filled, PromptList
+from kshot.prompts.media_template import MMPromptTemplate
 from kshot.prompts.meta import is_mark
-from kshot.prompts.prompt_template import FIELD, PromptTemplate, Shape, fill, fill_tree, splice, texts_of
+from kshot.prompts.prompt_template import FIELD, PromptTemplate, Shape, fill, splice, texts_of
 from kshot.prompts.raw_messages import RawPromptTemplate
 
 __all__ = ["MMPromptTemplate", "MultiTurnPromptTemplate", "PromptTemplate", "RawPromptTemplate", "fill", "splice"]
@@ -51,39 +49,3 @@ def _turn_rows(items: PromptList, row: Row) -> list[Row]:
     return [
         {**row, **{name: value[turn] if value else "" for name, value in lists.items()}} for turn in range(max(sizes))
     ]
-
-
-class MMPromptTemplate(PromptTemplate):
-    """A dialogue with ``prompt_mm`` items: parts (text, image, video, audio) in the order of the row."""
-
-    cut: ClassVar[str] = "<AIS_CONTENT_TAG>"
-    starts: ClassVar[Mapping[str, str]] = {
-        f"<AIS_{kind.upper()}_START>": kind for kind in ("text", "image", "video", "audio")
-    }
-
-    def _compose(self, shape: Shape, row: Row, ice: Filled, *, keep_sep: bool = False) -> Shape:
-        done = super()._compose(shape, row, ice, keep_sep=keep_sep)
-        if isinstance(done, str):
-            return done
-        for item in done:
-            if isinstance(item, dict) and isinstance(item.get("prompt_mm"), Mapping):
-                item["prompt_mm"] = self._parts(item["prompt_mm"], row)
-        return done
-
-    def _parts(self, forms: Mapping[str, Any], row: Row) -> list[Any]:
-        tagged = next((v for v in [row.get("content"), *row.values()] if isinstance(v, str) and self.cut in v), None)
-        if tagged is None:  # the parts are columns of their own
-            return [fill_tree(form, row, strict=self.strict) for form in forms.values()]
-        parts = []
-        for piece in filter(None, tagged.split(self.cut)):
-            start = next((start for start in self.starts if piece.startswith(start)), "")
-            kind = self.starts.get(start, "")
-            if kind not in forms:
-                raise DataError(
-                    f"the row has the part {piece[:60]!r}, for which the template has no form",
-                    hint=f"prompt_mm has {', '.join(forms)}; a part starts with one of {', '.join(self.starts)}.",
-                )
-            names = ("text", "question") if kind == "text" else (kind,)
-            values = {**row, **dict.fromkeys(names, piece.removeprefix(start))}
-            parts.append(fill_tree(forms[kind], values, strict=self.strict))
-        return parts
