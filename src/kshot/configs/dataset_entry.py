@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kshot import retrievers
-from kshot.configs.foreign_retriever import ForeignRetriever
-from kshot.configs.home import Home
 from kshot.configs.names import FRAMEWORK_INFERENCERS, INFERENCERS, ConfigCallable, short, unknown
 from kshot.configs.project import Project
 from kshot.configs.rendering import PromptKind, Rendered, render
