@@ -163,8 +163,17 @@ class EvaluateOptions(TypedDict, total=False):
     cot: str | None
     """Reasoning style; it must be one that the dataset supports."""
 
+    home: str | PathLike[str] | None
+    """Source of OpenCompass or AISBench: what kshot does not know runs by its code, confined."""
+
+    allow_download: bool | None
+    """Let the home's code use the network, to download data."""
+
+    only: str | list[str] | tuple[str, ...] | None
+    """Run only the entries of a config that have this abbr, or match this pattern."""
+
     config_root: str | PathLike[str] | None
-    """Project root of a config: the folder in which it may read and import files."""
+    """Older name of --home: the folder in which a config may read and import files."""
 
     length: int | list[int] | tuple[int, ...] | None
     """Lengths of the records, such as 10,20,30."""

@@ -83,7 +83,13 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
 
         check_config_file(Path(spec).expanduser())
         retriever = as_config(settings.retriever, settings.num_shots, settings.seed) if settings.retriever else None
-        source = ConfigSource(spec, config_root=settings.config_root, retriever=retriever)
+        source = ConfigSource(
+            spec,
+            home=settings.home or settings.config_root,
+            allow_download=settings.allow_download,
+            retriever=retriever,
+            only=settings.only or (),
+        )
     else:
         from kshot.datasets.source import resolve
 

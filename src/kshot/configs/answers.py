@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from kshot.cleanups import CLEANUP_PACKAGES, CLEANUPS
-from kshot.cleanups.config_names import TAKE_NO_PATTERNS, cleanup_function
-from kshot.configs.cleanup_process import CLEANUP_PROCESS, TookTooLong
+from kshot.cleanups.config_names import SLOW_IMPORTS, TAKE_NO_PATTERNS, cleanup_function
+from kshot.configs.cleanup_process import CLEANUP_PROCESS, CleanupFailed, TookTooLong
 from kshot.configs.names import short, unknown
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
@@ -35,12 +37,15 @@ def cleaner(config: Any, scope: Scope) -> Cleaner:
     function: Any = scope.own(kind)
     if function is None and (function := cleanup_function(short(kind), scope.name(kind).framework)) is not None:
         require(short(kind), *CLEANUP_PACKAGES.get(function, ()))
-        if body and function not in TAKE_NO_PATTERNS:
+        _check_options(function, body, kind, where)
+        if function in SLOW_IMPORTS or (body and function not in TAKE_NO_PATTERNS):
             return _apart(scope.name(kind), body, where)
     if function is None and (entry := CLEANUPS.find(short(kind))) is not None:
         function = entry.load()
         if isinstance(function, type):  # a clean-up of an installed package may be a class, made with the options
             function, body = function(**body), {}
+    if function is None and (home := scope.home("clean-up", scope.name(kind))) is not None:
+        function, body = partial(home.clean, scope.name(kind).whole, body), {}
     if function is None:
         unknown("clean-up", kind, where, [entry.name for entry in CLEANUPS.entries()])
 
@@ -50,10 +55,24 @@ def cleaner(config: Any, scope: Scope) -> Cleaner:
         except ImportError as exc:
             missing = missing_package(exc, short(kind))
             raise missing or DataError(f"{short(kind)} needs a package: {exc}", where=where) from exc
-        except (TypeError, ValueError, LookupError, AttributeError, re.error) as exc:
-            raise DataError(f"{short(kind)} fails on {text!r:.80}: {exc}", where=where) from exc
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, re.error) as exc:
+            what = f"{short(kind)} fails on {text!r:.80}: {exc or type(exc).__name__}"
+            raise CleanupFailed(what, where=where) from exc
 
     return clean
+
+
+def _check_options(function: Callable[..., Any], options: Mapping[str, Any], kind: Any, where: str) -> None:
+    """Refuse options that a clean-up of kshot does not take, or lacks, before a model is asked."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind("", **options)
+        if options and function in TAKE_NO_PATTERNS:
+            function("", **options)
+    except (TypeError, LookupError, re.error) as exc:
+        said = f"there is no {exc}" if isinstance(exc, LookupError) else str(exc)
+        known = ", ".join(list(signature.parameters)[1:]) or "no options"
+        raise DataError(f"{short(kind)}: {said}", where=where, hint=f"It takes: {known}.") from exc
 
 
 def _apart(name: Name, options: Mapping[str, Any], where: str) -> Cleaner:
@@ -71,10 +90,10 @@ def _apart(name: Name, options: Mapping[str, Any], where: str) -> Cleaner:
 
 
 def one_cleaned(clean: Cleaner, reply: Any) -> Any:
-    """Clean a reply up. One that takes too long is a failed sample and does not stop the run."""
+    """Clean a reply up. One on which that fails or takes too long is a failed sample and does not stop the run."""
     try:
         return clean(reply)
-    except TookTooLong as exc:
+    except (CleanupFailed, TookTooLong) as exc:
         raise AskFailed(Failed("clean_up", exc.what)) from exc
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kshot import retrievers
+from kshot.configs.foreign_retriever import ForeignRetriever
+from kshot.configs.home import Home
 from kshot.configs.names import FRAMEWORK_INFERENCERS, INFERENCERS, ConfigCallable, short, unknown
 from kshot.configs.project import Project
 from kshot.configs.rendering import PromptKind, Rendered, render
@@ -28,13 +30,16 @@ class DatasetEntry:
         registered: Mapping[str, Any] | None = None,
         framework: str = "",
         project: Project | None = None,
+        homes: Mapping[str, Home] | None = None,
     ) -> None:
         """Keep the dict. ``registered``: what the config gives a name; ``framework``: what it was written for.
 
-        ``project``: where the rows that it names must lie; None for a dict that the user gave.
+        ``project``: where the rows that it names must lie; None for a dict that the user gave. ``homes``: the projects
+        whose source is here, by framework; ``used`` says what of the entry ran by their code.
         """
         self.body, self.strict, self.where, self.framework, self.project = body, strict, where, framework, project
-        self.registered = registered or {}
+        self.registered, self.homes = registered or {}, homes or {}
+        self.used: dict[str, Home] = {}
 
     def with_body(self, **changes: Any) -> DatasetEntry:
         """Return an entry of the same config with some values replaced."""
@@ -45,6 +50,7 @@ class DatasetEntry:
             registered=self.registered,
             framework=self.framework,
             project=self.project,
+            homes=self.homes,
         )
 
     def __getitem__(self, key: str) -> Any:
@@ -81,7 +87,7 @@ class DatasetEntry:
     @property
     def scope(self) -> Scope:
         """What its names stand for."""
-        return Scope(self.place, self.framework, self.registered)
+        return Scope(self.place, self.framework, self.registered, self.homes, self.used)
 
     def _part(self, name: str) -> dict[str, Any]:
         value = self.body.get(name)
@@ -171,7 +177,7 @@ class DatasetEntry:
         """
         infer_cfg = self.infer_cfg if retriever is None else {**self.infer_cfg, "retriever": dict(retriever)}
         inferencer = short(self.inferencer["type"])
-        only_shown = not self.strict and not INFERENCERS.get(inferencer)  # ``mode`` refuses to run it
+        only_shown = not self.strict and inferencer not in INFERENCERS  # ``mode`` may refuse to run it
         if only_shown or self.mode == "clp":  # one prompt, as for generation; clp compares the options after it
             infer_cfg["inferencer"] = {**self.inferencer, "type": "GenInferencer"}
         try:
@@ -179,7 +185,7 @@ class DatasetEntry:
             mode: dict[str, Any] = {"strict": self.strict, "framework": self.framework}
             rows = read_rows(self.reader_cfg, splits, abbr=self.abbr, n=times, **mode)
             examples = self._retriever(rows, infer_cfg, count)
-            return render(self.reader_cfg, infer_cfg, rows, examples.retrieve(), strict=self.strict), examples
+            return render(self.reader_cfg, infer_cfg, rows, examples.retrieve(), **mode), examples
         except KshotError as exc:
             exc.where = exc.where or self.place
             raise
@@ -194,10 +200,12 @@ class DatasetEntry:
             )
         kind = config["type"]
         found = _retriever_class(kind)
+        options = {name: value for name, value in config.items() if name != "type"}
+        if found is None and (home := self.scope.home("retriever", self.scope.name(kind))) is not None:
+            return ForeignRetriever(home, self.scope.name(kind), options, rows)
         if found is None:
             known = [name for name in retrievers.__all__ if name.endswith("Retriever")]
             unknown("retriever", kind, self.place, known)
-        options = {name: value for name, value in config.items() if name != "type"}
         if "max_tokens" in options and count is not None:
             options.setdefault("count", count)
         try:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from kshot.configs._codec import Codec
+from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.confine import CALL_SECONDS, LOAD_SECONDS, MEMORY_MB, ConfigProcess
 from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.home import Home, find_homes
 from kshot.configs.names import ConfigCallable, ImportedName, Opaque, names_framework
 from kshot.configs.project import Project
 from kshot.core.errors import DataError
@@ -22,14 +24,21 @@ _PARTS = ("reader_cfg", "infer_cfg", "eval_cfg")
 class Config:
     """A config file that was run: ``datasets`` by variable, ``models``, and all its other ``variables``."""
 
-    def __init__(self, project: Project, found: Mapping[str, Any], process: ConfigProcess) -> None:
-        """Sort what the file defined."""
+    def __init__(
+        self,
+        project: Project,
+        found: Mapping[str, Any],
+        process: ConfigProcess,
+        homes: Mapping[str, Home] | None = None,
+    ) -> None:
+        """Sort what the file defined; ``homes``: the projects whose source is here."""
+        self.homes = dict(homes or {})
         self.path, self.project, self._process = project.file, project, process
         self.variables: dict[str, Any] = dict(found["variables"])
         self.files = [Path(file) for file in found["files"]]
         self.frameworks: list[str] = list(found["frameworks"])
         self.strict = not self.frameworks
-        self.notes = [*_notes(project, str(found["lacking"] or ""))]
+        self.notes = [*_notes(project, str(found["lacking"] or "")), *map(_home_note, self.homes.values())]
         self.registered: dict[str, Any] = dict(found["registered"])
         self.datasets: dict[str, list[DatasetEntry]] = {
             name: [self._entry(each) for each in value]
@@ -57,8 +66,10 @@ class Config:
         return list(seen.values())
 
     def close(self) -> None:
-        """End the config's process."""
+        """End the config's process, and those of the homes."""
         self._process.close()
+        for home in self.homes.values():
+            home.close()
 
     @property
     def _framework(self) -> str:
@@ -76,6 +87,7 @@ class Config:
             registered=self.registered,
             framework=self._framework,
             project=self.project,
+            homes=self.homes,
         )
 
 
@@ -88,6 +100,16 @@ def _notes(project: Project, lacking: str) -> Iterator[str]:
         )
 
 
+def _home_note(home: Home) -> str:
+    how = "" if home.found == "--home" else f" ({home.found}; --home names another)"
+    return f"home: {home.title} in {home.folder}{how}: what kshot does not know runs by its code, confined"
+
+
+def _mentioned(variables: Mapping[str, Any]) -> set[str]:
+    """Return the projects of which a config names something by text."""
+    return {name for name in FRAMEWORKS if any(names_framework(each, name) for each in variables.values())}
+
+
 def _holds_dicts(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(each, dict) for each in value)
 
@@ -96,6 +118,8 @@ def load(
     path: str | Path,
     config_root: str | Path | None = None,
     *,
+    home: str | Path | None = None,
+    allow_download: bool = False,
     load_seconds: float = LOAD_SECONDS,
     call_seconds: float = CALL_SECONDS,
     memory_mb: int = MEMORY_MB,
@@ -103,8 +127,11 @@ def load(
 ) -> Config:
     """Run a config file in a confined process.
 
-    ``config_root``: the folder that holds the packages of absolute ``read_base`` imports, if no folder above does.
+    ``home``: the folder of OpenCompass's or AISBench's source, whose code runs what kshot does not know, confined; it
+    holds the packages of absolute ``read_base`` imports, too. ``config_root`` is its older name. ``allow_download``
+    lets that code use the network.
     """
+    config_root = home if home is not None else config_root
     file = Path(path).expanduser().resolve()
     if not file.is_file():
         raise DataError("there is no such file", where=str(path))
@@ -124,7 +151,12 @@ def load(
     )
     codec.make_own = partial(ConfigCallable, process)
     try:
-        config = Config(project, process.load(), process)
+        found = process.load()
+        frameworks = {*found["frameworks"], *_mentioned(found["variables"])}
+        homes = {
+            name: each for name, each in find_homes(file, root, network=allow_download).items() if name in frameworks
+        }
+        config = Config(project, found, process, homes)
     except (KeyError, TypeError, ValueError) as exc:
         process.close()
         raise DataError(UNREADABLE, where=str(file)) from exc

@@ -98,12 +98,13 @@ def unknown(what: str, kind: Any, where: str, known: Iterable[str] = ()) -> NoRe
     raise DataError(f"kshot has no {what} {called}{at}", where=where, hint=f"It has: {listed}." if listed else "")
 
 
-def names_framework(value: Any) -> bool:
-    """Whether a value mentions anything of AISBench or OpenCompass."""
+def names_framework(value: Any, *frameworks: str) -> bool:
+    """Whether a value mentions anything of AISBench or OpenCompass, or of one of them."""
+    wanted = frameworks or FRAMEWORKS
     if isinstance(value, ImportedName):
-        return value.called.startswith(FRAMEWORKS)
+        return value.called.partition(".")[0] in wanted
     if isinstance(value, str):
-        return value.partition(".")[0] in FRAMEWORKS and "." in value
+        return value.partition(".")[0] in wanted and "." in value
     if isinstance(value, dict):
-        return any(names_framework(each) for each in value.values())
-    return isinstance(value, (list, tuple)) and any(names_framework(each) for each in value)
+        return any(names_framework(each, *frameworks) for each in value.values())
+    return isinstance(value, (list, tuple)) and any(names_framework(each, *frameworks) for each in value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kshot.configs._stand_ins import FRAMEWORKS
+from kshot.configs.home import Home, Part
 from kshot.configs.names import ConfigCallable, ImportedName, short
 
 
@@ -32,12 +33,24 @@ class Scope:
     """What the config was written for; an empty text: for kshot."""
     registered: Mapping[str, Any] = field(default_factory=dict)
     """What the config itself gives a name."""
+    homes: Mapping[str, Home] = field(default_factory=dict)
+    """The projects whose source is here, by framework."""
+    used: dict[str, Home] = field(default_factory=dict)
+    """What ran by the code of a home: ``evaluator TEvalEvaluator``, and whose it is. It grows."""
 
     def name(self, kind: Any) -> Name:
         """Return the parts of a name; one without a package is the config's framework's."""
         whole = kind.called if isinstance(kind, ImportedName) else kind if isinstance(kind, str) else short(kind)
         package = whole.partition(".")[0]
         return Name(short(kind), whole, package if package in FRAMEWORKS else self.framework)
+
+    def home(self, part: Part, name: Name) -> Home | None:
+        """Return the home whose code defines a name; None where none does. The entry then uses it."""
+        home = self.homes.get(name.framework)
+        if home is None or not home.has(part, name.whole):
+            return None
+        self.used[f"{part} {name.last}"] = home
+        return home
 
     def own(self, kind: Any) -> Any:
         """Return the function or class of the config, or of the caller, that a ``type`` gives; None for other names."""

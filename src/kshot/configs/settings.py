@@ -15,6 +15,20 @@ from kshot.tables.settings import DataSettings, TableSettings
 class ConfigSettings(ScoringSettings, GenerationSettings, DataSettings, TableSettings, PromptSettings, RunSettings):
     """What a config file reads."""
 
+    home: str | None = option(
+        None,
+        "source of OpenCompass or AISBench: what kshot does not know runs by its code, confined",
+        metavar="DIR",
+    )
+    allow_download: bool = option(
+        default=False, text="let the home's code use the network, to download data", kind=bool
+    )
+    only: tuple[str, ...] | None = option(
+        None,
+        "run only the entries of a config that have this abbr, or match this pattern",
+        metavar="PATTERN",
+        repeat=True,
+    )
     config_root: str | None = option(
-        None, "project root of a config: the folder in which it may read and import files", metavar="DIR"
+        None, "older name of --home: the folder in which a config may read and import files", metavar="DIR"
     )

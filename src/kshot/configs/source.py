@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -37,12 +38,13 @@ class ConfigSource(Source[ConfigSettings]):
         path: str | Path,
         *,
         data: Mapping[str, str] | None = None,
-        config_root: str | Path | None = None,
+        home: str | Path | None = None,
+        allow_download: bool = False,
         retriever: Mapping[str, Any] | None = None,
         only: Sequence[str] = (),
     ) -> None:
-        """Name the file; it is run when it is first needed. ``only``: the abbrs of the entries to run."""
-        self.path, self._data, self._root = Path(path), dict(data or {}), config_root
+        """Name the file; it is run when it is first needed. ``only``: the abbrs of the entries to run, or patterns."""
+        self.path, self._data, self._home, self._network = Path(path), dict(data or {}), home, allow_download
         self._retriever, self._only = retriever, tuple(only)
 
     @property
@@ -53,7 +55,7 @@ class ConfigSource(Source[ConfigSettings]):
     @cached_property
     def config(self) -> Config:
         """The config; the file is run once."""
-        return load(self.path, self._root)
+        return load(self.path, home=self._home, allow_download=self._network)
 
     @property
     def models(self) -> list[str]:
@@ -81,15 +83,14 @@ class ConfigSource(Source[ConfigSettings]):
     @property
     def entries(self) -> list[DatasetEntry]:
         """The entries to run."""
-        found = [each for each in self.config.chosen if not self._only or each.abbr in self._only]
-        if not found:
-            names = ", ".join(each.abbr for each in self.config.chosen)
-            raise DataError(
-                "it has no datasets" if not names else f"it has no entry {', '.join(self._only)}",
-                where=str(self.path),
-                hint=f"It has: {names}." if names else _NO_DATASETS,
-            )
-        return found
+        chosen = self.config.chosen
+        names = ", ".join(each.abbr for each in chosen)
+        if not names:
+            raise DataError("it has no datasets", where=str(self.path), hint=_NO_DATASETS)
+        for pattern in self._only:
+            if not any(_matches(each, pattern) for each in chosen):
+                raise DataError(f"it has no entry {pattern}", where=str(self.path), hint=f"It has: {names}.")
+        return [each for each in chosen if not self._only or any(_matches(each, pattern) for pattern in self._only)]
 
     def check(self, settings: ConfigSettings) -> None:
         """Refuse a retriever that has nothing to choose."""
@@ -156,3 +157,7 @@ class ConfigSource(Source[ConfigSettings]):
             metrics = {tuple(metric for metric, _ in by_task[name].named()) for name in names if name in by_task}
             if len(names) > 1 and all(name in by_task for name in names) and len(metrics) == 1:
                 yield from average_rows(variable, {name: by_task[name] for name in names}, None)
+
+
+def _matches(entry: DatasetEntry, pattern: str) -> bool:
+    return entry.abbr == pattern or fnmatchcase(entry.abbr, pattern)

@@ -26,6 +26,7 @@ _SYSTEM_FILES = (
     *("/dev/null", "/dev/urandom", "/dev/zero", "/proc/meminfo", "/proc/cpuinfo"),
 )
 _SHELL_SIGNAL = 128
+_SCRATCH_MB = 64
 
 
 def read_job() -> tuple[dict[str, Any], BinaryIO, int]:
@@ -60,7 +61,7 @@ def enter_child(
     if _LINUX:
         _kernel.die_with_parent()  # nothing runs on when the evaluation is killed
         _kernel.adopt_orphans()
-    apart = _LINUX and "namespaces" in job["layers"] and _kernel.unshare()
+    apart = _LINUX and "namespaces" in job["layers"] and _kernel.unshare(network=job.get("network", False))
     child = os.fork()
     if child:
         status, late = _wait_for(child, seconds)
@@ -126,14 +127,16 @@ def confine(job: dict[str, Any], report: Callable[[str], None], *, apart: bool) 
         del sys.modules[name]  # the code shall not find them
     frozen = own_root = locked = filtered = False
     if not _KERNEL_LAYERS.isdisjoint(layers):
-        own_root = apart and job.get("own_root", False) and _kernel.enter_own_root(folder, _shown(job["readable"]))
+        network = job.get("network", False)
+        if apart and job.get("own_root", False):
+            own_root = _kernel.enter_own_root(folder, _shown(job["readable"]), job.get("scratch_mb", _SCRATCH_MB))
         frozen = own_root or (apart and _kernel.freeze_files(folder))
         _kernel.drop_privileges()
         if "landlock" in layers:
-            locked = _landlock.restrict_writing(folder)
+            locked = _landlock.restrict_writing(folder, network=network)
             if readable is not None:
                 locked = _landlock.restrict_reading(_existing(readable)) and locked
-        filtered = "seccomp" in layers and _seccomp.install(files_frozen=frozen)
+        filtered = "seccomp" in layers and _seccomp.install(files_frozen=frozen, network=network)
     try:
         os.chdir(job["cwd"])  # again: another file system may lie there now
     except OSError:

@@ -25,6 +25,7 @@ _SYS_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _MOUNT_RDONLY, _MOUNT_NOSUID = 442
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 36, 38
 _CAPABILITIES_V3, _LAST_CAPABILITY = 0x20080522, 63
 _SIGKILL = 9
+_SCRATCH_MB = 64
 
 
 def _libc() -> Any:
@@ -41,10 +42,11 @@ def die_with_parent() -> None:
     _libc().prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
 
 
-def unshare() -> bool:
-    """Leave the host's network, mounts, IPC and process numbers (the last holds for children)."""
+def unshare(*, network: bool = False) -> bool:
+    """Leave the host's network (unless it may be used), mounts, IPC and process numbers (the last: for children)."""
     libc, uid, gid = _libc(), os.getuid(), os.getgid()
-    if libc.unshare(_CLONE_NEWUSER | _NAMESPACES) == 0:
+    namespaces = _NAMESPACES & ~_CLONE_NEWNET if network else _NAMESPACES
+    if libc.unshare(_CLONE_NEWUSER | namespaces) == 0:
         try:
             _write("/proc/self/setgroups", "deny")
             _write("/proc/self/uid_map", f"{uid} {uid} 1")
@@ -52,7 +54,7 @@ def unshare() -> bool:
         except OSError:
             pass  # without a mapping the mounts below fail, which is noticed; the network is gone all the same
         return True
-    return bool(libc.unshare(_NAMESPACES) == 0)
+    return bool(libc.unshare(namespaces) == 0)
 
 
 def _write(path: str, text: str) -> None:
@@ -68,12 +70,12 @@ def freeze_files(folder: str) -> bool:
     flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
     libc.mount(b"proc", b"/proc", b"proc", flags, None)  # refused where parts of /proc are masked; no loss
     own = os.fsencode(folder)
-    if libc.mount(b"tmpfs", own, b"tmpfs", _MS_NOSUID | _MS_NODEV, b"size=64m,nr_inodes=4096,mode=700"):
+    if libc.mount(b"tmpfs", own, b"tmpfs", _MS_NOSUID | _MS_NODEV, b"size=%dm,nr_inodes=4096,mode=700" % _SCRATCH_MB):
         return False
     return _make_read_only(libc, b"/", but=own)
 
 
-def enter_own_root(folder: str, readable: Iterable[str]) -> bool:
+def enter_own_root(folder: str, readable: Iterable[str], scratch_mb: int = _SCRATCH_MB) -> bool:
     """Leave the file system for one that has these files and folders alone, read-only, and an empty folder to write in.
 
     Every path stays what it was. There is no ``/proc``.
@@ -87,7 +89,7 @@ def enter_own_root(folder: str, readable: Iterable[str]) -> bool:
         return False
     os.makedirs(folder + folder)  # noqa: PTH103 - pathlib takes long to load
     scratch = root + root
-    if libc.mount(b"tmpfs", scratch, b"tmpfs", flags, b"size=64m,nr_inodes=4096,mode=700"):
+    if libc.mount(b"tmpfs", scratch, b"tmpfs", flags, b"size=%dm,nr_inodes=4096,mode=700" % scratch_mb):
         return False
     os.chdir(folder)
     if not _make_read_only(libc, root, but=scratch):

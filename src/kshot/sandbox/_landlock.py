@@ -24,15 +24,15 @@ _SCOPES = 0b11  # abstract sockets, and signals, to processes outside
 _ABI_TRUNCATE, _ABI_TCP, _ABI_SCOPES = 3, 4, 6
 
 
-def restrict_writing(folder: str) -> bool:
-    """Forbid writing, deleting, making and executing files outside the folder; True: truncating, too."""
+def restrict_writing(folder: str, *, network: bool = False) -> bool:
+    """Forbid writing, deleting, making and executing files outside the folder, and TCP; True: truncating, too."""
     abi = ctypes.CDLL(None).syscall(_SYS_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION)
     if abi < 1:
         return False
     write = _WRITE | sum(bits for since, bits in _WRITE_RIGHTS_SINCE.items() if since <= abi)
     handled = struct.pack("=Q", write | _EXECUTE)
     if abi >= _ABI_TCP:
-        handled += struct.pack("=Q", _TCP)
+        handled += struct.pack("=Q", 0 if network else _TCP)
     if abi >= _ABI_SCOPES:
         handled += struct.pack("=Q", _SCOPES)
     truncate = _TRUNCATE if abi >= _ABI_TRUNCATE else 0

@@ -28,6 +28,7 @@ _MACHINES = {"x86_64": (0xC000003E, X86_64), "aarch64": (0xC00000B7, AARCH64)}
 _SILENT = ("chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat")
 _OWNERSHIP = ("chown", "fchown", "lchown", "fchownat", "setxattr", "lsetxattr", "fsetxattr", "removexattr")
 _METADATA = (*_SILENT, *_OWNERSHIP, "lremovexattr", "fremovexattr")
+_CLIENT_CALLS = ("socket", "connect", "bind")
 _BY_ARGUMENT = ("clone", "kill", "tgkill", "prlimit64", "prctl", "ioctl")
 _FIRST_UNKNOWN = 463
 """Calls that Linux got later have numbers from here on, on every machine; those of x32 are higher."""
@@ -64,8 +65,9 @@ def _unless(number: int, argument: int, value: int) -> bytes:
     )
 
 
-def _filter_program(arch: int, calls: dict[str, int], *, files_frozen: bool) -> bytes:
-    refused = [name for name in calls if name not in _BY_ARGUMENT and not (files_frozen and name in _METADATA)]
+def _filter_program(arch: int, calls: dict[str, int], *, files_frozen: bool, network: bool) -> bytes:
+    allowed = {*_BY_ARGUMENT, *(_METADATA if files_frozen else ()), *(_CLIENT_CALLS if network else ())}
+    refused = [name for name in calls if name not in allowed]
     errors = dict.fromkeys(_SILENT, 0)
     errors.update(clone3=errno.ENOSYS, memfd_create=errno.ENOSYS)  # so that the C library falls back on older ones
     pid = os.getpid()
@@ -90,13 +92,13 @@ def _filter_program(arch: int, calls: dict[str, int], *, files_frozen: bool) -> 
     )
 
 
-def install(*, files_frozen: bool) -> bool:
+def install(*, files_frozen: bool, network: bool = False) -> bool:
     """Filter the system calls of this process from now on; False where the kernel has no such filter."""
     machine = _MACHINES.get(os.uname().machine)
     if machine is None or struct.calcsize("P") != 8:  # noqa: PLR2004 - bytes of a 64-bit pointer
         return False
     arch, calls = machine
-    body = _filter_program(arch, {**COMMON, **calls}, files_frozen=files_frozen)
+    body = _filter_program(arch, {**COMMON, **calls}, files_frozen=files_frozen, network=network)
     buffer = ctypes.create_string_buffer(body, len(body))
 
     class FilterProgram(ctypes.Structure):

@@ -54,8 +54,12 @@ class ConfinedProcess:
         takes_requests: bool = False,
         held_back: str | None = None,
         command_before: Callable[[Path], Sequence[str]] | None = None,
+        network: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """Start it. ``limits`` replace those of the profile; ``readable`` is what it may read, ``cwd`` its folder.
+
+        ``network``: whether it may use the network. ``variables``: environment variables beside the profile's.
 
         ``held_back`` is a text that the worker reads when it has read its job and forked; the size of the job then
         comes before it. ``command_before`` returns the command that starts the interpreter in this folder.
@@ -71,6 +75,8 @@ class ConfinedProcess:
             "readable": None if profile.reads_everything else [str(path) for path in readable],
             "threads": profile.threads,
             "own_root": profile.own_root,
+            "scratch_mb": profile.scratch_mb,
+            "network": network,
         }
         # ASCII: backslash escapes carry lone surrogates, which no encoding would.
         line = json.dumps({**confinement, **job}).encode("ascii") + b"\n"
@@ -78,7 +84,10 @@ class ConfinedProcess:
             line = b"%d\n" % len(line) + line + json.dumps(held_back).encode("ascii")
         try:
             before = command_before(folder) if command_before is not None else ()
-            self._process = _start(profile, worker, folder, None if takes_requests else line, before)
+            environment = {**_environment(profile, folder), **(variables or {})}
+            self._process = _start(
+                profile, worker, folder, None if takes_requests else line, before=before, environment=environment
+            )
         except BaseException:
             own.remove()
             raise
@@ -118,7 +127,13 @@ class ConfinedProcess:
 
 
 def _start(
-    profile: Profile, worker: str, folder: Path, job: bytes | None, before: Sequence[str]
+    profile: Profile,
+    worker: str,
+    folder: Path,
+    job: bytes | None,
+    *,
+    before: Sequence[str],
+    environment: Mapping[str, str],
 ) -> subprocess.Popen[bytes]:
     """Start the interpreter. A job given here lies in a file, so that writing it never blocks."""
     _compile_modules(profile.packages)
@@ -132,7 +147,7 @@ def _start(
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=folder,
-            env=_environment(profile, folder),
+            env=environment,
             start_new_session=True,
         )
 

@@ -58,6 +58,8 @@ class Profile:
     """Whether it may start threads."""
     own_root: bool = False
     """Whether it gets a file system of its own, where the kernel has mount namespaces."""
+    scratch_mb: int = 64
+    """How much it may write into its folder, where that lies in memory."""
 
 
 PROGRAM = Profile(
@@ -79,3 +81,19 @@ CONFIG = Profile(
     passed_on=("DATASET_SOURCE", "OC_JUDGE_MODEL", "OC_JUDGE_API_BASE"),
 )
 """A config file, and the functions and classes that it defines."""
+
+GUEST = Profile(
+    name="a confined worker",
+    folder_prefix="kshot-guest-",
+    limits=ProcessLimits(file_mb=1024, memory_mb=8192, open_files=1024),
+    packages=("kshot", "kshot.sandbox", "kshot.configs"),
+    variables={
+        **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+        **dict.fromkeys(("TOKENIZERS_PARALLELISM", "HF_HUB_ENABLE_HF_TRANSFER", "WANDB_MODE"), "0"),
+    },
+    passed_on=("COMPASS_DATA_CACHE", "DATASET_SOURCE", "NLTK_DATA", "TIKTOKEN_CACHE_DIR"),
+    threads=True,
+    own_root=True,
+    scratch_mb=1024,
+)
+"""Functions and classes of another project, which a config or a task file names."""

@@ -70,11 +70,22 @@ class RequestProcess:
         readable: Sequence[Path] = (),
         cwd: Path | None = None,
         serve: Callable[[Any], Mapping[str, Any]],
+        network: bool = False,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """Start the process; ``serve`` gives it what it wants, the other arguments are those of ``ConfinedProcess``."""
         self._serve = serve
         self._process = ConfinedProcess(
-            profile, worker, job, layers=layers, limits=limits, readable=readable, cwd=cwd, takes_requests=True
+            profile,
+            worker,
+            job,
+            layers=layers,
+            limits=limits,
+            readable=readable,
+            cwd=cwd,
+            takes_requests=True,
+            network=network,
+            variables=variables,
         )
         self._answers: queue.Queue[bytes | None] = queue.Queue(_MAX_LINES)
         self._number = 0

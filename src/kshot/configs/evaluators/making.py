@@ -6,7 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.configs.corpus_metrics import ConfigEvaluator
-from kshot.configs.evaluators import basic, exams, judges, longbench, math, needles, programs, row_groups, summaries
+from kshot.configs.evaluators import (
+    basic,
+    exams,
+    judges,
+    livecode,
+    longbench,
+    math,
+    needles,
+    programs,
+    row_groups,
+    science,
+    summaries,
+    vision,
+)
+from kshot.configs.evaluators.cascade import cascade_of
 from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.foreign import HomeEvaluator
 from kshot.configs.names import ConfigCallable, unknown
@@ -14,7 +28,7 @@ from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.metrics import Metric
 
-_MODULES = (basic, exams, judges, longbench, math, needles, programs, row_groups, summaries)
+_MODULES = (basic, exams, judges, livecode, longbench, math, needles, programs, row_groups, science, summaries, vision)
 EVALUATORS: dict[str, Factory] = {name: make for module in _MODULES for name, make in module.EVALUATORS.items()}
 
 
@@ -28,12 +42,15 @@ def evaluator(config: Mapping[str, Any], scope: Scope) -> Metric:
     if isinstance(defined, type) and issubclass(defined, Metric):
         return defined(**options)
     name = scope.name(kind)
+    if name.last == "CascadeEvaluator":
+        return cascade_of(options, scope, evaluator)
     make = EVALUATORS.get(name.last)
-    if make is None and (home := scope.home("evaluator", name)) is not None:
-        return HomeEvaluator(home, name, options)
-    if make is None:
-        unknown("evaluator", kind, scope.where, EVALUATORS)
     try:
-        return make(name, options, scope)
+        made = None if make is None else make(name, options, scope)
     except TypeError as exc:
         raise DataError(f"{name.last} cannot be made: {exc}", where=scope.where) from exc
+    if made is not None:
+        return made
+    if (home := scope.home("evaluator", name)) is not None:
+        return HomeEvaluator(home, name, options)
+    unknown("evaluator", kind, scope.where, EVALUATORS)

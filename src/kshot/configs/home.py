@@ -1,0 +1,244 @@
+"""The projects that configs are written for, where the user has their source: their code runs confined.
+
+What kshot does not know by name (a loader, a clean-up, an evaluator, a retriever, a judge's post-processor) is taken
+from there. One worker serves all entries of a config.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from kshot.configs._stand_ins import FRAMEWORKS
+from kshot.configs.names import ConfigCallable, ImportedName, Opaque, short
+from kshot.core.errors import DataError
+from kshot.core.records import Row
+from kshot.sandbox.guest import Guest, GuestFault
+
+Part: TypeAlias = Literal["loader", "clean-up", "evaluator", "retriever", "judge"]
+"""What a config names. ``judge``: the function that makes figures of a judge's replies."""
+
+TITLES = {"opencompass": "OpenCompass", "ais_bench": "AISBench"}
+DATA_FOLDERS = ("data", "ais_bench/datasets")
+"""Where the homes keep data, below the working directory and below themselves."""
+_ADAPTER = "kshot.configs._home_adapter"
+_ROWS_A_REQUEST = 500
+_ABSENT = frozenset(("LookupError", "AttributeError", "KeyError"))
+"""The faults by which the worker says that there is no such name."""
+
+
+class Home:
+    """The source of one project."""
+
+    def __init__(self, framework: str, folder: Path, found: str, *, network: bool = False) -> None:
+        """``folder`` is that of its package; ``found`` says how it was found, for the user."""
+        self.framework, self.folder, self.found = framework, folder.resolve(), found
+        self.title = TITLES[framework]
+        self.guest = Guest(
+            self.title,
+            {framework: self.folder},
+            _ADAPTER,
+            readable=[*data_folders(self.folder)],
+            network=network,
+        )
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def __repr__(self) -> str:
+        """Show which project it is; where it lies is no setting of a metric."""
+        return f"Home({self.framework!r})"
+
+    @cached_property
+    def digest(self) -> str:
+        """A digest of its code: of every Python file but the configs."""
+        total = sha256()
+        for path in _code_files(self.folder):
+            total.update(os.fsencode(path.relative_to(self.folder).as_posix()) + b"\0")
+            total.update(sha256(path.read_bytes()).digest())
+        return total.hexdigest()[:32]
+
+    def close(self) -> None:
+        """End its worker."""
+        self.guest.close()
+
+    def has(self, part: Part, name: str) -> bool:
+        """Whether its code defines a name. Code that cannot be loaded is an error that says why."""
+        key = (part, name)
+        if key not in self._known:
+            try:
+                self.guest.ask("find", kind=part, name=name)
+            except GuestFault as exc:
+                if exc.kind not in _ABSENT and not self._lacks_module(exc, name):
+                    raise
+                self._known[key] = False
+            else:
+                self._known[key] = True
+        return self._known[key]
+
+    def _lacks_module(self, exc: GuestFault, name: str) -> bool:
+        """Whether the missing package is one of the home's own: then it lacks the name."""
+        return exc.kind == "MissingPackage" and name.partition(".")[0] == self.framework and self.framework in exc.what
+
+    # ---- what it does ----
+
+    def clean(self, name: str, options: Mapping[str, Any], text: Any) -> Any:
+        """Clean a text up."""
+        (found,) = self.guest.ask("clean", name=name, options=plain_options(options), texts=[text])
+        if "error" in found:
+            raise DataError(f"{short(name)} of {self.title} fails on {text!r:.80}: {found['error']}")
+        return found["value"]
+
+    def evaluate(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        predictions: Sequence[Any],
+        references: Sequence[Any],
+        rows: Sequence[Row],
+    ) -> Mapping[str, Any]:
+        """Return what an evaluator makes of all predictions."""
+        found = self.guest.ask(
+            "evaluate",
+            name=name,
+            options=plain_options(options),
+            predictions=list(predictions),
+            references=list(references),
+            rows=[dict(row) for row in rows],
+        )
+        return _checked_figures(found, f"{short(name)} of {self.title}")
+
+    def judged(
+        self, name: str, options: Mapping[str, Any], replies: Sequence[Mapping[str, Any]], rows: Sequence[Row]
+    ) -> Mapping[str, Any]:
+        """Return what a post-processor makes of all replies of a judge: ``prediction``, ``gold``, ``origin_prompt``."""
+        found = self.guest.ask(
+            "judge",
+            name=name,
+            options=plain_options(options),
+            replies=[dict(reply) for reply in replies],
+            rows=[dict(row) for row in rows],
+        )
+        return _checked_figures(found, f"{short(name)} of {self.title}")
+
+    def rows(
+        self, name: str, options: Mapping[str, Any], places: Sequence[Path] = ()
+    ) -> dict[str, list[Row]] | list[Row]:
+        """Return the rows that a loader gives, by split; ``places``: files and folders that it may read, too."""
+        self.guest.allow_reading(*places)
+        sizes = self.guest.ask("load", name=name, options=plain_options(options))
+        found = {str(split): list(self._rows(str(split), int(size))) for split, size in sizes.items()}
+        return found[""] if [*found] == [""] else found
+
+    def _rows(self, split: str, size: int) -> Iterator[Row]:
+        for start in range(0, size, _ROWS_A_REQUEST):
+            for row in self.guest.ask("rows", split=split, start=start, stop=start + _ROWS_A_REQUEST):
+                if not isinstance(row, dict):
+                    raise DataError(f"a loader of {self.title} gave {type(row).__name__} in place of a row")
+                yield row
+
+    def examples(
+        self,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        train: Sequence[Row],
+        test: Sequence[Row],
+        columns: Sequence[str],
+        output: str | None,
+    ) -> list[list[int]]:
+        """Return the numbers of the training rows that a retriever chooses for each test row."""
+        found = self.guest.ask(
+            "retrieve",
+            name=name,
+            options=plain_options(options),
+            train=[dict(row) for row in train],
+            test=[dict(row) for row in test],
+            columns=list(columns),
+            output=output,
+        )
+        ids = [[int(each) for each in numbers] for numbers in found]
+        if len(ids) != len(test) or any(not 0 <= each < len(train) for numbers in ids for each in numbers):
+            raise DataError(f"{short(name)} of {self.title} chose rows that there are not")
+        return ids
+
+
+def _checked_figures(found: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(found, Mapping):
+        raise DataError(f"{what} returned {type(found).__name__}, not a dict of figures")
+    if "error" in found and isinstance(found["error"], str):
+        raise DataError(f"{what} reports an error: {found['error']:.300}")
+    return found
+
+
+def plain_options(value: Any) -> Any:
+    """Return the options of a config as the worker takes them: a name of another package becomes its dotted text."""
+    if isinstance(value, ImportedName):
+        return value.called
+    if isinstance(value, (ConfigCallable, Opaque)):
+        raise DataError(f"{value!r} cannot be given to the code of another project", hint="Name it by text instead.")
+    if isinstance(value, type) or callable(value):
+        return short(value)
+    if isinstance(value, Mapping):
+        return {name: plain_options(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(plain_options, value))
+    return value
+
+
+# ---- where they are ----
+
+
+def find_homes(config: Path, given: Path | None, *, network: bool = False) -> dict[str, Home]:
+    """Return the projects whose source is here: the user's folder first, then that around the config, then installed.
+
+    Nothing is imported. A folder may be a clone, what is installed, or the package itself.
+    """
+    homes: dict[str, Home] = {}
+    for framework in FRAMEWORKS:
+        for folder, found in _places(framework, config, given):
+            if (folder / "__init__.py").is_file() and _has_code(folder):
+                homes[framework] = Home(framework, folder, found, network=network)
+                break
+    return homes
+
+
+def _places(framework: str, config: Path, given: Path | None) -> Iterator[tuple[Path, str]]:
+    if given is not None:
+        for folder in (given / framework, given, *given.parents):
+            if folder.name == framework:
+                yield folder, "--home"
+    for folder in config.parents:
+        if folder.name == framework:
+            yield folder, "the config lies in it"
+        yield folder / framework, "the config lies beside it"
+    try:
+        spec = importlib.util.find_spec(framework)
+    except (ImportError, ValueError):
+        spec = None
+    for place in spec.submodule_search_locations or () if spec is not None else ():
+        yield Path(place), "it is installed"
+
+
+def _has_code(folder: Path) -> bool:
+    """Whether it holds the project's code, and not configs alone."""
+    return any((folder / part).is_dir() for part in ("datasets", "openicl", "benchmark/openicl", "benchmark/datasets"))
+
+
+def data_folders(home: Path | None = None) -> Iterator[Path]:
+    """Return the folders in which the homes' data lies on this machine, whether or not they are there."""
+    for below in (Path.cwd(), *((home.parent,) if home is not None else ())):
+        yield from (below / folder for folder in DATA_FOLDERS)
+    cache = os.environ.get("COMPASS_DATA_CACHE")
+    if cache:
+        yield Path(cache)
+
+
+def _code_files(folder: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in {"configs", "__pycache__"} and name[0] != ".")
+        yield from (Path(place, name) for name in sorted(files) if name.endswith(".py"))
