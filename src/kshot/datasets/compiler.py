@@ -32,13 +32,15 @@ class DatasetCompiler:
     """A dataset with its rows read; ``task`` makes what the engine runs. Each kind of dataset has a subclass."""
 
     dataset_class: ClassVar[type[Dataset]] = Dataset
+    examples_class: ClassVar[type[ShownExamples]] = ShownExamples
+    layout_class: ClassVar[type[Layout]] = Layout
 
     def __init__(self, dataset: Dataset) -> None:
         """Read the rows, check what the class defines, and choose the examples."""
         self.dataset = dataset
         self.where = where_of(dataset)
         self.notes: list[str] = []
-        self.examples = ShownExamples(dataset, self)
+        self.examples = self.examples_class(dataset, self)
         self._rendered: tuple[Any, list[Message]] = (None, [])
         template = dataset.args.chat_template
         self._render_chat = (
@@ -68,7 +70,7 @@ class DatasetCompiler:
             dataset.instruction = decode_escapes(dataset.args.instruction)
         if dataset.instruction is None:
             raise DataError("it has no instruction", where=self.where, hint="Set one, or give --instruction.")
-        self.layout = Layout.of(dataset)
+        self.layout = self.layout_class.of(dataset)
         if self.layout.keep_whitespace:
             dataset.jinja2_env.keep_trailing_newline = True
         self._render = compile_string(dataset.instruction, dataset.jinja2_env, where=self.where)
@@ -140,8 +142,12 @@ class DatasetCompiler:
 
     def fields(self, row: Row, where: str) -> dict[str, Any]:
         """Call ``format_instance`` on a copy of the row; an error names the row."""
+        return self.format(copied(dict(row)), where)
+
+    def format(self, row: dict[str, Any], where: str) -> dict[str, Any]:
+        """Call ``format_instance``, which may change the row; an error names it."""
         try:
-            formatted = self.dataset.format_instance(copied(dict(row)))
+            formatted = self.dataset.format_instance(row)
         except KeyError as exc:
             have = ", ".join(str(name) for name in row)
             wanted = ", ".join(repr(each) for each in exc.args)

@@ -32,6 +32,7 @@ class Dataset:
     evaluation_set: str | None = None
     example_set: str | None = None
     load_args: tuple[str, ...] | None = None
+    load_kwargs: Mapping[str, Any] = {}
     extra_model_args: Mapping[str, Any] = {}
     category_column: str | None = None
     categorized_subsets: Mapping[str, Sequence[str]] | None = None
@@ -84,10 +85,13 @@ class Dataset:
                 where=where_of(self),
                 hint="Name the split to evaluate, or override load_raw_dataset.",
             )
-        load = get_raw_dataset_loader(self.dataset_name, dataset_path, subset_name, self.load_args)
+        load = get_raw_dataset_loader(
+            self.dataset_name, dataset_path, subset_name, self.load_args, load_kwargs=self.load_kwargs
+        )
         self.evaluation_data = load(evaluation_set)
         if example_set is not None:
             self.example_data = load(example_set) if self.num_shots else LazyRows(lambda: load(example_set))
+        self._keep_rows()
 
     def post_processing(self, predictions: Sequence[Any], /) -> Sequence[Any]:
         """Turn all raw predictions, in order, into the answers that are scored."""
@@ -101,6 +105,9 @@ class Dataset:
     def references(self) -> Sequence[Any]:
         """The reference of every evaluated row; by default what ``format_instance`` calls the target."""
         raise DataError("it does not define references", where=where_of(self))
+
+    def _keep_rows(self) -> None:
+        """Keep the rows that were loaded as they are; front ends of other tools may want them in another form."""
 
     def _unshare(self) -> None:
         """Give the instance its own lists and dicts: one that adds to them must not change its class."""
@@ -123,7 +130,12 @@ class Dataset:
 
 def name_of(cls: type[Dataset]) -> str:
     """Return the name of a dataset: its ``name``, or the class name in snake case."""
-    return cls.name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
+    return cls.name or snake_case(cls.__name__)
+
+
+def snake_case(name: str) -> str:
+    """Write the name of a class as names of datasets are written."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def display_name(name: str, subset: str | None) -> str:

@@ -98,6 +98,11 @@ class ShownExamples:
     @cached_property
     def drawn(self) -> tuple[Sample, ...]:
         """The examples that the seed draws, the same for all samples."""
+        return tuple(self._writer.example_at(i) for i in self.numbers)
+
+    @cached_property
+    def numbers(self) -> Sequence[int]:
+        """The numbers of their rows."""
         wanted = self._dataset.num_shots
         if not wanted:
             return ()
@@ -111,12 +116,15 @@ class ShownExamples:
         if wanted >= size:
             if wanted > size:
                 self._writer.note(f"{wanted} examples wanted, all {size} shown")
-            indices: Sequence[int] = range(size)
-        else:
-            import numpy as np
+            return range(size)
+        return self.draw(size, wanted)
 
-            indices = np.random.RandomState(self._dataset.seed).choice(size, wanted, replace=False).tolist()
-        return tuple(self._writer.example_at(i) for i in indices)
+    def draw(self, size: int, wanted: int) -> Sequence[int]:
+        """Draw the numbers of example rows, by the seed of the dataset."""
+        import numpy as np
+
+        drawn: list[int] = np.random.RandomState(self._dataset.seed).choice(size, wanted, replace=False).tolist()
+        return drawn
 
     def _retrieve(self, spec: str) -> None:
         from kshot.retrievers import make

@@ -318,8 +318,11 @@ class MultipleChoiceCompiler(DatasetCompiler):
         return [Choice(prompt, space + text) for space in (" ", "") for text in letters]
 
     def _refuse_options_of_generation(self) -> None:
-        refuse_sampling_options(self, self.dataset.ranking_type)
+        self._refuse_sampling_options()
         refuse_cleanup(self, self.dataset.ranking_type, "Use --ranking-type generation. ")
+
+    def _refuse_sampling_options(self) -> None:
+        refuse_sampling_options(self, self.dataset.ranking_type)
 
     # ---- by generation ----
 

@@ -13,6 +13,7 @@ from kshot.core.options import settings_names
 from kshot.core.specs import split_names
 from kshot.datasets.dataset import Dataset
 from kshot.datasets.generation import GenerationDataset
+from kshot.datasets.llmbox.classes import LLMBoxDataset, LLMBoxGeneration, LLMBoxMultipleChoice
 from kshot.datasets.multiple_choice import MultipleChoiceDataset
 from kshot.datasets.settings import DatasetSettings
 from kshot.metrics import Greedy, Perplexity, make_metric
@@ -21,6 +22,7 @@ _OF_CHOICE = frozenset({"ranking_type", "normalise", "letters"})
 _OF_REPLIES = frozenset({"max_tokens", "temperature", "top_p", "top_k", "stop"})
 _OF_SAMPLING = frozenset({"top_p", "top_k"})
 _OF_EXAMPLES = frozenset({"max_example_tokens", "retriever", "examples_as"})
+_SHOTS = {"num_shots", "max_num_shots"}
 _OF_PROMPTS = frozenset({"instruction", "system_prompt", "model_type", "description"})
 
 
@@ -73,7 +75,7 @@ class _Use:
     @cached_property
     def _ranking(self) -> str:
         """How options are ranked; ``auto``: only the model or the class can say."""
-        if "ranking_type" in self._names or self.cls.__dict__.get("ranking_type") is not None:
+        if self._names & {"ranking_type", "ranking_with_options"} or self.cls.__dict__.get("ranking_type") is not None:
             return "auto"
         return "generation" if self.settings.sample_num > 1 else self.settings.ranking_type or "ppl_no_option"
 
@@ -120,7 +122,7 @@ class _Use:
 
     @property
     def _shows_examples(self) -> bool:
-        shown = bool(self.settings.num_shots) or self._constructs_examples or "num_shots" in self._names
+        shown = bool(self.settings.num_shots) or self._constructs_examples or bool(self._names & _SHOTS)
         return shown and not self._only_rolls
 
     @property
@@ -145,7 +147,7 @@ def names_in(cls: type[Dataset]) -> frozenset[str]:
     return frozenset(name for each in own for found in vars(each).values() for name in _names_of(found))
 
 
-_BASES = (Dataset, MultipleChoiceDataset, GenerationDataset)
+_BASES = (Dataset, MultipleChoiceDataset, GenerationDataset, LLMBoxDataset, LLMBoxMultipleChoice, LLMBoxGeneration)
 
 
 def _names_of(found: Any) -> Iterator[str]:

@@ -27,6 +27,9 @@ from kshot.datasets.compiler import DatasetCompiler, DatasetSamples
 from kshot.datasets.dataset import Dataset, display_name, name_of, where_of
 from kshot.datasets.examples import TokenCounter
 from kshot.datasets.generation import GenerationCompiler
+from kshot.datasets.llmbox.classes import LLMBoxDataset
+from kshot.datasets.llmbox.compilers import compile_llmbox
+from kshot.datasets.llmbox.files import load_dataset_file
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
 from kshot.datasets.options_read import options_read
 from kshot.datasets.settings import RANKING_TYPES, DatasetSettings
@@ -115,7 +118,8 @@ class DatasetSource(Source[DatasetSettings]):
         for dataset in instances(self, settings, subsets):
             earlier = facts.get(f"{dataset.display_name}{self.options}", {})
             with _naming_errors(where_of(dataset)):
-                task = compile_dataset(dataset).task(_token_counter(model), earlier)
+                counter = _token_counter(model)
+                task = compile_dataset(dataset, counter).task(counter, earlier)
             task = replace(task, notes=(*notes, *task.notes))
             task = replace(task, name=f"{task.name}{self.options}", labels={**task.labels, **self._place_of(dataset)})
             yield _with_ranking_note(task, decided=model is not None) if auto else task
@@ -235,7 +239,7 @@ def _is_dataset(found: Any) -> bool:
     return isinstance(found, type) and issubclass(found, Dataset)
 
 
-DATASETS = Registry("datasets", "dataset", _catalogue(), accepts=_is_dataset)
+DATASETS = Registry("datasets", "dataset", _catalogue(), accepts=_is_dataset, files=load_dataset_file)
 
 
 def resolve(given: Any) -> DatasetSource:
@@ -309,8 +313,10 @@ def instances(source: DatasetSource, settings: DatasetSettings, subsets: Iterabl
         return [source.dataset(settings, subset) for subset in subsets]
 
 
-def compile_dataset(dataset: Dataset) -> DatasetCompiler:
-    """Read the rows of a dataset and make it ready to run."""
+def compile_dataset(dataset: Dataset, count_tokens: TokenCounter | None = None) -> DatasetCompiler:
+    """Read the rows of a dataset and make it ready to run; a class of LLMBox may count tokens while it does so."""
+    if isinstance(dataset, LLMBoxDataset):
+        return compile_llmbox(dataset, count_tokens)
     for compiler in (MultipleChoiceCompiler, GenerationCompiler):
         if isinstance(dataset, compiler.dataset_class):
             return compiler(dataset)

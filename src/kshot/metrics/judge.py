@@ -92,12 +92,16 @@ class GPTEval(Metric):
 
     def score(self, sample: Sample, answer: Any) -> RequestGenerator:
         """Ask the judge about the answer."""
-        answers = _answers(sample)
+        answers = self.reference_answers(sample)
         if self.pairwise:
             value = yield from self._compare(sample, answer, answers)
         else:
             value = yield from self._rate(sample, answer, answers)
         return {self.name: value}
+
+    def reference_answers(self, sample: Sample) -> tuple[str, ...]:
+        """Return the reference answers that the judge sees."""
+        return _answers(sample)
 
     def _rate(self, sample: Sample, answer: Any, answers: Sequence[str]) -> RequestGenerator:
         question, given = self._shown(sample, answer)

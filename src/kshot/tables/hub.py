@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,16 @@ from kshot.tables.splits import Rows
 _SPLITS, _STATE, _INFO = "dataset_dict.json", "state.json", "dataset_info.json"
 
 
-def load_from_hub(name: str, subset: str | None, split: str, where: str) -> Rows:
-    """Load one split of a dataset on the hub."""
+def load_from_hub(name: str, subset: str | None, split: str, where: str, more: Mapping[str, Any] | None = None) -> Rows:
+    """Load one split of a dataset on the hub.
+
+    ``more`` are further arguments of ``load_dataset``; a ``partial`` among them makes its argument when it is needed.
+    """
     library = _datasets_library()
     _check_on_hub(name, where)
     try:
-        rows: Rows = library.load_dataset(name, subset, split=split)
+        given = {key: value() if isinstance(value, partial) else value for key, value in (more or {}).items()}
+        rows: Rows = library.load_dataset(name, subset, split=split, **given)
     except (OSError, ValueError, RuntimeError, LookupError) as exc:
         raise _not_loaded(name, where, exc) from exc
     return _without_decoding(rows)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from kshot.core.errors import DataError
 from kshot.tables.files import FILE_SUFFIXES
@@ -15,15 +16,17 @@ HUB_PACKAGES = ("datasets",)
 """What reading rows from the hub needs."""
 
 
-def get_raw_dataset_loader(
+def get_raw_dataset_loader(  # noqa: PLR0917 - dataset classes call it by position
     dataset_name: str = "",
     dataset_path: str | Path | None = None,
     subset_name: str | None = None,
     load_args: tuple[str, ...] | None = None,
     check: Callable[[Path], object] = Path,
+    load_kwargs: Mapping[str, Any] | None = None,
 ) -> Callable[[str], Rows]:
     """Return a function from split to rows: from ``dataset_path`` if it is given, else as ``load_args`` say.
 
+    ``load_kwargs`` are more arguments of ``datasets.load_dataset``, for rows from the hub.
     ``check`` is called with every local file and folder that is read, and raises for what may not be.
     """
     subset = subset_name or "".join((load_args or ())[1:2]) or None
@@ -40,7 +43,7 @@ def get_raw_dataset_loader(
                 where=f"dataset {dataset_name}",
                 hint="Set load_args, override load_raw_dataset, or give --dataset-path.",
             )
-        return load_from_hub(load_args[0], subset, split, f"dataset {dataset_name}")
+        return load_from_hub(load_args[0], subset, split, f"dataset {dataset_name}", load_kwargs)
 
     return load
 

@@ -1,0 +1,167 @@
+"""LLMBox's base classes, as its dataset files know them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from typing import Any, Literal
+
+from kshot.core.errors import DataError
+from kshot.core.protocols import Scorer
+from kshot.datasets.dataset import Dataset, where_of
+from kshot.datasets.generation import GenerationDataset
+from kshot.datasets.llmbox.results import class_results
+from kshot.datasets.multiple_choice import MultipleChoiceDataset
+from kshot.datasets.settings import DatasetSettings
+from kshot.methods.likelihood import OnTie
+from kshot.metrics import Accuracy
+
+_METHODS = {"ppl": "get_ppl", "ppl_no_option": "get_ppl", "prob": "get_prob", "generation": "generation"}
+
+
+class LLMBoxDataset(Dataset):
+    """A dataset class of LLMBox.
+
+    Its rows are formatted once, in order, and ``format_instance`` may change them; ``references`` see the changed rows.
+    """
+
+    evaluation_type: str = ""
+
+    def __init__(self, settings: DatasetSettings | None = None, subset_name: str | None = None) -> None:
+        """Set what the methods of a file may read."""
+        super().__init__(settings, subset_name)
+        self.sample_num = self.args.sample_num
+        self.max_example_tokens = self.args.max_example_tokens
+        self.real_num_shots = 0
+        self.prefix_caching = False
+        self.jinja2_env.globals["zip"] = zip
+        self._kshot_method: str | None = None
+        self._kshot_count_tokens: Callable[[str], int] | None = None
+
+    @property
+    def max_num_shots(self) -> int:
+        """The number of examples to show."""
+        return self.num_shots
+
+    @max_num_shots.setter
+    def max_num_shots(self, number: int) -> None:
+        self.num_shots = number
+
+    @property
+    def model_evaluation_method(self) -> str:
+        """How the model is asked: ``get_ppl``, ``get_prob`` or ``generation``, or what the class has set."""
+        return self._kshot_method or {"perplexity": "get_ppl"}.get(self.evaluation_type, "generation")
+
+    @model_evaluation_method.setter
+    def model_evaluation_method(self, method: str) -> None:
+        self._kshot_method = method
+
+    @staticmethod
+    def shuffle_options(*lists: MutableSequence[Any]) -> list[int]:
+        """Bring lists of equal length into one random order, in place; return the old index of each new place."""
+        order = list(range(len(lists[0])))
+        random.shuffle(order)
+        for each in lists:
+            each[:] = [each[index] for index in order]
+        return order
+
+    def tokenizer_encode(self, text: str) -> list[int]:
+        """Return as many numbers as a text has tokens; without a model, its bytes."""
+        if self._kshot_count_tokens is None:
+            return list(text.encode("utf-8", "surrogatepass"))
+        return list(range(self._kshot_count_tokens(text)))
+
+    def truncate_by_word(self, words: Sequence[str], max_tokens: int, side: Literal["left", "right"]) -> TruncatedText:
+        """Return as many whole words as fit the tokens; ``side`` is the one that is cut off."""
+
+        def joined(count: int) -> str:
+            return "".join(words[len(words) - count :] if side == "left" else words[:count])
+
+        low, high = 0, len(words)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if len(self.tokenizer_encode(joined(middle))) <= max_tokens:
+                low = middle
+            else:
+                high = middle - 1
+        found = TruncatedText(joined(low))
+        found.tokens, found.words = len(self.tokenizer_encode(found)), low
+        return found
+
+    def calculate_metric(
+        self, predictions: Sequence[Any], /
+    ) -> tuple[dict[str, dict[str, float]], dict[str, list[float]]]:
+        """Return the figures by the name of the dataset and of each category, and the scores of the samples."""
+        rows, column = self.evaluation_data, self.category_column
+        categories = [str(row[column]) for row in rows] if column is not None else None
+        return class_results(self.display_name, self.metrics, predictions, list(self.references), categories)
+
+    def _keep_rows(self) -> None:
+        """Keep the rows as lists of dicts, which the methods of a file may change."""
+        self.evaluation_data = [dict(row) for row in self.evaluation_data]
+        if self.num_shots:
+            self.example_data = [dict(row) for row in self.example_data]
+
+
+class TruncatedText(str):
+    """A text that was cut; it can be unpacked into the text, its number of tokens and its number of words."""
+
+    __slots__ = ("tokens", "words")
+
+    tokens: int
+    words: int
+
+    def __iter__(self) -> Iterator[Any]:
+        """Unpack it."""
+        return iter((str.__str__(self), self.tokens, self.words))
+
+
+class LLMBoxGeneration(LLMBoxDataset, GenerationDataset):
+    """LLMBox's class of generation."""
+
+    evaluation_type = "generation"
+
+
+class LLMBoxMultipleChoice(LLMBoxDataset, MultipleChoiceDataset):
+    """LLMBox's class of multiple choice. A tie goes to the first option."""
+
+    evaluation_type = "ranking"
+    metrics: Sequence[Scorer | str] = (Accuracy(),)
+    on_tie: OnTie = "first"
+
+    def __init__(self, settings: DatasetSettings | None = None, subset_name: str | None = None) -> None:
+        """Show options as the ranking type says, until the class decides otherwise."""
+        self._kshot_with_options: bool | None = None
+        self._kshot_choices: list[tuple[str, ...]] = []
+        super().__init__(settings, subset_name)
+
+    @property
+    def ranking_type(self) -> str:
+        """How the model decides among the options: what the user asked for, unless the class shows no options."""
+        asked = super().ranking_type
+        if self._kshot_with_options is False:
+            return "ppl_no_option"
+        return "ppl" if self._kshot_with_options and asked == "ppl_no_option" else asked
+
+    @property
+    def ranking_with_options(self) -> bool:
+        """Whether the prompt lists the options."""
+        return self.ranking_type != "ppl_no_option"
+
+    @ranking_with_options.setter
+    def ranking_with_options(self, shown: bool) -> None:
+        self._kshot_with_options = shown
+
+    @property
+    def model_evaluation_method(self) -> str:
+        """How the model is asked, by the ranking type."""
+        return self._kshot_method or _METHODS[self.ranking_type]
+
+    @model_evaluation_method.setter
+    def model_evaluation_method(self, method: str) -> None:
+        self._kshot_method = method
+
+    def _option_texts(self) -> list[tuple[str, ...]]:
+        if len(self._kshot_choices) != len(self.evaluation_data):
+            raise DataError("its options are known only once its rows are formatted", where=where_of(self))
+        return self._kshot_choices

@@ -1,0 +1,186 @@
+"""From LLMBox's classes to Tasks: rows are formatted once, in LLMBox's order, under its seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from kshot.core.errors import DataError
+from kshot.core.records import Prompt, Row, Sample
+from kshot.core.task import Task
+from kshot.datasets.checks import checked_metrics
+from kshot.datasets.choices import choices_of
+from kshot.datasets.compiler import DatasetCompiler, DatasetSamples
+from kshot.datasets.dataset import Dataset, where_of
+from kshot.datasets.examples import ShownExamples, TokenCounter
+from kshot.datasets.generation import GenerationCompiler
+from kshot.datasets.layout import Layout
+from kshot.datasets.llmbox.classes import LLMBoxDataset, LLMBoxGeneration, LLMBoxMultipleChoice
+from kshot.datasets.llmbox.layout import LLMBoxLayout
+from kshot.datasets.llmbox.metrics import WordAccuracy
+from kshot.datasets.llmbox.own_figures import with_own_figures
+from kshot.datasets.llmbox.predictions import ModelNumbers
+from kshot.datasets.llmbox.seeding import seeded
+from kshot.datasets.multiple_choice import MultipleChoiceCompiler
+from kshot.datasets.rendering import copied
+from kshot.methods import rolling_likelihood
+from kshot.metrics import Perplexity
+
+
+class GlobalDraw(ShownExamples):
+    """Examples that the global generator draws, as LLMBox does."""
+
+    def draw(self, size: int, wanted: int) -> Sequence[int]:
+        """Draw the numbers of example rows."""
+        import numpy as np
+
+        drawn: list[int] = np.random.choice(size, wanted, replace=False).tolist()  # noqa: NPY002 - as LLMBox draws
+        return drawn
+
+
+class LLMBoxCompiler(DatasetCompiler):
+    """Hands every row to ``format_instance`` once: row 0, the examples, then the other rows. References come last."""
+
+    examples_class: ClassVar[type[ShownExamples]] = GlobalDraw
+    layout_class: ClassVar[type[Layout]] = LLMBoxLayout
+    dataset: LLMBoxDataset
+
+    def __init__(self, dataset: LLMBoxDataset) -> None:
+        """Read and format the rows under the seed."""
+        self._formatted: dict[int, Mapping[str, Any]] = {}
+        self._compiling = True
+        with seeded(dataset.seed):
+            super().__init__(dataset)
+        self._compiling = False
+
+    def _read_rows(self) -> None:
+        super()._read_rows()
+        dataset = self.dataset
+        dataset.evaluation_data = self._own_rows(dataset.evaluation_data, "row")
+        if dataset.num_shots:
+            dataset.example_data = self._own_rows(dataset.example_data, "example")
+        ids = [self._own_id(row) for row in dataset.evaluation_data]
+        if len({*ids}) < len(ids):
+            dataset.id_column = None  # LLMBox knows no ids: what is called so may stand in several rows
+        shown = not self._constructs_examples and not dataset.args.retriever
+        drawn = self.examples.numbers if shown else ()
+        for index, row in enumerate(dataset.evaluation_data):
+            self.fields(row, self.locate(index, row))
+            if index == 0 and drawn:
+                self.examples.choose()
+
+    def _own_rows(self, rows: Sequence[Any], name: str) -> list[dict[str, Any]]:
+        """Copy the rows: a file may have them in a list of its own, and format_instance may change them."""
+        return [copied(dict(self._checked(row, f"{name} {index}"))) for index, row in enumerate(rows)]
+
+    def fields(self, row: Row, where: str) -> dict[str, Any]:
+        """Return what ``format_instance`` made of a row; it is called once for each row."""
+        if id(row) not in self._formatted:
+            if self._compiling:
+                self._formatted[id(row)] = self._once(row, where)
+            else:  # an example that a retriever chose
+                with seeded(self.dataset.seed):
+                    self._formatted[id(row)] = self._once(row, where)
+        return dict(self._formatted[id(row)])
+
+    def _once(self, row: Row, where: str) -> dict[str, Any]:
+        return self.format(row if isinstance(row, dict) else dict(row), where)
+
+    def prompt(self, sample: Sample, shots: Sequence[Sample], question: str) -> Prompt:
+        """Put examples and question together; a class that constructs its examples draws them by row."""
+        if not self._constructs_examples:
+            return super().prompt(sample, shots, question)
+        with seeded(self.dataset.seed + max(sample.position, 0)):
+            return super().prompt(sample, shots, question)
+
+    def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:
+        """Make the Task; a class with its own ``calculate_metric`` adds its figures."""
+        given = self.dataset.metrics
+        self.dataset.metrics = [m.counting(count_tokens) if isinstance(m, WordAccuracy) else m for m in given]
+        made = super().task(count_tokens, recorded)
+        self.dataset.real_num_shots = len(self.examples.shots)
+        own = type(self.dataset).calculate_metric is not LLMBoxDataset.calculate_metric
+        return with_own_figures(made, self.dataset, self.call) if own else made
+
+
+class LLMBoxMultipleChoiceCompiler(LLMBoxCompiler, MultipleChoiceCompiler):
+    """Makes the Task of a class of multiple choice."""
+
+    dataset_class: ClassVar[type[Dataset]] = LLMBoxMultipleChoice
+    dataset: LLMBoxMultipleChoice
+
+    def _read_rows(self) -> None:
+        super()._read_rows()
+        rows = enumerate(self.dataset.evaluation_data)
+        found = ((self.fields(row, self.where), self.locate(index, row)) for index, row in rows)
+        self.dataset._kshot_choices = [choices_of(fields, where) for fields, where in found]  # noqa: SLF001 - see there
+
+    def _baseline(self) -> Prompt | None:
+        self.dataset.normalization_prompt = self.dataset.normalization_prompt.strip()
+        return super()._baseline()
+
+    def _refuse_sampling_options(self) -> None:
+        """Let options of generation pass: a class may set them whatever the ranking type."""
+
+    def _process(self, predictions: Sequence[Any]) -> Sequence[Any]:
+        return super()._process([each if isinstance(each, str) else ModelNumbers(each) for each in predictions])
+
+
+class LLMBoxGenerationCompiler(LLMBoxCompiler, GenerationCompiler):
+    """Makes the Task of a class of generation."""
+
+    dataset_class: ClassVar[type[Dataset]] = LLMBoxGeneration
+
+
+class LLMBoxPerplexityCompiler(LLMBoxCompiler):
+    """Makes the Task of a class whose rows are texts: each is measured by itself."""
+
+    dataset_class: ClassVar[type[Dataset]] = LLMBoxDataset
+
+    def _prepare(self) -> None:
+        self.dataset.instruction = ""
+        self.dataset.num_shots = 0
+        super()._prepare()
+
+    def _own_references(self) -> None:
+        """Ask for none: a text is its own reference."""
+
+    def sample(self, index: int, row: Row) -> Sample:
+        """Make the sample of one text, which is the only option of its row."""
+        where = self.locate(index, row)
+        fields = self.fields(row, where)
+        (text, *others) = choices_of(fields, where)
+        if others:
+            raise DataError(f"a text is measured by itself, and there are {len(others) + 1} options", where=where)
+        fields = {**fields, "target": text}
+        return Sample(self.identify(index, row), fields, None, (), self.category(row, where), index, row)
+
+    def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:  # noqa: ARG002 - no examples are shown
+        """Make the Task."""
+        metrics = [
+            Perplexity(documents=True) if isinstance(m, Perplexity) else m for m in checked_metrics(self.dataset)
+        ]
+        return Task(
+            self.dataset.display_name,
+            DatasetSamples(self),
+            lambda sample, _: str(sample.fields["target"]),
+            rolling_likelihood(self.dataset.args.rolling_start),
+            tuple(metrics),
+            notes=tuple(self.notes),
+        )
+
+
+def compile_llmbox(dataset: LLMBoxDataset, count_tokens: TokenCounter | None = None) -> DatasetCompiler:
+    """Read and format the rows of a dataset, and make it ready to run."""
+    dataset._kshot_count_tokens = count_tokens  # noqa: SLF001 - private, so that a subclass may use the name
+    if isinstance(dataset, LLMBoxMultipleChoice):
+        return LLMBoxMultipleChoiceCompiler(dataset)
+    if isinstance(dataset, LLMBoxGeneration):
+        return LLMBoxGenerationCompiler(dataset)
+    if dataset.evaluation_type == "perplexity":
+        return LLMBoxPerplexityCompiler(dataset)
+    raise DataError(
+        f"its evaluation_type is {dataset.evaluation_type!r}",
+        where=where_of(dataset),
+        hint="Subclass MultipleChoiceDataset or GenerationDataset, or set evaluation_type = 'perplexity'.",
+    )
