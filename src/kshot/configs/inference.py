@@ -10,6 +10,7 @@ from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.rendering import PromptKind, Rendered
 from kshot.configs.settings import ConfigSettings
 from kshot.core.answers import Explained
+from kshot.core.content import Content
 from kshot.core.errors import DataError
 from kshot.core.records import Generate, Message, Prompt, RequestGenerator, Sample, ask
 from kshot.methods.generation import Extract
@@ -57,15 +58,23 @@ def sampling(
     return chosen, note
 
 
-def as_prompt(shown: Any, system: str | None = None) -> Prompt:
+ContentReader: TypeAlias = Callable[[Any], Content]
+"""Reads the content of a message: text, or parts with images, sound and video (``media.PromptMedia``)."""
+
+
+def text_alone(content: Any) -> Content:
+    """Return a content that is text, and refuse all others."""
+    if not isinstance(content, str):
+        raise DataError("the prompt has parts that are not text, and only text can be used here")
+    return content
+
+
+def as_prompt(shown: Any, system: str | None = None, read: ContentReader = text_alone) -> Prompt:
     """Return a rendered prompt as a record: text or messages, with the user's system prompt first."""
     if isinstance(shown, str):
-        return Prompt(_after(system) + shown)
+        return Prompt(text_after(system) + shown)
     lead = (Message("system", system),) if system and not any(m["role"] == "system" for m in shown) else ()
-    for message in shown:
-        if not isinstance(message["content"], str):
-            raise DataError("the prompt has parts that are not text, which no model takes yet")
-    return Prompt(messages=(*lead, *(Message(m["role"], m["content"]) for m in shown)))
+    return Prompt(messages=(*lead, *(Message(m["role"], read(m["content"])) for m in shown)))
 
 
 def perplexity(labels: Sequence[Any], extra: int) -> ConfigMethod:
@@ -76,12 +85,12 @@ def perplexity(labels: Sequence[Any], extra: int) -> ConfigMethod:
 
     def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - every method takes the sample
         found = yield from likelihoods(shown)
-        return _first_best(labels, [each.logprob / (each.tokens + extra) for each in found], shown)
+        return first_best(labels, [each.logprob / (each.tokens + extra) for each in found], shown)
 
     return method
 
 
-def _first_best(labels: Sequence[Any], values: Sequence[float], alike: Sequence[object]) -> Explained:
+def first_best(labels: Sequence[Any], values: Sequence[float], alike: Sequence[object]) -> Explained:
     """Return the label with the highest value; on a tie the first, as AISBench and OpenCompass do, and count it."""
     first = best(values, alike)
     return Explained(labels[first[0]], tied=("",) if len(first) > 1 else ())
@@ -90,7 +99,7 @@ def _first_best(labels: Sequence[Any], values: Sequence[float], alike: Sequence[
 def scored_prompt(shown: Any, system: str | None, where: str) -> tuple[Prompt, str]:
     """Return context and text of one label's prompt: of a text everything; of a chat the last reply after the rest."""
     if isinstance(shown, str):
-        return Prompt(_after(system)), shown
+        return Prompt(text_after(system)), shown
     if not shown or shown[-1]["role"] != "assistant" or not shown[-1]["content"]:
         raise DataError(
             "a chat model cannot score this label: the prompt does not end with a BOT item",
@@ -105,7 +114,7 @@ def likelihood(labels: Sequence[Any]) -> ConfigMethod:
 
     def method(sample: Sample, shown: Sequence[tuple[Prompt, str]]) -> RequestGenerator:  # noqa: ARG001 - every method takes the sample
         found = yield from likelihoods(shown)
-        return _first_best(labels, [each.logprob for each in found], shown)
+        return first_best(labels, [each.logprob for each in found], shown)
 
     return method
 
@@ -119,10 +128,10 @@ def cut(text: Any, token: str | None, system: str | None, where: str) -> tuple[P
             hint="Use string templates with a sep_token in them, or PPLInferencer.",
         )
     before, _, after = text.partition(token)
-    return Prompt(_after(system) + before), after.replace(token, "")
+    return Prompt(text_after(system) + before), after.replace(token, "")
 
 
-def _after(system: str | None) -> str:
+def text_after(system: str | None) -> str:
     """Return what stands before the text of a base model: the system prompt and a blank line."""
     return f"{system}\n\n" if system else ""
 
@@ -148,7 +157,7 @@ def probabilities(entry: DatasetEntry, *, all_options: bool) -> ConfigMethod:
         found = yield from likelihoods([(prompt, lead + option) for option in options])
         logprobs = [each.logprob for each in found]
         if not all_options:
-            return _first_best(options, logprobs, options)
+            return first_best(options, logprobs, options)
         odds = [math.exp(logprob - max(logprobs)) for logprob in logprobs]
         return [each / sum(odds) for each in odds]
 
@@ -156,7 +165,13 @@ def probabilities(entry: DatasetEntry, *, all_options: bool) -> ConfigMethod:
 
 
 def conversation(
-    rendered: Rendered, extract: Extract, options: Mapping[str, Any], kind: PromptKind, meta: Mapping[str, Any] | None
+    rendered: Rendered,
+    extract: Extract,
+    options: Mapping[str, Any],
+    kind: PromptKind,
+    meta: Mapping[str, Any] | None,
+    *,
+    read: ContentReader = text_alone,
 ) -> ConfigMethod:
     """Ask turn after turn; each prompt contains the replies so far. The answer is all replies."""
 
@@ -164,7 +179,7 @@ def conversation(
         index, system = shown
         replies: list[str] = []
         for turn in range(rendered.turn_count(index)):
-            prompt = as_prompt(rendered.turn(index, turn, replies, kind, meta), system)
+            prompt = as_prompt(rendered.turn(index, turn, replies, kind, meta), system, read)
             (reply,) = yield from ask(Generate(prompt, **options))
             replies.append(reply.text)
         return extract(sample, tuple(replies))

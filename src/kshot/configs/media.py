@@ -19,6 +19,7 @@ from kshot.configs.media_files import MAX_MEDIA_BYTES, read_media
 from kshot.core.content import MEDIA_KINDS, Content, MediaKind, MediaPart, Part, TextPart
 from kshot.core.errors import DataError
 from kshot.core.media_types import fits, media_type
+from kshot.prompts.templates import MMPromptTemplate, PromptTemplate, RawPromptTemplate
 
 MAX_PROMPT_BYTES = 2 * MAX_MEDIA_BYTES
 """The most bytes of media in one prompt."""
@@ -29,6 +30,14 @@ _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _OTHER_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{24,}[A-Za-z0-9+/\s]*={0,2}\s*")
 _SOURCES = ("url", "path", "base64", "image", "video", "audio", "data")
+
+
+def holds_media(template: PromptTemplate | None) -> bool:
+    """Whether the prompts of a template are messages with parts: a base model has no place for them."""
+    if isinstance(template, RawPromptTemplate):
+        contents = [each.get("content") for each in template.messages if isinstance(each, Mapping)]
+        return any(isinstance(content, (list, tuple)) for content in contents)
+    return isinstance(template, MMPromptTemplate)
 
 
 class PromptMedia:

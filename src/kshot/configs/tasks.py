@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kshot.configs.answers import Repeated, cleaner, extraction
@@ -21,7 +22,9 @@ from kshot.configs.inference import (
     sampling,
     scored_prompt,
 )
+from kshot.configs.media import PromptMedia, holds_media
 from kshot.configs.names import ConfigCallable
+from kshot.configs.planning import located_in_row
 from kshot.configs.rendering import PromptKind
 from kshot.configs.rows import Splits
 from kshot.configs.settings import ConfigSettings
@@ -46,12 +49,19 @@ class ConfigTask:
         model_cfg: Mapping[str, Any] | None = None,
         retriever: Mapping[str, Any] | None = None,
         count: Callable[[str], int] | None = None,
+        media_places: Sequence[Path] = (),
     ) -> None:
-        """Choose examples and check templates; ``model_cfg`` is a config's model entry (meta template, lengths)."""
+        """Choose examples and check templates; ``model_cfg`` is a config's model entry (meta template, lengths).
+
+        ``media_places``: files and folders that the user named; images, sounds and videos of rows may lie there too.
+        """
         self.entry, self.settings, self.model_cfg = entry, settings or ConfigSettings(), model_cfg or {}
         self.kind: PromptKind = "chat" if self.settings.model_type == "chat" else "text"
         self.meta: Mapping[str, Any] | None = self.model_cfg.get("meta_template")
         self.rendered, self._retriever = entry.prepare(splits, retriever=retriever, count=count)
+        self._media = PromptMedia(entry, media_places)
+        if holds_media(self.rendered.plan.prompt_template):
+            self.kind = "chat"  # text has no place for them
         votes = entry.inferencer.get("sc_size") or self.settings.sample_num
         self.times = entry.repeats if entry.repeats > 1 else int(votes)
         self._copies = entry.repeats  # they stand among the rows; one sample asks for all of them
@@ -125,17 +135,13 @@ class ConfigTask:
         shown = rendered.text(place, self.meta) if self.kind == "text" else rendered.chat(place, self.meta)
         if rendered.labels is not None:
             return [scored_prompt(each, system, self.entry.place) for each in shown]
-        return as_prompt(shown, system)
+        with located_in_row(f"{self.entry.place}, row {place}"):
+            return as_prompt(shown, system, self._media.content)
 
     def _method(self, metrics: Sequence[Scorer]) -> ConfigMethod:
         entry = self.entry
-        if self.rendered.labels is not None:
-            if entry.inferencer.get("normalizing_str"):
-                raise DataError("PPLInferencer's normalizing_str is not supported", where=entry.place)
-            if entry.mode == "ll":
-                return likelihood(self.rendered.labels)
-            # OpenCompass divides by all tokens of the prompt, of which the first is never scored.
-            return perplexity(self.rendered.labels, 1 if entry.framework == "opencompass" else 0)
+        if entry.mode in losses.MODES:
+            return losses.scoring_method(entry, self.rendered.labels)
         if entry.mode == "clp":
             return probabilities(entry, all_options=any(isinstance(each, CorpusMetric) for each in metrics))
         options, note = sampling(entry, self.settings, self.model_cfg, self.times)
@@ -143,7 +149,7 @@ class ConfigTask:
             self.notes.append(note)
         extract = extraction(entry.eval_cfg, self.meta, self.model_cfg, entry.scope)
         method: ConfigMethod = (
-            conversation(self.rendered, extract, options, self.kind, self.meta)
+            conversation(self.rendered, extract, options, self.kind, self.meta, read=self._media.content)
             if self.rendered.mode == "multiturn"
             else generate(extract, **options)
         )
