@@ -30,7 +30,9 @@ def clean(name, text, **more):
         ("gsm8k_postprocess", "none", "NULL"),
         ("gsm8k_dataset_postprocess", "First 3.\n#### 1,200", "1200"),
         ("math_postprocess_v2", r"so \boxed{\frac{1}{2}} is it", r"\frac{1}{2}"),
-        ("math_postprocess_v2", "We think. The answer is $x = 12$. Good.", "12"),
+        ("math_postprocess_v2", "We think. The answer is $x = 12$. Good.", "x=12"),
+        ("math_postprocess_v2", r"\boxed{{3}} and not \boxed{{4}}", "4"),
+        ("math_postprocess_v2", r"\fbox{3}. The answer is 5 cm", "5"),
         ("math_postprocess", "Hm. The final answer is $42$. I hope", "42"),
         ("humaneval_postprocess", "Sure:\n```python\ndef f():\n    return 1\n```\nbye", "def f():\n    return 1\n"),
         ("humaneval_postprocess_v3", "```\na\n```\n```\nb\n```", "b\n"),
@@ -59,6 +61,9 @@ def test_clean_ups(name, text, answer):
         ("故选 D。", "D"),
         ("B. because A is wrong", "B"),
         (r"hence \boxed{C}", "C"),
+        (r"The correct answer is at last" + "\n" + r"$\boxed{D}$, not A at all", "D"),
+        ("A then C 故选：B！", "A"),  # no form, so the first letter
+        ("答案是中国的。 B", "B"),
         ("C", "C"),
         ("Answer: A", "A"),
         ("nothing", ""),
@@ -73,7 +78,7 @@ def test_clean_ups_with_options():
     assert clean("first_option_postprocess", "hmmB:", options="ABCD", cushion=False) == ""
     assert clean("last_option_postprocess", "B then A", options="AB") == "A"
     assert clean("last_option_postprocess", "none", options="AB") == ""
-    assert clean("match_answer_pattern", "Answer: 3\nAnswer: 4", answer_pattern=r"Answer: (\d)") == "4"
+    assert clean("match_answer_pattern", "Answer: 3\nAnswer: 4", answer_pattern=r"Answer: (\d)") == "3"
     assert clean("xml_tag_postprocessor", "<a>1</a><a>2</a>", tag="<a>") == "2"
     assert clean("think_pred_postprocess", "x [y]", re_pattern=r"\[(.)\]") == "y"
     assert clean("general_eval_wrapper_postprocess", "['The b']", postprocess="general") == "b"

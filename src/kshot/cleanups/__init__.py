@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
+from kshot.cleanups.config_names import CLEANUP_FUNCTIONS, SLOW_IMPORTS
 from kshot.cleanups.patterns import general_cn_postprocess
+from kshot.cleanups.phrases import flores_postprocess_chinese
 from kshot.core.errors import UsageError
 from kshot.core.registry import Entry, Registry, first_line
 
 Cleanup: TypeAlias = Callable[[str], Any]
 """Takes the answer out of a reply."""
 
-CLEANUP_PACKAGES: Mapping[Cleanup, tuple[str, ...]] = {general_cn_postprocess: ("jieba",)}
+CLEANUP_PACKAGES: Mapping[Callable[..., Any], tuple[str, ...]] = {
+    **dict.fromkeys((general_cn_postprocess, flores_postprocess_chinese), ("jieba",)),
+    **dict.fromkeys(SLOW_IMPORTS, ("math-verify",)),
+}
 """The packages of kshot's extras that clean-ups need."""
 
 CLEANUPS = Registry(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from kshot.cleanups.spans import between, unwrapped
+
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*(?={)")
 
 
@@ -20,44 +22,227 @@ def boxed(text: str) -> str | None:
     return None
 
 
-_UNITS = (
-    *("square", "ways", "integers", "dollars", "mph", "inches", "ft", "hours", "km", "units", "sides", "feet"),
-    *("minutes", "digits", "cents", "degrees", "cm", "gm", "pounds", "meters", "meals", "edges", "students"),
-    *("multiples", "points"),
+class NotABox(ValueError):  # noqa: N818 - it names what was found
+    r"""The last box of a reply is no ``\boxed{…}``."""
+
+
+def last_box(text: str, *, must_be_boxed: bool = False) -> str | None:
+    r"""Return what the last ``\boxed{…}`` encloses, as the projects find it: the braces are counted from the word on.
+
+    Without a ``\boxed``, the last ``\fbox`` counts as the box, and as it is no ``\boxed{`` nothing is found; AISBench
+    fails there (``must_be_boxed``).
+    """
+    start = text.rfind("\\boxed")
+    box = _box_at(text, start if start >= 0 else text.rfind("\\fbox"))
+    if box is None or box.startswith(_BOX):
+        return box and box[len(_BOX) : -1]
+    if must_be_boxed:
+        raise NotABox(f"the last box is {box[:40]!r} and not \\boxed{{…}}")
+    return None
+
+
+_BOX = "\\boxed{"
+_BRACE = re.compile("[{}]")
+
+
+def _box_at(text: str, start: int) -> str | None:
+    """Return the text from a place to the brace that closes the first one behind it; None where none does."""
+    if start < 0:
+        return None
+    depth = 0
+    for brace in _BRACE.finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if brace[0] == "}" and depth == 0:
+            return text[start : brace.end()]
+    return None
+
+
+def without_outer_braces(answer: str) -> str:
+    """Leave out one pair of braces around all of an answer of one line."""
+    found = re.fullmatch(r"\{(.*)\}\n?", answer)
+    return found[1] if found else answer
+
+
+_REPLACED = (
+    *(("an ", ""), ("a ", ""), (".$", "$"), ("\\$", ""), ("\\ ", ""), (" ", ""), ("mbox", "text")),
+    *((",\\text{and}", ","), ("\\text{and}", ","), ("\\text{m}", "\\text{}")),
 )
-_WRAPPED = re.compile(r"\\(?:text|textbf|overline|boxed|mathrm|mbox)\s*{([^{}]*)}")
+_FEET = "ft"
+_REMOVED = (
+    *("square", "ways", "integers", "dollars", "mph", "inches", _FEET, "hours", "km", "units", "\\ldots", "sue"),
+    *("points", "feet", "minutes", "digits", "cents", "degrees", "cm", "gm", "pounds", "meters", "meals", "edges"),
+    *("students", "childrentickets", "multiples", "\\text{s}", "\\text{.}", "\\text{\ns}", "\\text{}^2"),
+    *("\\text{}^3", "\\text{\n}", "\\text{}", "\\mathrm{th}", "^\\circ", "^{\\circ}", "\\;", ",\\!", "{,}", '"'),
+    "\\dots",
+)
+_LINE_BREAKS = ("\n", "\r", "\f")
+
+
+def _without_units(answer: str, replaced: tuple[tuple[str, str], ...], removed: tuple[str, ...]) -> str:
+    for old, new in replaced:
+        answer = answer.replace(old, new)
+    for expression in removed:
+        answer = answer.replace(expression, "")
+    return answer
+
+
+def _without_commands(answer: str) -> str:
+    """Keep what the commands for text enclose, and leave out the commands."""
+    for command in ("text", "textbf", "overline"):
+        answer = unwrapped(answer, f"\\{command}{{", "}")
+    return answer
+
+
+def _without_outermost(answer: str, opening: str) -> str:
+    """Leave out an opening and the last closing brace behind it."""
+    before, found, rest = answer.partition(opening)
+    inside, closing, after = rest.rpartition("}")
+    return before + inside + after if found and closing else answer
+
+
+def _braced(answer: str) -> str:
+    r"""Write ``\frac12`` as ``\frac{1}{2}``, and ``\sqrt2`` as ``\sqrt{2}``."""
+    answer = re.sub(r"frac([^{])(.)", r"frac{\1}{\2}", answer)
+    return re.sub(r"sqrt([^{])", r"sqrt{\1}", answer)
+
+
+def _without_separators(answer: str) -> str:
+    """Leave out the commas of a whole number."""
+    digits = answer.replace(",", "")
+    return digits if digits.isdigit() else answer
 
 
 def normalize_final_answer(final_answer: str) -> str:
     """Write a mathematical answer in one way: no units, no dollar signs, no thousands separators."""
-    answer = final_answer.rsplit("=", maxsplit=1)[-1]
-    answer = re.sub(r"\ban?\s+", "", answer).replace("\\$", "").replace("\\%", "").replace("%", "").replace(" ", "")
-    answer = re.sub(r"^.*?\$(.*?)\$.*$", r"\1", answer, flags=re.DOTALL)
-    while (bare := _WRAPPED.sub(r"\1", answer)) != answer:
-        answer = bare
-    for word in _UNITS:
-        answer = re.sub(rf"(?<![a-z\\]){word}(?![a-z])", "", answer)
-    answer = re.sub(r"\\[td]?frac([^{\s])([^{\s])", r"\\frac{\1}{\2}", answer).replace("\\tfrac", "\\frac")
-    answer = answer.replace("\\dfrac", "\\frac").replace("\\left", "").replace("\\right", "").replace("\\!", "")
-    answer = (
-        re.sub(r"\\sqrt([^{])", r"\\sqrt{\1}", answer).replace("^{\\circ}", "").replace("^\\circ", "").replace("$", "")
-    )
-    if answer.replace(",", "").isdigit():
-        answer = answer.replace(",", "")
-    return answer.rstrip(".")
+    answer = _without_units(final_answer, (*_REPLACED, ("\\le", "<")), (*_REMOVED, *_LINE_BREAKS))
+    answer = _without_outermost(_without_commands(unwrapped(answer, "\\text{(", ")}")), _BOX)
+    answer = answer.partition("finalansweris")[2] if "finalansweris" in answer else answer
+    stated = re.search("answer?is:?", answer)
+    answer = answer[stated.end() :] if stated else answer
+    for opening, closing in (("oxed{", "}"), ("$", "$")):
+        enclosed = between(answer, opening, closing)
+        answer = enclosed[-1] if enclosed else answer
+    answer = answer.strip()
+    if "rac" in answer and "\\frac" not in answer:
+        answer = answer.replace("rac", "\\frac")
+    return _without_separators(_braced(answer).replace("$", ""))
+
+
+def _stating(text: str, phrases: tuple[str, ...]) -> str:
+    """Return the first piece between full stops that has one of the phrases, else the first piece."""
+    parts = text.split(".")
+    return next((part for part in parts if any(phrase in part.lower() for phrase in phrases)), parts[0])
 
 
 def math_postprocess(text: str) -> str:
     """Take the sentence that contains "final answer", else the first one."""
-    parts = text.split(".")
-    return normalize_final_answer(next((part for part in parts if "final answer" in part.lower()), parts[0]))
+    return normalize_final_answer(_stating(text, ("final answer",)))
+
+
+def _boxed_or_stated(text: str, inner: str | None) -> str:
+    answer = without_outer_braces(inner or "")
+    return answer or normalize_final_answer(_stating(text, ("final answer", "answer is")))
 
 
 def math_postprocess_v2(text: str) -> str:
     """Take the boxed answer, else the sentence that states the answer, else the first one."""
-    inner = boxed(text)
-    if inner is not None:
-        return inner[1:-1] if inner.startswith("{") and inner.endswith("}") else inner
-    parts = text.split(".")
-    states = re.compile("final answer|answer is")
-    return normalize_final_answer(next((part for part in parts if states.search(part.lower())), parts[0]))
+    return _boxed_or_stated(text, last_box(text))
+
+
+def math_postprocess_v2_ais_bench(text: str) -> str:
+    r"""Do as ``math_postprocess_v2`` does; a reply whose last box is an ``\fbox`` is an error, as in AISBench."""
+    return _boxed_or_stated(text, last_box(text, must_be_boxed=True))
+
+
+_ATC_COMMANDS = re.compile(r"\\text\{([^}]+)\}"), re.compile(r"\\boxed\{([^}]+)\}")
+
+
+def _atc_name(inner: str | None) -> str:
+    """Write a boxed name in one way; ``None`` where there is none."""
+    answer = without_outer_braces(inner or "")
+    if not answer or answer == "None":
+        return "None"
+    for command in _ATC_COMMANDS:
+        answer = command.sub(r"\1", answer)
+    answer = re.sub(r"\\[\[\]]", "", answer).replace("\\", "")
+    answer = re.sub(r"\s+", " ", answer).strip()
+    return answer.replace('"', "").replace("'", "").replace("~", " ")
+
+
+def needlebench_atc_postprocess_v2(text: str) -> str:
+    """Take the boxed name, without LaTeX commands, quotes and tildes; the text None where there is no box."""
+    return _atc_name(last_box(text))
+
+
+def needlebench_atc_ais_bench(text: str) -> str:
+    r"""Do as ``needlebench_atc_postprocess_v2`` does; an ``\fbox`` is an error, as in AISBench."""
+    return _atc_name(last_box(text, must_be_boxed=True))
+
+
+def math_judement_preprocess(text: str) -> str:
+    """Take the rest of the line after "Answer:"."""
+    found = re.search(r"answer\s*:\s*([^\n]+)", text, re.IGNORECASE)
+    return found[1] if found else ""
+
+
+# ---- math_intern ----
+
+_INTERN_LEADS = ("# Answer", "The answer is:", "####")
+
+
+def math_intern_postprocess(text: str) -> str | None:
+    """Take what follows the first phrase that announces the answer, else what is boxed first."""
+    lead = "The final answer is "
+    if lead in text:
+        rest = text.partition(lead)[2]
+        return _trimmed(rest[1 : rest.find("$.")])
+    if "\n\nQuestion:" in text:
+        text = text.partition("\n\nQuestion:")[0]
+        place = text.find("The answer is")
+        if place:  # also where it is missing; the text then begins behind as many signs, less one
+            return _trimmed(text[place + len("The answer is") :])
+    for lead in _INTERN_LEADS:
+        if lead in text:
+            return _trimmed(text.partition(lead)[2])
+    if _BOX in text:
+        return _trimmed(_to_matching_brace(text.partition(_BOX)[2]))
+    return None
+
+
+def _trimmed(answer: str) -> str:
+    answer = answer.strip().replace("{{", "{").replace("}}", "}")
+    return answer[:-1] if answer.endswith((".", "。")) else answer
+
+
+def _to_matching_brace(rest: str) -> str:
+    """Return what stands before the brace that closes; without one, all but the last sign."""
+    depth = 1
+    for place, sign in enumerate(rest):
+        depth += (sign == "{") - (sign == "}")
+        if depth == 0:
+            return rest[:place]
+    return rest[:-1]
+
+
+# ---- DAPO ----
+
+_DAPO_END = 100
+"""How many of the last characters of a reply may hold the box."""
+
+
+def dapo_math_postprocess(solution_str: str) -> str:
+    """Take the rest of the last line after "Answer:", and write it in one way."""
+    found = re.findall(r"answer\s*:\s*([^\n]+)", solution_str, re.IGNORECASE)
+    answer = (found[-1] if found else "[INVALID]").rpartition("=")[2]
+    answer = _without_units(answer, _REPLACED, tuple(each for each in _REMOVED if each != _FEET))
+    enclosed = between(answer, "$", "$")
+    answer = f"${enclosed[0]}$" if enclosed else answer
+    answer = _without_outermost(_without_commands(answer), _BOX)
+    return _without_separators(_braced(answer).replace("$", "")).strip()
+
+
+def dapo_math_postprocess_v2(solution_str: str) -> str:
+    r"""Take what the last ``\boxed{…}`` of the last 100 characters encloses."""
+    end = solution_str[-_DAPO_END:]
+    box = _box_at(end, end.rfind(_BOX))
+    return box[len(_BOX) : -1] if box else ""

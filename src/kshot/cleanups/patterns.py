@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
+
+from kshot.cleanups.spans import between, without
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 
@@ -17,10 +18,10 @@ def general_postprocess(text: str) -> str:
 
 
 def general_cn_postprocess(text: str) -> str:
-    """Do the same for Chinese, with the words set apart (package ``jieba``)."""
+    """Set the words of a Chinese text apart by spaces (package ``jieba``)."""
     import jieba  # type: ignore[import-not-found,import-untyped,unused-ignore]  # untyped, and an extra
 
-    return " ".join(jieba.cut(general_postprocess(text)))
+    return " ".join(jieba.cut(text))
 
 
 def extract_non_reasoning_content(
@@ -31,24 +32,11 @@ def extract_non_reasoning_content(
     """Leave out what a model thought before it answered."""
     if isinstance(text, list):
         return [extract_non_reasoning_content(each, think_start_token, think_end_token) for each in text]
+    if not isinstance(text, str):
+        return text
     if think_start_token not in text and think_end_token in text:
         return text.split(think_end_token)[-1].strip()
-    kept, place = [], 0
-    for start, end in _spans(text, think_start_token, think_end_token):
-        kept.append(text[place:start])
-        place = end
-    return "".join([*kept, text[place:]]).strip()
-
-
-def _spans(text: str, opening: str, closing: str) -> Iterator[tuple[int, int]]:
-    """Yield where each pair begins and ends; a reply of openings alone is searched once, not once for each."""
-    start = text.find(opening)
-    while start >= 0 and (end := text.find(closing, start + len(opening))) >= 0:
-        end += len(closing)
-        if end == start:  # both are empty
-            return
-        yield start, end
-        start = text.find(opening, end)
+    return without(text, think_start_token, think_end_token).strip()
 
 
 def think_pred_postprocess(prediction: str, re_pattern: str) -> str:
@@ -57,18 +45,16 @@ def think_pred_postprocess(prediction: str, re_pattern: str) -> str:
     return found[1].strip() if found else prediction
 
 
-def match_answer_pattern(response_text: str, answer_pattern: str) -> str:
-    """Take the last match of a pattern."""
-    found = re.findall(answer_pattern, response_text)
-    last = found[-1] if found else ""
-    return last if isinstance(last, str) else next((part for part in last if part), "")
+def match_answer_pattern(response_text: str, answer_pattern: str) -> Any:
+    """Take the first group of the first match of a pattern."""
+    found = re.search(answer_pattern, response_text)
+    return found[1] if found else ""
 
 
 def xml_tag_postprocessor(text: str, tag: str) -> str:
     """Take what the last pair of a tag encloses."""
     name = tag.strip("<>/ ")
-    opening, closing = f"<{name}>", f"</{name}>"
-    found = [text[start + len(opening) : end - len(closing)] for start, end in _spans(text, opening, closing)]
+    found = between(text, f"<{name}>", f"</{name}>")
     return found[-1].strip() if found else "NO ANSWER FOUND"
 
 
@@ -78,11 +64,29 @@ def after_answer_is(text: str) -> str:
 
 
 def bbh_freeform_postprocess(text: str) -> str:
-    """Take the rest of the line after "answer is", or what is bold in it."""
-    line = after_answer_is(text).split("\n")[0].strip()
-    line = line[:-1].strip() if line.endswith(".") else line
+    """Take the rest of the line after the last "answer is", or what is bold in it; yes, no, true, false alone."""
+    parts = re.split(r"answer is\s*(?::\s*)?", text, flags=re.IGNORECASE)
+    line = _line(parts[-1].strip() if len(parts) > 1 else text)
+    bold = re.search(r"\*\*(.*?)\*\*", line)
+    answer = re.sub(r"\s+", " ", bold[1].strip() if bold else line)
+    if word := re.match(r"(?:yes|no|true|false)\b", answer, re.IGNORECASE):
+        return word[0].capitalize()
+    if not re.search(r"\d ?, ?\d", answer):
+        answer = re.sub(" ?, ?", " ", answer)
+    return re.sub(r"\s+", " ", answer).strip()
+
+
+def bbh_freeform_ais_bench(text: str) -> str:
+    """Take the rest of the line after the first "answer is", or what is bold in it."""
+    line = _line(after_answer_is(text))
     bold = re.search(r"\*\*(.*?)\*\*", line)
     return bold[1] if bold else line
+
+
+def _line(text: str) -> str:
+    """Return the first line without a full stop at its end."""
+    line = text.partition("\n")[0].strip()
+    return line[:-1].strip() if line.endswith(".") else line
 
 
 def first_line(text: str) -> str:

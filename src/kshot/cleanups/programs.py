@@ -11,14 +11,8 @@ _PYTHON_BLOCK = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)(?:\n```|\Z)", re.DOT
 
 def humaneval_postprocess(text: str) -> str:
     """Take the first code block, or the reply as it is."""
-    found = _BLOCK.findall(text)
-    return found[0].lstrip("\n") if found else text.lstrip("\n")
-
-
-def last_code_postprocess(text: str) -> str:
-    """Take the last code block, or the reply as it is."""
-    found = _BLOCK.findall(text)
-    return found[-1].lstrip("\n") if found else text.lstrip("\n")
+    found = _BLOCK.search(text)
+    return (found[1] if found else text).lstrip("\n")
 
 
 def completed_program(prompt: str, function: str, reply: str) -> str:

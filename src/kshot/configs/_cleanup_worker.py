@@ -6,11 +6,12 @@ says so and ends when it has used up its processor time (``re`` looks for signal
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
 
-from kshot.cleanups.config_names import cleanup_function
+from kshot.cleanups.config_names import SLOW_IMPORTS, cleanup_function
 from kshot.sandbox._confinement import confine, enter_child, read_job
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
@@ -51,10 +52,12 @@ def _fault(kind: str, message: str) -> dict[str, Any]:
 def _answer(request: dict[str, Any], find: Callable[..., Any], seconds: float) -> dict[str, Any]:
     if request["name"] is None:  # the caller asks whether this process has started
         return {"id": request["id"], "result": None}
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         function = find(request["name"], request["framework"])
+        if function in SLOW_IMPORTS:
+            importlib.import_module(SLOW_IMPORTS[function])
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_PROF, seconds)
         return {"id": request["id"], "result": function(request["text"], **request["options"])}
     except Exception as error:  # noqa: BLE001 - whatever the options lead to is told
         return {"id": request["id"], "fault": _fault(type(error).__name__, str(error))}

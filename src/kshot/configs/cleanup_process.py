@@ -22,6 +22,10 @@ class TookTooLong(DataError):  # noqa: N818 - it names what happened
     """A function that a config names, or the pattern that it gives one, did not finish on one text."""
 
 
+class CleanupFailed(DataError):  # noqa: N818 - as above
+    """A clean-up raised an error on one text."""
+
+
 class CleanupProcess:
     """A process that calls clean-ups by name; started when it is first needed, and again when it was killed."""
 
@@ -32,7 +36,7 @@ class CleanupProcess:
 
     def call(self, name: str, text: Any, options: Mapping[str, Any], framework: str = "") -> Any:
         """Return what a clean-up makes of a text; ``framework``: whose clean-up of this name it is."""
-        said = f"{name} with {_shown(options)}"
+        said = f"{name} with {_shown(options)}" if options else name
         with self._lock:
             process = self._process = self._process or _started()
             try:
@@ -45,7 +49,7 @@ class CleanupProcess:
             except RequestFailed as exc:
                 limit = {"TooSlow": f"{SECONDS:g} s", "MemoryError": f"{CONFIG.limits.memory_mb} MB"}.get(exc.kind)
                 if limit is None:
-                    raise DataError(f"{said} fails on {text!r:.80}: {exc.message or exc.kind}") from None
+                    raise CleanupFailed(f"{said} fails on {text!r:.80}: {exc.message or exc.kind}") from None
                 self._end()
                 raise TookTooLong(f"{said} takes more than {limit} for the text {text!r:.40}") from None
 
