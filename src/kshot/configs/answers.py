@@ -6,6 +6,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from kshot.cleanups import CLEANUP_PACKAGES, CLEANUPS
@@ -43,6 +44,8 @@ def cleaner(config: Any, scope: Scope) -> Cleaner:
         function = entry.load()
         if isinstance(function, type):  # a clean-up of an installed package may be a class, made with the options
             function, body = function(**body), {}
+    if function is None and (home := scope.home("clean-up", scope.name(kind))) is not None:
+        function, body = partial(home.clean, scope.name(kind).whole, body), {}
     if function is None:
         unknown("clean-up", kind, where, [entry.name for entry in CLEANUPS.entries()])
 
