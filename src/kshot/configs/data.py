@@ -42,13 +42,17 @@ def names_of(entry: DatasetEntry) -> list[str]:
     return [str(key) for key in found if isinstance(key, str) and key]
 
 
+def given_text(entry: DatasetEntry, data: Mapping[str, str], default: str | None) -> str | None:
+    """Return the place that the user names for the rows of an entry; None if there is none."""
+    return next((data[key] for key in names_of(entry) if key in data), default)
+
+
 def splits_of(entry: DatasetEntry, data: Mapping[str, str] | None = None, default: str | None = None) -> Splits:
     """Find the rows of an entry: in the user's ``data`` by its abbr, name or loader; at its ``path``; on the hub.
 
     The user may name any place. A config may name places in its project, and where the frameworks keep data.
     """
-    named = data or {}
-    given = next((named[key] for key in names_of(entry) if key in named), default)
+    given = given_text(entry, data or {}, default)
     if given is not None:
         return _given(entry, given)
     finder = RowsFinder(entry, partial(check_place, entry))

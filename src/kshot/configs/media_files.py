@@ -17,6 +17,15 @@ MAX_MEDIA_BYTES = 64 << 20
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
+def given_places(text: str | None) -> list[Path]:
+    """Return where the rows that a user names lie: at a file or folder, or where a pattern with ``{split}`` begins."""
+    if not text:
+        return []
+    fixed = text.partition("{")[0] if not _exists(Path(text)) else text
+    place = Path(fixed).expanduser()
+    return [place if fixed == text or fixed.endswith("/") else place.parent]
+
+
 def read_media(entry: DatasetEntry, path: str, given: Sequence[Path]) -> tuple[bytes, str]:
     """Return the bytes of a file that a row names, and its name for people; ``given``: places that the user named."""
     if "\0" in path:

@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kshot.configs.data import names_of, read_data, splits_of
+from kshot.configs.data import given_text, names_of, read_data, splits_of
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loader import Config, load
+from kshot.configs.media_files import given_places
 from kshot.configs.models import ModelEntry
 from kshot.configs.settings import ConfigSettings
 from kshot.configs.tasks import ConfigTask
@@ -143,6 +144,7 @@ class ConfigSource(Source[ConfigSettings]):
                 model_cfg=cfg,
                 retriever=self._retriever,
                 count=model.abilities.count_tokens if isinstance(model, LanguageModel) else None,
+                media_places=given_places(given_text(entry, data, settings.dataset_path)),
             ).task(scored=scored)
             if task.name in seen:
                 raise DataError(f"two entries are called {task.name!r}", where=str(self.path), hint="Change an abbr.")
