@@ -1,122 +1,196 @@
-"""LLM judges of configs: a template with the prediction in it is put to the judge, and its verdict is read."""
+"""LLM judges of configs: a template with the prediction in it is put to the judge, and its replies become figures."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kshot.configs.answers import cleaner, one_cleaned
+from kshot.configs.answers import Cleaner, cleaner, one_cleaned
 from kshot.configs.evaluators.factories import Factory
-from kshot.configs.names import ConfigCallable, short
+from kshot.configs.evaluators.judge_readings import reading_of
+from kshot.configs.evaluators.scores import SeesRows
+from kshot.configs.evaluators.tallies import Tally, gold_of
 from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.records import (
-    AskFailed,
-    Failed,
-    Generate,
-    Message,
-    Prompt,
-    Request,
-    RequestGenerator,
-    Sample,
-    ask,
-    reference,
-)
+from kshot.core.records import Absent, Generate, Message, Prompt, Request, RequestGenerator, Row, Sample, Value, ask
 from kshot.metrics import Metric
 from kshot.metrics.judge import PLACEHOLDER
-from kshot.metrics.judge_replies import parse_rating
 
-_GRADES = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}
-_LETTER = re.compile(r"(?<![A-Za-z])(A|B|C|CORRECT|INCORRECT)(?![A-Za-z])")
+_MAX_TOKENS = 1024
 
 
-class JudgeEvaluator(Metric):
-    """Share of predictions that a judge model calls right: it replies A for right, B for wrong.
+class JudgeEvaluator(SeesRows):
+    """Figures of a judge's replies, as ``reading`` makes them: it scores the reply in place of the answer.
 
-    The template is filled with the row's columns, ``prediction``, ``reference`` and ``obj_gold``. A judge that is asked
-    for a rating instead ([[7]]) reports ``Rating``. The requests have the role ``judge``.
+    The template is filled with the row's columns, ``prediction``, ``reference`` and ``obj_gold``. The requests have the
+    role ``judge``.
     """
 
     def __init__(
         self,
-        prompt_template: Mapping[str, Any] | None = None,
-        dict_postprocessor: Mapping[str, Any] | None = None,
-        postprocessor: Mapping[str, Any] | None = None,
-        pred_postprocessor: Mapping[str, Any] | None = None,
-        max_tokens: int = 1024,
+        template: Mapping[str, Any],
+        reading: Metric,
         *,
-        scope: Scope | None = None,
-        **_: Any,
+        clean: Cleaner | None = None,
+        clean_reply: Sequence[Cleaner] = (),
+        max_tokens: int = _MAX_TOKENS,
+        several: bool = False,
+        whole_replies: bool = False,
     ) -> None:
-        if not isinstance(prompt_template, Mapping):
-            raise DataError("the judge has no prompt_template")
-        self._template, self.max_tokens = dict(prompt_template), max_tokens
-        self._scope = scope or Scope("judge")
-        self._read, self._clean = dict_postprocessor or postprocessor or {}, pred_postprocessor
-        # Configs have no field for it: a judge that is to rate is told the form of a rating in its template.
-        template = repr(prompt_template)
-        self.name = "Rating" if "rating" in template.lower() and "[[" in template else "Accuracy"
+        """Ask by a template. ``clean`` is for the answer, ``clean_reply`` for the judge's reply.
+
+        ``several``: the reference has a list of prompts, and the judge is asked them all. ``whole_replies``: thoughts
+        are part of a reply, as in the projects whose configs these are; ``clean_reply`` may take them away.
+        """
+        self.whole_replies = whole_replies
+        self.template, self.reading, self.max_tokens, self.several = dict(template), reading, max_tokens, several
+        self._clean, self._clean_reply = clean, tuple(clean_reply)
 
     def __repr__(self) -> str:
-        """Show the name alone."""
-        return f"JudgeEvaluator({self.name!r})"
+        """Show what reads the replies."""
+        return f"JudgeEvaluator({self.reading!r})"
+
+    # ---- the figures are those of the replies ----
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those of the replies."""
+        return self.reading.names
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """Those of the replies."""
+        return self.reading.details
+
+    @property
+    def aggregates(self) -> Mapping[str, str]:
+        """Those of the replies."""
+        return self.reading.aggregates
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # that of the reading, so it is read-only
+        """That of the replies."""
+        return self.reading.name
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]  # as above
+        """Those of the replies."""
+        return self.reading.bounds
+
+    @property
+    def higher_is_better(self) -> bool:  # type: ignore[override]  # as above
+        """As for the replies."""
+        return self.reading.higher_is_better
+
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Show the samples to what reads the replies."""
+        if hasattr(self.reading, "see"):
+            self.reading.see(samples)
+
+    def reduce(self, name: str, values: Sequence[Value]) -> float:
+        """Return the figure of the replies."""
+        return self.reading.reduce(name, values)
+
+    # ---- asking ----
 
     def score(self, sample: Sample, answer: Any) -> RequestGenerator:
         """Ask the judge about one answer."""
-        gold = None if sample.target is None else reference(sample.target)
-        text = "\n\n".join(map(str, answer)) if isinstance(answer, tuple) else str(answer)
-        if self._clean:
-            text = str(one_cleaned(cleaner(self._clean, self._scope), text))
-        row = {**sample.fields, "prediction": text, "reference": gold, "obj_gold": gold}
-        (reply,) = yield from ask(Generate(self._prompt(row), max_tokens=self.max_tokens, role="judge"))
-        return {self.name: self._verdict(reply.text, text, gold)}
+        replies = yield from self.replies(sample, answer)
+        found = [self.reading.score(sample, reply) for reply in replies]
+        return found[0] if len(found) == 1 else _added(found)
+
+    def replies(self, sample: Sample, answer: Any) -> RequestGenerator:
+        """Ask the judge about one answer, and return its replies, cleaned up."""
+        given = yield from ask(*self._requests(sample, answer))
+        texts = []
+        for reply in given:
+            text: Any = reply.text
+            if self.whole_replies and reply.reasoning:
+                text = f"<think>{reply.reasoning}</think>{text}"
+            for clean in self._clean_reply:
+                text = one_cleaned(clean, text)
+            texts.append(text)
+        return texts
 
     def judge_requests(self, sample: Sample, answer: str = PLACEHOLDER) -> Sequence[Request]:
         """Return what the judge would be asked about an answer."""
-        asking = self.score(sample, answer)
-        requests: Sequence[Request] = next(asking)
-        asking.close()
-        return requests
+        return self._requests(sample, answer)
 
-    def _prompt(self, row: Mapping[str, Any]) -> Prompt:
+    def _requests(self, sample: Sample, answer: Any) -> list[Request]:
+        turns = [self._cleaned(each) for each in answer] if isinstance(answer, (list, tuple)) else []
+        text = "\n\n".join(turns) if turns else self._cleaned(answer)
+        gold = gold_of(sample)
+        asked = [text]
+        if self.several and isinstance(gold, Mapping) and gold.get("judge_prompt_list"):
+            asked = [str(prompt).replace("{prediction}", text) for prompt in gold["judge_prompt_list"]]
+        return [
+            Generate(self._prompt(_columns(sample.fields, each, turns, gold)), max_tokens=self.max_tokens, role="judge")
+            for each in asked
+        ]
+
+    def _cleaned(self, answer: Any) -> str:
+        return str(one_cleaned(self._clean, answer) if self._clean else answer)
+
+    def _prompt(self, row: Row) -> Prompt:
         reader = {"input_columns": list(row), "output_column": None}
-        infer = {"prompt_template": self._template, "retriever": {}, "inferencer": {"type": "GenInferencer"}}
+        infer = {"prompt_template": self.template, "retriever": {}, "inferencer": {"type": "GenInferencer"}}
         rows = read_rows(reader, {"train": [], "test": [row]}, strict=False, abbr="judge")
         messages = render(reader, infer, rows, [[]], strict=False).chat(0, None)
         return Prompt(messages=tuple(Message(each["role"], each["content"]) for each in messages))
 
-    def _verdict(self, reply: str, prediction: str, gold: Any) -> float:
-        reader = self._read.get("type")
-        if isinstance(reader, ConfigCallable):
-            return _verdict_by_config(reader, reply, prediction, gold)
-        if self.name == "Rating":
-            rating = parse_rating(reply)
-            if rating is None:
-                raise AskFailed(Failed("judge", f"no rating in the judge's reply: {reply[-200:]!r}"))
-            return rating
-        found = _LETTER.findall(reply)
-        if not found:
-            raise AskFailed(Failed("judge", f"neither A nor B in the judge's reply: {reply[-200:]!r}"))
-        takes_last = "last" in short(reader or "")  # a config says it by nothing but the name of this function
-        return _GRADES.get(found[-1] if takes_last else found[0], 0.0)
+
+def _columns(row: Row, text: str, turns: Sequence[str], gold: Any) -> dict[str, Any]:
+    """Return what a judge's template may use."""
+    counts = {
+        "prediction_en_word_count": len(re.findall(r"\b[a-zA-Z]+\b", text)),
+        "prediction_cn_word_count": len(re.findall(r"[\u4e00-\u9fff]", text)),
+    }
+    rounds = {f"prediction_r{number}": each for number, each in enumerate(turns, 1)}
+    own = {"prediction": text, "model_answer": text, "reference": gold, "obj_gold": gold}
+    return {**counts, **rounds, **row, **own}
 
 
-def _verdict_by_config(reader: ConfigCallable, reply: str, prediction: str, gold: Any) -> float:
-    """Let a function of the config read the verdict. It takes all judgements, by number, and returns figures."""
-    found = reader({"0": {"prediction": reply, "gold": gold, "origin_prompt": prediction}}, "")
-    if isinstance(found, Mapping):
-        figures = [v for v in found.values() if isinstance(v, (int, float)) and not isinstance(v, bool)]
-        found = figures[0] if figures else None
-    if not isinstance(found, (int, float)):
-        raise DataError(f"{reader.__name__} gave no figure for the judge's reply")
-    return float(found)
+def _added(found: Sequence[Any]) -> dict[str, Value | Absent]:
+    """Return the values of several replies about one answer: counts are added, others averaged."""
+    added: dict[str, Value | Absent] = {}
+    for name in found[0]:
+        values = [each[name] for each in found]
+        tuples = [value for value in values if isinstance(value, tuple)]
+        added[name] = (
+            tuple(sum(column) for column in zip(*tuples, strict=True)) if tuples else sum(values) / len(values)
+        )
+    return added
 
 
-def _judge(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return JudgeEvaluator(**options, scope=scope)
+def judge_of(options: Mapping[str, Any], scope: Scope, framework: str, reading: Metric | None = None) -> JudgeEvaluator:
+    """Return the judge that an ``LMEvaluator`` or a ``GenericLLMEvaluator`` describes; ``reading`` replaces its own."""
+    template = options.get("prompt_template")
+    if not isinstance(template, Mapping):
+        raise DataError("the judge has no prompt_template", where=scope.where)
+    judge = options.get("judge_cfg")
+    cfg = judge if isinstance(judge, Mapping) else {}
+    wanted, after = options.get("pred_postprocessor"), cfg.get("pred_postprocessor")
+    several = bool(options.get("multi_eval"))
+    made = reading or reading_of(options.get("dict_postprocessor") or options.get("postprocessor"), template, scope)
+    if several and not isinstance(made, Tally):
+        raise DataError("multi_eval needs figures that are sums", where=scope.where, hint="Leave multi_eval out.")
+    most = cfg.get("max_out_len") or options.get("max_tokens")
+    return JudgeEvaluator(
+        template,
+        made,
+        clean=cleaner(wanted, scope) if wanted else None,
+        clean_reply=[cleaner(after, scope)] if after else [],
+        max_tokens=most if isinstance(most, int) and not isinstance(most, bool) else _MAX_TOKENS,
+        several=several,
+        whole_replies=bool(framework),
+    )
+
+
+def _judge(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:
+    return judge_of(options, scope, name.framework)
 
 
 EVALUATORS: dict[str, Factory] = dict.fromkeys(("GenericLLMEvaluator", "LMEvaluator"), _judge)

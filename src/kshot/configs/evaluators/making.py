@@ -12,6 +12,7 @@ from kshot.configs.evaluators import (
     judges,
     livecode,
     longbench,
+    losses,
     math,
     needles,
     programs,
@@ -28,7 +29,21 @@ from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.metrics import Metric
 
-_MODULES = (basic, exams, judges, livecode, longbench, math, needles, programs, row_groups, science, summaries, vision)
+_MODULES = (
+    basic,
+    exams,
+    judges,
+    livecode,
+    longbench,
+    losses,
+    math,
+    needles,
+    programs,
+    row_groups,
+    science,
+    summaries,
+    vision,
+)
 EVALUATORS: dict[str, Factory] = {name: make for module in _MODULES for name, make in module.EVALUATORS.items()}
 
 
@@ -43,7 +58,7 @@ def evaluator(config: Mapping[str, Any], scope: Scope) -> Metric:
         return defined(**options)
     name = scope.name(kind)
     if name.last == "CascadeEvaluator":
-        return cascade_of(options, scope, evaluator)
+        return cascade_of(name, options, scope, evaluator)
     make = EVALUATORS.get(name.last)
     try:
         made = None if make is None else make(name, options, scope)
@@ -53,4 +68,4 @@ def evaluator(config: Mapping[str, Any], scope: Scope) -> Metric:
         return made
     if (home := scope.home("evaluator", name)) is not None:
         return HomeEvaluator(home, name, options)
-    unknown("evaluator", kind, scope.where, EVALUATORS)
+    return unknown("evaluator", kind, scope.where, EVALUATORS)

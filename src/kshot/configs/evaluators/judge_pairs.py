@@ -1,0 +1,228 @@
+"""What a judge's replies come to where each compares an answer with that of a base model: win rates.
+
+The answer that these metrics score is the judge's reply; the reference says whose answers it saw first and second
+(``answer1``, ``answer2``). A reply without a verdict is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kshot.configs.evaluators.judge_grades import Reading
+from kshot.configs.evaluators.judge_ratings import told
+from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio
+from kshot.core.records import Sample
+
+_VERDICT = re.compile(r"\[\[([AB<>=]+)\]\]")
+_FOR_FIRST = {"A>>B": 1.0, "B<<A": 1.0, "A>B": 0.5, "B<A": 0.5, "A=B": 0.0, "B=A": 0.0}
+_FOR_FIRST |= {"A<B": -0.5, "B>A": -0.5, "A<<B": -1.0, "B>>A": -1.0}
+"""What a verdict is worth for the answer that the judge saw first; -1 is as much for the second one."""
+
+
+class Wins(Tally):
+    """Points of the compared model against the base model, in percent, by groups of the rows.
+
+    A subclass reads the verdict, from 1 for the first answer to -1 for the second, and names the row's groups. ``low``
+    is what the worst verdict is worth, the best is worth 1: with 0 the figure is a win rate.
+    """
+
+    total, digits, low = "total", 2, 0.0
+    bases: tuple[str, ...] = ()
+    """The base models where the reference does not name any; without these it is the first one of the first row."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._first = ""
+
+    def __repr__(self) -> str:
+        """Show the class alone: the groups are the rows'."""
+        return f"{type(self).__name__}()"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The figure of all, then those of the groups."""
+        return tuple(self._names)
+
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Find the groups that there are, and the first base model."""
+        self._names |= {self.total: None}
+        for sample in samples:
+            gold = gold_of(sample)
+            self._first = self._first or str(gold.get("answer1", "") if isinstance(gold, Mapping) else "")
+            self._names |= dict.fromkeys(self.groups(gold))
+        self.name = self.total
+
+    def verdict(self, reply: str) -> float | None:
+        """Return what a reply is worth for the answer that the judge saw first; None where it says nothing."""
+        found = _VERDICT.search(reply)
+        return _FOR_FIRST.get(found[1]) if found else None
+
+    def groups(self, gold: Any) -> Sequence[str]:
+        """Return the groups of a row."""
+        return [str(told(gold, "capability"))]
+
+    def points(self, verdict: float) -> float:
+        """Return the points of the compared model for a verdict that is worth so much for it."""
+        return 1.0 if verdict > 0 else self.low
+
+    def counts(self, sample: Sample, answer: Any) -> Counts:
+        """Add the points and 1 in each of the row's groups."""
+        gold, verdict = gold_of(sample), self.verdict(str(answer))
+        held = [self.total, *self.groups(gold)]
+        if verdict is None:
+            return (0.0,) * (2 * len(self._names))
+        points = self.points(-verdict if self._base_first(gold) else verdict)
+        return tuple(each for name in self._names for each in (points * held.count(name), float(held.count(name))))
+
+    def _base_first(self, gold: Any) -> bool:
+        named = gold.get("base_models") if isinstance(gold, Mapping) else None
+        bases = [named] if isinstance(named, str) else list(named or self.bases or (self._first,))
+        return told(gold, "answer1") in bases
+
+    def figures(self, sums: Counts) -> Mapping[str, float]:
+        """Return the points in percent of the verdicts."""
+        parts = zip(self._names, sums[::2], sums[1::2], strict=True)
+        return {name: round(100 * points / count, self.digits) for name, points, count in parts if count}
+
+
+class AlpacaWins(Wins):
+    """AlpacaEval: the reply begins with ``m`` for the first answer or ``M`` for the second."""
+
+    def verdict(self, reply: str) -> float | None:
+        """Read the first letter."""
+        return {"m": 1.0, "M": -1.0}.get(reply[:1])
+
+
+class ArenaWins(Wins):
+    """CompassArena: the reply says ``Choice: A``, ``B``, or ``C`` for a tie, which is worth nothing to either.
+
+    ``position_bias`` counts the questions for which the judge chose the same place in both orders.
+    """
+
+    total = "position_bias"
+
+    def __init__(self, summary_type: str = "single", check_pos_bias: bool = True) -> None:  # noqa: FBT001, FBT002 - options of configs
+        super().__init__()
+        self.summary_type, self.check_pos_bias = summary_type, check_pos_bias
+        self._chosen: dict[str, str] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The groups, and the number of questions with a bias."""
+        return (*(name for name in self._names if name != self.total), self.total)
+
+    def verdict(self, reply: str) -> float | None:
+        """Read the choice."""
+        found = re.search("(?:选择：|Choice: )([ABC])", reply)
+        return {"A": 1.0, "B": -1.0, "C": 0.0}[found[1]] if found else None
+
+    def points(self, verdict: float) -> float:
+        """Return 1 for a win; a tie is half a win where the config says so."""
+        return 1.0 if verdict > 0 else 0.5 if not verdict and self.summary_type == "half_add" else 0.0
+
+    def counts(self, sample: Sample, answer: Any) -> Counts:
+        """Add the points in the row's group, and whether the judge chose the same place before."""
+        added = list(super().counts(sample, answer))
+        verdict, place = self.verdict(str(answer)), list(self._names).index(self.total)
+        question = str(told(gold_of(sample), "question")) if self.check_pos_bias else ""
+        biased = False
+        if self.check_pos_bias and verdict is not None:
+            before = self._chosen.setdefault(question, f"{verdict:g} {told(gold_of(sample), 'answer1')}")
+            first, _, order = before.partition(" ")
+            biased = bool(verdict) and first == f"{verdict:g}" and order != str(told(gold_of(sample), "answer1"))
+        added[2 * place : 2 * place + 2] = [float(biased), 0.0]
+        return tuple(added)
+
+    def figures(self, sums: Counts) -> Mapping[str, float]:
+        """Return the win rates, and the number of biased questions."""
+        place = list(self._names).index(self.total)
+        rates = {name: rate for name, rate in super().figures(sums).items() if name != self.total}
+        return {**rates, self.total: sums[2 * place]}
+
+
+_WILD_GROUPS = {
+    "Information seeking": "Information/Advice seeking",
+    "Advice seeking": "Information/Advice seeking",
+    "Coding & Debugging": "Coding & Debugging",
+    "Reasoning": "Planning & Reasoning",
+    "Planning": "Planning & Reasoning",
+    "Math": "Math & Data Analysis",
+    "Data Analysis": "Math & Data Analysis",
+    **dict.fromkeys(("Creative Writing", "Editing", "Brainstorming", "Role playing", "Others"), "Creative Tasks"),
+}
+
+
+class WildPoints(Wins):
+    """WildBench: points from -100 to 100 by the groups of a row's tags, and the mean of the groups."""
+
+    total, bases = "average", ("HaiKu", "gpt4-turbo", "llama-2-70b-chat-hf")
+
+    def verdict(self, reply: str) -> float | None:
+        """Read the choice."""
+        found = re.search(r'"choice": "(.*?)"', reply)
+        return {"A++": 1.0, "A+": 0.5, "A=B": 0.0, "B+": -0.5, "B++": -1.0}.get(found[1]) if found else None
+
+    def groups(self, gold: Any) -> Sequence[str]:
+        """Return the group of each tag; a row counts once for each of its tags."""
+        tags = [told(gold, "primary_tag"), *told(gold, "secondary_tag")]
+        return [_WILD_GROUPS.get(str(tag), str(tag)) for tag in tags]
+
+    def points(self, verdict: float) -> float:
+        """Return the verdict itself."""
+        return verdict
+
+    def figures(self, sums: Counts) -> Mapping[str, float]:
+        """Return the points of the groups, and their mean."""
+        groups = {name: value for name, value in super().figures(sums).items() if name != self.total}
+        return {**groups, self.total: ratio(sum(groups.values()), len(groups))}
+
+
+class ComparedPoints(Wins):
+    """Compass Arena's subjective bench: points from -100 to 100, in all and by category and difficulty."""
+
+    total, digits = "Average_score", 3
+
+    def groups(self, gold: Any) -> Sequence[str]:
+        """Return the category with the difficulty."""
+        return [f"{told(gold, 'category')}_{told(gold, 'difficulty')}"]
+
+    def points(self, verdict: float) -> float:
+        """Return the verdict itself."""
+        return verdict
+
+
+class ArenaHardWins(Wins):
+    """Arena-Hard: the win rate that the ratings of the two models predict; a clear verdict counts three times.
+
+    Between two models, the ratings that fit best predict the share of wins itself; a tie is half a win.
+    """
+
+    total = "score"
+    _TIMES = 3
+
+    def groups(self, gold: Any) -> Sequence[str]:
+        """Return none: there is one figure."""
+        told(gold, "answer1")
+        return []
+
+    def counts(self, sample: Sample, answer: Any) -> Counts:
+        """Add wins and verdicts, those that are clear three times."""
+        found = _VERDICT.search(str(answer))
+        if found is None or found[1] not in ("A=B", "A>B", "A>>B", "B>A", "B>>A"):
+            return (0.0, 0.0)
+        worth = _FOR_FIRST[found[1]] * (-1 if self._base_first(gold_of(sample)) else 1)
+        times = self._TIMES if abs(worth) == 1 else 1
+        return (times * (0.5 + (worth > 0) / 2 - (worth < 0) / 2), float(times))
+
+
+READINGS: dict[str, Reading] = {
+    **dict.fromkeys(("alpacaeval_postprocess", "alpacaeval"), AlpacaWins),
+    **dict.fromkeys(("arenahard_postprocess", "arenahard"), ArenaHardWins),
+    **dict.fromkeys(("wildbench_postprocess", "wildbench"), WildPoints),
+    **dict.fromkeys(("compassarena_postprocess", "compassarena"), ArenaWins),
+    **dict.fromkeys(
+        ("compassarena_subjectiveeval_pairwise_postprocess", "compassarena_subjectiveeval_pairwise"), ComparedPoints
+    ),
+}

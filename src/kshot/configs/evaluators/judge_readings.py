@@ -1,0 +1,149 @@
+"""What makes figures of a judge's replies: the ``dict_postprocessor`` that a config names, else kshot's own reading."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
+from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, judge_ratings
+from kshot.configs.evaluators.judge_grades import Reading
+from kshot.configs.names import ConfigCallable, short, unknown
+from kshot.configs.scope import Scope
+from kshot.core.errors import DataError
+from kshot.core.records import AskFailed, Failed, Sample, Value
+from kshot.metrics import Metric
+from kshot.metrics.judge_replies import parse_rating
+
+READINGS: dict[str, Reading] = {
+    **judge_align.READINGS,
+    **judge_grades.READINGS,
+    **judge_pairs.READINGS,
+    **judge_ratings.READINGS,
+}
+
+_VERDICTS = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}
+_LETTER = re.compile(r"(?<![A-Za-z])(A|B|C|CORRECT|INCORRECT)(?![A-Za-z])")
+
+
+def reading_of(config: Any, template: Mapping[str, Any], scope: Scope) -> Metric:
+    """Return what reads the replies: the function that a ``dict_postprocessor=dict(type=…)`` names, else kshot's."""
+    if not config:
+        # Configs have no field for it: a judge that is to rate is told the form of a rating in its template.
+        return OwnRating() if "rating" in repr(template).lower() and "[[" in repr(template) else OwnVerdict()
+    body = dict(config) if isinstance(config, Mapping) else {"type": config}
+    kind = body.pop("type", None)
+    defined = scope.own(kind)
+    if isinstance(defined, ConfigCallable):
+        return CalledReading(defined.__name__, lambda judged, _: defined(judged, "", **body))
+    if defined is not None:
+        return CalledReading(short(kind), lambda judged, _: defined(judged, "", **body))
+    name = scope.name(kind)
+    make = READINGS.get(name.last)
+    if make is not None:
+        try:
+            return make(**body)
+        except TypeError as exc:
+            raise DataError(f"{name.last} cannot be made: {exc}", where=scope.where) from exc
+    if (home := scope.home("judge", name)) is not None:
+        return CalledReading(name.last, lambda judged, rows: home.judged(name.whole, body, list(judged.values()), rows))
+    return unknown("judge's post-processor", kind, scope.where, READINGS)
+
+
+class OwnVerdict(Metric):
+    """Share of replies with the verdict A or CORRECT; a reply without any verdict is a failed sample."""
+
+    name = "Accuracy"
+    bounds = (0.0, 100.0)
+    binary = True
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:  # noqa: ARG002 - the reply tells all
+        """Read the first verdict."""
+        found = _LETTER.search(str(prediction))
+        if found is None:
+            raise AskFailed(Failed("judge", f"neither A nor B in the judge's reply: {str(prediction)[-200:]!r}"))
+        return _VERDICTS.get(found[1], 0.0)
+
+
+class OwnRating(Metric):
+    """Mean of the ratings in the replies; a reply without any is a failed sample."""
+
+    name = "Rating"
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:  # noqa: ARG002 - the reply tells all
+        """Read the rating."""
+        rating = parse_rating(str(prediction))
+        if rating is None:
+            raise AskFailed(Failed("judge", f"no rating in the judge's reply: {str(prediction)[-200:]!r}"))
+        return rating
+
+
+Judged = Mapping[str, Mapping[str, Any]]
+"""By number: the judge's reply (``prediction``), the reference (``gold``) and what the judge was asked about."""
+
+
+class CalledReading(CorpusMetric):
+    """Figures that a function of the config, or of a home, makes of all replies."""
+
+    def __init__(self, name: str, call: Callable[[Judged, Sequence[Any]], Any]) -> None:
+        super().__init__()
+        self.name, self._call = name, call
+        self._names: tuple[str, ...] = ()
+        self._known: dict[tuple[int, ...], Mapping[str, float]] = {}
+
+    def __repr__(self) -> str:
+        """Show the name of the function."""
+        return f"CalledReading({self.name!r})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that it reports, known once it has read something."""
+        return self._names
+
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Let it read replies that say A, to learn the names of its figures."""
+        pairs = [("A", None if sample.target is None else _gold(sample), sample.fields) for sample in samples]
+        try:
+            self._names = tuple(self.figures(pairs))
+        except DataError:  # it wants replies of another form; the first one will show the names
+            self._names = ()
+        self._known.clear()
+
+    def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
+        """Keep a pair; the first one shows which names are reported, where nothing did before."""
+        self._names = self._names or tuple(self.figures([pair]))
+        return super().keep(pair)
+
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
+        """Call the function, once for the same pairs."""
+        key = tuple(id(pair) for pair in pairs)
+        if key not in self._known:
+            judged = {
+                str(number): {"prediction": reply, "gold": gold, "origin_prompt": ""}
+                for number, (reply, gold, _) in enumerate(pairs)
+            }
+            found = self._call(judged, [row for _, _, row in pairs])
+            self._known[key] = _figures(found, self.name)
+        return self._known[key]
+
+    def figure(self, name: str, pairs: Sequence[ScoredPair]) -> float:
+        """Return one figure; 0 where these replies have none of this name."""
+        return float(self.figures(pairs).get(name, 0.0))
+
+
+def _gold(sample: Sample) -> Any:
+    from kshot.configs.evaluators.tallies import gold_of
+
+    return gold_of(sample)
+
+
+def _figures(found: Any, name: str) -> dict[str, float]:
+    if isinstance(found, (int, float)) and not isinstance(found, bool):
+        return {"score": float(found)}
+    if not isinstance(found, Mapping):
+        raise DataError(f"{name} returned {type(found).__name__}, not a dict of figures")
+    figures = {k: float(v) for k, v in found.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+    if not figures:
+        raise DataError(f"{name} gave no figure for the judge's replies")
+    return figures
