@@ -9,6 +9,7 @@ from typing import Any
 
 from kshot.core.records import ResultRow
 from kshot.report.cells import SafeText, assembled, block, cell, joined
+from kshot.report.sample_media import shown_content
 
 _ROUND_BREAK = "\n\n"
 _NOTE = "dim italic"
@@ -85,6 +86,7 @@ def question_place(prompt: Any, shots: int | None) -> QuestionPlace:
 
     None: the run does not say. Then only the earlier messages of a conversation are before the question.
     """
+    prompt = with_shown_media(prompt)
     if not is_conversation(prompt):
         start, count = _question_start(prompt if isinstance(prompt, str) else written(prompt), shots or 0)
         return QuestionPlace(0, start, counted(count, "example") if start else "")
@@ -98,6 +100,7 @@ def question_place(prompt: Any, shots: int | None) -> QuestionPlace:
 
 def folded_prompt(prompt: Any, shots: int | None) -> FoldedPrompt:
     """Return a prompt without the examples before its question; ``shots`` as in ``question_place``."""
+    prompt = with_shown_media(prompt)
     place = question_place(prompt, shots)
     if not is_conversation(prompt):
         text = prompt if isinstance(prompt, str) else written(prompt)
@@ -112,9 +115,21 @@ def folded_prompt(prompt: Any, shots: int | None) -> FoldedPrompt:
 
 def whole_prompt(prompt: Any) -> FoldedPrompt:
     """Return all of a prompt."""
+    prompt = with_shown_media(prompt)
     if is_conversation(prompt):
         return FoldedPrompt([(str(message["role"]), message["content"]) for message in prompt])
     return FoldedPrompt([("", prompt if isinstance(prompt, str) else written(prompt))])
+
+
+def with_shown_media(prompt: Any) -> Any:
+    """Return a prompt whose messages are texts: images, sounds and videos stand there in words."""
+    if not isinstance(prompt, list) or not any(map(_has_parts, prompt)):
+        return prompt
+    return [{**each, "content": shown_content(each["content"])} if _has_parts(each) else each for each in prompt]
+
+
+def _has_parts(message: Any) -> bool:
+    return isinstance(message, dict) and isinstance(message.get("content"), list)
 
 
 def is_conversation(prompt: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kshot.core.records import UNANSWERED, ResultRow, TokenLogprobs
 from kshot.core.shareable import well_formed_value
 from kshot.core.visible import one_line
+from kshot.report.sample_media import shown_content
 from kshot.report.sample_responses import ReadResponse, read_response
 from kshot.report.sample_texts import option_letter, written
 from kshot.runs.headline import finite
@@ -144,7 +145,7 @@ def _messages(prompt: Any, mark: str) -> list[ChatMessage]:
     for at, each in enumerate(prompt if isinstance(prompt, list) else [prompt]):
         turn = each if isinstance(each, dict) else {"content": each}
         kind = classes.get(written(turn.get("role")), ChatMessageUser)
-        messages.append(kind(id=f"{mark}-{at}", content=written(turn.get("content"))))
+        messages.append(kind(id=f"{mark}-{at}", content=written(shown_content(turn.get("content")))))
     return messages
 
 

@@ -27,6 +27,7 @@ from kshot.report.sample_texts import (
     parts_of,
     question_place,
     whole_prompt,
+    with_shown_media,
     written,
 )
 from kshot.runs.headline import finite
@@ -256,7 +257,7 @@ def _is_told(look: SampleLook, name: str, value: Any) -> bool:
         return True
     parts = list(parts_of(value))
     told = {
-        "prompt": isinstance(value, str) or is_conversation(value),
+        "prompt": isinstance(value, str) or is_conversation(with_shown_media(value)),
         "response": _is_read(look, parts),
         "reasoning": len(parts) == len(look.response.reasoning),
         "scores": isinstance(value, dict),
