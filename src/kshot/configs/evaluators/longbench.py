@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.configs.evaluators.factories import Factory, plain
-from kshot.configs.evaluators.scores import BySubset, Points, text_of
+from kshot.configs.evaluators.scores import ByColumn, Points, text_of
 from kshot.configs.evaluators.words import chinese_cut, likeness, overlap, rouge_l, words_in
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
@@ -214,11 +214,8 @@ def _in_language(metric: type[_InLanguage], figure: str = "score") -> Factory:
 
 
 def _long_bench_2(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    return BySubset(
-        "accuracy",
-        [("difficulty", ("easy", "hard"), "accuracy_{}"), ("length", ("short", "medium", "long"), "accuracy_{}")],
-        **options,
-    )
+    columns = {"difficulty": ("easy", "hard"), "length": ("short", "medium", "long")}
+    return ByColumn("accuracy", columns, **options)
 
 
 EVALUATORS: dict[str, Factory] = {

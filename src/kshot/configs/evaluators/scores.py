@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kshot.core.errors import DataError
-from kshot.core.records import Sample, Value, reference
+from kshot.core.records import Row, Sample, Value, reference
 from kshot.metrics import Metric
 from kshot.metrics.aggregates import rounded_share, share
 from kshot.statistics.resampling import mean
@@ -76,28 +76,23 @@ class SeesRows(Metric):
 
 
 class BySubset(SeesRows, RightOrWrong):
-    """The share of right answers, in all and by columns of the rows; subsets without a sample have no figure.
+    """The share of right answers, in all and in subsets; a subclass says to which of them a sample belongs."""
 
-    ``parts`` are the columns with the values that count (None: whatever is there), and the name of each figure, in
-    which ``{}`` is the value.
-    """
-
-    def __init__(self, name: str, parts: Sequence[tuple[str, Sequence[str] | None, str]]) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.parts = tuple(parts)
-        self._subsets: dict[str, tuple[str, Any]] = {}
+        self._subsets: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        """Show the settings alone: the subsets are the rows'."""
-        return f"{type(self).__name__}({self.name!r}, {self.parts!r})"
+        """Show the name alone: the subsets are the rows'."""
+        return f"{type(self).__name__}({self.name!r})"
+
+    def subsets_of(self, gold: Any, row: Row) -> Iterable[str]:
+        """Return the names of the figures to which a sample with this reference and row belongs."""
+        raise NotImplementedError
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the subsets that there are."""
-        rows = [sample.fields for sample in samples]
-        for column, wanted, name in self.parts:
-            there = list(dict.fromkeys(row.get(column) for row in rows if row.get(column) is not None))
-            values = there if wanted is None else [value for value in wanted if value in there]
-            self._subsets |= {name.format(value): (column, value) for value in values}
+        self._subsets = tuple(dict.fromkeys(name for each in samples for name in self.subsets_of(*_gold_and_row(each))))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,7 +102,7 @@ class BySubset(SeesRows, RightOrWrong):
     @property
     def details(self) -> tuple[str, ...]:
         """Those of the subsets."""
-        return tuple(self._subsets)
+        return self._subsets
 
     @property
     def aggregates(self) -> Mapping[str, str]:
@@ -119,10 +114,33 @@ class BySubset(SeesRows, RightOrWrong):
         return share(values) if name in self._subsets else mean(values)
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
-        """Score an answer in all subsets of its row."""
-        points = self.rate(answer, None if sample.target is None else reference(sample.target))
-        inside = {name: float(sample.fields.get(column) == value) for name, (column, value) in self._subsets.items()}
-        return {self.name: points, **{name: (points / RIGHT * held, held) for name, held in inside.items()}}
+        """Score an answer in all subsets of its sample."""
+        gold, row = _gold_and_row(sample)
+        points, own = self.rate(answer, gold), set(self.subsets_of(gold, row))
+        return {self.name: points} | {
+            name: (points / RIGHT, 1.0) if name in own else (0.0, 0.0) for name in self._subsets
+        }
+
+
+class ByColumn(BySubset):
+    """The share of right answers, in all and by columns of the rows.
+
+    ``columns`` are columns with the values that count; a figure's name is the name of all, ``_`` and the value.
+    """
+
+    def __init__(self, name: str, columns: Mapping[str, Sequence[str]]) -> None:
+        super().__init__(name)
+        self.columns = dict(columns)
+
+    def subsets_of(self, gold: Any, row: Row) -> Iterable[str]:  # noqa: ARG002 - the row says it
+        """Look the values up."""
+        return [
+            f"{self.name}_{row.get(column)}" for column, values in self.columns.items() if row.get(column) in values
+        ]
+
+
+def _gold_and_row(sample: Sample) -> tuple[Any, Row]:
+    return None if sample.target is None else reference(sample.target), sample.fields
 
 
 def text_of(prediction: Any, evaluator: str) -> str:

@@ -1,0 +1,286 @@
+"""Evaluators of questions about images, sound and video (AISBench): options, boxes, short answers."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kshot.configs.evaluators.basic import edit_distance
+from kshot.configs.evaluators.factories import Factory, plain
+from kshot.configs.evaluators.scores import BySubset, Points, RightOrWrong, text_of
+from kshot.configs.scope import Name, Scope
+from kshot.core.errors import DataError
+from kshot.core.records import Row
+from kshot.metrics import Metric
+
+_MARK = "<|im_end|>"
+_BETWEEN_WORDS = str.maketrans(dict.fromkeys(".()[],:;!*#{}", " "))
+_REFUSALS = (
+    "can't help with images of people yet.",
+    "I can't process this file.",
+    "I'm sorry, but without the image provided",
+    "Cannot determine the answer",
+)
+_NONE = "Z"
+_NEAR_END = 5
+"""A letter counts among so many last words."""
+_SOUNDS = {"A": "laughter", "B": "sigh", "C": "cough", "D": "throatclearing", "E": "sneeze", "F": "sniff"}
+_LEADS = (
+    *("The best answer is", "The correct answer is", "The answer is", "The answer", "The best option is"),
+    *("The correct option is", "Best answer:", "Best option:", "Answer:", "Option:"),
+)
+_LEAST_LIKENESS = 0.5
+_MAX_ASPECT = 200
+
+
+def chosen(reply: str, options: Mapping[str, Any]) -> str:
+    """Return the option that a reply names by its letter, else by its text; an empty text for none or several."""
+    if "Failed to obtain answer via API" not in reply:
+        if any(each in reply for each in _REFUSALS):
+            return _NONE
+        words = reply.translate(_BETWEEN_WORDS).split()
+        named = [letter for letter in options if letter in words]
+        if len(named) == 1 and words.index(named[0]) > len(words) - _NEAR_END:
+            return named[0]
+        if not named and _NONE in words:
+            return _NONE
+    text, texts = reply.lower(), {letter: str(each).lower() for letter, each in options.items()}
+    if len(text) > 2 * sum(map(len, map(str, options.values()))):
+        return ""
+    held = [letter for letter, each in texts.items() if each in text]
+    return held[0] if len(held) == 1 else ""
+
+
+class ChosenOption(BySubset):
+    """Share of replies that name the right option, in all and by category (MMStar, MMMU-Pro)."""
+
+    def __init__(self, evaluator: str, *, stated: bool = False) -> None:
+        super().__init__("Overall")
+        self.evaluator, self.stated = evaluator, stated
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Find the option."""
+        options, answer, _ = self._read(reference)
+        reply = str(prediction)
+        if self.evaluator != "MMStarEvaluator":
+            reply = reply.replace(_MARK, "")
+        return chosen(_stated(reply) if self.stated else reply, options) == answer
+
+    def subsets_of(self, gold: Any, row: Row) -> Iterable[str]:  # noqa: ARG002 - the reference says it
+        """Return the category."""
+        return [str(self._read(gold)[2])]
+
+    def _read(self, reference: Any) -> tuple[dict[str, Any], Any, Any]:
+        try:
+            if isinstance(reference, Mapping):
+                return json.loads(reference["choices"]), reference["answer"], reference["category"]
+            options, answer, category = json.loads(reference)
+        except (TypeError, ValueError, LookupError):
+            what = f"{self.evaluator} wants choices, answer and category as the reference, not {reference!r:.80}"
+            raise DataError(what) from None
+        return options, answer, category
+
+
+def _stated(reply: str) -> str:
+    """Return what the one line that begins with ``Answer:`` says; its own A counts as a letter."""
+    lines = [line for line in map(str.strip, reply.strip().split("\n")) if line.startswith("Answer:")]
+    if len(lines) != 1:
+        return reply
+    letters = set(re.findall("[A-Z]", lines[0]))
+    return "A" if len(letters) == 1 else lines[0].removeprefix("Answer:")
+
+
+class VideoLetter(BySubset):
+    """Share of replies that name the right letter, in all and by length, domain, category and task (Video-MME)."""
+
+    def __init__(self) -> None:
+        super().__init__("[Overall][overall]")
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Find the first letter, without the words that lead to it."""
+        text = text_of(prediction, "VideoMMEEvaluator").strip()
+        for lead in _LEADS:
+            text = text.replace(lead, "")
+        found = re.search("[ABCD]", text)
+        return bool((found[0] if found else _NONE) == reference["answer"])
+
+    def subsets_of(self, gold: Any, row: Row) -> Iterable[str]:  # noqa: ARG002 - the reference says it
+        """Return the parts of this length and of all lengths."""
+        parts = [f"[{column}: {gold[column]}]" for column in ("domain", "sub_category", "task_type")]
+        length = f"[duration: {gold['duration']}]"
+        return [f"{length}[overall]", *(length + part for part in parts), *(f"[Overall]{part}" for part in parts)]
+
+
+class FirstOfLetters(RightOrWrong):
+    """Share of replies that name the right letter; of several, the first in the alphabet counts (Video-Bench)."""
+
+    def __init__(self) -> None:
+        super().__init__("accuracy")
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Find the letter."""
+        return bool(self.letter(text_of(prediction, "VideoBenchEvaluator")) == reference["answer"])
+
+    def letter(self, reply: str) -> str:
+        """Return the letter of a reply."""
+        return next((letter for letter in "ABCDEF" if letter in reply), "")
+
+
+class LoneLetter(FirstOfLetters):
+    """The same for replies with marks: the first letter that stands alone after the last mark counts."""
+
+    def letter(self, reply: str) -> str:
+        """Return the letter of a reply."""
+        found = re.search(r"\b[A-F]\b", reply.rpartition("☜")[2].replace(_MARK, "").strip())
+        return found[0] if found else ""
+
+
+class SoundOfLetter(RightOrWrong):
+    """Share of replies whose first letter stands for the right sound; shorter ones are compared as they are."""
+
+    def __init__(self, least: int = 1) -> None:
+        super().__init__("accuracy")
+        self.least = least
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Look the letter up."""
+        text = text_of(prediction, "VocalSoundEvaluator")
+        return bool((_SOUNDS.get(text[0], "") if len(text) >= self.least else text) == reference)
+
+
+class AfterAnswer(RightOrWrong):
+    """Share of replies with the reference after ``ANSWER:``, letter case aside (RealWorldQA)."""
+
+    def __init__(self) -> None:
+        super().__init__("accuracy")
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Compare the rest of the line."""
+        wanted = reference.get("answer", "") if isinstance(reference, Mapping) else reference
+        found = re.search(r"ANSWER:\s*(.*)", text_of(prediction, "RealworldQAEvaluator"))
+        return (found[1] if found else "").strip().lower() == str(wanted).strip().lower()
+
+
+class NearAnswer(Points):
+    """Likeness of a reply and the nearest reference, by edits; less than a half counts as nothing (DocVQA, InfoVQA)."""
+
+    def __init__(self) -> None:
+        super().__init__("ANLS Acc")
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:
+        """Find the nearest reference."""
+        text = text_of(prediction, "DocVQAEvaluator").replace(_MARK, "").strip()
+        likeness = 1 - min(_edits(each, text) for each in _listed(reference))
+        return 100 * likeness if likeness >= _LEAST_LIKENESS else 0.0
+
+
+def _listed(reference: Any) -> list[str]:
+    if isinstance(reference, str):
+        try:
+            reference = ast.literal_eval(reference)
+        except (ValueError, SyntaxError):
+            reference = None
+    if not isinstance(reference, (list, tuple)) or not reference:
+        raise DataError("DocVQAEvaluator wants a list of texts as the reference", hint="Look at output_column.")
+    return [str(each) for each in reference]
+
+
+def _edits(gold: str, text: str) -> float:
+    length = max(len(gold.upper()), len(text.upper()))
+    left, right = (" ".join(each.lower().split()) for each in (gold, text))
+    return edit_distance(left, right) / length if length else 0.0
+
+
+class BoxOverlap(RightOrWrong):
+    """Share of boxes that overlap the right one by a half of their union or more (RefCOCO)."""
+
+    def __init__(
+        self,
+        *,
+        iou_threshold: float = 0.5,
+        coord_scale: float = 1000.0,
+        reference_bbox_key: str = "bbox",
+        image_width_key: str = "image_width",
+        image_height_key: str = "image_height",
+        metric_prefix: str = "Accuracy",
+        clip_to_image: bool = True,
+        smart_resize_cfg: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(f"{metric_prefix}@{iou_threshold}")
+        self.threshold, self.scale, self.clip = iou_threshold, coord_scale, clip_to_image
+        self.keys = (image_width_key, image_height_key, reference_bbox_key)
+        self.resize = dict(smart_resize_cfg) if smart_resize_cfg else None
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Compare two boxes; a reply without a box is wrong."""
+        try:
+            row = json.loads(reference) if isinstance(reference, str) else reference
+            width, height = (float(row[key]) for key in self.keys[:2])
+            wanted = [float(value) for value in row[self.keys[2]]]
+            box = self._in_pixels([float(value) for value in prediction], width, height)
+            return _overlap(box, wanted) >= self.threshold
+        except (TypeError, ValueError, LookupError):
+            return False
+
+    def _in_pixels(self, box: list[float], width: float, height: float) -> list[float]:
+        left, top, right, bottom = box
+        wide, high = width / self.scale, height / self.scale
+        if self.resize is not None:
+            resized_height, resized_width = _resized(height, width, self.resize)
+            wide, high = wide * resized_width / width, high * resized_height / height
+        found = [left * wide, top * high, right * wide, bottom * high]
+        if self.clip:
+            ends = (width, height, width, height)
+            found = [min(max(value, 0.0), end) for value, end in zip(found, ends, strict=True)]
+        if found[2] <= found[0] or found[3] <= found[1]:
+            raise ValueError("an empty box")
+        return found
+
+
+def _resized(height: float, width: float, options: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the size to which a model resizes an image: multiples of a factor, within limits of pixels."""
+    factor = options.get("factor", 32)
+    least, most = options.get("min_pixels", 16 * 32**2), options.get("max_pixels", 65536 * 32**2)
+    if max(height, width) / min(height, width) > _MAX_ASPECT:
+        raise ValueError("too long an image")
+    sizes = [max(factor, round(side / factor) * factor) for side in (height, width)]
+    if sizes[0] * sizes[1] > most:
+        shrunk = math.sqrt(height * width / most)
+        sizes = [max(factor, math.floor(side / shrunk / factor) * factor) for side in (height, width)]
+    elif sizes[0] * sizes[1] < least:
+        grown = math.sqrt(least / (height * width))
+        sizes = [max(factor, math.ceil(side * grown / factor) * factor) for side in (height, width)]
+    return sizes[0], sizes[1]
+
+
+def _overlap(one: list[float], other: list[float]) -> float:
+    common = _area([*map(max, one[:2], other[:2]), *map(min, one[2:4], other[2:4])])
+    union = _area(one) + _area(other) - common
+    return common / union if union > 0 else 0.0
+
+
+def _area(box: list[float]) -> float:
+    return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
+
+
+def _boxes(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
+    return BoxOverlap(**options)
+
+
+EVALUATORS: dict[str, Factory] = {
+    "MMStarEvaluator": plain(lambda: ChosenOption("MMStarEvaluator")),
+    "MMMUProEvaluator": plain(lambda: ChosenOption("MMMUProEvaluator")),
+    "MMMUProCotEvaluator": plain(lambda: ChosenOption("MMMUProCotEvaluator", stated=True)),
+    "VideoMMEEvaluator": plain(VideoLetter),
+    "VideoBenchEvaluator": plain(FirstOfLetters),
+    "VideoBenchEvaluatorForVita": plain(LoneLetter),
+    "VocalSoundEvaluator": plain(SoundOfLetter),
+    **dict.fromkeys(("MTBenchEvaluator", "ShareGPTEvaluator"), plain(lambda: SoundOfLetter(2))),
+    "RealworldQAEvaluator": plain(AfterAnswer),
+    **dict.fromkeys(("DocVQAEvaluator", "InfoVQAEvaluator"), plain(NearAnswer)),
+    "BBoxIoUEvaluator": _boxes,
+}
