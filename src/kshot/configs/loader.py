@@ -171,4 +171,5 @@ def load(
 def entry(body: Mapping[str, Any], *, strict: bool | None = None) -> DatasetEntry:
     """Make an entry from a dict. It is ``strict`` unless it names something of AISBench or OpenCompass."""
     plain = dict(body)
-    return DatasetEntry(plain, strict=not names_framework(plain) if strict is None else strict, where="entry")
+    named = next((each for each in FRAMEWORKS if names_framework(plain, each)), "")
+    return DatasetEntry(plain, strict=not named if strict is None else strict, where="entry", framework=named)

@@ -193,6 +193,12 @@ class Rendered:
         """Return what a base model reads for a row."""
         return self._each(index, lambda filled, mode: with_meta(filled, meta, mode, strict=self.strict))
 
+    def whole_text(self, index: int, meta: Meta | None = None) -> str:
+        """Return the text of a row to its end, as it is scored where there are no labels."""
+        output = self.output_of(index)
+        with located_in_row(f"{self.rows.abbr}, row {index}"):
+            return with_meta(output, meta, "ppl", strict=self.strict)
+
     def chat(self, index: int, meta: Meta | None = None) -> Any:
         """Return what a chat model reads for a row."""
         return self._each(index, lambda filled, mode: self._messages(filled, meta, mode))

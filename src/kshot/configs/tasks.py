@@ -6,22 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kshot.configs import losses
 from kshot.configs.answers import Repeated, cleaner, extraction
 from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.evaluators.making import evaluator
 from kshot.configs.evaluators.scores import SeesRows
-from kshot.configs.inference import (
-    ConfigMethod,
-    as_prompt,
-    conversation,
-    cut,
-    likelihood,
-    perplexity,
-    probabilities,
-    sampling,
-    scored_prompt,
-)
+from kshot.configs.inference import ConfigMethod, as_prompt, conversation, probabilities, sampling
 from kshot.configs.media import PromptMedia, holds_media
 from kshot.configs.names import ConfigCallable
 from kshot.configs.planning import located_in_row
@@ -83,8 +74,43 @@ class ConfigTask:
             self._method(metrics),
             metrics,
             notes=tuple(self.notes),
-            facts={"retriever": self._retriever.facts, "mode": "strict" if self.entry.strict else "compat"},
+            facts={"retriever": self._retriever.facts, "mode": "strict" if self.entry.strict else "compat"}
+            | self._code_facts(),
+            labels=self._code_labels(),
         )
+
+    def check_scoring(self, *, rows: bool) -> None:
+        """Make everything that scoring needs; ``rows``: the rows are the entry's own, so evaluators may look at them."""
+        metrics = self._metrics()
+        self._method(metrics)
+        if rows:
+            samples = self.samples()
+            for metric in metrics:
+                if isinstance(metric, SeesRows):
+                    metric.see(samples)
+        else:
+            self._reference_cleaner()
+
+    def _code_facts(self) -> dict[str, Any]:
+        """Return the digest of the code of each home that the entry uses, and what it uses of it."""
+        homes = {home.framework: home for home in self.entry.used.values()}
+        parts = {
+            name: sorted(part for part, home in self.entry.used.items() if home.framework == name) for name in homes
+        }
+        found = {name: {"digest": home.digest, "parts": parts[name]} for name, home in homes.items()}
+        return {"home": found} if found else {}
+
+    def _code_labels(self) -> dict[str, Any]:
+        """Return what the table says of the code of homes: which parts of the task it ran."""
+        titles = dict.fromkeys(home.title for home in self.entry.used.values())
+        kinds = {
+            title: dict.fromkeys(
+                part.partition(" ")[0] for part, home in self.entry.used.items() if home.title == title
+            )
+            for title in titles
+        }
+        said = "; ".join(f"{', '.join(kinds[title])} by {title}" for title in titles)
+        return {"code": said} if said else {}
 
     def samples(self) -> list[Sample]:
         """Return a sample for each test row; its position is the row's number."""
@@ -128,13 +154,9 @@ class ConfigTask:
         system = self.settings.system_prompt
         if rendered.mode == "multiturn":
             return place, system
-        if self.entry.mode == "ll":
-            template = rendered.plan.prompt_template
-            token = template.sep_token if template else None
-            return [cut(each, token, system, self.entry.place) for each in rendered.output_of(place, remain_sep=True)]
+        if self.entry.mode in losses.MODES:
+            return losses.scored_texts(self.entry, rendered, place, kind=self.kind, meta=self.meta, system=system)
         shown = rendered.text(place, self.meta) if self.kind == "text" else rendered.chat(place, self.meta)
-        if rendered.labels is not None:
-            return [scored_prompt(each, system, self.entry.place) for each in shown]
         with located_in_row(f"{self.entry.place}, row {place}"):
             return as_prompt(shown, system, self._media.content)
 
