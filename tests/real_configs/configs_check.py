@@ -1,0 +1,113 @@
+"""kshot on every config file of OpenCompass and AISBench: ``make configs-check``.
+
+The homes run in an environment of their own (``benchmarks/.peers/configs``). They render the prompts of some entries of
+every file on made-up rows, as text, with a meta template and as messages, and score made-up replies. kshot must render
+the same prompts, run every file to a score by its command line (without the home's code, and with it), and give the
+home's figures. The test suite does not include this script.
+
+    python tests/real_configs/configs_check.py [--keep FOLDER] [--home NAME] [--most N] [--files PATTERN] [--part PART …]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT)]
+
+from tests.real_configs import comparing, evaluating, reference  # noqa: E402 - the path is set above
+
+CORES = 2
+PARTS = ("prompts", "without", "with")
+ENOUGH = {"prompts": 99.5, "without": 75.0, "with": 95.0}
+LISTED = 12
+
+
+def main() -> int:
+    """Record, compare, print; 1 where a figure is too low."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--keep", type=Path, help="folder for what is recorded; used again. Default: a temporary one")
+    parser.add_argument("--home", action="append", choices=list(reference.HOMES), help="only this home (repeatable)")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this part (repeatable)")
+    parser.add_argument("--most", type=int, default=3, help="entries of a file, at most; alike ones come last")
+    parser.add_argument("--files", default="*", help="only files whose path matches")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (options.keep or Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        homes = options.home or list(reference.HOMES)
+        _record(folder, homes, options.most)
+        low = [
+            f"{home}, {part}"
+            for home in homes
+            for part in options.part or PARTS
+            if not _checked(folder, home, part, options.files)
+        ]
+    print("all enough" if not low else f"too low: {'; '.join(low)}")
+    return 1 if low else 0
+
+
+def _record(folder: Path, homes: list[str], most: int) -> None:
+    """Let the homes say what they make of their entries, both at once; what is there is used again."""
+    missing = [home for home in homes if not (folder / f"{home}.jsonl").exists()]
+    at_work = {home: reference.record(home, folder / f"{home}.part", most) for home in missing}
+    for home, process in at_work.items():
+        if process.wait():
+            sys.exit(f"{home} failed: {(folder / f'{home}.log').read_text(encoding='utf-8', errors='replace')[-3000:]}")
+        (folder / f"{home}.part").rename(folder / f"{home}.jsonl")
+
+
+def _checked(folder: Path, home: str, part: str, pattern: str) -> bool:
+    """Check one part of a home; whether enough is right."""
+    lines = [line for line in comparing.lines(folder / f"{home}.jsonl") if fnmatch(line["file"], pattern)]
+    start = time.monotonic()
+    share = (_prompts if part == "prompts" else _scores)(folder, home, part, lines)
+    print(f"  ({time.monotonic() - start:.0f} s)\n", flush=True)
+    return share >= ENOUGH[part]
+
+
+def _prompts(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -> float:
+    place = reference.home_of(home)
+    with ProcessPoolExecutor(CORES) as pool:
+        results = list(pool.map(comparing.compare_file, [(str(place), line) for line in lines], chunksize=8))
+    told = comparing.differences(results)
+    (folder / f"{home}_differences.txt").write_text("\n".join(told), encoding="utf-8")
+    print(f"{home}: prompts of {sum(len(one['entries']) for one in results)} entries of {len(lines)} files")
+    shares = []
+    for kind, (same, of) in comparing.counted(results).items():
+        shares.append(100 * same / max(of, 1))
+        print(f"  {kind:<9} {same} of {of} equal: {shares[-1]:.2f} %")
+    print("\n".join(f"  - {line[:300]}" for line in told[:LISTED]))
+    return min(shares)
+
+
+def _scores(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -> float:
+    place, code = reference.home_of(home), part == "with"
+    with tempfile.TemporaryDirectory() as temporary:
+        root = place if code else evaluating.without_code(place, home, Path(temporary))
+        with ProcessPoolExecutor(CORES, max_tasks_per_child=200) as pool:
+            jobs = [(str(root), line, code) for line in lines]
+            results = list(pool.map(evaluating.run_file, jobs, chunksize=4))
+    (folder / f"{home}_{part}.json").write_text(json.dumps(results, ensure_ascii=False), encoding="utf-8")
+    found = evaluating.summary(results)
+    share = 100 * found["files"][0] / max(found["files"][1], 1)
+    print(
+        f"{home}, {part} the home's code: {found['files'][0]} of {found['files'][1]} files run to a score: {share:.1f} %"
+    )
+    print(
+        f"  entries {found['entries'][0]} of {found['entries'][1]}; figures as the home's {found['figures'][0]} of {found['figures'][1]}"
+    )
+    print("\n".join(f"  - {count} {why}" for why, count in found["lost"][:LISTED]))
+    return share
+
+
+if __name__ == "__main__":
+    sys.exit(main())

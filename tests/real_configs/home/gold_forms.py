@@ -1,0 +1,130 @@
+"""The forms in which evaluators of the homes expect the right answers, and columns that they read beside it."""
+
+import json
+
+PATTERNS = ("ABCD", "BCDA", "CDAB", "DABC")
+FORMULAS = ("12", "\\frac{1}{2}", "3\\sqrt{2}", "x^2+1")
+LETTERED = ("option", "capital", "mcq", "match_answer_pattern", "letter", "choice")
+NUMBERED = ("gsm8k", "mgsm", "number", "gsm100")
+
+
+def gold_for(entry):
+    """A function from a row's number to the right answer that an entry's evaluator can read; None: any text will do."""
+    evaluation = entry.get("eval_cfg") or {}
+    config = evaluation.get("evaluator") or {}
+    evaluator, cleanup = _last(config), _last(evaluation.get("pred_postprocessor"))
+    if evaluator in FORMS:
+        return lambda row: FORMS[evaluator](row, config)
+    if any(word in cleanup for word in NUMBERED):
+        return _worked_number if evaluation.get("dataset_postprocessor") else lambda row: str(12 + row)
+    if "math" in cleanup.lower() or "MATH" in evaluator:
+        return lambda row: FORMULAS[row % 4]
+    if any(word in cleanup for word in LETTERED):
+        return lambda row: PATTERNS[0][row % 4]
+    return None
+
+
+def columns_for(entry):
+    """Columns that an evaluator reads from the rows without being named by the reader."""
+    evaluator = _last((entry.get("eval_cfg") or {}).get("evaluator"))
+    return COLUMNS.get(evaluator, {})
+
+
+def _last(config):
+    kind = config.get("type", "") if isinstance(config, dict) else ""
+    return str(kind).rpartition(".")[2]
+
+
+def _worked_number(row, config=None):
+    return f"2 and {10 + row} are {12 + row}.\n#### {12 + row}"
+
+
+def _paragraph(row, config):
+    return [f"段落{row + 1}" if config.get("language") == "zh" else f"Paragraph {row + 1}"]
+
+
+def _circular(row, config):
+    pattern = PATTERNS[row % 4]
+    return f"{row // 4}--{'ABCD'[pattern.index('A')]}--{pattern}"
+
+
+def _instructions(row, config):
+    return {
+        "key": row,
+        "prompt": "Write without commas.",
+        "instruction_id_list": ["punctuation:no_comma"],
+        "kwargs": [{"num_words": None}],
+    }
+
+
+def _function_tests(row, config):
+    return {"test_list_2": "assert add(1, 2) == 3", "task_id": row}
+
+
+def _io_tests(row, config):
+    return json.dumps({"inputs": ["1 2\n"], "outputs": ["3\n"], "fn_name": None})
+
+
+FORMS = {
+    "Gsm8kEvaluator": _worked_number,
+    "NeedleBenchOriginEvaluator": lambda row, config: f"The hidden word is word{row}.*word{row}",
+    "NeedleBenchParallelEvaluator": lambda row, config: f"word{row}*name{row}#10*50",
+    "NeedleBenchMultiEvaluator": lambda row, config: f"word{row}",
+    "LongBenchRetrievalEvaluator": _paragraph,
+    "LongBenchClassificationEvaluator": lambda row, config: {
+        "answers": [["sport", "music"][row % 2]],
+        "all_classes": ["sport", "music", "law"],
+    },
+    "LongBenchCountEvaluator": lambda row, config: [str(row + 3)],
+    "LongBenchF1Evaluator": lambda row, config: [f"the river number {row}"],
+    "LongBenchRougeEvaluator": lambda row, config: [f"a long way to the river {row}"],
+    "LongBenchCodeSimEvaluator": lambda row, config: [f"value = {row}"],
+    "CircularEvaluator": _circular,
+    "EMEvaluator": lambda row, config: [f"river {row}", f"stream {row}"],
+    "SquadEvaluator": lambda row, config: [f"river {row}", f"stream {row}"],
+    "TriviaQAEvaluator": lambda row, config: [f"river {row}", f"stream {row}"],
+    "NQEvaluator": lambda row, config: [f"river {row}", f"stream {row}"],
+    "AccDropEvaluator": lambda row, config: "ABCD"[row % 4],
+    "AccContaminationEvaluator": lambda row, config: "ABCD"[row % 4],
+    "IFEvaluator": _instructions,
+    "PMMEvalMIFEvalEvaluator": lambda row, config: "punctuation:no_comma, {}",
+    "DropOpenAIEvaluator": lambda row, config: f"river {row}|stream {row}",
+    "MRCREvaluator": lambda row, config: json.dumps(
+        {"answer": f"p{row} a poem", "random_string_to_prepend": f"p{row} "}
+    ),
+    "RMSEEvaluator": lambda row, config: str(row + 0.5),
+    "MAEEvaluator": lambda row, config: str(row + 0.5),
+    "ARCPrizeEvaluator": lambda row, config: [[1, row], [3, 4]],
+    "PMMEvalMLogiQAEvaluator": lambda row, config: str(row % 4),
+    "PMMEvalMHellaswagEvaluator": lambda row, config: str(row % 4),
+    "MBPPEvaluator": lambda row, config: "assert add(1, 2) == 3",
+    "MBPPPassKEvaluator": _function_tests,
+    "LCPassKEvaluator": _function_tests,
+    "LCBCodeGenerationEvaluator": lambda row, config: f"task {row}",
+    "HumanEvalEvaluator": lambda row, config: f"HumanEval/{row}",
+    "HumanEvalPlusEvaluator": lambda row, config: f"HumanEval/{row}",
+    "RulerNiahEvaluator": lambda row, config: [f"word{row}", f"name{row}"],
+    "RulerCweEvaluator": lambda row, config: [f"word{row}", f"name{row}"],
+    "RulerVtEvaluator": lambda row, config: [f"word{row}", f"name{row}"],
+    "RulerFweEvaluator": lambda row, config: [f"word{row}", f"name{row}"],
+    "RulerQaEvaluator": lambda row, config: [f"word{row}", f"name{row}"],
+    "AUCROCEvaluator": lambda row, config: row % 2,
+    "MccEvaluator": lambda row, config: ["yes", "no"][row % 2],
+    "EDAccEvaluator": lambda row, config: {"candidates": [["river"], ["stream"]], "label": row % 2},
+}
+COLUMNS = {
+    "AccContaminationEvaluator": {"is_clean": lambda row: "clean" if row % 2 else "input contamination"},
+    "LCBCodeGenerationEvaluator": {"evaluation_sample": lambda row: _io_tests(row, None)},
+    "HumanEvalEvaluator": {
+        "test": lambda row: "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+        "entry_point": lambda row: "add",
+        "prompt": lambda row: "def add(a, b):\n",
+    },
+    "QuALITYEvaluator": {"difficult": lambda row: row % 2},
+    "SciKnowEvalEvaluator": {"prompt_mode": lambda row: "mcq"},
+    "LiveMathBenchEvaluator": {"subdivision": lambda row: "made_up"},
+    "LongBenchv2Evaluator": {
+        "difficulty": lambda row: ["easy", "hard"][row % 2],
+        "length": lambda row: ["short", "long"][row % 2],
+    },
+}
