@@ -151,6 +151,26 @@ def test_prompts_of_an_inferencer_that_only_the_framework_has(asks, expected):
         task_of(entry({**body, "eval_cfg": {"evaluator": {"type": "AccEvaluator"}}}), rows)
 
 
+@pytest.mark.parametrize("asks", ["AgentInferencer", "AttackInferencer"])
+def test_inferencers_that_run_without_what_they_add_say_so(asks):
+    body = simple(eval_cfg={"evaluator": {"type": "AccEvaluator"}})
+    body["infer_cfg"]["inferencer"] = {
+        "type": f"opencompass.openicl.icl_inferencer.{asks}",
+        "adv_key": "how",
+        "original_prompt_list": ["Say it:", "Tell:"],
+    }
+    body["infer_cfg"]["prompt_template"]["template"] = "{how} {q}"
+    rows = {"test": [{"q": "x", "a": "y"}]}
+    assert entry(body).prompts(rows=rows) == ["{how} x"]
+    task = task_of(entry(body), rows)
+    (note,) = task.notes
+    assert note.startswith(f"s: {asks}")
+    shown = task.template(task.samples[0], ()).text
+    assert shown == ("Say it: x" if asks == "AttackInferencer" else "{how} x")
+    with pytest.raises(DataError, match=f"kshot has no inferencer {asks}"):
+        task_of(entry(body, strict=True), rows)
+
+
 @pytest.mark.skipif(not GOLDEN.exists(), reason="the shared goldens are not here")
 @pytest.mark.parametrize("strict", [True, False])
 def test_real_configs(strict):

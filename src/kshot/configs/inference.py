@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.names import short
 from kshot.configs.rendering import PromptKind, Rendered
+from kshot.configs.rows import Splits
 from kshot.configs.settings import ConfigSettings
 from kshot.core.answers import Explained
 from kshot.core.content import Content
@@ -67,6 +69,27 @@ def text_alone(content: Any) -> Content:
     if not isinstance(content, str):
         raise DataError("the prompt has parts that are not text, and only text can be used here")
     return content
+
+
+def left_out(entry: DatasetEntry) -> str:
+    """Return a note on what of a framework's inferencer kshot does not do, or an empty text."""
+    notes = {
+        "AgentInferencer": "AgentInferencer has no tools here: the model is asked once",
+        "AttackInferencer": "AttackInferencer attacks nothing here: the first prompt of original_prompt_list is asked",
+    }
+    note = notes.get(short(entry.inferencer["type"]), "")
+    return f"{entry.abbr}: {note}" if note else ""
+
+
+def with_attacked_prompt(entry: DatasetEntry, splits: Splits) -> Splits:
+    """Give rows the column that an AttackInferencer would vary: the first of its prompts, as it is written."""
+    inferencer = entry.inferencer
+    column, prompts = inferencer.get("adv_key"), inferencer.get("original_prompt_list")
+    if short(inferencer["type"]) != "AttackInferencer" or not column or not prompts:
+        return splits
+    if isinstance(splits, Mapping):
+        return {name: [{column: prompts[0], **row} for row in rows] for name, rows in splits.items()}
+    return [{column: prompts[0], **row} for row in splits]
 
 
 def as_prompt(shown: Any, system: str | None = None, read: ContentReader = text_alone) -> Prompt:

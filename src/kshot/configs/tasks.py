@@ -12,7 +12,15 @@ from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.evaluators.making import evaluator
 from kshot.configs.evaluators.scores import SeesRows
-from kshot.configs.inference import ConfigMethod, as_prompt, conversation, probabilities, sampling
+from kshot.configs.inference import (
+    ConfigMethod,
+    as_prompt,
+    conversation,
+    left_out,
+    probabilities,
+    sampling,
+    with_attacked_prompt,
+)
 from kshot.configs.media import PromptMedia, holds_media
 from kshot.configs.names import ConfigCallable
 from kshot.configs.planning import located_in_row
@@ -49,6 +57,7 @@ class ConfigTask:
         self.entry, self.settings, self.model_cfg = entry, settings or ConfigSettings(), model_cfg or {}
         self.kind: PromptKind = "chat" if self.settings.model_type == "chat" else "text"
         self.meta: Mapping[str, Any] | None = self.model_cfg.get("meta_template")
+        splits = with_attacked_prompt(entry, splits)
         self.rendered, self._retriever = entry.prepare(splits, retriever=retriever, count=count)
         self._media = PromptMedia(entry, media_places)
         if holds_media(self.rendered.plan.prompt_template):
@@ -56,7 +65,7 @@ class ConfigTask:
         votes = entry.inferencer.get("sc_size") or self.settings.sample_num
         self.times = entry.repeats if entry.repeats > 1 else int(votes)
         self._copies = entry.repeats  # they stand among the rows; one sample asks for all of them
-        self.notes: list[str] = []
+        self.notes: list[str] = [note] if (note := left_out(entry)) else []
 
     def task(self, *, scored: bool = True) -> Task[Any]:
         """Compile it. ``scored=False``: for its prompts alone, so that kshot need not have its evaluator."""
@@ -80,7 +89,7 @@ class ConfigTask:
         )
 
     def check_scoring(self, *, rows: bool) -> None:
-        """Make everything that scoring needs; ``rows``: the rows are the entry's own, so evaluators may look at them."""
+        """Make everything that scoring needs; ``rows``: they are the entry's own, so evaluators may look at them."""
         metrics = self._metrics()
         self._method(metrics)
         if rows:
