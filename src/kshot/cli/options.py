@@ -176,7 +176,7 @@ def _add_run(commands: Any) -> None:
     _add_log(run)
     run.add_argument("--json", action="store_true", help="print the results as JSON")
     add_gates(run)
-    _add_settings(run)
+    add_settings(run)
 
 
 def _add_preview(commands: Any) -> None:
@@ -192,7 +192,7 @@ def _add_preview(commands: Any) -> None:
     _add_datasets(look)
     look.add_argument("-m", "--model", action="append", metavar="MODEL", help=argparse.SUPPRESS)
     look.add_argument("--json", action="store_true", help="print one JSON object for each sample")
-    _add_settings(look)
+    add_settings(look)
 
 
 def _add_lookup(commands: Any) -> None:
@@ -229,7 +229,7 @@ def _add_passages(commands: Any) -> None:
             "-d", "--dataset", default="fastbook", metavar="DATASET", help="handbook or fastbook (default: fastbook)"
         )
         action.add_argument("--json", action="store_true", help="print JSON")
-        _add_settings(action, only={"data", "chunker", "within", "components", "measures"})
+        add_settings(action, only={"data", "chunker", "within", "components", "measures"})
     export = actions.add_parser("export", help="write a run's rankings as TREC files and a BEIR folder")
     export.add_argument("run", metavar="RUN", help="run folder")
     export.add_argument("out", metavar="DIR", help="folder to write to")
@@ -266,7 +266,8 @@ def _add_datasets(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_settings(command: argparse.ArgumentParser, only: Collection[str] | None = None) -> None:
+def add_settings(command: argparse.ArgumentParser, only: Collection[str] | None = None) -> None:
+    """Declare the settings of a run, or some of them, as options of a command."""
     groups: dict[str, Any] = {"": command}
     for name, declared in Settings.declared().items():
         if only is not None and name not in only:

@@ -8,12 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from kshot.configs.checking import EntryCheck, check_entry
 from kshot.configs.data import given_text, names_of, read_data, splits_of
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loader import Config, load
 from kshot.configs.media_files import given_places
 from kshot.configs.models import ModelEntry
 from kshot.configs.settings import ConfigSettings
+from kshot.configs.summary_groups import group_rows, summary_groups
 from kshot.configs.tasks import ConfigTask
 from kshot.core.errors import DataError
 from kshot.core.options import settings_names
@@ -151,14 +153,24 @@ class ConfigSource(Source[ConfigSettings]):
             seen.add(task.name)
             yield task
 
+    def checks(self, settings: ConfigSettings) -> Iterator[EntryCheck]:
+        """Say of each entry what of it would run, and what is missing."""
+        data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
+        for entry in self.entries:
+            yield check_entry(entry, data, settings)
+
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
-        """Average over the entries of a variable, if it has several, all were run, and their metrics are the same."""
+        """Average over the entries of a variable, if it has several, all were run, and their metrics are the same.
+
+        The groups of the config's summarizer follow.
+        """
         by_task = {result.task.name: result for result in results}
         for variable, entries in self.config.datasets.items():
             names = [each.abbr for each in entries]
             metrics = {tuple(metric for metric, _ in by_task[name].named()) for name in names if name in by_task}
             if len(names) > 1 and all(name in by_task for name in names) and len(metrics) == 1:
                 yield from average_rows(variable, {name: by_task[name] for name in names}, None)
+        yield from group_rows(summary_groups(self.config.variables), results, str(self.path))
 
 
 def _matches(entry: DatasetEntry, pattern: str) -> bool:

@@ -25,6 +25,9 @@ _LARGE = 1e6
 _OPTIONS = re.compile(r",\s*[A-Za-z_]\w*\s*=")
 """Where the options of a spec begin."""
 
+_SAID = {"ranking_type": "by", "code": "code"}
+"""What a row may say of how it was scored, and the title of its column: the rule, and whose code ran."""
+
 _COUNT_STYLES = {"ties": "magenta", "unanswered": "magenta", "failed_replies": "red", "failed": "bold red"}
 """Counts that are shown where there are any: samples whose options tie, unreadable replies (scored as wrong), failed
 ones among several replies to a sample, and samples without a reply."""
@@ -47,9 +50,9 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
     table.add_column("task", overflow="fold")
     table.add_column("metric")
-    ranked = any(row.get("ranking_type") for row in rows)
-    if ranked:
-        table.add_column("by")
+    said = {key: title for key, title in _SAID.items() if any(row.get(key) for row in rows)}
+    for title in said.values():
+        table.add_column(title, overflow="fold")
     table.add_column("n", justify="right")
     for model in models:
         table.add_column(cell(names[model] if len(models) > 1 else "value"), justify="right", overflow="fold")
@@ -59,8 +62,7 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
     for (task, metric), found in _by_task(rows).items():
         own = [rule for rule in _rules(found.values()) if len(rules) > 1]  # one for all is said once, in the details
         cells: list[object] = [task, f"{metric} = {', '.join(own)}" if own else metric]
-        if ranked:
-            cells.append(", ".join(dict.fromkeys(str(row.get("ranking_type", "")) for row in found.values())))
+        cells += [", ".join(dict.fromkeys(str(row.get(key, "")) for row in found.values())) for key in said]
         sizes = [row["n"] for model in models if (row := found.get(model)) is not None]
         cells.append(" / ".join(map(str, sizes)) if len(set(sizes)) > 1 else str(sizes[0]))
         for model in models:

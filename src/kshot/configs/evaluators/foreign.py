@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair, pair_number
+from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.home import Home
 from kshot.configs.scope import Name
 from kshot.core.errors import DataError
@@ -20,7 +21,7 @@ _CORRECT = ("correct", "is_correct", "cascade_correct", "score")
 """What evaluators call the part of a sample in the figure, where they tell it."""
 
 
-class HomeEvaluator(CorpusMetric):
+class HomeEvaluator(SeesRows, CorpusMetric):
     """An evaluator of a home.
 
     Its names are found out beforehand, with the references in place of predictions: whether it works is known before a

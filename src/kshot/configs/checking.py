@@ -1,0 +1,131 @@
+"""What would run of a config, entry by entry, and what is missing: ``kshot check``. No model is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kshot.configs.data import splits_of
+from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.rows import Splits
+from kshot.configs.scope import Scope
+from kshot.configs.settings import ConfigSettings
+from kshot.configs.tasks import ConfigTask
+from kshot.core.errors import KshotError
+from kshot.core.records import Row
+
+_MADE_UP_ROWS = 8
+_POSTPROCESSORS = ("pred_postprocessor", "dict_postprocessor", "postprocessor")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryCheck:
+    """One entry: what of it works, by whose code, and what does not."""
+
+    entry: str
+    prompts: str
+    """What the model gets: ``text``, ``messages``, ``turns``, ``labels``; empty where there is no prompt."""
+    data: str
+    """Where its rows come from, and how many there are; empty where there are none."""
+    evaluation: str
+    """What scores it, and by whose code; empty where nothing can."""
+    missing: tuple[str, ...] = ()
+    """What is missing, one message each."""
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {**asdict(self), "missing": list(self.missing)}
+
+
+def check_entry(entry: DatasetEntry, data: Mapping[str, str], settings: ConfigSettings) -> EntryCheck:
+    """Compile an entry with its own rows, or with made-up ones where it has none."""
+    missing: list[str] = []
+    rows, found = _rows(entry, data, settings, missing)
+    splits = rows if rows is not None else made_up_rows(entry)
+    task, prompts = _prompts(entry, splits, settings, missing)
+    evaluation = _evaluation(entry, task, missing, seen=rows is not None)
+    return EntryCheck(entry.abbr, prompts, found, evaluation, tuple(dict.fromkeys(missing)))
+
+
+def _rows(
+    entry: DatasetEntry, data: Mapping[str, str], settings: ConfigSettings, missing: list[str]
+) -> tuple[Splits | None, str]:
+    try:
+        splits = splits_of(entry, data, settings.dataset_path)
+    except KshotError as exc:
+        missing.append(f"data: {_said(exc, entry)}")
+        return None, ""
+    home = next((home.title for part, home in entry.used.items() if part.startswith("loader ")), "")
+    sizes = (
+        ", ".join(f"{len(rows)} {split}" for split, rows in splits.items())
+        if isinstance(splits, Mapping)
+        else f"{len(splits)} rows"
+    )
+    return splits, f"{sizes}{f' (loader of {home})' if home else ''}"
+
+
+def made_up_rows(entry: DatasetEntry) -> Splits:
+    """Return rows that have the entry's columns, each with its own name as the value."""
+    reader = entry.reader_cfg
+    columns = reader.get("input_columns") or ()
+    names = columns.split() if isinstance(columns, str) else list(columns)
+    output = reader.get("output_column")
+    names = [name for name in [*names, output] if isinstance(name, str)]
+    rows: list[Row] = [{name: f"{name} {number}" for name in names} for number in range(_MADE_UP_ROWS)]
+    return rows
+
+
+def _prompts(
+    entry: DatasetEntry, splits: Splits, settings: ConfigSettings, missing: list[str]
+) -> tuple[ConfigTask | None, str]:
+    try:
+        task = ConfigTask(entry, splits, settings)
+        rendered = task.rendered
+        if rendered.mode != "multiturn":
+            rendered.chat(0, None) if settings.model_type == "chat" else rendered.text(0, None)
+    except KshotError as exc:
+        missing.append(f"prompts: {_said(exc, entry)}")
+        return None, ""
+    kind = "messages" if settings.model_type == "chat" else "text"
+    if rendered.mode == "multiturn":
+        return task, "turns"
+    return task, f"{kind} of {len(rendered.labels)} labels" if rendered.labels is not None else kind
+
+
+def _evaluation(entry: DatasetEntry, task: ConfigTask | None, missing: list[str], *, seen: bool) -> str:
+    if task is None:
+        return ""
+    try:
+        task.check_scoring(rows=seen)
+    except KshotError as exc:
+        missing.append(f"evaluation: {_said(exc, entry)}")
+        return ""
+    names = [*_named(entry.scope, entry.eval_cfg)]
+    return ", ".join(dict.fromkeys(f"{name} ({_whose(entry, name)})" for name in names))
+
+
+def _named(scope: Scope, eval_cfg: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the evaluator, then the clean-ups, of an ``eval_cfg``."""
+    evaluator = eval_cfg.get("evaluator")
+    yield scope.name(evaluator.get("type") if isinstance(evaluator, Mapping) else evaluator).last
+    parts: Sequence[Any] = [eval_cfg, evaluator] if isinstance(evaluator, Mapping) else [eval_cfg]
+    for part in parts:
+        for key in (*_POSTPROCESSORS, "dataset_postprocessor"):
+            named = part.get(key)
+            if named:
+                yield scope.name(named.get("type") if isinstance(named, Mapping) else named).last
+
+
+def _whose(entry: DatasetEntry, name: str) -> str:
+    if name in entry.registered:
+        return "the config"
+    return next((home.title for part, home in entry.used.items() if part.rpartition(" ")[2] == name), "kshot")
+
+
+def _said(exc: KshotError, entry: DatasetEntry) -> str:
+    """Return the message without the entry, which the line names already."""
+    text = str(exc)
+    for place in (f"{entry.place}: ", f"{entry.where}: ", f"{entry.abbr}: "):
+        text = text.removeprefix(place)
+    return text
