@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from kshot.configs.loaders.commonsense import is_true
-from kshot.configs.loaders.reading import listed_files, one_file
+from kshot.configs.loaders.reading import known, listed_files, one_file
 from kshot.core.records import Row
 
 _INFERENCE = {"entailment": "A", "contradiction": "B", "neutral": "C"}
@@ -40,7 +40,7 @@ def _relabelled(row: Row, *, labels: dict[str, str]) -> Row | None:
     label = row["label"]
     if label == "-" and len(labels) == len(_INFERENCE):
         return None
-    return {**row, "label": labels[label]}
+    return {**row, "label": known(labels, label, "label")}
 
 
 def _binary(row: Row) -> Row:
@@ -66,7 +66,7 @@ def _cluewsc_row(row: Row) -> Row:
 
 def _cluewsc_lettered(row: Row) -> Row:
     target = row["target"]
-    label = {"true": "A", "false": "B"}[str(row["label"]).lower()]
+    label = known({"true": "A", "false": "B"}, str(row["label"]).lower(), "label")
     return {"span1": target["span1_text"], "span2": target["span2_text"], "text": row["text"], "label": label}
 
 
@@ -81,11 +81,12 @@ def _chid_lettered(row: Row) -> Row:
 
 
 def _tnews_row(row: Row) -> Row:
-    return {**row, "label_desc2": _NEWS[row["label_desc"]]}
+    return {**row, "label_desc2": known(_NEWS, row["label_desc"], "label_desc")}
 
 
 def _tnews_lettered(row: Row) -> Row:
-    return {"sentence": row["sentence"], "label_desc2": chr(ord("A") + list(_NEWS).index(row["label_desc"]))}
+    letters = {name: chr(ord("A") + number) for number, name in enumerate(_NEWS)}
+    return {"sentence": row["sentence"], "label_desc2": known(letters, row["label_desc"], "label_desc")}
 
 
 def _csl_row(row: Row) -> Row:
@@ -97,7 +98,7 @@ def _csl_lettered(row: Row) -> Row:
 
 
 def _reviews_row(row: Row) -> Row:
-    return {"sentence": row["sentence"], "label": {"Positive": "A", "Negative": "B"}[row["label"]]}
+    return {"sentence": row["sentence"], "label": known({"Positive": "A", "Negative": "B"}, row["label"], "label")}
 
 
 LOADERS = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, listed_files, one_file
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, known, listed_files, one_file
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -118,7 +118,7 @@ def _truth_number(row: Row) -> Row:
 def _truth_letter(row: Row) -> Row:
     if "label" not in row:  # the hub's form
         return {**row, "label": "A" if row["answer"] else "B"}
-    return {**row, "label": {"true": "A", "false": "B"}[str(row["label"]).lower()]}
+    return {**row, "label": known({"true": "A", "false": "B"}, str(row["label"]).lower(), "label")}
 
 
 def _is_unlettered(row: Row) -> bool:

@@ -82,18 +82,19 @@ class RowsFinder:
     def _instead(self, root: Path, problem: DataError) -> Splits:
         """Return rows that are not in the loader's layout; without such rows, ``problem`` is what is wrong."""
         try:
-            return self.fitted(self._plain(root))
+            found = self.fitted(self._plain(root))
         except RowsNotAllowed:
             raise
         except DataError as exc:
-            if not isinstance(problem, MissingFileError):
-                raise problem from exc
-            if problem.hint:
+            if not isinstance(problem, MissingFileError) or problem.hint:
                 raise problem from exc
             kind = self.entry.scope.name(self.entry.get("type", "")).last
             hint = f"Give the folder that {kind} reads ({problem.what}: {problem.where}), a folder with train and test "
             hint += f"files ({', '.join(FILE_SUFFIXES)}), or one file of rows."
             raise DataError(exc.what, where=exc.where, hint=hint) from exc
+        if isinstance(problem, MissingFileError) or self._are_final(found):
+            return found
+        raise problem
 
     def _plain(self, root: Path) -> Splits:
         """Return the rows of a file, or of the files of a folder for each split."""
@@ -154,6 +155,12 @@ class RowsFinder:
         listed = columns.split() if isinstance(columns, str) else list(columns)
         output = reader.get("output_column")
         return [*listed, output] if isinstance(output, str) else listed
+
+    def _are_final(self, splits: Splits) -> bool:
+        """Whether there are rows, and all have the columns that the entry reads."""
+        parts = splits.values() if isinstance(splits, Mapping) else [splits]
+        rows = [row for part in parts for row in part]
+        return bool(rows) and all(name in row for row in rows for name in self._columns)
 
     def fitted(self, splits: Splits) -> Splits:
         """Give raw rows the columns that the loader gives; other rows stay as they are."""

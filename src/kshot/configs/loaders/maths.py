@@ -125,8 +125,9 @@ def _dapo(place: DataPlace) -> Splits:
 
 
 def _theorems(place: DataPlace) -> Splits:
-    read = read_file(place.only_file("test.csv"))
-    return {"test": typed(read)} if isinstance(read, list) else read
+    path = place.only_file("test.csv")
+    read = read_file(path)
+    return {"test": typed(read) if path.suffix == ".csv" else [*read]} if isinstance(read, list) else read
 
 
 def _theorems_list(place: DataPlace) -> Splits:

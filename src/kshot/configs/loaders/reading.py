@@ -19,7 +19,7 @@ from kshot.core.file_names import leaves_folder
 from kshot.core.json_text import parse_json
 from kshot.core.records import Row
 from kshot.core.text_files import check_regular, lines_of, read_whole
-from kshot.tables.files import long_fields
+from kshot.tables.files import long_fields, read_file
 from kshot.tables.hub import load_from_hub
 from kshot.tables.loading import get_raw_dataset_loader
 
@@ -166,6 +166,9 @@ class DataPlace:
         """Read a split of a dataset on the hub, or of a folder that is a copy of one."""
         if self.hub:
             return list(load_from_hub(self.hub, subset, split, self.where))
+        if self.root.is_file():
+            read = read_file(self.file())
+            return [*(read if isinstance(read, list) else read.get(split, ()))]
         try:
             return list(get_raw_dataset_loader("", self.root, subset, check=self.check)(split))
         except DataError as exc:
@@ -183,6 +186,13 @@ def changed(rows: Iterable[Row], change: Change | None, where: str) -> list[Row]
         raise DataError(f"this row has no {exc.args[0]!r}", where=where) from exc
     except (TypeError, ValueError, IndexError, AttributeError) as exc:
         raise DataError(f"this row cannot be read: {exc}", where=where) from exc
+
+
+def known(table: Mapping[str, Any], value: object, column: str) -> Any:
+    """Return what a table has for the value of a column; a value that it does not have is an error."""
+    if value not in table:
+        raise ValueError(f"its {column} is {value!r:.60}, not one of {', '.join(table)}")
+    return table[str(value)]
 
 
 def uniform(rows: Sequence[Row]) -> list[Row]:

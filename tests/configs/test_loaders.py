@@ -1,0 +1,304 @@
+"""Loaders of configs: the frameworks' data folders as they lie on disk.
+
+``loader_rows.json`` holds what the loaders of OpenCompass 0.5.4 and AISBench themselves gave for the folders of
+``loader_cases``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kshot.configs import splits_of
+from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.loaders.places import IDS, RowsNotAllowed, local_path
+from kshot.configs.loaders.table import LOADERS, loader_of
+from kshot.configs.project import Project
+from kshot.core.errors import DataError
+from tests.configs.loader_cases import CASES, Case, zipped
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "data/loader_rows.json").read_text(encoding="utf-8"))
+each_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+
+
+def made(case: Case, columns: list[str] | None = None, output: str | None = None, **options: Any) -> DatasetEntry:
+    """Return an entry of a config, as the home's dict has it."""
+    train, test = case.splits
+    reader = {"input_columns": columns or ["?"], "output_column": output, "train_split": train, "test_split": test}
+    body = {"abbr": "made-up", "type": case.loader, "reader_cfg": reader, **case.options, **options}
+    return DatasetEntry(body, strict=False, framework=case.framework)
+
+
+def plain(splits: Any) -> Any:
+    """Return rows as JSON has them."""
+    found = {name: list(rows) for name, rows in splits.items()} if isinstance(splits, dict) else list(splits)
+    return json.loads(json.dumps(found))
+
+
+def expected(case: Case) -> Any:
+    """Return what the home gave: of its splits, those that the entry reads."""
+    found = GOLDEN[case.name]
+    return (
+        {name: found[name] for name in dict.fromkeys(case.splits) if name in found}
+        if isinstance(found, dict)
+        else found
+    )
+
+
+def asked_rows(case: Case) -> list[dict[str, Any]]:
+    found = expected(case)
+    return found[case.splits[1]] if isinstance(found, dict) else found
+
+
+def test_every_loader_has_a_case():
+    tested = {case.loader for case in CASES}
+    untested = {name for name in LOADERS if name not in tested}
+    assert all(name.startswith(("LongBench", "Aime2026", "Mol_Instructions")) for name in untested), untested
+    assert len(GOLDEN) == len(CASES) == len({case.name for case in CASES})
+
+
+@each_case
+def test_rows_are_those_of_the_home(case, tmp_path, monkeypatch):
+    case.write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert plain(splits_of(made(case))) == expected(case)
+
+
+@each_case
+def test_the_home_s_folder_elsewhere(case, tmp_path):
+    case.write(tmp_path / "disk")
+    path = local_path(case.options.get("data_files") or case.options["path"])
+    place = tmp_path / "disk" / path
+    found = plain(splits_of(made(case), {case.loader: str(place)}))
+    if case.loader == "HFDataset":  # the config says how to read its own CSV file; a user's is read as text
+        assert [str(row["n"]) for row in found] == [str(row["n"]) for row in expected(case)]
+        return
+    assert found == expected(case)
+
+
+@each_case
+def test_final_columns_stay_as_they_are(case, tmp_path):
+    rows = asked_rows(case)
+    columns = list(rows[0])
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    entry = made(case, columns[:-1], columns[-1])
+    found = plain(splits_of(entry, {"made-up": str(tmp_path / "rows.jsonl")}))
+    found = found[case.splits[1]] if isinstance(found, dict) else found
+    assert found == rows or _repeated(case, found, rows)
+
+
+def _repeated(case: Case, found: Any, rows: list[dict[str, Any]]) -> bool:
+    """Whether rows that have the columns of the home's files were repeated, as the entry says."""
+    times = case.options.get("num_repeats", 1)
+    return times > 1 and found == [row for row in rows for _ in range(times)]
+
+
+@each_case
+def test_a_folder_of_final_rows(case, tmp_path):
+    rows = asked_rows(case)
+    columns = list(rows[0])
+    for split in case.splits:
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    found = plain(splits_of(made(case, columns[:-1], columns[-1]), {case.loader: str(tmp_path)}))
+    assert found[case.splits[1]] == rows if isinstance(found, dict) else found == rows
+
+
+def test_ids_lie_below_the_data_folder():
+    assert local_path("opencompass/gsm8k") == "data/gsm8k"
+    assert local_path("./data/gsm8k") == "./data/gsm8k"
+    assert not any(place.startswith(("/", ".", "data/")) or place.endswith("/") for place in IDS.values())
+
+
+def test_a_class_that_gives_other_rows_in_one_framework():
+    assert loader_of("HLEDataset", "opencompass") is not None
+    assert loader_of("HLEDataset", "ais_bench") is None
+
+
+# ---- places ----
+
+GSM8K = next(case for case in CASES if case.loader == "GSM8KDataset")
+MMLU = next(case for case in CASES if case.loader == "MMLUDataset")
+AIS_MMLU = next(case for case in CASES if case.loader == "MMLUDataset" and case.framework == "ais_bench")
+
+
+def in_a_file(case: Case, tmp_path: Path, **options: Any) -> DatasetEntry:
+    """Return an entry of a config file, which may not name every place."""
+    file = tmp_path / "project/configs/made_up.py"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("", encoding="utf-8")
+    entry = made(case, **options)
+    entry.project = Project(file)
+    return entry
+
+
+@pytest.mark.parametrize("variable", ["COMPASS_DATA_CACHE", "HOME"])
+def test_the_cache_folders_of_opencompass(variable, tmp_path, monkeypatch):
+    cache = tmp_path / "cache" / (".cache/opencompass" if variable == "HOME" else "")
+    GSM8K.write(cache)
+    monkeypatch.setenv(variable, str(tmp_path / "cache"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert plain(splits_of(in_a_file(GSM8K, tmp_path))) == expected(GSM8K)
+    assert plain(splits_of(in_a_file(GSM8K, tmp_path, path="./data/gsm8k"))) == expected(GSM8K)
+
+
+def test_the_cache_folder_of_aisbench(tmp_path, monkeypatch):
+    AIS_MMLU.write(tmp_path / "cache")
+    monkeypatch.setenv("AIS_BENCH_DATASETS_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert plain(splits_of(in_a_file(AIS_MMLU, tmp_path))) == expected(AIS_MMLU)
+
+
+def test_the_datasets_beside_the_package_of_aisbench(tmp_path, monkeypatch):
+    AIS_MMLU.write(tmp_path / "site")
+    file = tmp_path / "site/ais_bench/benchmark/configs/mmlu.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("", encoding="utf-8")
+    monkeypatch.chdir(file.parent)
+    entry = made(AIS_MMLU)
+    entry.project = Project(file)
+    assert plain(splits_of(entry)) == expected(AIS_MMLU)
+
+
+def test_a_config_may_not_name_rows_elsewhere(tmp_path, monkeypatch):
+    GSM8K.write(tmp_path / "private")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/data").symlink_to(tmp_path / "private/data")
+    monkeypatch.setenv("COMPASS_DATA_CACHE", str(tmp_path / "cache"))
+    for path in (str(tmp_path / "private/data/gsm8k"), "data/gsm8k"):
+        with pytest.raises(RowsNotAllowed, match="--data made-up="):
+            splits_of(in_a_file(GSM8K, tmp_path, path=path))
+
+
+def test_names_do_not_leave_the_folder(tmp_path):
+    MMLU.write(tmp_path)
+    entry = made(MMLU, name="../../secret")
+    with pytest.raises(DataError, match="would leave this folder"):
+        splits_of(entry, {"MMLUDataset": str(tmp_path / "data/mmlu")})
+
+
+def test_a_link_in_a_config_s_folder_leads_nowhere_else(tmp_path):
+    GSM8K.write(tmp_path / "private")
+    entry = in_a_file(GSM8K, tmp_path, path=str(tmp_path / "project/configs/rows"))
+    (tmp_path / "project/configs/rows").mkdir()
+    for split in ("train", "test"):
+        link = tmp_path / f"project/configs/rows/{split}.jsonl"
+        link.symlink_to(tmp_path / f"private/data/gsm8k/{split}.jsonl")
+    with pytest.raises(RowsNotAllowed):
+        splits_of(entry)
+
+
+# ---- rows that the user gives ----
+
+
+def test_a_pattern_with_split_and_subset(tmp_path):
+    rows = {"dev": [{"input": "i", "A": 1, "target": "A"}], "test": [{"input": "j", "A": 2, "target": "B"}]}
+    for split, listed in rows.items():
+        (tmp_path / f"mine/{split}").mkdir(parents=True)
+        (tmp_path / f"mine/{split}/anatomy.jsonl").write_text("\n".join(map(json.dumps, listed)), encoding="utf-8")
+    entry = made(MMLU, ["input", "A"], "target")
+    assert plain(splits_of(entry, {"anatomy": str(tmp_path / "mine/{split}/{subset}.jsonl")})) == rows
+    with pytest.raises(DataError, match="no such file or folder"):
+        splits_of(entry, {"anatomy": str(tmp_path / "mine/{split}/none.jsonl")})
+
+
+def test_raw_rows_of_the_user_get_the_columns_of_the_loader(tmp_path):
+    raw = {"article": "T", "question": "Q", "options": ["a", "b", "c", "d"], "answer": "C"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(raw), encoding="utf-8")
+    case = Case("RaceDataset", {}, {"path": "opencompass/race", "name": "high"})
+    entry = made(case, ["article", "question", "A", "B", "C", "D"], "answer")
+    final = {"article": "T", "question": "Q", "A": "a", "B": "b", "C": "c", "D": "d", "answer": "C"}
+    assert plain(splits_of(entry, {"high": str(tmp_path / "rows.jsonl")})) == [final]
+    (tmp_path / "final.json").write_text(json.dumps([final]), encoding="utf-8")
+    assert plain(splits_of(entry, {"high": str(tmp_path / "final.json")})) == [final]
+
+
+def test_a_split_that_the_entry_does_not_need_may_be_missing(tmp_path, monkeypatch):
+    GSM8K.write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data/gsm8k/train.jsonl").unlink()
+    assert list(splits_of(made(GSM8K))) == ["test"]
+    (tmp_path / "data/gsm8k/test.jsonl").unlink()
+    with pytest.raises(DataError, match=r"folder that GSM8KDataset reads \(there is no such file: .*test.jsonl\)"):
+        splits_of(made(GSM8K))
+
+
+def test_the_archive_of_longbench(tmp_path):
+    row = {"input": "I", "context": "C", "answers": ["a"], "all_classes": None}
+    zipped("data/qasper.jsonl", json.dumps(row))(tmp_path / "data.zip")
+    case = Case(
+        "LongBenchqasperDataset", {}, {"path": "opencompass/Longbench", "name": "qasper"}, splits=("test", "test")
+    )
+    found = splits_of(made(case), {"qasper": str(tmp_path)})
+    assert plain(found) == {"test": [{"input": "I", "context": "C", "answers": ["a"]}]}
+
+
+# ---- what is wrong is named ----
+
+
+@pytest.mark.parametrize(
+    ("loader", "name", "text", "message"),
+    [
+        ("MMLUDataset", "data/mmlu/test/anatomy_test.csv", "a,b\n", ":1: this row has 2 fields instead of 6"),
+        ("CMMLUDataset", "data/cmmlu/test/art.csv", "h\n1,2\n", ":2: this row has 2 fields instead of 7"),
+        ("GSM8KDataset", "data/gsm8k/test.jsonl", '{"a": 1}\n[1]\n', ":2: a row must be an object"),
+        ("ARCDataset", "data/ARC/ARC-c/ARC-Challenge-Dev.jsonl", '{"question": {"stem": "x"}}\n', ":1: .*no 'choices'"),
+        ("BBHDataset", "data/BBH/data/sports.json", '{"rows": []}', ": it has no list of rows under 'examples'"),
+        ("MATHDataset", "data/math/math.json", "[]", ": it must hold an object"),
+        ("MATHDataset", "data/math/math.json", '{"a": {"problem": "p"}}', ", 'a': this row has no 'solution'"),
+        ("MATHDataset", "data/math/math.json", "{\n1}", ":2: this is not JSON"),
+        ("GPQADataset", "data/gpqa/gpqa_diamond.csv", "1,2\n", ":1: this row has 2 fields"),
+        ("PIQADataset", "data/piqa/dev-labels.lst", "1\n", ": it has 1 labels for 2 rows of dev.jsonl"),
+        ("TriviaQADataset", "data/triviaqa/trivia-dev.qa.csv", "q\t__import__('os')\n", ":1: the answers are no list"),
+        ("MGSMSDataset", "data/mgsm/mgsm_de.tsv", "no tab\n", ":1: .* a tab and an answer"),
+        (
+            "CMNLIDatasetV2",
+            "data/CLUE/OCNLI/dev.json",
+            '{"label": "maybe"}\n',
+            ":1: .*its label is 'maybe', not one of ent",
+        ),
+        ("CMRCDataset", "data/CLUE/CMRC/dev.json", "{}", ": it has no list of documents"),
+        ("HumanevalXDataset", "data/humanevalx/humanevalx_go.jsonl.gz", "no gzip", ": the file cannot be read"),
+        ("MRCRDataset", "data/mrcr/2needle_in_8/test.jsonl", '{"question": "q"}', "no 'answers'"),
+    ],
+)
+def test_faults_name_the_file_and_the_line(loader, name, text, message, tmp_path, monkeypatch):
+    case = next(case for case in CASES if case.loader == loader and name in case.files)
+    case.write(tmp_path)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    place = "" if loader == "MRCRDataset" else re.escape(name)  # of the hub's folders the folder is named
+    with pytest.raises(DataError, match=f"^{place}{message}" if place else message):
+        splits_of(made(case))
+
+
+@pytest.mark.parametrize(
+    ("loader", "options", "message"),
+    [
+        ("MMLUDataset", {"name": None}, "its name is None; it must be text"),
+        ("HumanevalDataset", {"num_repeats": "2"}, "its num_repeats is '2'; it must be a whole number"),
+        ("BigCodeBenchDataset", {"dataset_version": "odd"}, "'full' or 'hard'"),
+        ("HumanevalXDataset", {"language": "basic"}, "There is python, cpp"),
+        ("BFCLDataset", {"category": "multi_turn_base"}, "--home DIR"),
+        ("MMLUDatasetClean", {}, "Contamination_Detector"),
+    ],
+)
+def test_options_that_are_wrong(loader, options, message, tmp_path, monkeypatch):
+    case = next(case for case in CASES if case.loader == loader)
+    case.write(tmp_path)
+    for file in tmp_path.rglob("*contamination*"):
+        file.unlink()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=message):
+        splits_of(made(case, **options))
+
+
+def test_a_known_loader_without_rows_says_so():
+    case = Case("CharmDataset", {}, {"path": "data/nowhere", "name": "x"})
+    with pytest.raises(DataError, match=r"^made-up: its path 'data/nowhere' is not here.*--data made-up="):
+        splits_of(made(case))
