@@ -265,6 +265,10 @@ class DatasetCompiler:
 
     # ---- the task ----
 
+    def sampling_options(self) -> Mapping[str, Any]:
+        """Return the options of generation that the class sets."""
+        return self.dataset.extra_model_args
+
     def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:
         """Make the Task.
 

@@ -149,7 +149,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
         fields = self.fields(row, where)
         choices = choices_of(fields, where)
         own = self.own_reference(index)
-        right = referenced_choices(own[0], choices, where) if own else right_choices(fields, choices, where)
+        right = referenced_choices(own[0], choices, where) if own else self.right_choices(fields, choices, where)
         if right is None:
             raise DataError("there is no target_idx, label or matching target", where=where)
         return Sample(self.identify(index, row), fields, right, choices, self.category(row, where), index, row)
@@ -159,7 +159,11 @@ class MultipleChoiceCompiler(DatasetCompiler):
         where = self.locate(index, row, example=True)
         fields = self.fields(row, where)
         choices = choices_of(fields, where)
-        return Sample(f"example-{index}", fields, right_choices(fields, choices, where), choices)
+        return Sample(f"example-{index}", fields, self.right_choices(fields, choices, where), choices)
+
+    def right_choices(self, fields: Mapping[str, Any], choices: Sequence[str], where: str) -> Option | AnyOption | None:
+        """Return what the fields of a row call right; None: they name no right choice."""
+        return right_choices(fields, choices, where)
 
     def question(self, sample: Sample, *, example_idx: int = -1, turn_idx: int = 0, shots: int = 0, **more: Any) -> str:
         """Render the instruction, with the options listed where the ranking type shows them."""

@@ -93,7 +93,7 @@ def sampling_options(compiler: DatasetCompiler) -> dict[str, Any]:
 
 def _own_options(compiler: DatasetCompiler) -> dict[str, Any]:
     """Return the ``extra_model_args`` of the class, checked."""
-    given: object = compiler.dataset.extra_model_args
+    given: object = compiler.sampling_options()
     if not isinstance(given, Mapping):
         raise DataError(f"extra_model_args is {given!r:.60}; it must be a dict", where=compiler.where)
     for name, value in given.items():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from kshot.core.errors import DataError
-from kshot.core.records import Prompt, Row, Sample
+from kshot.core.records import AnyOption, Option, Prompt, Row, Sample
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
 from kshot.datasets.choices import choices_of
@@ -21,8 +22,10 @@ from kshot.datasets.llmbox.metrics import WordAccuracy
 from kshot.datasets.llmbox.own_figures import with_own_figures
 from kshot.datasets.llmbox.predictions import ModelNumbers
 from kshot.datasets.llmbox.seeding import seeded
+from kshot.datasets.llmbox.warnings import logged_warnings
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler
 from kshot.datasets.rendering import copied
+from kshot.datasets.sampling_options import SAMPLING_OPTIONS
 from kshot.methods import rolling_likelihood
 from kshot.metrics import Perplexity
 
@@ -49,14 +52,18 @@ class LLMBoxCompiler(DatasetCompiler):
         """Read and format the rows under the seed."""
         self._formatted: dict[int, Mapping[str, Any]] = {}
         self._compiling = True
-        with seeded(dataset.seed):
+        self._as_loaded: list[Row] = []
+        with seeded(dataset.seed), logged_warnings(type(dataset).__module__) as warnings:
             super().__init__(dataset)
+        for text in dict.fromkeys(warnings):
+            self.note(text)
         self._compiling = False
 
     def _read_rows(self) -> None:
         super()._read_rows()
         dataset = self.dataset
         dataset.evaluation_data = self._own_rows(dataset.evaluation_data, "row")
+        self._as_loaded = [copied(row) for row in dataset.evaluation_data]
         if dataset.num_shots:
             dataset.example_data = self._own_rows(dataset.example_data, "example")
         ids = [self._own_id(row) for row in dataset.evaluation_data]
@@ -73,6 +80,10 @@ class LLMBoxCompiler(DatasetCompiler):
         """Copy the rows: a file may have them in a list of its own, and format_instance may change them."""
         return [copied(dict(self._checked(row, f"{name} {index}"))) for index, row in enumerate(rows)]
 
+    def sample(self, index: int, row: Row) -> Sample:
+        """Make the sample of one evaluated row; its row is the one that was loaded, however it was changed since."""
+        return replace(super().sample(index, row), row=self._as_loaded[index])
+
     def fields(self, row: Row, where: str) -> dict[str, Any]:
         """Return what ``format_instance`` made of a row; it is called once for each row."""
         if id(row) not in self._formatted:
@@ -85,6 +96,14 @@ class LLMBoxCompiler(DatasetCompiler):
 
     def _once(self, row: Row, where: str) -> dict[str, Any]:
         return self.format(row if isinstance(row, dict) else dict(row), where)
+
+    def sampling_options(self) -> Mapping[str, Any]:
+        """Return the class's options of generation; those that kshot's generation does not have are noted."""
+        given = {name: value for name, value in super().sampling_options().items() if value is not None}
+        unused = [name for name in given if name not in SAMPLING_OPTIONS]
+        if unused:
+            self.note(f"extra_model_args has {', '.join(unused)}, which kshot's generation does not use")
+        return {name: value for name, value in given.items() if name not in unused}
 
     def prompt(self, sample: Sample, shots: Sequence[Sample], question: str) -> Prompt:
         """Put examples and question together; a class that constructs its examples draws them by row."""
@@ -114,6 +133,18 @@ class LLMBoxMultipleChoiceCompiler(LLMBoxCompiler, MultipleChoiceCompiler):
         rows = enumerate(self.dataset.evaluation_data)
         found = ((self.fields(row, self.where), self.locate(index, row)) for index, row in rows)
         self.dataset._kshot_choices = [choices_of(fields, where) for fields, where in found]  # noqa: SLF001 - see there
+
+    def right_choices(self, fields: Mapping[str, Any], choices: Sequence[str], where: str) -> Option | AnyOption | None:
+        """Return what is right; a label that is no number names no option."""
+        label = fields.get("label")
+        known = isinstance(label, int) or (isinstance(label, str) and label.strip().isdigit())
+        return super().right_choices(fields if known else {**fields, "label": None}, choices, where)
+
+    def question(self, sample: Sample, *, example_idx: int = -1, turn_idx: int = 0, shots: int = 0, **more: Any) -> str:
+        """Render the instruction, which may use the index of the right option."""
+        if sample.fields.get("target_idx") is None and isinstance(sample.target, Option):
+            more.setdefault("target_idx", sample.target.index)
+        return super().question(sample, example_idx=example_idx, turn_idx=turn_idx, shots=shots, **more)
 
     def _baseline(self) -> Prompt | None:
         self.dataset.normalization_prompt = self.dataset.normalization_prompt.strip()
@@ -149,11 +180,12 @@ class LLMBoxPerplexityCompiler(LLMBoxCompiler):
         """Make the sample of one text, which is the only option of its row."""
         where = self.locate(index, row)
         fields = self.fields(row, where)
-        (text, *others) = choices_of(fields, where)
-        if others:
-            raise DataError(f"a text is measured by itself, and there are {len(others) + 1} options", where=where)
-        fields = {**fields, "target": text}
-        return Sample(self.identify(index, row), fields, None, (), self.category(row, where), index, row)
+        text = (
+            fields["target"] if fields.get("options") is None and fields.get("target") else _only_option(fields, where)
+        )
+        fields = {**fields, "target": self.layout.continuation(Prompt(), str(text))}
+        loaded = self._as_loaded[index]
+        return Sample(self.identify(index, row), fields, None, (), self.category(row, where), index, loaded)
 
     def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:  # noqa: ARG002 - no examples are shown
         """Make the Task."""
@@ -168,6 +200,13 @@ class LLMBoxPerplexityCompiler(LLMBoxCompiler):
             tuple(metrics),
             notes=tuple(self.notes),
         )
+
+
+def _only_option(fields: Mapping[str, Any], where: str) -> str:
+    text, *others = choices_of(fields, where)
+    if others:
+        raise DataError(f"a text is measured by itself, and there are {len(others) + 1} options", where=where)
+    return text
 
 
 def compile_llmbox(dataset: LLMBoxDataset, count_tokens: TokenCounter | None = None) -> DatasetCompiler:
