@@ -23,6 +23,7 @@ class Package(NamedTuple):
 PACKAGES: Mapping[str, Package] = {
     "torch": Package("torch", "hf"),
     "transformers": Package("transformers", "hf"),
+    "pillow": Package("PIL", "hf"),
     "vllm": Package("vllm", "vllm"),
     "aiohttp": Package("aiohttp", "api"),
     "datasets": Package("datasets", "datasets"),

@@ -13,7 +13,7 @@ from kshot.core.errors import BackendError, UsageError
 from kshot.core.json_text import parse_json
 
 _DTYPE = re.compile(r"(torch\.)?(auto|half|float|double|bfloat16|float(8_\w+|16|32|64))")
-_PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
+PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
 """A model that reads images has one of these: how they become numbers."""
 _DEVICE = re.compile(r"[a-z]+(:\d+)?")
 
@@ -39,7 +39,7 @@ def readable_media(path: str) -> frozenset[str] | None:
     folder = EMBEDDED_FOLDER if path == "embedded" else hub.find_model_folder(str(path))
     if folder is None:
         return None
-    return frozenset({"image"}) if any((Path(folder) / name).is_file() for name in _PROCESSOR_FILES) else frozenset()
+    return frozenset({"image"}) if any((Path(folder) / name).is_file() for name in PROCESSOR_FILES) else frozenset()
 
 
 def check_options(

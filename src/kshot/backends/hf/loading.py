@@ -27,11 +27,13 @@ def choose_dtype(dtype: Any, device: Any, config: Any, torch: Any) -> Any:
     return found
 
 
-def load_model(path: str, device: Any, transformers: Any, **options: Any) -> Any:
-    """Load the causal language model for inference. transformers would fill missing weights at random: refuse them."""
-    model, info = open_pretrained(
-        "weights", path, transformers.AutoModelForCausalLM.from_pretrained, output_loading_info=True, **options
-    )
+def load_model(path: str, device: Any, transformers: Any, *, auto_class: Any = None, **options: Any) -> Any:
+    """Load the causal language model for inference. transformers would fill missing weights at random: refuse them.
+
+    ``auto_class``: how transformers finds the class of the model (None: as a causal language model).
+    """
+    found = auto_class or transformers.AutoModelForCausalLM
+    model, info = open_pretrained("weights", path, found.from_pretrained, output_loading_info=True, **options)
     missing = sorted(map(str, info.get("missing_keys") or ())) + sorted(map(str, info.get("mismatched_keys") or ()))
     if missing:
         what = f"{len(missing)} weights are missing or have another shape, {missing[0]} for one"

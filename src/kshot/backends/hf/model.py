@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends.embedded import FOLDER as EMBEDDED_FOLDER
-from kshot.backends.hf import determinism, loading
-from kshot.backends.hf.checking import check_options
+from kshot.backends.hf import determinism, loading, media
+from kshot.backends.hf.checking import check_options, readable_media
 from kshot.backends.hf.context_window import ContextWindow, cuts_left
 from kshot.backends.hf.model_errors import out_of_memory
 from kshot.backends.hf.model_runner import ModelRunner
@@ -72,7 +72,7 @@ class Transformers:
         self._torch, self._library = hub.import_transformers()
         if path == "embedded":
             path = str(EMBEDDED_FOLDER)
-        self._path, self._side, self._add_bos = str(path), padding_side, add_bos
+        self._path, self._side, self._add_bos, self._given_template = str(path), padding_side, add_bos, chat_template
         self._folder = hub.find_model_folder(self._path)
         if self._folder is not None:
             self._path = str(self._folder)
@@ -119,6 +119,7 @@ class Transformers:
             chat_template=bool(self._tokenizer.chat_template),
             count_tokens=self.count_tokens,
             cuts_prompts=self._window.cuts,
+            media=media.READABLE if self._reads_images else frozenset(),
             tokens_read=self._tokens_read,
         )
 
@@ -133,6 +134,8 @@ class Transformers:
         settings = (str(self._dtype), tokenizer.chat_template, self._add_bos, tokenizer.leading_ids)
         window = {"max_length": self._max_length, "truncate": "left" if self._window.cuts else None}
         chosen: dict[str, Any] = {name: value for name, value in window.items() if value is not None}
+        if self._reads_images and self._folder is not None:
+            chosen["processor"] = media.processor_digest(self._folder)
         if self._deterministic:
             lengths = RowLengths(self._device.type, self._row_tokens, alone=True)
             machine = determinism.machine(self._device, self._torch, self._library)
@@ -171,7 +174,7 @@ class Transformers:
 
     def close(self) -> None:
         """Give the memory back; a later request loads the weights again."""
-        for part in ("_runner", "_model"):
+        for part in ("_runner", "_image_model", "_model"):
             vars(self).pop(part, None)
         determinism.release_deterministic_algorithms(self, self._torch)
         if self._device.type == "cuda":
@@ -197,17 +200,26 @@ class Transformers:
             for request in chunk:
                 if not isinstance(request, self.answers):
                     raise BackendError(f"it cannot answer a {type(request).__name__}", where=self.name)
+            generations = [request for request in chunk if isinstance(request, Generate)]
             for answers in (
                 self._score([request for request in chunk if isinstance(request, Loglik)]),
-                self._generate([request for request in chunk if isinstance(request, Generate)]),
+                self._generate([request for request in generations if not request.prompt.media]),
+                self._generate_after_images([request for request in generations if request.prompt.media]),
             ):
                 for answer in answers:
                     reach("hf.computed")
                     yield answer
 
     @cached_property
+    def _reads_images(self) -> bool:
+        has_processor = self._folder is None or bool(readable_media(str(self._folder)))
+        return has_processor and media.reads_images(self._config, self._library)
+
+    @cached_property
     def _model(self) -> Any:
         options = {**self._options, "dtype": self._dtype}
+        if self._reads_images and not media.is_causal(self._config, self._library):
+            options["auto_class"] = self._library.AutoModelForImageTextToText
         if self._deterministic:
             determinism.require_deterministic_algorithms(self, self._device, self._torch)
         try:
@@ -237,6 +249,23 @@ class Transformers:
                 fitting.append(tokenized)
         if fitting:
             yield from self._runner.score(fitting, self._batch_size)
+
+    @cached_property
+    def _image_model(self) -> media.ImageModel:
+        model = self._model  # loads the weights, and with them the EOS ids
+        return media.ImageModel(
+            model,
+            self._open("processor", self._library.AutoProcessor),
+            self._tokenizer,
+            self._window,
+            chat_template=self._given_template,
+            add_bos=self._add_bos,
+            stop_ids=self._eos_ids,
+        )
+
+    def _generate_after_images(self, requests: Sequence[Generate]) -> Iterator[tuple[Request, Response]]:
+        for request in requests:
+            yield request, self._image_model.generate(request, self._torch)
 
     def _generate(self, requests: Sequence[Generate]) -> Iterator[tuple[Request, Response]]:
         rows = []
