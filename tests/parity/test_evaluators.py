@@ -16,6 +16,8 @@ ALL = HERE.parents[1] / "shared" / "data" / "golden" / "evaluators.json"
 THINNED = HERE / "data" / "golden_evaluators.json"
 ENTRIES = json.loads((ALL if ALL.exists() else THINNED).read_text(encoding="utf-8"))["entries"]
 HOMES = {"opencompass": "opencompass", "aisbench": "ais_bench", "both": "opencompass"}
+FEW = 3
+"""Sets that are run for each further name of an evaluator."""
 CASES = [(entry, kind) for entry in ENTRIES for kind in entry["types"]]
 
 
@@ -31,11 +33,11 @@ def judging(case):
     return (lambda number, _: case["judge"][number]) if "judge" in case else None
 
 
-@pytest.mark.xfail(reason="the evaluators are being written", strict=False)
 @pytest.mark.parametrize(("entry", "kind"), CASES, ids=[f"{number}-{kind}" for number, (_, kind) in enumerate(CASES)])
 def test_figures(entry, kind):
     framework = kind.partition(".")[0] if "." in kind else HOMES[entry["home"]]
-    for case in entry["sets"]:
+    first = kind == entry["types"][0]
+    for case in entry["sets"] if first else entry["sets"][:FEW]:
         given = evaluator_of(entry, kind), case["predictions"], case["references"]
         more = {"rows": case.get("rows"), "judge": judging(case), "framework": framework}
         if "error" in case:
