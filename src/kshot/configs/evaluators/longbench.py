@@ -9,7 +9,7 @@ from typing import Any
 
 from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.scores import ByColumn, Points, text_of
-from kshot.configs.evaluators.words import chinese_cut, likeness, overlap, rouge_l, words_in
+from kshot.configs.evaluators.words import bare, chinese_cut, likeness, overlap, plain_words, rouge_l, words_in
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.metrics import Metric
@@ -193,17 +193,15 @@ class FilteredRouge(RougeOverlap):
 
     evaluator = "LVEvalOPTRougeEvaluator"
 
-    def __init__(self, name: str = "score", language: str = "en") -> None:
-        super().__init__(name, language)
-        self.words = words_in(language, self.evaluator)
-
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare with the first reference alone."""
         texts = [self._filtered(text) for text in (text_of(prediction, self.evaluator), reference[0])]
         return 100 * self.rouge(*texts)
 
     def _filtered(self, text: str) -> str:
-        return " ".join(word for word in self.words(text) if word not in _STOP_WORDS[self.language])
+        """Leave stop words out; Chinese words that are punctuation stay as white space, which ROUGE tells from nothing."""
+        words = plain_words(text) if self.cut is None else [bare(word) for word in self.cut(text)]
+        return " ".join(word for word in words if word not in _STOP_WORDS[self.language])
 
 
 def _in_language(metric: type[_InLanguage], figure: str = "score") -> Factory:
