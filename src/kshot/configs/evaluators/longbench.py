@@ -199,7 +199,7 @@ class FilteredRouge(RougeOverlap):
         return 100 * self.rouge(*texts)
 
     def _filtered(self, text: str) -> str:
-        """Leave stop words out; Chinese words that are punctuation stay as white space, which ROUGE tells from nothing."""
+        """Leave stop words out; Chinese punctuation becomes white space, which ROUGE tells from nothing."""
         words = plain_words(text) if self.cut is None else [bare(word) for word in self.cut(text)]
         return " ".join(word for word in words if word not in _STOP_WORDS[self.language])
 
