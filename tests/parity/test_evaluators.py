@@ -21,6 +21,13 @@ FEW = 3
 CASES = [(entry, kind) for entry in ENTRIES for kind in entry["types"]]
 
 
+@pytest.fixture(autouse=True)
+def _short_intervals(monkeypatch):
+    """Draw few resamples: intervals take most of the time, and figures are what is compared."""
+    for name in ("RESAMPLES", "MIN_RESAMPLES"):
+        monkeypatch.setattr(f"kshot.statistics.resampling.{name}", 20)
+
+
 def evaluator_of(entry, kind):
     body = {"type": kind, **entry["kwargs"]}
     if "judge" in entry["sets"][0]:
