@@ -6,6 +6,7 @@ from typing import Any
 
 from kshot.backends.texts import replace_surrogates, valid_content
 from kshot.core.content import Content, MediaPart, Part, TextPart
+from kshot.core.media_types import media_type
 from kshot.core.records import Prompt
 
 _SOUND_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -52,11 +53,14 @@ def _anthropic_content(content: Content) -> Any:
 
 
 def _anthropic_image(part: MediaPart) -> dict[str, Any]:
-    """Return an image as the API takes it; a model that cannot take other kinds is refused before it is asked."""
+    """Return an image as the API takes it; it is refused if its type is not that of its bytes.
+
+    Other kinds do not come here: see ``Abilities.media``.
+    """
     source = (
         {"type": "url", "url": part.url}
         if part.url
-        else {"type": "base64", "media_type": part.mime, "data": part.encoded}
+        else {"type": "base64", "media_type": media_type(part.data) or part.mime, "data": part.encoded}
     )
     return {"type": part.kind, "source": source}
 
