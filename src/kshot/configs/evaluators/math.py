@@ -101,7 +101,7 @@ def _rewritten_v2(text: str, *, strict_slash: bool) -> str:
     text = _without(text.replace("+\\inity", "\\infty"), "and", "\\mathbf")
     text = re.sub(r"\\mbox{.*?}", "", text)
     text = text.replace("j", "i") if "i" not in text else text
-    text = re.sub(r"(\d+)\.0+(?=\D|$)", r"\1", text)
+    text = re.sub(r"(\d)\.0+$", r"\1", re.sub(r"(\d)\.0+(\D)", r"\1\2", text))
     text = _value_alone(text)
     if not text:
         return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -51,10 +52,11 @@ class ResampledRouge(Metric):
         """
         table: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
         if len(table) <= _MOST_KEPT:
-            return float(np.median(_drawn(len(table), _KINDS.index(name)) @ table / len(table)))
+            return float(np.median(_drawn(len(table))[_KINDS.index(name)] @ table / len(table)))
         if (table[1:] >= table[:-1]).all():
             return float(table.mean())
-        draws = _draws(len(table), _KINDS.index(name))
+        first = _RESAMPLES * _KINDS.index(name)
+        draws = islice(_draws(len(table)), first, first + _RESAMPLES)
         return float(np.median([table[each].mean() for each in draws]))
 
 
@@ -65,20 +67,20 @@ def _scorer() -> Any:
     return RougeScorer(list(_KINDS), use_stemmer=False)
 
 
-def _draws(size: int, place: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the draws of the figure at this place; those of the figures before it come first."""
+def _draws(size: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the draws of all four figures, in turn."""
     generator = np.random.RandomState(_SEED)
-    for _ in range(_RESAMPLES * place):
-        generator.choice(size, size=size)
-    for _ in range(_RESAMPLES):
+    for _ in range(_RESAMPLES * len(_KINDS)):
         yield generator.choice(size, size=size)
 
 
-@lru_cache(maxsize=len(_KINDS))
-def _drawn(size: int, place: int) -> NDArray[np.float32]:
-    """Return how often each sample is drawn, a row for each draw."""
-    rows = [np.bincount(draw, minlength=size) for draw in _draws(size, place)]
-    return np.stack(rows).astype(np.float32)
+@lru_cache(maxsize=2)
+def _drawn(size: int) -> NDArray[np.float32]:
+    """Return how often each sample is drawn, by figure and draw."""
+    rows: NDArray[np.float32] = np.empty((_RESAMPLES * len(_KINDS), size), dtype=np.float32)
+    for row, draw in zip(rows, _draws(size), strict=True):
+        row[:] = np.bincount(draw, minlength=size)
+    return rows.reshape(len(_KINDS), _RESAMPLES, size)
 
 
 class ChineseRouge(Metric):
