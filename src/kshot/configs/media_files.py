@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kshot.configs.dataset_entry import DatasetEntry
-from kshot.configs.loaders.places import data_folders, place_of
+from kshot.configs.loaders.places import candidates, data_folders
 from kshot.configs.project import NotAllowed
 from kshot.core.errors import DataError
 from kshot.core.text_files import regular_file
@@ -59,8 +59,7 @@ def _exists(place: Path) -> bool:
 
 
 def _candidates(entry: DatasetEntry, path: str, roots: Sequence[Path]) -> Iterator[Path]:
-    yield Path(path)
-    yield place_of(entry, path)
+    yield from candidates(entry, path)
     yield from (root / path for root in roots)
 
 

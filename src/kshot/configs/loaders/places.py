@@ -33,6 +33,8 @@ IDS = {
     "opencompass/cmmlu": "cmmlu",
     "opencompass/cmnli-dev": "CLUE/cmnli/cmnli_public/dev.json",
     "opencompass/cmrc_dev": "CLUE/CMRC/dev.json",
+    "opencompass/ChemBench": "ChemBench",
+    "opencompass/cmo_fib": "cmo.jsonl",
     "opencompass/code_generation_lite": "code_generation_lite",
     "opencompass/commonsense_qa": "commonsenseqa",
     "opencompass/drcd_dev": "CLUE/DRCD/dev.json",
@@ -51,6 +53,8 @@ IDS = {
     "opencompass/korbench": "korbench",
     "opencompass/lambada": "lambada/test.jsonl",
     "opencompass/LCSTS": "LCSTS",
+    "opencompass/livestembench": "livestembench",
+    "opencompass/LiveReasonBench": "LiveReasonBench",
     "opencompass/LiveMathBench": "LiveMathBench",
     "opencompass/LiveMathBench202412": "LiveMathBench",
     "opencompass/Longbench": "Longbench",
@@ -65,6 +69,7 @@ IDS = {
     "opencompass/natural_question": "nq",
     "opencompass/nq_open": "nq-open",
     "opencompass/OCNLI-dev": "CLUE/OCNLI/dev.json",
+    "opencompass/OlympiadBench": "OlympiadBench",
     "opencompass/openbookqa_fact": "openbookqa/Additional/test_complete.jsonl",
     "opencompass/openbookqa_test": "openbookqa/Main/test.jsonl",
     "opencompass/piqa": "piqa",
@@ -77,6 +82,8 @@ IDS = {
     "opencompass/SciReasoner-PEER": "SciReasoner/PEER-test",
     "opencompass/SciReasoner-bio_instruction": "SciReasoner/bio_instruction",
     "opencompass/SciReasoner-smol": "SciReasoner/smol-test",
+    "opencompass/simpleqa": "simpleqa/simple_qa_test_set.csv",
+    "opencompass/simpleqa-verified": "simpleqa/simpleqa_verified.csv",
     "opencompass/siqa": "siqa",
     "opencompass/strategy_qa": "strategyqa/strategyQA_train.json",
     "opencompass/summedits": "summedits/summedits.jsonl",
@@ -88,6 +95,10 @@ IDS = {
     "opencompass/winogrande": "winogrande",
     "opencompass/xstory_cloze": "xstory_cloze",
     "opencompass/xsum": "Xsum/dev.jsonl",
+    "opencompass/humaneval_pro": "humaneval_pro/humaneval_pro.json",
+    "opencompass/mbpp_pro": "mbpp_pro/mbpp_pro.json",
+    "opencompass/QASPER": "QASPER/qasper-dev-v0.3.json",
+    "P-MMEval": "P-MMEval",
 }
 """What an id of OpenCompass stands for, below the folder ``data``."""
 
@@ -108,10 +119,11 @@ def place_of(entry: DatasetEntry, path: str) -> Path:
     config's project, the folder above a package of a framework, and the cache in the user's home.
     """
     written = local_path(path)
-    return next((place for place in _candidates(entry, written) if place.exists()), Path(written))
+    return next((place for place in candidates(entry, written) if place.exists()), Path(written))
 
 
-def _candidates(entry: DatasetEntry, path: str) -> Iterator[Path]:
+def candidates(entry: DatasetEntry, path: str) -> Iterator[Path]:
+    """Yield the places at which a path of a config, or of its rows, may lie."""
     try:
         here = Path(path).expanduser()
     except RuntimeError:  # a ~ of somebody who is not known here
