@@ -303,6 +303,8 @@ def _all_subsets(cls: type[Dataset], settings: DatasetSettings) -> Sequence[str]
     if listed and settings.dataset_path is None:
         return listed  # the class knows its subsets; the hub need not be asked
     split = settings.evaluation_set or cls.evaluation_set
+    if split is None:
+        return listed  # the compiler says that it is missing
     found = discover_subsets(settings.dataset_path, name_of(cls), cls.load_args, split)
     return listed if found is None else found
 

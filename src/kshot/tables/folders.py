@@ -91,6 +91,8 @@ def local_subsets(path: str, dataset: str, split: str) -> list[str] | None:
     An empty list means that the rows there have no subsets, None that the path does not say.
     """
     name = split_name(split)
+    if not name:
+        return None
     for part, what in ((dataset, "dataset"), (name, "split")):
         _check_name(part, what, path)
     if "{subset}" in path:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from kshot.core.errors import DataError
-from kshot.core.records import Absent, Sample, Value
+from kshot.core.records import Sample, Value
+from kshot.datasets.llmbox.row_metrics import GaokaoBenchMetric, IFEval
 from kshot.metrics import F1, Accuracy, Bleu, Em, GPTEval, Metric, PassAtK, Perplexity, Rouge
 from kshot.metrics.references import MultiRef
 
@@ -142,38 +143,6 @@ class WordAccuracy(Metric):
         return prediction[:low]
 
 
-class GaokaoBenchMetric(Metric):
-    """The points of all answers as a share of the points that could be had.
-
-    The reference is the row: its ``answer`` lists the right letters of each part, ``score`` the points of one part.
-    """
-
-    name = "GaokaoBench"
-    bounds = (0.0, 100.0)
-
-    def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value | Absent]:
-        """Return the points of one answer, and the possible points."""
-        right = [str(each) for each in reference["answer"]]
-        given = [prediction] if isinstance(prediction, str) else [str(each) for each in prediction]
-        points = float(reference.get("score") or 1)
-        reached = sum(_points(mine, letters, points) for mine, letters in zip(given, right, strict=False))
-        return {self.name: (reached, points * len(right))}
-
-    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - it has one name
-        """Divide the sums."""
-        pairs = [value for value in values if isinstance(value, tuple)]
-        possible = sum(pair[1] for pair in pairs)
-        return 100 * sum(pair[0] for pair in pairs) / possible if possible else 0.0
-
-
-def _points(given: str, right: str, points: float) -> float:
-    """Return the points of one part: all for the right letters, half for some of them and no wrong one."""
-    if given == right:
-        return points
-    some = bool(given) and len(right) > 1 and set(given) < set(right)
-    return points / 2 if some else 0.0
-
-
 class PerspectiveApi(Metric):
     """Toxicity by Google's Perspective API, which kshot does not call."""
 
@@ -195,6 +164,7 @@ BY_NAME: Mapping[str, Any] = {
     "F1": LLMBoxF1,
     "GPTEval": LLMBoxGPTEval,
     "GaokaoBenchMetric": GaokaoBenchMetric,
+    "IFEval": IFEval,
     "PPL": Perplexity,
     "PassAtK": LLMBoxPassAtK,
     "PerspectiveApi": PerspectiveApi,
