@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from kshot.configs.evaluators._judged import printed, returned, same_kind, with_int_keys
+from kshot.configs.evaluators._judged import as_json, printed, printed_loosely, returned, same_kind, with_int_keys
+from kshot.configs.evaluators.contests import first_block
 from kshot.configs.evaluators.livecode import expected_in, stated_value
 from kshot.configs.evaluators.program_tests import fenced, leetcode_programs, leetcode_tests, mbpp_program
 from kshot.core.errors import DataError
@@ -55,6 +56,8 @@ def test_values_of_the_same_kind():
     assert returned([3], [[3], [4]], same_kind)
     assert returned([(1, 2)], [[[1, 2]]], same_kind)
     assert not returned(1, 1.0, same_kind)
+    with pytest.raises(TypeError):
+        as_json({1, 2})
     assert with_int_keys([{"1": 2}]) == with_int_keys({"1": 2}) == [{1: 2}]
     assert with_int_keys([{"a": 2}]) == [{"a": 2}]
 
@@ -65,6 +68,14 @@ def test_what_is_printed():
     assert not printed("3\n4\n", "3 4")
     assert not printed("3\n", "4")
     assert not printed("1\n2\n", "1.0")
+
+
+def test_what_is_printed_in_any_order():
+    assert printed_loosely("b a\n\nc\n", "c\na b")
+    assert printed_loosely("3.0\n", "3")
+    assert printed_loosely("1 2.00001\n", "2 1")
+    assert not printed_loosely("a\n", "b")
+    assert not printed_loosely("1 2\n", "1 3")
 
 
 def test_stated_and_expected_values():
@@ -136,3 +147,15 @@ def test_code_execution_and_test_output():
     wanted = json.dumps({"output": "[1, 2]"})
     replies = ["assert f(1) == [1, 2]", "assert f(1) == list(range(1, 3))", "assert f(1) == [2]"]
     assert score("LCBTestOutputEvaluator", replies, [wanted] * 3) == {"pass@1": pytest.approx(200 / 3)}
+
+
+def test_tasks_of_taco_take_lists_of_arguments():
+    assert first_block("so ```python\nx = 1\n``` or ```y```") == "x = 1\n"
+    assert first_block("```x") == "x"
+    by_calls = {"inputs": [[[1, 2], 3]], "outputs": [[1, 2, 3]], "fn_name": "join"}
+    by_output = {"inputs": ["1 2\n"], "outputs": ["2 1\n"]}
+    rows = [{"input_output": json.dumps(each)} for each in (by_calls, by_output, by_calls)]
+    replies = ["```python\ndef join(a, b):\n    return a + [b]\n```", "print(input())", "def join(a, b): return a"]
+    assert score("TACOEvaluator", replies, ["a", "b", "c"], rows) == {"pass@1": pytest.approx(200 / 3)}
+    with pytest.raises(DataError, match="input_output"):
+        score("APPSEvaluator", ["x"], ["a"])

@@ -34,11 +34,16 @@ def equal_values(actual: Any, expected: Any) -> bool:
     return bool(actual == expected)
 
 
-def returned(output: Any, expected: Any, same: Any) -> bool:
-    """Whether a function returned what was expected, or the first of a list of that; tuples count as lists."""
+def as_json(output: Any) -> Any:
+    """Return a value that can be written as JSON; any other is an error."""
     import json
 
-    json.dumps(output)  # what cannot be written is an error
+    json.dumps(output)
+    return output
+
+
+def returned(output: Any, expected: Any, same: Any) -> bool:
+    """Whether a function returned what was expected, or the first of a list of that; tuples count as lists."""
     output = list(output) if isinstance(output, tuple) else output
     if same(output, expected):
         return True
@@ -63,6 +68,33 @@ def printed(text: str, expected: str) -> bool:
     except ValueError:
         return False
     return all(a == b or abs(a - b) <= 1e-8 + 1e-5 * abs(b) < float("inf") for a, b in numbers)
+
+
+def printed_loosely(text: str, expected: str) -> bool:
+    """Whether a program printed the numbers or, in any order, the lines and words that were expected."""
+    lines, wanted = text.splitlines(), [line.strip() for line in expected.split("\n") if line]
+    if expected.strip() in ("\n".join(lines).strip(), "\n".join(line.strip() for line in lines).strip()):
+        return True
+    filled = [line for line in lines if line]
+    if wanted in (lines, filled):
+        return True
+    try:
+        numbers = [[float(line) for line in each] for each in (filled, wanted)]
+        if len(filled) == len(wanted) and all(
+            a == b or abs(a - b) <= 1e-8 + 1e-5 * abs(b) < float("inf") for a, b in zip(*numbers, strict=True)
+        ):
+            return True
+    except ValueError:
+        pass
+    words = [[line.split() for line in lines if line.split()], [line.split() for line in wanted]]
+    found, right = ({frozenset(line) for line in each} for each in words)
+    if found == right:
+        return True
+    try:
+        found, right = ({frozenset(str(round(float(word), 3)) for word in line) for line in each} for each in words)
+    except ValueError:
+        return False
+    return found == right
 
 
 def with_int_keys(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from kshot.configs.corpus_metrics import ConfigEvaluator
 from kshot.configs.evaluators import (
     basic,
+    contests,
     exams,
     judges,
     livecode,
@@ -31,6 +32,7 @@ from kshot.metrics import Metric
 
 _MODULES = (
     basic,
+    contests,
     exams,
     judges,
     livecode,

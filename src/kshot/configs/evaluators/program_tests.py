@@ -154,9 +154,9 @@ def contest_case(sample: Mapping[str, Any], program: str, seconds: float, *, sam
     pairs = list(zip(sample["inputs"], sample["outputs"], strict=True))
     name = sample.get("fn_name")
     if name is None:
-        lines = [f"assert printed(output_of(code, {_joined(i)!r}, {seconds}), {_joined(o)!r})" for i, o in pairs]
+        lines = [f"assert printed(output_of(code, {joined(i)!r}, {seconds}), {joined(o)!r})" for i, o in pairs]
         helpers = (_judged.within, _judged.output_of, _judged.printed)
-        return _CONTEST_HEAD + _as_function(program), with_helpers("\n".join(lines), *helpers)
+        return _CONTEST_HEAD + as_function(_unguarded(program)), with_helpers("\n".join(lines), *helpers)
     called = f"Solution().{name}" if "class Solution" in program else name
     same = _judged.same_kind if same_kind else _judged.equal_values
     lines = [f"solve = {called}"]
@@ -164,18 +164,21 @@ def contest_case(sample: Mapping[str, Any], program: str, seconds: float, *, sam
         values = [json.loads(line) for line in given.split("\n")]
         values = _judged.with_int_keys(values) if isinstance(values[0], dict) else values
         expected = _judged.with_int_keys(json.loads(wanted))
-        lines.append(f"assert returned(within({seconds}, solve, *{values!r}), {expected!r}, {same.__name__})")
-    return _CONTEST_HEAD + program, with_helpers("\n".join(lines), _judged.within, _judged.returned, same)
+        lines.append(f"assert returned(as_json(within({seconds}, solve, *{values!r})), {expected!r}, {same.__name__})")
+    return _CONTEST_HEAD + program, with_helpers(
+        "\n".join(lines), _judged.within, _judged.as_json, _judged.returned, same
+    )
 
 
-def _joined(text: Any) -> str:
+def joined(text: Any) -> str:
+    """Return an input or an output as one text; some tasks have a list of lines."""
     return "\n".join(map(str, text)) if isinstance(text, list) else str(text)
 
 
-def _as_function(program: str) -> str:
+def as_function(program: str) -> str:
     """Write a program as a function ``code``, so that it runs once for each input; imports before it stay outside."""
     written, started = [], False
-    for line in _unguarded(program).split("\n"):
+    for line in program.split("\n"):
         is_import = line.startswith(("from ", "import "))
         if not is_import and not started:
             written += ["stdin = sys.stdin", "stdout = sys.stdout", "def code():"]
