@@ -68,7 +68,7 @@ class ChosenOption(BySubset):
         reply = str(prediction)
         if self.evaluator != "MMStarEvaluator":
             reply = reply.replace(_MARK, "")
-        return chosen(_stated(reply) if self.stated else reply, options) == answer
+        return bool(chosen(_stated(reply) if self.stated else reply, options) == answer)
 
     def subsets_of(self, gold: Any, row: Row) -> Iterable[str]:  # noqa: ARG002 - the reference says it
         """Return the category."""
