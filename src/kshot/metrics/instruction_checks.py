@@ -174,7 +174,9 @@ CHECKS: Mapping[str, Check] = {
     "detectable_format:number_highlighted_sections": lambda text, o: _highlights(text) >= o["num_highlights"],
     "detectable_format:multiple_sections": lambda text, o: _sections(text, o) >= o["num_sections"],
     "detectable_format:json_format": _is_json,
-    "detectable_format:title": lambda text, _: any(t.strip("<> ") for t in re.findall(r"<<[^\n]+>>", text)),
+    "detectable_format:title": lambda text, _: any(
+        t.lstrip("<").rstrip(">").strip() for t in re.findall(r"<<[^\n]+>>", text)
+    ),
     "combination:two_responses": _two_replies,
     "combination:repeat_prompt": lambda text, o: (
         text.strip().lower().startswith(str(o["prompt_to_repeat"]).strip().lower())
