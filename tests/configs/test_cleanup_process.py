@@ -98,3 +98,37 @@ def _no_process(*_args, **_options):
 def test_a_pattern_that_cannot_be_read_is_told_before_a_model_is_asked(pattern):
     with pytest.raises(DataError, match="here: match_answer_pattern"):
         clean_up("match_answer_pattern", answer_pattern=pattern)
+
+
+def test_a_reply_on_which_it_fails_is_one_failed_sample():
+    config = {"pred_postprocessor": {"type": "ais_bench.benchmark.datasets.math_postprocess_v2"}}
+    extract = extraction(config, None, {}, Scope("here"))
+    with pytest.raises(AskFailed, match=r"math_postprocess_v2 fails on .*the last box is") as caught:
+        extract(Sample("1", {}), r"\fbox{3}")
+    assert caught.value.failed.kind == "clean_up"
+    assert extract(Sample("2", {}), r"\boxed{3}") == "3"
+    with pytest.raises(DataError, match="here: gsm8k_dataset_postprocess fails on '12'"):  # a reference
+        cleaner({"type": "opencompass.datasets.gsm8k_dataset_postprocess"}, Scope("here"))("12")
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("first_option_postprocess", {}, "missing a required argument: 'options'.*It takes: options, cushion"),
+        ("first_option_postprocess", {"options": "AB", "colour": 1}, "unexpected keyword argument 'colour'"),
+        ("mgsm_postprocess", {"lang": "xx"}, "there is no 'xx'"),
+        ("gsm8k_postprocess", {"tag": "x"}, "unexpected keyword argument 'tag'.*It takes: no options"),
+        ("LLM4Chem_postprocess", {"task": "cooking"}, "'cooking'"),
+    ],
+)
+def test_wrong_options_are_told_before_a_model_is_asked(kind, options, said):
+    with pytest.raises(DataError, match=f"(?s)here: {kind}.*{said}"):
+        clean_up(kind, **options)
+
+
+def test_a_formula_without_end_is_read_as_text(quick, monkeypatch):
+    pytest.importorskip("latex2sympy2_extended")
+    monkeypatch.setattr(cleanup_process, "SECONDS", 30.0)
+    clean = clean_up("opencompass.datasets.TheoremQA_postprocess_v3")
+    assert clean(r"The answer is $\frac{1}{4}$") == "0.25"
+    assert clean("The answer is 9^{9^{9^{9}}}") == "9^{9^{9^{9}}}"

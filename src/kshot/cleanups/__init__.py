@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from kshot.cleanups.config_names import CLEANUP_FUNCTIONS, SLOW_IMPORTS
+from kshot.cleanups.config_names import CLEANUP_FUNCTIONS, FIRST_NAMES, SLOW_IMPORTS
 from kshot.cleanups.patterns import general_cn_postprocess
 from kshot.cleanups.phrases import flores_postprocess_chinese
 from kshot.core.errors import UsageError
@@ -33,6 +33,7 @@ CLEANUPS = Registry(
             f"{function.__module__}:{function.__name__}",
             first_line(function),
             packages=CLEANUP_PACKAGES.get(function, ()),
+            same_as="" if name == FIRST_NAMES[function] else FIRST_NAMES[function],
         )
         for name, function in CLEANUP_FUNCTIONS.items()
     ],

@@ -137,6 +137,8 @@ def _table() -> dict[str, Callable[..., Any]]:
 
 
 CLEANUP_FUNCTIONS = _table()
+FIRST_NAMES = {function: names[0] for function, names in _NAMES.items()}
+"""The name of each clean-up that ``kshot list`` shows first."""
 
 
 def _of_framework(framework: str, name: str) -> Callable[..., Any]:

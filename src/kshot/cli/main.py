@@ -243,7 +243,16 @@ def _entries(kind: str) -> list[dict[str, str]]:
     module, _, name = KINDS[kind].partition(":")
     registry: Registry = getattr(importlib.import_module(module), name)
     entries = [described(entry) for entry in registry.entries()]
-    found = [{"name": entry.written, "text": entry.text, "from": entry.origin} for entry in entries]
+    others = {entry.name: [each.name for each in entries if each.same_as == entry.name] for entry in entries}
+    found = [
+        {
+            "name": entry.written,
+            "text": f"{entry.text} Also: {', '.join(others[entry.name])}." if others[entry.name] else entry.text,
+            "from": entry.origin,
+        }
+        for entry in entries
+        if not entry.same_as
+    ]
     if kind != "datasets":
         return found
     from kshot.passages import BENCHMARKS

@@ -9,7 +9,7 @@ import copy
 from collections import OrderedDict
 from typing import Any, Protocol
 
-from kshot.cleanups.config_names import CLEANUP_FUNCTIONS
+from kshot.cleanups.config_names import cleanup_function
 
 FRAMEWORKS = ("ais_bench", "opencompass")
 NAMED = (*FRAMEWORKS, "mmengine", "kshot")
@@ -111,7 +111,7 @@ class StandIn:
         owner, _, last = self._called.rpartition(".")
         if last == "register_module":
             return self._resolver.register(owner, *args, **kwargs)
-        known = CLEANUP_FUNCTIONS.get(last)
+        known = cleanup_function(last, owner.partition(".")[0])
         if known is None:
             raise NoEquivalent(
                 f"{self._called} (imported at {self._at}) is called, and kshot has no equivalent of it here"

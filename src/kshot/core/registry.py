@@ -45,6 +45,8 @@ class Entry:
     """Whether the target is a function that makes the plug-in, rather than the plug-in itself."""
     packages: tuple[str, ...] = ()
     """The packages of kshot's extras that it needs, whatever its options."""
+    same_as: str = ""
+    """The name of the entry that this is another name of; ``kshot list`` shows both in one line."""
     check: str = ""
     """``module:function`` that is called in its place to check a spec: it opens, loads and sends nothing."""
 
