@@ -103,6 +103,9 @@ class ImageModel:
             self._write(row, inputs.to(self._model.device), torch)
         except torch.OutOfMemoryError as error:
             raise out_of_memory(self._window.name, self._model.device) from error
+        except ValueError as exc:  # transformers says so where a template has no place for an image
+            what = f"it cannot read a prompt with {len(images)} images: {exc}"
+            raise BackendError(what, where=self._window.name, hint="Check its chat template.") from exc
         return generated_response(row, self._tokenizer)
 
     def _write(self, row: GenerationRow, inputs: Any, torch: Any) -> None:
