@@ -19,7 +19,7 @@ from tests.real_configs.home.loading import KINDS
 HERE = Path(__file__).resolve().parent
 SCORED = "scored"
 NEAR = 1e-6
-PROGRAMS = {"HumanEval", "MBPP", "LCB"}
+GENERATED = {"GenInferencer", "LMMGenInferencer"}
 CHAT_ALONE = ("MMPromptTemplate", "RawPromptTemplate")
 
 
@@ -105,13 +105,14 @@ def _scores(entries: list[dict[str, Any]], said: Any) -> list[dict[str, Any]]:
             failed = [str(row.get("failed") or row.get("note") or row)[:200] for row in mine]
             told.append(_told(entry, error=f"no figure: {failed[:1]}"))
         else:
-            told.append(_told(entry, figures=values, against_home=_against(values, entry.get("figures"))))
+            told.append(_told(entry, figures=values, against_home=_against(values, entry)))
     return told
 
 
-def _against(ours: dict[str, float], home: dict[str, float] | None) -> str:
-    """How our figures stand to the home's."""
-    if not home:
+def _against(ours: dict[str, float], entry: dict[str, Any]) -> str:
+    """How our figures stand to the home's, where both have the same replies."""
+    home = entry.get("figures")
+    if not home or entry["inferencer"] not in GENERATED:
         return ""
     for name, value in home.items():
         if name in ours and not math.isclose(ours[name], value, rel_tol=NEAR, abs_tol=NEAR):

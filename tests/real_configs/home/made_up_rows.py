@@ -129,6 +129,7 @@ def _messages(column, start, number):
 
 def _parts(kinds):
     def made(column, start, number):
-        return "".join(f"{PARTS[kind]}{start}.{column}.{kind}{CUT}" for kind in kinds)
+        said = {kind: f"https://example.org/{start}.{kind}" for kind in kinds} | {"text": f"{start}.{column}"}
+        return "".join(f"{PARTS[kind]}{said[kind]}{CUT}" for kind in kinds)
 
     return made

@@ -83,11 +83,10 @@ class Home:
         out = self.parser(kind).parse_template(copy.deepcopy(prompt), mode=mode)
         return as_messages(out) if kind == "messages" else out
 
-    def rendered(self, entry, splits):
+    def rendered(self, entry, dataset):
         """Every kind of prompt, or the error of that kind."""
         if short(entry["infer_cfg"]["retriever"]) in ENCODED:
             raise LookupError("its retriever needs a model, which the reference environment has not")
-        dataset = self.dataset(entry, splits)
         return {kind: self.one_kind(entry, dataset, kind) for kind in KINDS}
 
     def one_kind(self, entry, dataset, kind):

@@ -1,20 +1,33 @@
 """Run in the reference environment: write the prompts of a home's entries on made-up rows, one line a file.
 
-    python record.py opencompass|ais_bench HOME OUT.jsonl [MOST]
+    python record.py opencompass|ais_bench HOME OUT.jsonl [MOST [PATTERN]]
 
 MOST: how many entries of a file, 3 by default; entries that differ in shape come first.
 """
 
 import json
 import logging
+import socket
 import sys
+import time
 import warnings
 from pathlib import Path
 
 import stand_ins
 
 
-def main(framework, home, out, most="3"):
+def without_network():
+    """A home that asks the network is told at once that there is none, and waits for nothing."""
+
+    def refuse(*args, **kwargs):
+        raise OSError("the reference environment has no network")
+
+    socket.getaddrinfo = socket.create_connection = refuse
+    time.sleep = lambda seconds: None
+
+
+def main(framework, home, out, most="3", pattern="*"):
+    without_network()
     sys.path.insert(0, home)
     stand_ins.install("opencompass", "ais_bench")
     warnings.simplefilter("ignore")
@@ -24,10 +37,13 @@ def main(framework, home, out, most="3"):
     from prompts import HOMES
 
     datasets.disable_progress_bars()
+    datasets.disable_caching()
     rendering = HOMES[framework]()
     logging.disable(logging.ERROR)
     with Path(out).open("w", encoding="utf-8") as sink:
         for path in files_of(home, framework):
+            if not path.match(pattern):
+                continue
             line = {"file": str(path)}
             try:
                 variables = datasets_of(Path(home) / path)
@@ -55,13 +71,15 @@ def one_entry(rendering, rows_for, number, variable, index, entry):
     line["template"] = str((infer.get("prompt_template") or {}).get("type", "")).rpartition(".")[2]
     try:
         line["rows"] = rows_for(entry, number)
-        line |= rendering.rendered(entry, line["rows"])
+        dataset = rendering.dataset(entry, line["rows"])
+        line |= rendering.rendered(entry, dataset)
     except Exception as exc:
         line["error"] = f"{type(exc).__name__}: {exc}"[:300]
-    return line | figures(rendering, entry, line.get("rows"))
+        return line
+    return line | figures(rendering, entry, dataset.test)
 
 
-def figures(rendering, entry, splits):
+def figures(rendering, entry, test):
     """The home's figures on made-up replies, or why there are none."""
     from made_up_replies import replies_to
     from scoring import scored
@@ -69,7 +87,6 @@ def figures(rendering, entry, splits):
     evaluator = str(((entry.get("eval_cfg") or {}).get("evaluator") or {}).get("type", "")).rpartition(".")[2]
     found = {"evaluator": evaluator}
     try:
-        test = rendering.dataset(entry, splits).test
         found["replies"] = replies_to(test, entry["reader_cfg"].get("output_column"))
         found["figures"] = scored(rendering.package, entry, test, found["replies"])
     except (Exception, SystemExit) as exc:
