@@ -31,6 +31,14 @@ _NETWORK_FILES = tuple(
 )
 _OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
 
+_REFUSALS = frozenset(
+    (
+        *("PermissionError", "FileNotFoundError", "OSError", "BlockingIOError", "ConnectionError", "gaierror"),
+        *("ConnectionRefusedError", "OfflineModeIsEnabled", "LocalEntryNotFoundError", "BrokenProcessPool"),
+    )
+)
+"""The exceptions by which code learns that it may not do something."""
+
 PIP_NAMES: Mapping[str, str] = {
     "sklearn": "scikit-learn",
     "cv2": "opencv-python-headless",
@@ -151,13 +159,14 @@ class Guest:
         return GuestFault(f"{exc.kind}: {exc.message}".rstrip(": "), kind=exc.kind, where=where, hint=self._hint(exc))
 
     def _hint(self, exc: RequestFailed) -> str:
+        if exc.kind not in _REFUSALS:
+            return ""
         network = "" if self._network else ", and has no network (--allow-download gives it one)"
-        if exc.kind in {"PermissionError", "ConnectionError", "OfflineModeIsEnabled", "gaierror", "BlockingIOError"}:
-            return (
-                f"It runs confined: it reads {', '.join(map(str, self._readable))}, writes to a scratch folder, "
-                f"starts no processes{network}."
-            )
-        return ""
+        places = ", ".join(str(place) for place in self._readable if place.exists())
+        return (
+            f"It runs confined: for it there are only {places} and the Python installation; it writes to a scratch "
+            f"folder, starts no processes{network}."
+        )
 
 
 def encoded(value: Any) -> Any:  # noqa: PLR0911 - one form after the other

@@ -10,8 +10,9 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib.machinery import SourceFileLoader
 from io import BufferedReader
 from pathlib import Path
@@ -85,9 +86,10 @@ class ConfinedProcess:
         try:
             before = command_before(folder) if command_before is not None else ()
             environment = {**_environment(profile, folder), **(variables or {})}
-            self._process = _start(
-                profile, worker, folder, None if takes_requests else line, before=before, environment=environment
-            )
+            job_line = None if takes_requests else line
+            start = partial(_start, profile, worker, folder, job_line, before=before, environment=environment)
+            # The kernel ends a process with the thread that started it: one that stays needs a thread that stays.
+            self._process = _starter().submit(start).result() if takes_requests else start()
         except BaseException:
             own.remove()
             raise
@@ -150,6 +152,12 @@ def _start(
             env=environment,
             start_new_session=True,
         )
+
+
+@cache
+def _starter() -> ThreadPoolExecutor:
+    """Return the thread that starts the processes that stay; it lives as long as this process."""
+    return ThreadPoolExecutor(1, thread_name_prefix="kshot-start")
 
 
 @cache
