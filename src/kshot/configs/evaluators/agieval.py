@@ -76,8 +76,11 @@ def _right_side(text: str) -> str:
     return text.rpartition("=")[2].lstrip(" ") if "=" in text else text
 
 
-def plain_formula(text: str) -> str:
-    r"""Write a formula in one way. One that cannot be is an error: ``\sqrt`` or ``\frac`` at its end, two units."""
+def plain_formula(text: str, *, strict_slash: bool = False) -> str:
+    r"""Write a formula in one way. One that cannot be is an error: ``\sqrt`` or ``\frac`` at its end, two units.
+
+    ``strict_slash``: and so is a slash between anything but whole numbers.
+    """
     for gone in _WITHOUT:
         text = text.replace(gone, "")
     for spelling, other in _SPELLINGS:
@@ -99,6 +102,9 @@ def plain_formula(text: str) -> str:
     text = _with_fractions(_with_roots(text).replace(" ", ""))
     if text == "0.5":
         return "\\frac{1}{2}"
+    if strict_slash and text.count("/") == 1:
+        for part in text.split("/"):
+            int(part)  # what is no number is an error
     return _RATIO.sub(r"\\frac{\1}{\2}", text) if _RATIO.fullmatch(text) else text
 
 

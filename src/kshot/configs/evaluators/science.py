@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.cleanups.formulas import dapo_math_postprocess, math_postprocess_v2
+from kshot.configs.evaluators.agieval import plain_formula
 from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.math import SameMath
 from kshot.configs.evaluators.scores import RIGHT, WRONG, Points, RightOrWrong, text_of
@@ -25,6 +26,7 @@ _REACTANTS = (
 _NUMBER = re.compile(r"(?:<NUMBER>\s*|\\boxed\{)\s*(-?\d*\.?\d+)\s*(?:</NUMBER>|\})")
 _FORMULA = re.compile(r"(?:[A-Za-z]\d*)+(?:[+-]\d*)*")
 _ATOM = re.compile(r"([A-Z][a-z]?)(\d+)?")
+_NEAR = 1e-3
 _CHARGE = re.compile(r"([+-])(\d*)")
 
 
@@ -131,6 +133,45 @@ class SameDapo(RightOrWrong):
         return bool(prediction == dapo_math_postprocess(f"Answer: {reference}"))
 
 
+class SameIntern(RightOrWrong):
+    """Share of answers that are the reference, once both are written in one way, also bases and thousands."""
+
+    def __init__(self) -> None:
+        super().__init__("accuracy")
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Compare; no answer is never right."""
+        if prediction is None or reference is None:
+            return False
+        try:
+            return _with_bases(prediction) == _with_bases(reference)
+        except (AttributeError, IndexError, ValueError):  # it cannot be written in this way
+            return bool(prediction == reference)
+
+
+def _with_bases(text: str) -> str:
+    """Write ``101_{2}`` as ``101_2``, and a number without commas."""
+    first, *rest = plain_formula(text, strict_slash=True).strip().split("_")
+    if rest:
+        rest[0] = rest[0].replace("{", "").replace("}", "")
+    written = "_".join([first, *rest])
+    return written if " " in written.strip() or "(" in written else written.replace(",", "")
+
+
+class NearNumber(RightOrWrong):
+    """Share of answers within a thousandth of the reference (Math401)."""
+
+    def __init__(self) -> None:
+        super().__init__("accuracy")
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Compare as numbers; what is none is wrong."""
+        try:
+            return abs(float(prediction) - float(reference)) < _NEAR
+        except (TypeError, ValueError):
+            return False
+
+
 class NumberAfterAnswer(RightOrWrong):
     """Share of replies with the right number in the first line that has ``ANSWER:`` (MuSR)."""
 
@@ -192,6 +233,8 @@ EVALUATORS: dict[str, Factory] = {
     "LiveMathBenchEvaluator": _live_math,
     "DAPOMathEvaluator": plain(SameDapo),
     "DAPOMathEvaluatorV2": _dapo_2,
+    "MATHInternEvaluator": plain(SameIntern),
+    "Math401Evaluator": plain(NearNumber),
     "MusrEvaluator": plain(NumberAfterAnswer),
     "ARCPrizeEvaluator": plain(SameGrid),
 }
