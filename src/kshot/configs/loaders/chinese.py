@@ -114,5 +114,5 @@ LOADERS = {
     "TNewsDatasetV2": one_file(_tnews_lettered),
     "CslDataset": listed_files(_csl_row),
     "CslDatasetV2": one_file(_csl_lettered),
-    "EprstmtDatasetV2": one_file(_reviews_row),
+    "EprstmtDatasetV2": one_file(_reviews_row, is_raw=_is_unlettered),
 }

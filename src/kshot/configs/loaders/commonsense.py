@@ -131,6 +131,10 @@ def _boolq_sentences(row: Row) -> Row:
     return {**row, "passage": " -- ".join(passage), "question": question[0].upper() + question[1:]}
 
 
+def _has_title(row: Row) -> bool:
+    return " -- " in str(row.get("passage"))
+
+
 LOADERS = {
     "WinograndeDataset": one_file(_NUMBERED, "dev.jsonl"),
     "WinograndeDatasetV2": one_file(_LETTERED, "dev.jsonl"),
@@ -143,5 +147,5 @@ LOADERS = {
     "SiqaDatasetV3": _pair(_siqa_lettered),
     **dict.fromkeys(("BoolQDataset", "WiCDataset"), listed_files(_truth_number)),
     **dict.fromkeys(("BoolQDatasetV2", "WiCDatasetV2"), one_file(_truth_letter, "val.jsonl", is_raw=_is_unlettered)),
-    "BoolQDatasetV3": one_file(_boolq_sentences, "val.jsonl"),
+    "BoolQDatasetV3": one_file(_boolq_sentences, "val.jsonl", is_raw=_has_title),
 }

@@ -159,7 +159,7 @@ LOADERS = {
     "MMLUDatasetClean": Loader(partial(_mmlu, marked=True), _mmlu_row),
     "CEvalDataset": Loader(_ceval),
     "CEvalDatasetClean": Loader(partial(_ceval, marked=True)),
-    "CMMLUDataset": Loader(_cmmlu, _cmmlu_row),
+    **dict.fromkeys(("CMMLUDataset", "FinanceIQDataset"), Loader(_cmmlu, _cmmlu_row)),
     "MMLUProDataset": Loader(_mmlu_pro, _mmlu_pro_row, hub="TIGER-Lab/MMLU-Pro"),
     "RaceDataset": Loader(_race, _race_row),
     "AGIEvalDataset_v2": Loader(_agieval, partial(_agieval_row, ""), _has_option_list),

@@ -68,7 +68,7 @@ class RowsFinder:
         loader = self.loader
         if loader is None:
             return self._plain(root)
-        if self.given and loader.change is not None and root.is_file():
+        if self.given and loader.change is not None:
             final = self._final_rows(root)
             if final is not None:
                 return final
@@ -103,14 +103,15 @@ class RowsFinder:
             return read if isinstance(read, dict) else [*read]
         return self.pattern(str(root))
 
-    def _final_rows(self, file: Path) -> Splits | None:
-        """Return the rows of a file if all have the columns of final rows; None if they do not."""
+    def _final_rows(self, root: Path) -> Splits | None:
+        """Return the rows of a file or a folder if there are some and all are final; None if they are not."""
         try:
-            found = self._plain(file)
+            found = self._plain(root)
         except DataError:
             return None
-        parts = list(found.values()) if isinstance(found, Mapping) else [found]
-        return None if any(self.is_raw(row) for rows in parts for row in rows) else found
+        parts = found.values() if isinstance(found, Mapping) else [found]
+        rows = [row for part in parts for row in part]
+        return found if rows and not any(self.is_raw(row) for row in rows) else None
 
     # ---- a pattern, or a folder with a file for each split ----
 

@@ -191,7 +191,9 @@ def with_options(row: Row, options: Sequence[Any]) -> str:
 
 
 def _wikibench(place: DataPlace) -> Splits:
+    """Read WikiBench, which names a file, and CompassBench, whose path is one."""
     name, numbers = place.text("name"), count()
+    path = place.file(place.text("filename").lstrip("/")) if "filename" in place.options else place.only_file()
 
     def change(row: Row) -> Row | list[Row]:
         number = next(numbers)
@@ -201,7 +203,7 @@ def _wikibench(place: DataPlace) -> Splits:
             return circular_rows(row, number)
         return {**row, "question": with_options(row, row["options"])}
 
-    return place.json_lines(place.file(place.text("filename").lstrip("/")), change)
+    return place.json_lines(path, change)
 
 
 LOADERS = {
@@ -217,5 +219,5 @@ LOADERS = {
     "HellaswagDataset_V3": one_file(_hellaswag_whole, "hellaswag.jsonl"),
     "HellaswagDatasetwithICE": Loader(_hellaswag_examples, _either(_LETTERED)),
     "HellaswagDatasetClean": Loader(_hellaswag_marked, _either(_NUMBERED)),
-    "WikiBenchDataset": Loader(_wikibench),
+    **dict.fromkeys(("WikiBenchDataset", "CompassBenchObjectiveV1_3"), Loader(_wikibench)),
 }

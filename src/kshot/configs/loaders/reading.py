@@ -143,6 +143,11 @@ class DataPlace:
             except csv.Error as exc:
                 raise DataError(f"this line is not CSV: {exc}", where=f"{path}:{reader.line_num}") from exc
 
+    def whole(self, path: Path) -> str:
+        """Read a text."""
+        with _named_faults(path):
+            return io.StringIO(read_whole(path).decode("utf-8-sig"), newline=None).read()
+
     def lines(self, path: Path) -> list[str]:
         """Read the lines of a text, without white space around them."""
         with _open_text(path) as lines:

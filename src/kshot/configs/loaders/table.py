@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from kshot.configs.loaders import chinese, commonsense, custom, exams, maths, options, programs, science, texts
+from kshot.configs.loaders import (
+    chinese,
+    commonsense,
+    contests,
+    custom,
+    exams,
+    knowledge,
+    long_texts,
+    maths,
+    options,
+    programs,
+    science,
+    superglue,
+    texts,
+)
 from kshot.configs.loaders.reading import Loader
 
 LOADERS: dict[str, Loader] = {
     name: loader
-    for module in (exams, options, maths, programs, commonsense, chinese, texts, science, custom)
+    for module in (
+        *(exams, options, maths, contests, programs, commonsense, chinese, superglue),
+        *(texts, long_texts, knowledge, science, custom),
+    )
     for name, loader in module.LOADERS.items()
 }
 _NOT_OF: dict[str, frozenset[str]] = {"ais_bench": frozenset({"HLEDataset"})}

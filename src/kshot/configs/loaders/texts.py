@@ -177,7 +177,7 @@ LOADERS = {
     "DropOpenAIDataset": _one_split("validation", "dev.jsonl", _drop_row),
     "lambadaDataset": _one_split("test", "test.jsonl"),
     "IFEvalDataset": one_file(_ifeval_row, "input_data.jsonl"),
-    "XsumDataset": Loader(_xsum, _xsum_row),
+    "XsumDataset": Loader(_xsum, _xsum_row, lambda row: "dialogue" in row),
     "LCSTSDataset": Loader(_lcsts),
     **{
         f"LongBench{task}Dataset": Loader(partial(_longbench, task), partial(_long_row, task))
