@@ -12,9 +12,10 @@ _BOX = "\\boxed"
 _MAX_NAME = 2
 """Letters before ``=`` that may be a variable's name."""
 
-_WITHOUT = ("\n", "\\!")
-_SPELLINGS = (("\\\\", "\\"), ("tfrac", "frac"), ("dfrac", "frac"))
-_ALSO_WITHOUT = ("\\left", "\\right", "^{\\circ}", "^\\circ", "\\$")
+_SPELLINGS = (
+    *(("\n", ""), ("\\!", ""), ("\\\\", "\\"), ("tfrac", "frac"), ("dfrac", "frac")),
+    *((gone, "") for gone in ("\\left", "\\right", "^{\\circ}", "^\\circ", "\\$")),
+)
 _POINTS = ((" .", " 0."), ("{.", "{0."))
 _WHOLE = "(0|-?[1-9][0-9]*)"
 _RATIO = re.compile(f"{_WHOLE}/{_WHOLE}")
@@ -81,12 +82,8 @@ def plain_formula(text: str, *, strict_slash: bool = False) -> str:
 
     ``strict_slash``: and so is a slash between anything but whole numbers.
     """
-    for gone in _WITHOUT:
-        text = text.replace(gone, "")
     for spelling, other in _SPELLINGS:
         text = text.replace(spelling, other)
-    for gone in _ALSO_WITHOUT:
-        text = text.replace(gone, "")
     text, *units = text.split("\\text{ ")
     if len(units) > 1:
         raise ValueError("a formula with two units")
