@@ -12,9 +12,14 @@ from typing import Any
 from kshot.core.options import Options
 
 
-def default_folder(models: Sequence[str], datasets: Sequence[str], settings: Options) -> str:
-    """Return the folder of a command; a folder that an earlier kshot made for the same command is found again."""
+def default_folder(models: Sequence[str], datasets: Sequence[str], settings: Options, below: str | None = None) -> str:
+    """Return the folder of a command; a folder that an earlier kshot made for the same command is found again.
+
+    It lies below ``runs``, or below the folder that a config names.
+    """
     title = _title(models, datasets)
+    if below is not None:
+        return _folder(title, json.dumps([models, datasets, settings.identity()], sort_keys=True), below)
     name = _folder(title, json.dumps([models, datasets, settings.identity()], sort_keys=True))
     earlier = _earlier_identity(settings)
     if earlier is None or Path(name).exists():
@@ -30,8 +35,8 @@ def _title(models: Sequence[str], datasets: Sequence[str]) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip("-.")[:60]
 
 
-def _folder(title: str, identity: str) -> str:
-    return f"runs/{title}-{hashlib.blake2b(identity.encode(), digest_size=4).hexdigest()}"
+def _folder(title: str, identity: str, below: str = "runs") -> str:
+    return f"{below}/{title}-{hashlib.blake2b(identity.encode(), digest_size=4).hexdigest()}"
 
 
 # ---- folders of the earlier form ----

@@ -152,7 +152,7 @@ def _run(parsed: argparse.Namespace) -> int:
     usual = "config" if parsed.config else "fts5" if is_passages(datasets[0]) else "embedded"
     if parsed.out == "":
         raise UsageError("--out is empty", hint="Name a folder, or leave it out.")
-    out = parsed.out or default_folder(models or [usual], datasets, settings_from(options))
+    out = parsed.out or default_folder(models or [usual], datasets, settings_from(options), _work_folder(parsed))
     wanted = gating(parsed)
     with wanted.telling(out):
         wanted.gates.check_baselines(out)
@@ -161,6 +161,17 @@ def _run(parsed: argparse.Namespace) -> int:
             more = {"reuse": parsed.reuse, "log": parsed.log, "watcher": watchers}
             result = evaluate(models, datasets, out=out, **more, **options)
     return finish(result, wanted, as_json=parsed.json)
+
+
+def _work_folder(parsed: argparse.Namespace) -> str | None:
+    """Return the folder that the only config names for its results."""
+    if len(parsed.config) != 1 or parsed.dataset:
+        return None
+    from pathlib import Path
+
+    from kshot.configs.work_folder import work_folder
+
+    return work_folder(Path(parsed.config[0]), parsed.home or parsed.config_root)
 
 
 def _score(parsed: argparse.Namespace) -> int:

@@ -6,13 +6,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from kshot.configs.names import ImportedName, short
 from kshot.core.errors import DataError
 from kshot.core.specs import parse_spec, split_options
 
-_BASE = ("HuggingFace", "HuggingFaceCausalLM", "HuggingFaceBaseModel", "HuggingFaceCausalLLM")
-_CHAT = ("HuggingFacewithChatTemplate", "HuggingFaceChatGLM3", "HuggingFaceChatModel")
+_BASE = (
+    *("HuggingFace", "HuggingFaceCausalLM", "HuggingFaceBaseModel", "HuggingFaceCausalLLM", "ModelScopeCausalLM"),
+    *("TurboMindModel", "LmdeployPytorchModel", "VLLM", "VLLMCustomAPI", "VLLMCustomAPIStream"),
+)
+_CHAT = (
+    *("HuggingFacewithChatTemplate", "HuggingFaceChatGLM3", "HuggingFaceChatModel", "TurboMindModelwithChatTemplate"),
+    *("VLLMwithChatTemplate", "VLLMCustomAPIChat", "VLLMCustomAPIChatStream", "OpenAI", "OpenAISDK"),
+    *("OpenAISDKStreaming", "OpenAISDKRollout", "Claude", "ClaudeSDK"),
+)
+_SERVERS = ("VLLMCustomAPI", "VLLMCustomAPIStream", "VLLMCustomAPIChat", "VLLMCustomAPIChatStream")
+_BACKENDS = {
+    **dict.fromkeys(("VLLM", "VLLMwithChatTemplate"), "vllm"),
+    **dict.fromkeys(("OpenAI", "OpenAISDK", "OpenAISDKStreaming", "OpenAISDKRollout", *_SERVERS), "openai"),
+    **dict.fromkeys(("Claude", "ClaudeSDK"), "anthropic"),
+}
+"""The backend of a kind of model; ``hf`` where it is not named. LMDeploy's kinds are opened by ``hf``, too."""
+_LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
+_OPENAI = "https://api.openai.com/"
 
 
 @dataclass(frozen=True)
@@ -34,7 +51,10 @@ class ModelEntry:
 
     @property
     def spec(self) -> str:
-        """``hf:PATH``; a kind of model that kshot does not have is an error."""
+        """``hf:PATH``, ``vllm:PATH`` or ``openai:MODEL``; a kind of model that kshot does not have is an error.
+
+        A config must not choose to whom the user's prompts and keys go: a server elsewhere must be named by the user.
+        """
         if self.kind not in (*_BASE, *_CHAT):
             kind = self.body.get("type")
             at = f" (imported at {kind.at})" if isinstance(kind, ImportedName) and kind.at else ""
@@ -43,16 +63,40 @@ class ModelEntry:
                 where=self.where,
                 hint=f"It can open: {', '.join((*_BASE, *_CHAT))}. Or name a model yourself: -m MODEL.",
             )
-        path = self.body.get("path")
+        path = self.body.get("model") or self.body.get("path")
         if not isinstance(path, str) or not path:
-            raise DataError(f"the model {self.abbr!r} has no path", where=self.where)
+            hint = f"Name it: -m openai:MODEL@{self._server()}." if self.kind in _SERVERS else ""
+            raise DataError(f"the model {self.abbr!r} has no path", where=self.where, hint=hint)
         if split_options(path)[1]:  # a config must not say how a model is opened: trust_remote_code=yes runs its code
             hint = "Name the model yourself: -m hf:PATH,option=value."
             raise DataError(f"the path of the model {self.abbr!r} holds options of kshot", where=self.where, hint=hint)
-        spec = f"hf:{path}"
+        spec = f"{_BACKENDS.get(self.kind, 'hf')}:{path}{self._address(path)}"
         if parse_spec(spec).file is not None:  # hf:evil.py:Class would be a plug-in of the user in a file "hf:evil.py"
             raise DataError(f"the path of the model {self.abbr!r} is a Python file", where=self.where)
         return spec
+
+    def _server(self) -> str:
+        """Return the address of the server that the config names; an empty text where it names none."""
+        if self.kind in _SERVERS:
+            host, port = self.body.get("host_ip") or "localhost", self.body.get("host_port") or 8080
+            return str(self.body.get("url") or f"http://{host}:{port}/v1")
+        given = self.body.get("openai_api_base") or self.body.get("base_url") or ""
+        return str(given[0] if isinstance(given, (list, tuple)) and given else given)
+
+    def _address(self, model: str) -> str:
+        server = self._server() if self.kind in _BACKENDS else ""
+        if not server or server.startswith(_OPENAI):
+            return ""
+        try:
+            local = urlsplit(server).hostname in _LOOPBACK
+        except ValueError:
+            local = False
+        if not local:
+            what = (
+                f"the model {self.abbr!r} is asked at {server}, and a config does not choose where prompts and keys go"
+            )
+            raise DataError(what, where=self.where, hint=f"If you trust it: -m openai:{model}@{server}.")
+        return f"@{server}"
 
     @property
     def model_type(self) -> Literal["base", "chat"]:
@@ -61,6 +105,7 @@ class ModelEntry:
 
     def is_called(self, name: str) -> bool:
         """Whether a model of this name is this entry."""
-        path = str(self.body.get("path", ""))
+        path = str(self.body.get("model") or self.body.get("path", ""))
         name, _ = split_options(name)  # as in hf:PATH,dtype=float16
-        return name in {self.abbr, path, f"hf:{path}", Path(path).name}
+        named = {self.abbr, path, Path(path).name, *(f"{backend}:{path}" for backend in {"hf", *_BACKENDS.values()})}
+        return name in named or name.partition("@http")[0] in named

@@ -9,6 +9,7 @@ from typing import Any
 from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.home import Home, Part
 from kshot.configs.names import ConfigCallable, ImportedName, short
+from kshot.core.plugin_files import check_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Scope:
         home = self.homes.get(name.framework)
         if home is None or not home.has(part, name.whole):
             return None
+        check_code(home.folder, home.digest, home.framework)
         self.used[f"{part} {name.last}"] = home
         return home
 

@@ -62,6 +62,12 @@ def check_config_file(path: Path) -> None:
         _checked_content(path, "")
 
 
+def check_code(folder: Path, digest: str, name: str) -> None:
+    """Do before code of a folder runs, in a confined process or not, what is done before an import."""
+    for hook in tuple(_HOOKS):
+        hook(folder, digest, name)
+
+
 def _checked_content(path: Path, name: str) -> tuple[bytes, str]:
     """Return the bytes of a file and their digest; a hook may refuse them."""
     if not path.is_file():
