@@ -82,7 +82,7 @@ def test_a_config_runs_resumes_and_is_scored_again(capsys, tiny_llama):
     done = kshot(capsys, *command)
     assert done.code == 0, done.err
     (row,) = json.loads(done.out)["results"]
-    assert (row["task"], row["metric"], row["n"]) == ("news", "Accuracy", 2)
+    assert (row["task"], row["metric"], row["n"]) == ("news", "accuracy", 2)
     before = Path("run/journal.jsonl").read_text()
     assert kshot(capsys, *command).code == 0
     assert Path("run/journal.jsonl").read_text() == before

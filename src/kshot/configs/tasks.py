@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from kshot.configs import losses
-from kshot.configs.answers import Repeated, cleaner, extraction
+from kshot.configs.answers import Repeated, cleaner, extraction, one_cleaned
 from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
-from kshot.configs.evaluators.making import evaluator
+from kshot.configs.evaluators.judges import judge_of_inference
+from kshot.configs.evaluators.making import evaluator, own_cleanup
+from kshot.configs.evaluators.repeats import RunsAverage
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.inference import (
     ConfigMethod,
@@ -32,6 +34,7 @@ from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
 from kshot.core.task import Task
 from kshot.methods import generate, repeat
+from kshot.methods.generation import Extract
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import check_programs, programs_needed
 
@@ -178,7 +181,7 @@ class ConfigTask:
         options, note = sampling(entry, self.settings, self.model_cfg, self.times)
         if note:
             self.notes.append(note)
-        extract = extraction(entry.eval_cfg, self.meta, self.model_cfg, entry.scope)
+        extract = self._extraction()
         method: ConfigMethod = (
             conversation(self.rendered, extract, options, self.kind, self.meta, read=self._media.content)
             if self.rendered.mode == "multiturn"
@@ -186,8 +189,27 @@ class ConfigTask:
         )
         if self.times == 1:
             return method
-        all_count = any(isinstance(metric, Repeated) for metric in metrics)  # avg@n is a mean of n
+        all_count = any(isinstance(metric, (Repeated, RunsAverage)) for metric in metrics)  # avg@n is a mean of n
         return repeat(method, self.times, at_least=self.times if all_count else programs_needed(metrics))
+
+    def _extraction(self) -> Extract:
+        """Return the function from a reply to the answer; the evaluator may have a clean-up of its own."""
+        entry = self.entry
+        config, scope = dict(entry.eval_cfg), entry.scope
+        if entry.get("judge_infer_cfg"):
+            config.pop("pred_postprocessor", None)  # it is for the judge's reply
+        extract = extraction(config, self.meta, self.model_cfg, scope)
+        own = own_cleanup(config.get("evaluator"), scope)
+        if own is None:
+            return extract
+        clean = cleaner(own, scope)
+
+        def extracted(sample: Sample, reply: Any) -> Any:
+            answer = extract(sample, reply)
+            several = isinstance(answer, tuple)
+            return tuple(one_cleaned(clean, each) for each in answer) if several else one_cleaned(clean, answer)
+
+        return extracted
 
     # ---- scoring ----
 
@@ -201,6 +223,8 @@ class ConfigTask:
             )
         body = config if isinstance(config, Mapping) else {"type": config}
         metric = evaluator(body, entry.scope)
+        if entry.get("judge_infer_cfg"):
+            metric = judge_of_inference(entry["judge_infer_cfg"], entry.eval_cfg, entry.scope, metric)
         if self.rendered.mode == "multiturn":
             metric.binary = False  # the turns of a conversation are averaged
         ks = self._ks()
@@ -208,6 +232,9 @@ class ConfigTask:
         if isinstance(metric, PassAtK):
             wanted = self.settings.pass_at_k or ks or [k for k in metric.k if k <= self.times] or [1]
             return (metric.with_k(wanted),)
+        framework = entry.scope.name(body.get("type")).framework
+        if entry.repeats > 1 and framework:
+            return (RunsAverage(metric, self.times, ks, framework),)
         if entry.repeats > 1:
             return (Repeated(self._of_one_reply(metric), self.times, ks),)
         return (metric,)

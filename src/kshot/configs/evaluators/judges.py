@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kshot.configs.answers import Cleaner, cleaner, one_cleaned
-from kshot.configs.evaluators.factories import Factory
+from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.judge_readings import reading_of
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.evaluators.tallies import Tally, gold_of
@@ -189,8 +189,41 @@ def judge_of(options: Mapping[str, Any], scope: Scope, framework: str, reading: 
     )
 
 
+def judge_of_inference(
+    config: Mapping[str, Any], eval_cfg: Mapping[str, Any], scope: Scope, reading: Metric
+) -> JudgeEvaluator:
+    """Return the judge that an entry's ``judge_infer_cfg`` describes; the entry's clean-up is for the judge's reply."""
+    model, template = config.get("judge_model"), config.get("prompt_template")
+    if not isinstance(template, Mapping):
+        raise DataError("judge_infer_cfg has no prompt_template", where=scope.where)
+    cfg = model if isinstance(model, Mapping) else {}
+    steps = [cfg.get("pred_postprocessor"), eval_cfg.get("pred_postprocessor")]
+    return JudgeEvaluator(
+        template,
+        reading,
+        clean_reply=[cleaner(step, scope) for step in steps if step],
+        max_tokens=cfg.get("max_out_len") or _MAX_TOKENS,
+        whole_replies=True,
+    )
+
+
+class SaysA(Metric):
+    """Share of a judge's replies that are A, once they are cleaned up."""
+
+    name = "accuracy"
+    bounds = (0.0, 100.0)
+    binary = True
+
+    def rate(self, prediction: Any, reference: Any, /) -> float:  # noqa: ARG002 - the reply tells all
+        """Look at the reply."""
+        return 100.0 if prediction == "A" else 0.0
+
+
 def _judge(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:
     return judge_of(options, scope, name.framework)
 
 
-EVALUATORS: dict[str, Factory] = dict.fromkeys(("GenericLLMEvaluator", "LMEvaluator"), _judge)
+EVALUATORS: dict[str, Factory] = {
+    **dict.fromkeys(("GenericLLMEvaluator", "LMEvaluator"), _judge),
+    "LLMJudgeCorrectEvaluator": plain(SaysA),
+}

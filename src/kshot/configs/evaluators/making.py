@@ -7,9 +7,11 @@ from typing import Any
 
 from kshot.configs.corpus_metrics import ConfigEvaluator
 from kshot.configs.evaluators import (
+    assorted,
     basic,
     contests,
     exams,
+    instructions,
     judges,
     livecode,
     longbench,
@@ -31,9 +33,11 @@ from kshot.core.errors import DataError
 from kshot.metrics import Metric
 
 _MODULES = (
+    assorted,
     basic,
     contests,
     exams,
+    instructions,
     judges,
     livecode,
     longbench,
@@ -49,6 +53,17 @@ _MODULES = (
 EVALUATORS: dict[str, Factory] = {name: make for module in _MODULES for name, make in module.EVALUATORS.items()}
 
 
+_CLEAN_THEMSELVES = ("GenericLLMEvaluator", "LMEvaluator", "CascadeEvaluator")
+"""Evaluators that give answers to a judge as they are, and clean them up in their own way."""
+
+
+def own_cleanup(config: Any, scope: Scope) -> Any:
+    """Return the clean-up that an evaluator wants before it compares; None where it wants none."""
+    if not isinstance(config, Mapping) or scope.name(config.get("type")).last in _CLEAN_THEMSELVES:
+        return None
+    return config.get("pred_postprocessor")
+
+
 def evaluator(config: Mapping[str, Any], scope: Scope) -> Metric:
     """Return the metric that an ``evaluator=dict(type=…)`` names."""
     kind = config.get("type")
@@ -61,6 +76,8 @@ def evaluator(config: Mapping[str, Any], scope: Scope) -> Metric:
     name = scope.name(kind)
     if name.last == "CascadeEvaluator":
         return cascade_of(name, options, scope, evaluator)
+    if own_cleanup(config, scope) is not None:
+        options.pop("pred_postprocessor")  # answers are cleaned up before
     make = EVALUATORS.get(name.last)
     try:
         made = None if make is None else make(name, options, scope)
