@@ -131,8 +131,9 @@ def _boolq_sentences(row: Row) -> Row:
     return {**row, "passage": " -- ".join(passage), "question": question[0].upper() + question[1:]}
 
 
-def _has_title(row: Row) -> bool:
-    return " -- " in str(row.get("passage"))
+def _begins_small(row: Row) -> bool:
+    """Whether a row is raw: the file writes its questions in small letters."""
+    return str(row.get("question"))[:1].islower()
 
 
 LOADERS = {
@@ -147,5 +148,5 @@ LOADERS = {
     "SiqaDatasetV3": _pair(_siqa_lettered),
     **dict.fromkeys(("BoolQDataset", "WiCDataset"), listed_files(_truth_number)),
     **dict.fromkeys(("BoolQDatasetV2", "WiCDatasetV2"), one_file(_truth_letter, "val.jsonl", is_raw=_is_unlettered)),
-    "BoolQDatasetV3": one_file(_boolq_sentences, "val.jsonl", is_raw=_has_title),
+    "BoolQDatasetV3": one_file(_boolq_sentences, "val.jsonl", is_raw=_begins_small),
 }
