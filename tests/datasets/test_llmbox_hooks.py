@@ -293,6 +293,21 @@ def test_tokens_are_counted_by_the_model_and_else_by_bytes(tree):
     assert dataset.truncate_by_word(words, 9, "left") == "one two three"
 
 
+def test_a_run_records_the_tokens_that_decided_which_examples_fit(tree):
+    text = with_method(GENERATION, CONSTRUCTED)
+    cls = resolve(f"{tree.add(text)}:Words").dataset
+    settings = DatasetSettings(dataset_path=str(tree.rows), num_shots=3, max_example_tokens=3)
+
+    def prompts(counter, recorded):
+        task = compile_dataset(cls(settings), counter, recorded).task(counter, recorded)
+        return [task.template(sample, ()).text for sample in task.samples], task.facts
+
+    shown, facts = prompts(lambda text: len(text.split()), {})
+    assert shown[0].count("\n\n") == 3
+    assert prompts(None, facts)[0] == shown
+    assert prompts(None, {})[0] != shown
+
+
 def test_no_examples_is_a_clear_refusal(tree):
     text = changed(GENERATION, ('example_set = "train"', "example_set = None"))
     assert tree.prompts(text, "Words")

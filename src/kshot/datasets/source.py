@@ -119,7 +119,7 @@ class DatasetSource(Source[DatasetSettings]):
             earlier = facts.get(f"{dataset.display_name}{self.options}", {})
             with _naming_errors(where_of(dataset)):
                 counter = _token_counter(model)
-                task = compile_dataset(dataset, counter).task(counter, earlier)
+                task = compile_dataset(dataset, counter, earlier).task(counter, earlier)
             task = replace(task, notes=(*notes, *task.notes))
             task = replace(task, name=f"{task.name}{self.options}", labels={**task.labels, **self._place_of(dataset)})
             yield _with_ranking_note(task, decided=model is not None) if auto else task
@@ -315,10 +315,15 @@ def instances(source: DatasetSource, settings: DatasetSettings, subsets: Iterabl
         return [source.dataset(settings, subset) for subset in subsets]
 
 
-def compile_dataset(dataset: Dataset, count_tokens: TokenCounter | None = None) -> DatasetCompiler:
-    """Read the rows of a dataset and make it ready to run; a class of LLMBox may count tokens while it does so."""
+def compile_dataset(
+    dataset: Dataset, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None
+) -> DatasetCompiler:
+    """Read the rows of a dataset and make it ready to run.
+
+    A class of LLMBox may count tokens while it does so, as ``recorded``, the facts of an earlier run, say.
+    """
     if isinstance(dataset, LLMBoxDataset):
-        return compile_llmbox(dataset, count_tokens)
+        return compile_llmbox(dataset, count_tokens, recorded)
     for compiler in (MultipleChoiceCompiler, GenerationCompiler):
         if isinstance(dataset, compiler.dataset_class):
             return compiler(dataset)

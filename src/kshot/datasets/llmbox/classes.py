@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, MutableSequence, Sequence
+from collections.abc import Iterator, MutableSequence, Sequence
 from typing import Any, Literal
 
 from kshot.core.errors import DataError
@@ -11,6 +11,7 @@ from kshot.core.protocols import Scorer
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.generation import GenerationDataset
 from kshot.datasets.llmbox.results import class_results
+from kshot.datasets.llmbox.tokens import TokenLengths
 from kshot.datasets.multiple_choice import MultipleChoiceDataset
 from kshot.datasets.settings import DatasetSettings
 from kshot.methods.likelihood import OnTie
@@ -36,7 +37,7 @@ class LLMBoxDataset(Dataset):
         self.prefix_caching = False
         self.jinja2_env.globals["zip"] = zip
         self._kshot_method: str | None = None
-        self._kshot_count_tokens: Callable[[str], int] | None = None
+        self._kshot_tokens = TokenLengths()
 
     @property
     def max_num_shots(self) -> int:
@@ -66,10 +67,8 @@ class LLMBoxDataset(Dataset):
         return order
 
     def tokenizer_encode(self, text: str) -> list[int]:
-        """Return as many numbers as a text has tokens; without a model, its bytes."""
-        if self._kshot_count_tokens is None:
-            return list(text.encode("utf-8", "surrogatepass"))
-        return list(range(self._kshot_count_tokens(text)))
+        """Return as many numbers as a text has tokens; without a model, as it has bytes."""
+        return list(range(self._kshot_tokens(text)))
 
     def truncate_by_word(self, words: Sequence[str], max_tokens: int, side: Literal["left", "right"]) -> TruncatedText:
         """Return as many whole words as fit the tokens; ``side`` is the one that is cut off."""

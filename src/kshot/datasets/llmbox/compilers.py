@@ -22,12 +22,16 @@ from kshot.datasets.llmbox.metrics import WordAccuracy
 from kshot.datasets.llmbox.own_figures import with_own_figures
 from kshot.datasets.llmbox.predictions import ModelNumbers
 from kshot.datasets.llmbox.seeding import seeded
+from kshot.datasets.llmbox.tokens import TokenLengths
 from kshot.datasets.llmbox.warnings import logged_warnings
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler
 from kshot.datasets.rendering import copied
 from kshot.datasets.sampling_options import SAMPLING_OPTIONS
 from kshot.methods import rolling_likelihood
 from kshot.metrics import Perplexity
+
+_LENGTHS = "token_lengths"
+"""The fact of a run that says how many tokens texts have."""
 
 
 class GlobalDraw(ShownExamples):
@@ -115,9 +119,14 @@ class LLMBoxCompiler(DatasetCompiler):
     def task(self, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None) -> Task[Any]:
         """Make the Task; a class with its own ``calculate_metric`` adds its figures."""
         given = self.dataset.metrics
+        if count_tokens is None and any(isinstance(metric, WordAccuracy) for metric in given):
+            self.note("WordAccuracy counts words in place of tokens: there is no tokenizer")
         self.dataset.metrics = [m.counting(count_tokens) if isinstance(m, WordAccuracy) else m for m in given]
         made = super().task(count_tokens, recorded)
         self.dataset.real_num_shots = len(self.examples.shots)
+        counts = self.dataset._kshot_tokens.counts  # noqa: SLF001 - private, so that a subclass may use the name
+        if self._constructs_examples or counts:
+            made = replace(made, facts={**made.facts, _LENGTHS: counts})
         own = type(self.dataset).calculate_metric is not LLMBoxDataset.calculate_metric
         return with_own_figures(made, self.dataset, self.call) if own else made
 
@@ -209,9 +218,12 @@ def _only_option(fields: Mapping[str, Any], where: str) -> str:
     return text
 
 
-def compile_llmbox(dataset: LLMBoxDataset, count_tokens: TokenCounter | None = None) -> DatasetCompiler:
-    """Read and format the rows of a dataset, and make it ready to run."""
-    dataset._kshot_count_tokens = count_tokens  # noqa: SLF001 - private, so that a subclass may use the name
+def compile_llmbox(
+    dataset: LLMBoxDataset, count_tokens: TokenCounter | None = None, recorded: Mapping[str, Any] | None = None
+) -> DatasetCompiler:
+    """Read and format the rows of a dataset, and make it ready to run; ``recorded`` are the facts of an earlier run."""
+    lengths = TokenLengths(count_tokens, (recorded or {}).get(_LENGTHS))
+    dataset._kshot_tokens = lengths  # noqa: SLF001 - private, so that a subclass may use the name
     if isinstance(dataset, LLMBoxMultipleChoice):
         return LLMBoxMultipleChoiceCompiler(dataset)
     if isinstance(dataset, LLMBoxGeneration):
