@@ -23,6 +23,7 @@ from kshot.configs.evaluators import (
     science,
     summaries,
     vision,
+    vqa,
 )
 from kshot.configs.evaluators.cascade import cascade_of
 from kshot.configs.evaluators.factories import Factory
@@ -49,6 +50,7 @@ _MODULES = (
     science,
     summaries,
     vision,
+    vqa,
 )
 EVALUATORS: dict[str, Factory] = {name: make for module in _MODULES for name, make in module.EVALUATORS.items()}
 
