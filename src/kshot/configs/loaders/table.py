@@ -6,11 +6,13 @@ from kshot.configs.loaders import (
     chinese,
     commonsense,
     contests,
+    copies,
     custom,
     exams,
     knowledge,
     long_texts,
     maths,
+    media,
     options,
     programs,
     science,
@@ -23,14 +25,14 @@ LOADERS: dict[str, Loader] = {
     name: loader
     for module in (
         *(exams, options, maths, contests, programs, commonsense, chinese, superglue),
-        *(texts, long_texts, knowledge, science, custom),
+        *(texts, long_texts, knowledge, science, copies, custom, media),
     )
     for name, loader in module.LOADERS.items()
 }
-_NOT_OF: dict[str, frozenset[str]] = {"ais_bench": frozenset({"HLEDataset"})}
-"""Classes of the same name that give other rows in one framework: AISBench's HLE shows images."""
+_OF: dict[str, dict[str, Loader]] = {"ais_bench": {"HLEDataset": media.HLE}}
+"""Classes of the same name that give other rows in one framework."""
 
 
 def loader_of(name: str, framework: str = "") -> Loader | None:
     """Return the loader of a dataset class; None where kshot has none."""
-    return None if name in _NOT_OF.get(framework, ()) else LOADERS.get(name)
+    return _OF.get(framework, {}).get(name) or LOADERS.get(name)
