@@ -100,8 +100,8 @@ def test_out_of_range_ids_are_a_value_error():
             "kshot has no inferencer AgentInferencer.*GenInferencer",
         ),
         (
-            {"infer_cfg": {"inferencer": {"type": "GenInferencer"}, "retriever": {"type": "MDLRetriever"}}},
-            "no retriever MDLRetriever",
+            {"infer_cfg": {"inferencer": {"type": "GenInferencer"}, "retriever": {"type": "OracleRetriever"}}},
+            "no retriever OracleRetriever",
         ),
         (
             {"infer_cfg": {"inferencer": {"type": "GenInferencer"}, "retriever": {"type": "ZeroRetriever"}}},

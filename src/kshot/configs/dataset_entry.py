@@ -8,6 +8,7 @@ from typing import Any
 from kshot import retrievers
 from kshot.configs.foreign_retriever import ForeignRetriever
 from kshot.configs.home import Home
+from kshot.configs.label_prompts import with_prompts
 from kshot.configs.names import FRAMEWORK_INFERENCERS, INFERENCERS, ConfigCallable, short, unknown
 from kshot.configs.project import Project
 from kshot.configs.rendering import PromptKind, Rendered, render
@@ -208,6 +209,8 @@ class DatasetEntry:
             unknown("retriever", kind, self.place, known)
         if "max_tokens" in options and count is not None:
             options.setdefault("count", count)
+        if found.reads_templates:
+            options = with_prompts(options, rows, strict=self.strict)
         try:
             return found(rows, strict=self.strict, **options)
         except TypeError as exc:

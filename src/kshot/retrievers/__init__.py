@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kshot.retrievers.diverse import DPPRetriever, MMRRetriever
     from kshot.retrievers.lm_eval import FirstNRetriever, LMEvalRetriever
     from kshot.retrievers.making import RETRIEVERS, make, select
+    from kshot.retrievers.mdl import MDLRetriever
+    from kshot.retrievers.shared_labels import XiezhiRetriever
     from kshot.retrievers.simple import FixKRetriever, RandomRetriever, SlidingWindowRetriever, ZeroRetriever
     from kshot.retrievers.topk import TopkRetriever
     from kshot.retrievers.votek import VotekRetriever
@@ -30,6 +32,8 @@ else:
             "kshot.retrievers.diverse": ("DPPRetriever", "MMRRetriever"),
             "kshot.retrievers.lm_eval": ("FirstNRetriever", "LMEvalRetriever"),
             "kshot.retrievers.making": ("RETRIEVERS", "make", "select"),
+            "kshot.retrievers.mdl": ("MDLRetriever",),
+            "kshot.retrievers.shared_labels": ("XiezhiRetriever",),
             "kshot.retrievers.simple": (
                 "FixKRetriever",
                 "RandomRetriever",
@@ -49,12 +53,14 @@ __all__ = [
     "FirstNRetriever",
     "FixKRetriever",
     "LMEvalRetriever",
+    "MDLRetriever",
     "MMRRetriever",
     "RandomRetriever",
     "Retriever",
     "SlidingWindowRetriever",
     "TopkRetriever",
     "VotekRetriever",
+    "XiezhiRetriever",
     "ZeroRetriever",
     "make",
     "select",

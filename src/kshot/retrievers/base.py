@@ -43,6 +43,9 @@ class Retriever:
     takes_long: ClassVar[bool] = False
     """Whether it compares all rows: a rehearsal then shows the first training rows instead."""
 
+    reads_templates: ClassVar[bool] = False
+    """Whether it needs the prompts that its examples would give: entries of configs make them."""
+
     def __init__(
         self,
         dataset: Any,
