@@ -379,4 +379,97 @@ CONTESTS = [
     ),
 ]
 
-MORE_CASES = [*SUPERGLUE, *LONG_TEXTS, *KNOWLEDGE, *CONTESTS]
+# ---- copies of the hub's datasets ----
+
+_PAIR = {"sent_more": "m", "sent_less": "l"}
+_MED = {"question": "Q", "options": {"A": "a", "B": "b"}, "answer": "a", "answer_idx": "A"}
+_MMLU_CF = {"Question": "q", "A": "a", "B": "b", "C": "c", "D": "d", "Answer": "C"}
+_CHOICES = {"text": list("vwxyz"), "label": list("ABCDE")}
+_CHEMISTRY = [
+    {"id": 1, "question": "Q", "answer": "a", "qa_type": 1, "has_img": 0},
+    {
+        "id": 2,
+        "question": "Q",
+        "has_img": 1,
+        "sub_question": [
+            {"question": "one", "answer": "1", "qa_type": 2},
+            {"question": "two", "sub_question": [{"question": "two a", "answer": "2a", "qa_type": 3}]},
+        ],
+    },
+]
+
+
+def _copied(loader: str, *rows: Any, files: str = "test", **options: Any) -> Case:
+    folder = {f"data/copy/{files}.jsonl": lines(*rows)}
+    return Case(loader, folder, {"path": "data/copy", **options}, splits=("test", "test"))
+
+
+COPIES = [
+    _copied("IWSLT2017Dataset", {"translation": {"en": "e", "de": "d"}}),
+    _copied("CrowspairsDataset", _PAIR),
+    _copied("CrowspairsDatasetV2", _PAIR),
+    _alone("CrowspairsDatasetCN", "data/crowspairs_cn/test.jsonl", _PAIR),
+    Case(
+        "CommonsenseQADataset_CN",
+        {
+            "data/cn.jsonl": lines(
+                {"id": 1, "question": "q", "question_concept": "c", "choices": _CHOICES, "answerKey": "A"}
+            )
+        },
+        {"path": "./data/cn.jsonl"},
+        splits=("train", "validation"),
+    ),
+    _copied("WinogradDataset", {"text": "t", "options": ["a", "b"], "source": "s", "pronoun": "p", "label": 1}),
+    _copied("wnliDataset", {"sentence1": "a", "label": 1}, {"sentence1": "b", "label": 0}),
+    _copied(
+        "TruthfulQADataset",
+        {"question": "q", "best_answer": "b", "correct_answers": ["c"], "incorrect_answers": ["i"]},
+    ),
+    _copied("OlymMATHDataset", {"problem": "p", "answer": "a"}, files="en-hard/test", subset="en-hard"),
+    _copied("BeyondAIMEDataset", {"problem": "p", "answer": 3}),
+    _copied("CRUXEvalDataset", {"code": "c", "input": "i", "output": "o"}),
+    Case(
+        "MMLUCFDataset",
+        {f"data/copy/Math_{split}.jsonl": lines(_MMLU_CF) for split in ("dev", "val")},
+        {"path": "data/copy", "name": "Math"},
+        splits=("dev", "test"),
+    ),
+    _copied(
+        "RBenchDataset",
+        {"question": "q", **dict.fromkeys("ABCDEF", "x"), "answer": "F"},
+        files="rbench-t_zh/test",
+        subset="zh",
+    ),
+    _copied("MedQADataset", _MED, files="train"),
+    _copied(
+        "MedXpertQADataset",
+        {"question": "q", "options": ["a", "b", "c"], "label": "C"},
+        files="Text/test",
+        prompt_mode="zero-shot",
+    ),
+    _copied("Earth_Silver_MCQDataset", {"question": "q", "answer": "A"}, files="multiple_choice"),
+    Case(
+        "PhyBenchDataset",
+        {"data/phybench/PHYBench-fullques_v1.json": json.dumps([{"id": 1, "content": "c", "answer": "a"}])},
+        {"path": "opencompass/PHYBench"},
+    ),
+    Case(
+        "MatbenchDataset",
+        {"data/Matbench/matbench_base_fold_0_glass_test.json": json.dumps([{"problem": "p", "answer": 1, "x": 2}])},
+        {"path": "opencompass/Matbench", "task": "glass"},
+    ),
+    Case(
+        "MastermathDatasetv1",
+        {"data/mm/m.csv": "id,question,A,B,C,D,answer\n1,q,a,b,c,d,B\n"},
+        {"path": "data/mm", "name": "m.csv"},
+    ),
+    _alone("ChemExamDataset", "data/test_set/icho.jsonl", *_CHEMISTRY, path="opencompass/Chem_exam_competition"),
+    Case(
+        "CValuesDataset",
+        {"data/cvalues.jsonl": lines({"prompt": "回复1 或 回复2", "label": "回复2"})},
+        {"path": "data/cvalues.jsonl"},
+        splits=("train", "train"),
+    ),
+]
+
+MORE_CASES = [*SUPERGLUE, *LONG_TEXTS, *KNOWLEDGE, *CONTESTS, *COPIES]

@@ -98,6 +98,10 @@ IDS = {
     "opencompass/humaneval_pro": "humaneval_pro/humaneval_pro.json",
     "opencompass/mbpp_pro": "mbpp_pro/mbpp_pro.json",
     "opencompass/QASPER": "QASPER/qasper-dev-v0.3.json",
+    "opencompass/Chem_exam_competition": "test_set/icho.jsonl",
+    "opencompass/Chem_exam_gaokao": "test_set/gaokao.jsonl",
+    "opencompass/Matbench": "Matbench",
+    "opencompass/PHYBench": "phybench",
     "P-MMEval": "P-MMEval",
 }
 """What an id of OpenCompass stands for, below the folder ``data``."""

@@ -170,7 +170,10 @@ class DataPlace:
     def hub_split(self, split: str, subset: str | None = None) -> list[Row]:
         """Read a split of a dataset on the hub, or of a folder that is a copy of one."""
         if self.hub:
-            return list(load_from_hub(self.hub, subset, split, self.where))
+            try:
+                return list(load_from_hub(self.hub, subset, split, self.where))
+            except DataError as exc:
+                raise MissingFileError(exc.what, where=exc.where, hint=exc.hint) from exc
         if self.root.is_file():
             read = read_file(self.file())
             return [*(read if isinstance(read, list) else read.get(split, ()))]

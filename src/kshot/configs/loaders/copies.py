@@ -1,0 +1,213 @@
+"""Datasets that the frameworks take from the hub: read from a copy of it, or from the hub itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kshot.configs.loaders.knowledge import listed_rows
+from kshot.configs.loaders.reading import Change, DataPlace, Loader, changed, known, one_file
+from kshot.configs.rows import Splits
+from kshot.core.errors import DataError
+from kshot.core.records import Row
+
+_SPLITS = ("train", "validation", "test")
+
+
+def _subset(name: str, default: str | None = None) -> Callable[[DataPlace], str | None]:
+    def find(place: DataPlace) -> str | None:
+        value = place.options.get(name, default)
+        return value if isinstance(value, str) else default
+
+    return find
+
+
+_NAMED = _subset("name")
+
+
+def _copy(
+    hub: str,
+    change: Change | None = None,
+    *,
+    subset: Callable[[DataPlace], str | None] = _NAMED,
+    alone: str = "",
+    is_raw: Callable[[Row], bool] | None = None,
+) -> Loader:
+    """Return a loader of a copy's splits; ``alone``: of one split, which is then both train and test."""
+
+    def read(place: DataPlace) -> Splits:
+        def split_rows(split: str) -> list[Row]:
+            return changed(place.hub_split(split, subset(place)), change, f"{place.root}, {split}")
+
+        return split_rows(alone) if alone else place.splits(_SPLITS, split_rows)
+
+    return Loader(read, change, is_raw, hub)
+
+
+def _without(row: Row, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+# ---- languages and common sense ----
+
+
+def _translation_row(row: Row) -> Row:
+    return {**_without(row, "translation"), **row["translation"]}
+
+
+def _winograd_row(row: Row) -> Row:
+    first, second = row["options"][:2]
+    return {**_without(row, "text", "options", "source"), "prompt": row["text"], "opt1": first, "opt2": second}
+
+
+def _wnli_row(row: Row) -> Row:
+    return {**row, "label_option": {1: "A", 0: "B", -1: -1}[row["label"]]}
+
+
+def _truthful_row(row: Row) -> Row:
+    names = ("best_answer", "correct_answers", "incorrect_answers")
+    reference = {"answers": {name: row[name] for name in names}, "question": row.get("question")}
+    return {**_without(row, *names), "reference": reference}
+
+
+def _chinese_pairs(place: DataPlace) -> Splits:
+    return {"test": place.json_lines(place.only_file(), lambda row: {**row, "label": "A"})}
+
+
+def _chinese_commonsense_row(row: Row) -> Row:
+    letters = {letter: row["choices"]["text"][number] for number, letter in enumerate("ABCDE")}
+    return {**_without(row, "question_concept", "id", "choices"), **letters}
+
+
+def _chinese_commonsense(place: DataPlace) -> Splits:
+    rows = place.json_lines(place.only_file(), _chinese_commonsense_row)
+    return {"train": rows, "validation": rows}
+
+
+# ---- exams and medicine ----
+
+
+def _mmlu_cf(place: DataPlace) -> Splits:
+    parts = {"dev": "dev", "test": "val"}
+
+    def read(split: str) -> list[Row]:
+        rows = place.hub_split(f"{place.text('name')}_{parts[split]}")
+        return changed(rows, _mmlu_cf_row, f"{place.root}, {split}")
+
+    return place.splits(parts, read)
+
+
+def _mmlu_cf_row(row: Row) -> Row:
+    return {**row, "input": row["Question"], "target": row["Answer"]}
+
+
+def _rbench_row(row: Row) -> Row:
+    options = {f"RBench_Option_{letter}": row[letter] for letter in "ABCDEF"}
+    return {"RBench_Question_Input": row["question"], **options, "target": row["answer"]}
+
+
+def _medqa_row(row: Row) -> Row:
+    choices = "".join(f"{letter}. {text}\n" for letter, text in row["options"].items())
+    return {**row, "label": row["answer_idx"], "choices": choices}
+
+
+def _medxpert_row(row: Row) -> Row:
+    end = chr(ord("A") + len(row.get("options") or ()) - 1)
+    return {**row, "start": "A", "end": end, "prompt_mode": "zero-shot"}
+
+
+def _beyond_row(row: Row) -> Row:
+    return {"question" if name == "problem" else name: value for name, value in row.items()}
+
+
+# ---- files that lie in a folder of their own ----
+
+
+def _physics(place: DataPlace) -> Splits:
+    return listed_rows(place, "PHYBench-fullques_v1.json", change=_physics_row)
+
+
+def _physics_row(row: Row) -> Row:
+    return {"input": row["content"], "target": row["answer"]}
+
+
+def _materials(place: DataPlace) -> Splits:
+    name = f"matbench_base_fold_0_{place.text('task')}_test.json"
+    return listed_rows(place, name, change=lambda row: {"problem": row["problem"], "answer": row["answer"]})
+
+
+def _exam_sheet(place: DataPlace) -> Splits:
+    """Read questions with four options; the first field of a line is its number."""
+    names = ("question", "A", "B", "C", "D", "answer")
+    rows: list[Row] = []
+    for where, fields in place.csv(place.file(place.text("name"))):
+        if len(fields) <= len(names):
+            raise DataError(f"this row has {len(fields)} fields instead of {len(names) + 1}", where=where)
+        if fields[1] != "question":
+            rows.append(dict(zip(names, fields[1:], strict=False)))
+    return rows
+
+
+def _chemistry_row(row: Row) -> Row:
+    """Write a question with its parts below it, and the answers of the parts below each other."""
+    prompt, output, kinds = row["question"], "", []
+    for number, part in enumerate(row.get("sub_question", ()), start=1):
+        prompt += f"\nQ{number}: {part['question']}"
+        for mark, each in _smallest_parts(number, part):
+            prompt += f"\nQ{mark}: {each['question']}" if each is not part else ""
+            output += f"\nA{mark}: {each['answer']}"
+            kinds.append(each["qa_type"])
+    if "sub_question" not in row:
+        output, kinds = row["answer"], [row["qa_type"]]
+    types = [str(kind) for kind in kinds]
+    return {"id": row["id"], "prompt": prompt, "output": output, "has_img": row["has_img"], "qa_type": types}
+
+
+def _smallest_parts(number: int, part: Row) -> list[tuple[str, Row]]:
+    if "sub_question" not in part:
+        return [(str(number), part)]
+    return [(f"{number}.{below}", each) for below, each in enumerate(part["sub_question"], start=1)]
+
+
+def _compared_row(row: Row) -> Row:
+    letters = {"回复1": "A", "回复2": "B"}
+    prompt = row["prompt"].replace("回复1", "回复A").replace("回复2", "回复B")
+    return {**row, "prompt": prompt, "label": known(letters, row["label"], "label")}
+
+
+def _compared(place: DataPlace) -> Splits:
+    return {"train": place.json_lines(place.only_file(), _compared_row)}
+
+
+LOADERS = {
+    "IWSLT2017Dataset": _copy("iwslt2017", _translation_row),
+    "CrowspairsDataset": _copy("crows_pairs", lambda row: {**row, "label": 0}),
+    "CrowspairsDatasetV2": _copy("crows_pairs", lambda row: {**row, "label": "A"}),
+    "CrowspairsDatasetCN": Loader(_chinese_pairs),
+    "CommonsenseQADataset_CN": Loader(_chinese_commonsense, _chinese_commonsense_row),
+    "WinogradDataset": _copy("winograd_wsc", _winograd_row),
+    "wnliDataset": _copy("glue", _wnli_row),
+    "TruthfulQADataset": _copy("truthful_qa", _truthful_row),
+    "CValuesDataset": Loader(_compared, _compared_row, lambda row: row.get("label") not in ("A", "B")),
+    "OlymMATHDataset": _copy("RUC-AIBOX/OlymMATH", subset=_subset("subset")),
+    "OmniMathDataset": _copy("KbsdJames/Omni-MATH", alone="test"),
+    "BeyondAIMEDataset": _copy("ByteDance-Seed/BeyondAIME", _beyond_row, alone="test"),
+    "CRUXEvalDataset": _copy("cruxeval-org/cruxeval", alone="test"),
+    "MMLUCFDataset": Loader(_mmlu_cf, _mmlu_cf_row, hub="microsoft/MMLU-CF"),
+    "RBenchDataset": _copy(
+        "R-Bench/R-Bench", _rbench_row, subset=lambda place: f"rbench-t_{place.text('subset', 'en')}", alone="test"
+    ),
+    "MedQADataset": _copy("medqa", _medqa_row, alone="train"),
+    "MedXpertQADataset": _copy(
+        "TsinghuaC3I/MedXpertQA",
+        _medxpert_row,
+        subset=lambda _: "Text",
+        alone="test",
+        is_raw=lambda row: "end" not in row,
+    ),
+    "Earth_Silver_MCQDataset": _copy("ai-earth/Earth-Silver", alone="multiple_choice"),
+    "PhyBenchDataset": Loader(_physics, _physics_row),
+    "MatbenchDataset": Loader(_materials),
+    "MastermathDatasetv1": Loader(_exam_sheet),
+    "ChemExamDataset": one_file(_chemistry_row),
+}
