@@ -65,7 +65,40 @@ def _io_tests(row, config):
     return json.dumps({"inputs": ["1 2\n"], "outputs": ["3\n"], "fn_name": None})
 
 
+def _function_call(row, config):
+    return json.dumps([{"add": {"a": [row], "b": [2]}}])
+
+
+def _shown_choices(row, config):
+    return {
+        "answer": "ABCD"[row % 4],
+        "choices": json.dumps({"A": "river", "B": "stream", "C": "lake", "D": "sea"}),
+        "category": ["nature", "maps"][row % 2],
+    }
+
+
+def _of_a_video(row, config):
+    told = {
+        "duration": ["short", "long"][row % 2],
+        "domain": "Sports",
+        "sub_category": "Football",
+        "task_type": "Counting",
+    }
+    return {"answer": "ABCD"[row % 4], **told}
+
+
 FORMS = {
+    "BFCLSingleTurnEvaluator": _function_call,
+    "BFCLMultiTurnEvaluator": lambda row, config: json.dumps([[f"add(a={row}, b=2)"]]),
+    "MMStarEvaluator": _shown_choices,
+    "MMMUProEvaluator": lambda row, config: json.dumps([{"A": "river", "B": "stream"}, "AB"[row % 2], "Art"]),
+    "MMMUProCotEvaluator": lambda row, config: json.dumps([{"A": "river", "B": "stream"}, "AB"[row % 2], "Art"]),
+    "TEXTEvaluator": lambda row, config: [{"answer": f"river {row}"}] * 5,
+    "TEXTEvaluatorForGlm4v": lambda row, config: [{"answer": f"river {row}"}] * 5,
+    "VideoBenchEvaluator": lambda row, config: {"answer": "ABCD"[row % 4]},
+    "VideoMMEEvaluator": _of_a_video,
+    "DocVQAEvaluator": lambda row, config: [f"river {row}"],
+    "InfoVQAEvaluator": lambda row, config: [f"river {row}"],
     "Gsm8kEvaluator": _worked_number,
     "NeedleBenchOriginEvaluator": lambda row, config: f"The hidden word is word{row}.*word{row}",
     "NeedleBenchParallelEvaluator": lambda row, config: f"word{row}*name{row}#10*50",
@@ -112,7 +145,14 @@ FORMS = {
     "MccEvaluator": lambda row, config: ["yes", "no"][row % 2],
     "EDAccEvaluator": lambda row, config: {"candidates": [["river"], ["stream"]], "label": row % 2},
 }
+FUNCTIONS = [{"name": "add", "description": "Add.", "parameters": {"type": "dict", "properties": {}, "required": []}}]
 COLUMNS = {
+    "BFCLSingleTurnEvaluator": {"function": lambda row: json.dumps(FUNCTIONS), "id": lambda row: f"simple_{row}"},
+    "BFCLMultiTurnEvaluator": {
+        "function": lambda row: json.dumps(FUNCTIONS),
+        "id": lambda row: f"multi_turn_base_{row}",
+    },
+    "OptionSimAccEvaluator": {letter: lambda row, letter=letter: f"choice {letter} of {row}" for letter in "ABCD"},
     "AccContaminationEvaluator": {"is_clean": lambda row: "clean" if row % 2 else "input contamination"},
     "LCBCodeGenerationEvaluator": {"evaluation_sample": lambda row: _io_tests(row, None)},
     "HumanEvalEvaluator": {

@@ -23,7 +23,7 @@ ROWS_SHOWN = 2
 REPLY = "ANS"
 LABELLED = {"PPLInferencer", "LLInferencer"}
 ENCODED = {"TopkRetriever", "MDLRetriever", "VotekRetriever", "DPPRetriever"}
-CONVERSED = {"ChatInferencer", "AgentInferencer"}
+CONVERSED = {"ChatInferencer"}
 
 
 def found(dotted):
