@@ -39,7 +39,7 @@ def test_a_named_root(tmp_path):
 def test_an_import_that_climbs_needs_the_root_to_be_named(tmp_path):
     made(tmp_path / "base.py", "x = 3\n")
     file = made(tmp_path / "sub" / "c.py", "from ..base import x\n")
-    with pytest.raises(DataError, match=r"base.py, which lies outside the project root .*sub.*--config-root"):
+    with pytest.raises(DataError, match=r"base.py, which lies outside the project root .*sub.*--home"):
         load(file)
     assert load(file, config_root=tmp_path).variables["x"] == 3
 

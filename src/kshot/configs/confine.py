@@ -132,7 +132,7 @@ class ConfigProcess:
                 message = message or f"it wants more memory than the {self._limits.memory_mb} MB that a config may have"
             case "PermissionError":
                 hint = (
-                    "A config reads files of its project (--config-root DIR names another), and can neither write nor "
+                    "A config reads files of its project (--home DIR names another), and can neither write nor "
                     "use the network: see docs/configs.md."
                 )
         return DataError(f"the config fails: {exc.kind}: {message}".rstrip(": "), where=where, hint=hint)

@@ -92,7 +92,7 @@ class Config:
 
 
 def _notes(project: Project, lacking: str) -> Iterator[str]:
-    yield f"config root: {', '.join(map(str, project.roots))} (a config reads files there; --config-root names another)"
+    yield f"config root: {', '.join(map(str, project.roots))} (a config reads files there; --home names another)"
     if lacking:
         yield (
             f"{project.file.name} was read without running it, because this system lacks {lacking}: functions and "

@@ -13,6 +13,7 @@ from kshot.configs.home import Home
 from kshot.configs.scope import Name
 from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value, reference
+from kshot.statistics.figures import NO_FIGURE
 
 _RESAMPLE_SECONDS = 20.0
 """How long the evaluator may work on resamples, which give the intervals of figures that are no means."""
@@ -58,12 +59,13 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         """Let it score the pairs, once for the same ones."""
         key = tuple(id(pair) for pair in pairs)  # all of them are kept, so no number is used again
         if key not in self._known:
-            first = not self._known
-            if self._spent > _RESAMPLE_SECONDS and self._is_resample(key):
-                return dict.fromkeys(self._names, math.nan)  # a figure without an interval
-            begun = time.monotonic()
-            found, singles = self._measured(pairs)
-            self._spent += 0 if first else time.monotonic() - begun
+            resample, begun = self._is_resample(key), time.monotonic()
+            if resample and self._spent > _RESAMPLE_SECONDS:
+                return dict.fromkeys(self._names, NO_FIGURE)  # a figure without an interval
+            found, singles = self._measured(pairs) if len(pairs) > 1 else (self._alone(pairs), None)
+            self._spent += time.monotonic() - begun if resample else 0.0
+            if resample:  # a category may be missing in it
+                found = {**dict.fromkeys(self._names, NO_FIGURE), **found}
             self._known[key] = found
             if singles is not None:
                 self._note_means(pairs, found, singles)
@@ -87,6 +89,16 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         if not figures:
             raise DataError(f"{self.name} returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
         return figures, _singles(found.get("details"), len(pairs))
+
+    def _alone(self, pairs: Sequence[ScoredPair]) -> dict[str, float]:
+        """Return the figures of one sample alone, for its row; those that need others have none."""
+        try:
+            found, _ = self._measured(pairs)
+        except DataError:
+            if len(self._pairs) == 1:  # it is the only sample there is so far
+                raise
+            found = {}
+        return {name: found.get(name, NO_FIGURE) for name in self._names}
 
     def _is_resample(self, key: tuple[int, ...]) -> bool:
         """Whether pairs are drawn with repetition from all: such a figure only serves an interval."""

@@ -1,0 +1,299 @@
+"""What kshot does not know runs by the code of the config's home, confined."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import kshot
+from kshot.cli.main import main
+from kshot.configs import load
+from kshot.configs.home import Home, find_homes, plain_options
+from kshot.configs.names import ImportedName
+from kshot.configs.scope import Name, Scope
+from kshot.core.errors import DataError
+from kshot.core.records import Gold, Sample
+from kshot.sandbox.guest import GuestFault
+from tests.configs.homes import CONFIG, evaluator_home, write_home
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the confinement of homes is Linux's")
+
+OWN = """
+    import torch
+    import a_package_that_nobody_has
+    from a_package_that_nobody_has import Parent, decorated
+    from datasets import Dataset, DatasetDict
+    from opencompass.openicl.icl_evaluator import BaseEvaluator
+    from opencompass.registry import DICT_POSTPROCESSORS, ICL_EVALUATORS, ICL_RETRIEVERS, LOAD_DATASET, TEXT_POSTPROCESSORS
+
+    LIMIT = a_package_that_nobody_has.limit(3)
+
+    @TEXT_POSTPROCESSORS.register_module('shout')
+    def shout_postprocess(text: str, mark: str = '!') -> str:
+        if not text:
+            raise ValueError('nothing to shout')
+        return text.upper() + mark
+
+    @TEXT_POSTPROCESSORS.register_module()
+    def wants_package(text: str) -> str:
+        return a_package_that_nobody_has.clean(text)
+
+    @TEXT_POSTPROCESSORS.register_module()
+    def wants_torch(text: str) -> str:
+        return text + str(torch.tensor([1.5]).sum().item())
+
+    @decorated(times=2)
+    def never_called():
+        return LIMIT
+
+    class Child(Parent):
+        pass
+
+    @ICL_EVALUATORS.register_module()
+    class OwnEvaluator(BaseEvaluator):
+        def __init__(self, bonus: float = 0.0, tag: str = '') -> None:
+            super().__init__()
+            self.bonus = bonus
+
+        def score(self, predictions, references, test_set):
+            assert isinstance(test_set, Dataset)
+            details = [{'correct': p == r} for p, r in zip(predictions, references)]
+            by_kind = {}
+            for row, detail in zip(test_set, details):
+                by_kind.setdefault(row['kind'], []).append(detail['correct'])
+            right = sum(d['correct'] for d in details)
+            return {
+                'accuracy': 100 * right / len(details) + self.bonus,
+                'longest': max(len(p) for p in predictions),
+                'kinds': {kind: 100 * sum(of) / len(of) for kind, of in by_kind.items()},
+                'columns': sorted(test_set.column_names),
+                'details': details,
+            }
+
+    @LOAD_DATASET.register_module()
+    class OwnDataset:
+        @staticmethod
+        def load(path, name):
+            rows = [json_line(line) for line in open(path + '/' + name + '.txt')]
+            return {'train': rows[:1], 'test': rows}
+
+    def json_line(line):
+        question, answer = line.strip().split('|')
+        return {'question': question, 'answer': answer, 'kind': 'sum'}
+
+    @ICL_RETRIEVERS.register_module()
+    class LastRetriever:
+        def __init__(self, dataset, ice_num=1, ice_separator='', ice_eos_token=''):
+            self.dataset, self.ice_num = dataset, ice_num
+
+        def retrieve(self):
+            return [[len(self.dataset.train) - 1] * self.ice_num for _ in self.dataset.test]
+
+    @DICT_POSTPROCESSORS.register_module('counted')
+    def counted_postprocess(output: dict, output_path: str, word: str = 'yes') -> dict:
+        said = [word in each['prediction'] for each in output.values()]
+        return {'share': 100 * sum(said) / len(said)}
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = write_home(tmp_path_factory.mktemp("home"), {"datasets/own.py": OWN})
+    found = Home("opencompass", folder / "opencompass", "--home")
+    yield found
+    found.close()
+
+
+def test_clean_ups(home):
+    whole = "opencompass.datasets.shout_postprocess"
+    assert home.clean(whole, {}, "hey") == "HEY!"
+    assert home.clean("shout", {"mark": "?"}, "hey") == "HEY?"
+    with pytest.raises(DataError, match=r"shout_postprocess of OpenCompass fails on ''.*nothing to shout"):
+        home.clean(whole, {}, "")
+
+
+def test_heavy_packages_are_imported_when_they_are_used(home):
+    assert home.clean("wants_torch", {}, "x") == "x1.5"
+
+
+def test_a_missing_package_is_one_message_with_its_install_command(home):
+    with pytest.raises(GuestFault, match=r"OpenCompass needs the package 'a_package_that_nobody_has'") as caught:
+        home.clean("opencompass.datasets.wants_package", {}, "x")
+    assert caught.value.hint == "pip install a_package_that_nobody_has"
+    assert caught.value.where.endswith("own.py:19")
+
+
+def test_evaluators(home):
+    rows = [{"kind": "sum"}, {"kind": "sum"}, {"kind": "product"}]
+    given = {"predictions": ["2", "3", "9"], "references": ["2", "4", "9"], "rows": rows}
+    found = home.evaluate("OwnEvaluator", {"bonus": 1.0, "tag": ImportedName("opencompass.x.Y")}, **given)
+    assert found["accuracy"] == pytest.approx(200 / 3 + 1)
+    assert found["kinds"] == {"sum": 50.0, "product": 100.0}
+    assert found["columns"] == ["kind"]
+
+
+def test_what_there_is(home):
+    assert home.has("evaluator", "opencompass.datasets.OwnEvaluator")
+    assert home.has("evaluator", "OwnEvaluator")
+    assert home.has("clean-up", "shout")
+    assert not home.has("clean-up", "whisper")
+    assert not home.has("evaluator", "opencompass.datasets.TheirEvaluator")
+    assert not home.has("loader", "opencompass.nowhere.OwnDataset")
+
+
+def test_rows_retrievers_and_judges(home, tmp_path):
+    (tmp_path / "sums.txt").write_text("1+1|2\n2+2|4\n")
+    rows = home.rows("opencompass.datasets.OwnDataset", {"path": str(tmp_path), "name": "sums"}, [tmp_path])
+    assert rows["test"][1] == {"question": "2+2", "answer": "4", "kind": "sum"}
+    assert {split: len(found) for split, found in rows.items()} == {"train": 1, "test": 2}
+    chosen = home.examples(
+        "LastRetriever", {"ice_num": 2}, train=rows["test"], test=rows["test"], columns=["question"], output="answer"
+    )
+    assert chosen == [[1, 1], [1, 1]]
+    replies = [{"prediction": text, "gold": "", "origin_prompt": ""} for text in ("yes", "no", "oh yes", "?")]
+    assert home.judged("counted", {}, replies, [{}] * 4) == {"share": 50.0}
+
+
+def test_a_loader_reads_no_other_folder(home, tmp_path):
+    (tmp_path / "sums.txt").write_text("1+1|2\n")
+    other = Home("opencompass", home.folder, "--home")
+    with pytest.raises(GuestFault, match=r"No such file|Permission"):
+        other.rows("opencompass.datasets.OwnDataset", {"path": str(tmp_path), "name": "sums"})
+    other.close()
+
+
+def test_the_digest_is_that_of_the_code(tmp_path):
+    first, second = (evaluator_home(tmp_path / name, "return {'accuracy': 1.0}") for name in ("a", "b"))
+    digests = [Home("opencompass", folder / "opencompass", "").digest for folder in (first, second)]
+    assert digests[0] == digests[1]
+    (second / "opencompass" / "configs").mkdir()
+    (second / "opencompass" / "configs" / "x.py").write_text("x = 1")
+    assert Home("opencompass", second / "opencompass", "").digest == digests[0]
+    (second / "opencompass" / "new.py").write_text("x = 1")
+    assert Home("opencompass", second / "opencompass", "").digest != digests[0]
+
+
+def test_where_a_home_is_looked_for(tmp_path):
+    folder = evaluator_home(tmp_path / "clone", "return {'accuracy': 1.0}")
+    package = folder / "opencompass"
+    inside = package / "configs" / "x.py"
+    for config, given in (
+        (inside, None),
+        (folder / "eval.py", None),
+        (tmp_path / "x.py", folder),
+        (tmp_path / "x.py", package),
+    ):
+        assert find_homes(config, given)["opencompass"].folder == package
+    (tmp_path / "empty" / "opencompass" / "configs").mkdir(parents=True)
+    (tmp_path / "empty" / "opencompass" / "__init__.py").touch()
+    assert "opencompass" not in find_homes(tmp_path / "x.py", tmp_path / "empty")
+
+
+def test_options_that_cannot_be_given_are_refused():
+    assert plain_options({"type": ImportedName("opencompass.a.B"), "k": (1, 2)}) == {
+        "type": "opencompass.a.B",
+        "k": (1, 2),
+    }
+
+
+# ---- a whole run ----
+
+ROWS = [{"question": f"{n}+{n}", "answer": str(2 * n), "kind": "even" if n % 2 else "odd"} for n in range(4)]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_home(tmp_path / "clone", {"datasets/own.py": OWN})
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    Path("own.py").write_text(CONFIG.replace("type=OwnEvaluator", "type=OwnEvaluator, bonus=0.0"))
+    Path("model.py").write_text("def answer(prompt):\n    return '2'\n")
+    return tmp_path
+
+
+def test_a_run_says_whose_code_scored_it(project, capsys):
+    command = ["run", "own.py", "-m", "model.py:answer", "--home", "clone", "--data", "own=rows.jsonl", "--out", "run"]
+    assert main(command) == 0
+    shown = capsys.readouterr()
+    assert "evaluator by OpenCompass" in shown.out
+    assert "home: OpenCompass in" in shown.err
+    result = kshot.load("run")
+    figures = {row["metric"]: row for row in result.results}
+    assert figures["accuracy"]["value"] == 25.0
+    assert figures["kinds/even"]["value"] == 50.0
+    assert figures["kinds/odd"]["value"] == 0.0
+    assert figures["longest"]["value"] == 1.0
+    assert figures["accuracy"]["ci95"] is not None
+    assert figures["accuracy"]["code"] == "evaluator by OpenCompass"
+    spec = json.loads(Path("run/spec.json").read_text())
+    digest = Home("opencompass", project / "clone" / "opencompass", "").digest
+    assert spec["code"][str(project / "clone" / "opencompass")] == digest
+    assert json.dumps(spec).count(digest) == 2  # as code that ran, and as a fact of the task
+
+
+def test_a_run_whose_home_has_changed_is_not_scored_again_by_itself(project, capsys):
+    command = ["run", "own.py", "-m", "model.py:answer", "--home", "clone", "--data", "own=rows.jsonl", "--out", "run"]
+    assert main(command) == 0
+    assert main(["score", "run"]) == 0
+    (project / "clone" / "opencompass" / "more.py").write_text("x = 1\n")
+    capsys.readouterr()
+    assert main(["score", "run"]) == 2
+    assert "it has changed since the run" in capsys.readouterr().err
+
+
+def test_without_the_home_the_evaluator_is_unknown(project, capsys):
+    assert main(["run", "own.py", "-m", "model.py:answer", "--data", "own=rows.jsonl"]) == 2
+    assert "kshot has no evaluator opencompass.datasets.OwnEvaluator" in capsys.readouterr().err
+
+
+def test_check_says_what_would_run(project, capsys):
+    assert main(["check", "own.py", "--home", "clone", "--data", "own=rows.jsonl", "--json"]) == 0
+    (checked,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert checked == {
+        "config": "own.py",
+        "entry": "own",
+        "prompts": "text",
+        "data": "4 rows",
+        "evaluation": "OwnEvaluator (OpenCompass)",
+        "missing": [],
+    }
+    assert main(["check", "own.py"]) == 1
+    shown = capsys.readouterr().out
+    assert "own: evaluation: kshot has no evaluator opencompass.datasets.OwnEvaluator" in shown
+    assert "0 of 1 entries would run" in shown
+
+
+def test_names_of_a_home_stand_in_the_scope_of_an_entry(project):
+    config = load("own.py", home="clone")
+    scope = config.chosen[0].scope
+    assert scope.name("opencompass.datasets.shout_postprocess") == Name(
+        "shout_postprocess", "opencompass.datasets.shout_postprocess", "opencompass"
+    )
+    assert scope.home("clean-up", scope.name("opencompass.datasets.shout_postprocess")) is not None
+    assert list(config.chosen[0].used) == ["clean-up shout_postprocess"]
+    assert Scope().home("clean-up", Scope().name("shout")) is None
+    config.close()
+
+
+def test_an_evaluator_is_tried_before_a_model_is_asked(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    evaluator_home(tmp_path / "clone", "return {'accuracy': 100.0 * len(test_set['missing'])}")
+    Path("rows.jsonl").write_text('{"question": "1+1", "answer": "2"}\n')
+    Path("own.py").write_text(CONFIG)
+    Path("model.py").write_text("def answer(prompt):\n    open('asked', 'w')\n    return '2'\n")
+    assert main(["run", "own.py", "-m", "model.py:answer", "--home", "clone", "--data", "own=rows.jsonl"]) == 2
+    assert "Column missing not in the dataset" in capsys.readouterr().err
+    assert not Path("asked").exists()
+
+
+def test_the_value_of_a_sample_that_is_drawn_twice_counts_twice(home):
+    from kshot.configs.evaluators.foreign import HomeEvaluator
+
+    metric = HomeEvaluator(home, Name("OwnEvaluator", "OwnEvaluator", "opencompass"), {})
+    samples = [Sample(str(i), row, Gold(row["answer"]), position=i, row=row) for i, row in enumerate(ROWS)]
+    metric.see(samples)
+    values = [metric.score(sample, "2")["accuracy"] for sample in samples]
+    assert metric.reduce("accuracy", values) == 25.0
+    assert metric.reduce("accuracy", [values[1], values[1], values[0], values[0]]) == 50.0
+    assert metric.reduce("kinds/even", values) == 50.0

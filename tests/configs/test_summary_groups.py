@@ -1,0 +1,100 @@
+"""Group averages of a config's summarizer."""
+
+import math
+
+import pytest
+
+from kshot.configs.summary_groups import group_rows, summary_groups
+from kshot.core.errors import DataError
+from kshot.core.records import Gold, Sample
+from kshot.core.task import Task, TaskResult
+from kshot.metrics import Metric
+
+
+class Points(Metric):
+    bounds = (0.0, 100.0)
+
+    def __init__(self, *names):
+        self._names = names
+
+    @property
+    def names(self):
+        return self._names
+
+
+def result(name, model="m", **values):
+    task = Task(name, [], lambda *_: None, lambda *_: None, (Points(*values),))
+    found = TaskResult(task, model)
+    for position in range(len(next(iter(values.values())))):
+        sample = Sample(str(position), {}, Gold("x"), position=position)
+        found.add(position, sample, {metric: float(each[position]) for metric, each in values.items()})
+    return found
+
+
+RESULTS = [
+    result("a", accuracy=[100, 0]),  # 50
+    result("b", accuracy=[100, 100, 100, 0]),  # 75
+    result("c", score=[10, 30], accuracy=[0, 0]),  # 20 and 0
+]
+
+
+def figures(*groups):
+    rows = list(group_rows(groups, RESULTS, "config.py"))
+    return {(row["task"], row["metric"]): row["value"] for row in rows}
+
+
+def test_a_group_is_the_average_of_its_parts():
+    assert figures({"name": "ab", "subsets": ["a", "b"]}) == {("ab", "accuracy"): 62.5}
+    (row,) = group_rows([{"name": "ab", "subsets": ["a", "b"]}], RESULTS, "")
+    assert (row["n"], row["failed"], row["average"], row["higher_is_better"]) == (6, 0, "group", True)
+    assert row["ci95"][0] < 62.5 < row["ci95"][1]
+
+
+def test_weights():
+    found = figures({"name": "ab", "subsets": ["a", "b"], "weights": {"a": 1, "b": 3}})
+    assert found == {("ab", "accuracy"): 68.75, ("ab", "weighted_average"): 68.75}
+
+
+def test_parts_with_different_first_figures():
+    found = figures({"name": "ac", "subsets": ["a", "c"]})
+    assert found == {("ac", "accuracy"): 25.0, ("ac", "naive_average"): 35.0}
+
+
+def test_parts_with_named_figures():
+    assert figures({"name": "ac", "subsets": [["a", "accuracy"], ["c", "score"]]}) == {("ac", "naive_average"): 35.0}
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "value"),
+    [
+        ("std", "standard_deviation", 12.5),
+        ("sum", "sum", 125.0),
+        ("harmonic_mean", "harmonic_mean", 2 / (1 / 50 + 1 / 75)),
+    ],
+)
+def test_other_summaries(option, name, value):
+    found = figures({"name": "ab", "subsets": ["a", "b"], option: True})
+    assert math.isclose(found["ab", name], value)
+
+
+def test_groups_of_groups():
+    found = figures({"name": "ab", "subsets": ["a", "b"]}, {"name": "all", "subsets": ["ab", "c"], "metric": "total"})
+    assert found["all", "accuracy"] == 31.25
+    assert found["all", "total"] == (62.5 + 20) / 2
+
+
+def test_a_group_that_did_not_run_whole_has_no_row():
+    assert figures({"name": "ad", "subsets": ["a", "d"]}, {"name": "none", "subsets": []}) == {}
+    assert figures({"name": "ad", "subsets": [["a", "rouge"]]}) == {}
+
+
+def test_weights_that_cannot_be_used_are_told():
+    with pytest.raises(DataError, match=r"weights of the group 'ab'"):
+        figures({"name": "ab", "subsets": ["a", "b"], "weights": {"x": 1}})
+
+
+def test_where_groups_are_found():
+    group = {"name": "g", "subsets": ["a"]}
+    assert summary_groups({"summarizer": {"summary_groups": [group]}, "x_summary_groups": []}) == [group]
+    assert summary_groups({"mmlu_summary_groups": [group], "other": [{}]}) == [group]
+    assert summary_groups({"summarizer": None, "summary_groups": "text"}) == []
