@@ -45,7 +45,9 @@ def test_other_rules_options_and_measures():
 def test_names_of_lookup_and_of_config_files():
     for rules in (("first_character", "first_word"), rules_for("instruct")):
         assert set(LookupAccuracy("UR", rules).names) <= QUOTED
-    plain = [evaluator({"type": name}, Scope()) for name in EVALUATORS if "Jieba" not in name and "LM" not in name]
+    options = {"GaokaoBenchEvaluator": {"question_type": "single_choice"}}
+    names = [name for name in EVALUATORS if "Jieba" not in name and "LM" not in name]
+    plain = [evaluator({"type": name, **options.get(name, {})}, Scope()) for name in names]
     assert {name for metric in plain for name in names_of(metric)} <= QUOTED
     assert set(names_of(Repeated(make_metric("accuracy"), 4, (2,)))) <= QUOTED
 
