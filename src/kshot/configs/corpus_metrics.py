@@ -12,13 +12,10 @@ from kshot.configs.names import ConfigCallable
 from kshot.core.errors import DataError
 from kshot.core.records import Row, Sample, Value, reference
 from kshot.metrics import Metric
+from kshot.statistics.figures import NO_FIGURE
 
 ScoredPair: TypeAlias = tuple[Any, Any, Row]
 """A prediction, its reference, and the row of both."""
-
-NO_FIGURE = -1e300
-"""Is returned where there is no figure: finite, and far from every figure."""
-
 
 _MAX_NUMBERS = 2**52
 """Numbers of pairs are whole numbers that a float holds exactly."""

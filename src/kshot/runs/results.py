@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 from kshot.core.protocols import Scorer
 from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
-from kshot.statistics.figures import OWN_AGGREGATE, figure, reduced
+from kshot.statistics.figures import NO_FIGURE, OWN_AGGREGATE, figure, reduced
 from kshot.statistics.intervals import interval, within_scale
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, holm
 from kshot.statistics.permutation import LEVEL, share_test
@@ -27,10 +27,12 @@ def result_rows(result: TaskResult) -> Iterator[ResultRow]:
             chosen = [v for v, c in zip(values, result.categories, strict=True) if c == category]
             failed = result.failed_categories.count(category)
             row = _row(result, f"{task}[{category}]", name, metric, values=chosen, failed=failed)
-            yield row | {"category": category} | result.counted(name, category)
+            if row["value"] != NO_FIGURE:
+                yield row | {"category": category} | result.counted(name, category)
     for name, metric in result.named():
         row = _row(result, task, name, metric, values=result.values.get(name, []), failed=result.failed)
-        yield row | result.counted(name)
+        if row["value"] != NO_FIGURE:
+            yield row | result.counted(name)
 
 
 def _row(

@@ -10,7 +10,7 @@ import numpy as np
 from kshot.core.protocols import Scorer
 from kshot.core.records import Value
 from kshot.statistics.bounded import bounded_interval
-from kshot.statistics.figures import ROUNDING
+from kshot.statistics.figures import NO_FIGURE, ROUNDING
 from kshot.statistics.quantiles import Z, student_point
 from kshot.statistics.resampling import (
     FloatArray,
@@ -45,7 +45,9 @@ def interval(
     if not values or not all(math.isfinite(value) for value in values if not isinstance(value, tuple)):
         return None
     if isinstance(values[0], tuple) or not is_mean(reduce, values):
-        return None if len(values) < 2 else middle_95(bootstrap(values, reduce), len(values))  # noqa: PLR2004 - one value has no spread
+        drawn = bootstrap(values, reduce) if len(values) > 1 else np.empty(0)  # one value has no spread
+        figures = drawn[drawn != NO_FIGURE]
+        return middle_95(figures, len(values)) if len(figures) else None
     plain = np.sort(np.asarray(values, dtype=np.float64))
     scale = _scale(plain, bounds)
     if scale is None:

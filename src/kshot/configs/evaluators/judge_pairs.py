@@ -21,6 +21,10 @@ _FOR_FIRST |= {"A<B": -0.5, "B>A": -0.5, "A<<B": -1.0, "B>>A": -1.0}
 """What a verdict is worth for the answer that the judge saw first; -1 is as much for the second one."""
 
 
+_PARTS = 3
+"""What is counted in each group: points if one model is the base, points if the other is, verdicts."""
+
+
 class Wins(Tally):
     """Points of the compared model against the base model, in percent, by groups of the rows.
 
@@ -34,7 +38,7 @@ class Wins(Tally):
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
-        self._first = ""
+        self._first, self._told = "", {}  # type: str, dict[int, str]
 
     def __repr__(self) -> str:
         """Show the class alone: the groups are the rows'."""
@@ -46,7 +50,7 @@ class Wins(Tally):
         return tuple(self._names)
 
     def see(self, samples: Iterable[Sample]) -> None:
-        """Find the groups that there are, and the first base model."""
+        """Find the groups that there are, and the model whose answer comes first in the first row."""
         self._names |= {self.total: None}
         for sample in samples:
             gold = gold_of(sample)
@@ -68,23 +72,32 @@ class Wins(Tally):
         return 1.0 if verdict > 0 else self.low
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
-        """Add the points and 1 in each of the row's groups."""
+        """Add the points and 1 in each of the row's groups; the points for both cases of which model is the base."""
         gold, verdict = gold_of(sample), self.verdict(str(answer))
-        held = [self.total, *self.groups(gold)]
         if verdict is None:
-            return (0.0,) * (2 * len(self._names))
-        points = self.points(-verdict if self._base_first(gold) else verdict)
-        return tuple(each for name in self._names for each in (points * held.count(name), float(held.count(name))))
+            return (0.0,) * (_PARTS * len(self._names))
+        held = [self.total, *self.groups(gold)]
+        self._told.setdefault(sample.position, str(told(gold, "answer1")))
+        points = [self.points(-verdict if base_first else verdict) for base_first in self._base_first(gold)]
+        return tuple(each * held.count(name) for name in self._names for each in (*points, 1.0))
 
-    def _base_first(self, gold: Any) -> bool:
+    def _base_first(self, gold: Any) -> tuple[bool, bool]:
+        """Whether the base model's answer came first: if the base is the first model of the first row, and if not."""
         named = gold.get("base_models") if isinstance(gold, Mapping) else None
-        bases = [named] if isinstance(named, str) else list(named or self.bases or (self._first,))
-        return told(gold, "answer1") in bases
+        bases = [named] if isinstance(named, str) else list(named or self.bases)
+        if bases:
+            return (told(gold, "answer1") in bases,) * 2
+        first = str(told(gold, "answer1")) == self._first
+        return first, not first
+
+    def _sums(self, sums: Counts) -> Iterable[tuple[str, float, float]]:
+        """Yield the points and verdicts of each group. The base is the first model of the first row with a verdict."""
+        other = bool(self._told) and self._told[min(self._told)] != self._first
+        return zip(self._names, sums[int(other) :: _PARTS], sums[2::_PARTS], strict=True)
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return the points in percent of the verdicts."""
-        parts = zip(self._names, sums[::2], sums[1::2], strict=True)
-        return {name: round(100 * points / count, self.digits) for name, points, count in parts if count}
+        return {name: round(100 * points / count, self.digits) for name, points, count in self._sums(sums) if count}
 
 
 class AlpacaWins(Wins):
@@ -132,14 +145,14 @@ class ArenaWins(Wins):
             before = self._chosen.setdefault(question, f"{verdict:g} {told(gold_of(sample), 'answer1')}")
             first, _, order = before.partition(" ")
             biased = bool(verdict) and first == f"{verdict:g}" and order != str(told(gold_of(sample), "answer1"))
-        added[2 * place : 2 * place + 2] = [float(biased), 0.0]
+        added[_PARTS * place : _PARTS * (place + 1)] = [float(biased), float(biased), 0.0]
         return tuple(added)
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return the win rates, and the number of biased questions."""
         place = list(self._names).index(self.total)
         rates = {name: rate for name, rate in super().figures(sums).items() if name != self.total}
-        return {**rates, self.total: sums[2 * place]}
+        return {**rates, self.total: sums[_PARTS * place]}
 
 
 _WILD_GROUPS = {
@@ -199,7 +212,7 @@ class ArenaHardWins(Wins):
     Between two models, the ratings that fit best predict the share of wins itself; a tie is half a win.
     """
 
-    total = "score"
+    total, bases = "score", ("gpt4-0314",)
     _TIMES = 3
 
     def groups(self, gold: Any) -> Sequence[str]:
@@ -207,14 +220,19 @@ class ArenaHardWins(Wins):
         told(gold, "answer1")
         return []
 
+    def verdict(self, reply: str) -> float | None:
+        """Read the verdict; some forms do not count."""
+        found = _VERDICT.search(reply)
+        return _FOR_FIRST[found[1]] if found and found[1] in ("A=B", "A>B", "A>>B", "B>A", "B>>A") else None
+
+    def points(self, verdict: float) -> float:
+        """Return a win, or half of one for a tie."""
+        return 1.0 if verdict > 0 else 0.0 if verdict else 0.5
+
     def counts(self, sample: Sample, answer: Any) -> Counts:
         """Add wins and verdicts, those that are clear three times."""
-        found = _VERDICT.search(str(answer))
-        if found is None or found[1] not in ("A=B", "A>B", "A>>B", "B>A", "B>>A"):
-            return (0.0, 0.0)
-        worth = _FOR_FIRST[found[1]] * (-1 if self._base_first(gold_of(sample)) else 1)
-        times = self._TIMES if abs(worth) == 1 else 1
-        return (times * (0.5 + (worth > 0) / 2 - (worth < 0) / 2), float(times))
+        clear = abs(self.verdict(str(answer)) or 0.0) == 1
+        return tuple(each * (self._TIMES if clear else 1) for each in super().counts(sample, answer))
 
 
 READINGS: dict[str, Reading] = {

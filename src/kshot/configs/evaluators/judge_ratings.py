@@ -5,6 +5,7 @@ The answer that these metrics score is the judge's reply. A reply without a rati
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from kshot.configs.evaluators.judge_grades import Reading
 from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
+from kshot.statistics.figures import NO_FIGURE
 
 
 def told(gold: Any, key: str) -> Any:
@@ -138,7 +140,7 @@ class LowestOfTurns(CorpusMetric):
             by_task.setdefault(task, []).append(rating)
         means = {task: sum(ratings) / len(ratings) for task, ratings in by_task.items()}
         average = round(ratio(sum(means.values()), len(means)), 3)
-        return {**dict.fromkeys(self._tasks, 0.0), "avg": average, **means}
+        return {**dict.fromkeys(self._tasks, NO_FIGURE), "avg": average, **means}
 
 
 _LEVELS = 5
@@ -181,10 +183,12 @@ def followed(reply: str, level: int) -> tuple[float, float]:
     if level == 1:
         return (1.0, 1.0) if "YES" in last else (0.0, 0.0) if "NO" in last else (-1.0, -1.0)
     listed = re.search(r"\[.*\]", last)
-    words = re.findall(r"""['"]([^'"]*)['"]""", listed[0]) if listed else []
-    items = [each for each in listed[0][1:-1].split(",") if each.strip()] if listed else []
-    known = {"YES", "True", "NO", "False", "PARTIAL", "MAYBE", "UNKNOWN", "N/A"}
-    if len(words) != level or len(items) != level or not known.issuperset(words):
+    try:
+        words = ast.literal_eval(listed[0]) if listed else None
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        words = None
+    known = ("YES", "True", "NO", "False", "PARTIAL", "MAYBE", "UNKNOWN", "N/A")
+    if not isinstance(words, list) or len(words) != level or not all(word in known for word in words):
         return (-1.0, -1.0)
     yes = sum(word in ("YES", "True") for word in words)
     return float(yes == level), yes / level

@@ -15,6 +15,7 @@ from kshot.core.errors import DataError
 from kshot.core.records import AskFailed, Failed, Sample, Value
 from kshot.metrics import Metric
 from kshot.metrics.judge_replies import parse_rating
+from kshot.statistics.figures import NO_FIGURE
 
 READINGS: dict[str, Reading] = {
     **judge_align.READINGS,
@@ -128,8 +129,8 @@ class CalledReading(CorpusMetric):
         return self._known[key]
 
     def figure(self, name: str, pairs: Sequence[ScoredPair]) -> float:
-        """Return one figure; 0 where these replies have none of this name."""
-        return float(self.figures(pairs).get(name, 0.0))
+        """Return one figure; these replies may have none of this name."""
+        return float(self.figures(pairs).get(name, NO_FIGURE))
 
 
 def _gold(sample: Sample) -> Any:

@@ -10,7 +10,7 @@ from kshot.configs.evaluators.scores import SeesRows
 from kshot.core.errors import DataError
 from kshot.core.records import Absent, RequestGenerator, Sample, Value
 from kshot.metrics import Metric
-from kshot.statistics.figures import OWN_AGGREGATE
+from kshot.statistics.figures import NO_FIGURE, OWN_AGGREGATE
 from kshot.statistics.resampling import mean
 
 _THRESHOLDS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -137,7 +137,7 @@ class RunsAverage(SeesRows):
         if "/" in name:
             pairs = [value for value in values if isinstance(value, tuple)]
             total, count = (math.fsum(column) for column in zip(*pairs, strict=True))
-            return total / count if count else 0.0
+            return total / count if count else NO_FIGURE
         inner = next((each for each in self.metric.aggregates if self._averaged(each) == name), None)
         if inner is None:
             return mean(values)

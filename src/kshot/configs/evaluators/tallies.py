@@ -8,7 +8,7 @@ from typing import Any
 
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.core.records import Gold, Sample, Value, reference
-from kshot.statistics.figures import OWN_AGGREGATE
+from kshot.statistics.figures import NO_FIGURE, OWN_AGGREGATE
 from kshot.statistics.resampling import mean
 
 Counts = tuple[float, ...]
@@ -59,7 +59,7 @@ class Tally(SeesRows):
         if name == self.mean:
             return mean(values)
         columns = zip(*(value for value in values if isinstance(value, tuple)), strict=True)
-        return float(self.figures(tuple(math.fsum(column) for column in columns)).get(name, 0.0))
+        return float(self.figures(tuple(math.fsum(column) for column in columns)).get(name, NO_FIGURE))
 
 
 def gold_of(sample: Sample) -> Any:
