@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from kshot.configs import splits_of
+from kshot.configs import load, splits_of
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loaders import media
+from kshot.configs.loaders.columns import typed
 from kshot.configs.loaders.places import IDS, RowsNotAllowed, local_path
 from kshot.configs.loaders.table import LOADERS, loader_of
 from kshot.configs.project import Project
@@ -315,3 +316,39 @@ def test_a_known_loader_without_rows_says_so():
     case = Case("CharmDataset", {}, {"path": "data/nowhere", "name": "x"})
     with pytest.raises(DataError, match=r"^made-up: its path 'data/nowhere' is not here.*--data made-up="):
         splits_of(made(case))
+
+
+# ---- values of CSV columns ----
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["1", "-2"], [1, -2]),
+        (["1", ""], [1.0, None]),
+        (["1", "2.5", "1e3", "inf"], [1.0, 2.5, 1000.0, float("inf")]),
+        (["True", "false", "NA"], [True, False, None]),
+        (["1", "x"], ["1", "x"]),
+        (["3.50", "True"], ["3.50", "True"]),
+        (["", "None"], [None, None]),
+    ],
+)
+def test_columns_are_read_as_the_frameworks_read_them(texts, values):
+    found = [row["a"] for row in typed([{"a": text, "b": "z"} for text in texts])]
+    assert found == values
+    assert [type(each) for each in found] == [type(each) for each in values]
+
+
+def test_a_config_file_reads_the_home_s_folder(tmp_path, monkeypatch):
+    case = next(case for case in CASES if case.loader == "ARCDataset" and case.framework == "opencompass")
+    case.write(tmp_path)
+    config = tmp_path / "arc.py"
+    config.write_text(
+        "from opencompass.datasets import ARCDataset\n"
+        "arc_datasets = [dict(abbr='ARC-c', type=ARCDataset, path='opencompass/ai2_arc-dev', name='ARC-Challenge',\n"
+        "    reader_cfg=dict(input_columns=['question', 'textA'], output_column='answerKey'))]\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    (arc,) = load(config).datasets["arc_datasets"]
+    assert plain(splits_of(arc)) == expected(case)

@@ -12,8 +12,8 @@ _NOTHING = frozenset(
     ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
      "NULL", "NaN", "None", "n/a", "nan", "null")
 )  # fmt: skip
-_WHOLE = re.compile(r"[+-]?\d{1,18}")
-_FRACTION = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE = re.compile(r" *[+-]?\d{1,20} *")
+_FRACTION = re.compile(r" *[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|infinity) *", re.IGNORECASE)
 _TRUTH = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 
 
@@ -32,10 +32,10 @@ def _values(values: list[Any]) -> list[Any]:
 
 def _reader(present: list[str], *, whole: bool) -> Callable[[str], Any] | None:
     """Return what reads all these texts; whole numbers in a column with gaps are read as fractions."""
-    if all(_WHOLE.fullmatch(value) for value in present):
+    if all(_WHOLE.fullmatch(value) and -(2**63) <= int(value) < 2**64 for value in present):
         return int if whole else float
     if all(_FRACTION.fullmatch(value) for value in present):
         return float
-    if whole and all(value in _TRUTH for value in present):
+    if all(value in _TRUTH for value in present):
         return _TRUTH.__getitem__
     return None
