@@ -23,11 +23,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT)]
 
-from tests.real_configs import comparing, evaluating, reference  # noqa: E402 - the path is set above
+from tests.real_configs import cleaning, comparing, evaluating, reference  # noqa: E402 - the path is set above
 
 CORES = 2
-PARTS = ("prompts", "without", "with")
-ENOUGH = {"prompts": 99.5, "without": 75.0, "with": 95.0}
+PARTS = ("prompts", "cleanups", "without", "with")
+ENOUGH = {"prompts": 99.5, "cleanups": 97.0, "without": 75.0, "with": 95.0}
 LISTED = 12
 
 
@@ -69,7 +69,8 @@ def _checked(folder: Path, home: str, part: str, pattern: str) -> bool:
     """Check one part of a home; whether enough is right."""
     lines = [line for line in comparing.lines(folder / f"{home}.jsonl") if fnmatch(line["file"], pattern)]
     start = time.monotonic()
-    share = (_prompts if part == "prompts" else _scores)(folder, home, part, lines)
+    check = {"prompts": _prompts, "cleanups": _cleanups}.get(part, _scores)
+    share = check(folder, home, part, lines)
     print(f"  ({time.monotonic() - start:.0f} s)\n", flush=True)
     return share >= ENOUGH[part]
 
@@ -89,13 +90,28 @@ def _prompts(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) ->
     return min(shares)
 
 
+def _cleanups(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -> float:
+    found = [cleaning.compare(line, home) for line in comparing.lines(folder / f"{home}.cleanups")]
+    known = [one for one in found if "same" in one]
+    same, of = sum(one["same"] for one in known), sum(one["of"] for one in known)
+    share = 100 * same / max(of, 1)
+    print(
+        f"{home}: {len(known)} of {len(found)} clean-ups are kshot's; outputs as the home's {same} of {of}: {share:.2f} %"
+    )
+    wrong = sorted((one for one in known if one["first"]), key=lambda one: one["same"])
+    print("\n".join(f"  - {one['name']} {one['same']} of {one['of']}: {one['first']}" for one in wrong[:LISTED]))
+    return share
+
+
 def _scores(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -> float:
     place, code = reference.home_of(home), part == "with"
+    known = _scored_already(folder / f"{home}_without.json") if code else {}
     with tempfile.TemporaryDirectory() as temporary:
         root = place if code else evaluating.without_code(place, home, Path(temporary))
         with ProcessPoolExecutor(CORES, max_tasks_per_child=200) as pool:
-            jobs = [(str(root), line, code) for line in lines]
+            jobs = [(str(root), line, code) for line in lines if line["file"] not in known]
             results = list(pool.map(evaluating.run_file, jobs, chunksize=4))
+    results += [known[line["file"]] for line in lines if line["file"] in known]
     (folder / f"{home}_{part}.json").write_text(json.dumps(results, ensure_ascii=False), encoding="utf-8")
     found = evaluating.summary(results)
     share = 100 * found["files"][0] / max(found["files"][1], 1)
@@ -107,6 +123,12 @@ def _scores(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -> 
     )
     print("\n".join(f"  - {count} {why}" for why, count in found["lost"][:LISTED]))
     return share
+
+
+def _scored_already(path: Path) -> dict[str, Any]:
+    """The files all of whose entries have a score without the home's code: with it, the same code of kshot runs."""
+    earlier = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return {one["file"]: one for one in earlier if all("figures" in entry for entry in one["entries"])}
 
 
 if __name__ == "__main__":

@@ -36,15 +36,15 @@ def run_file(job: tuple[str, dict[str, Any], bool]) -> dict[str, Any]:
     A file whose entries cannot run together is run entry by entry, so that each says what is missing.
     """
     home, line, with_code = job
-    if not line.get("entries"):
+    entries = [entry for entry in line.get("entries", ()) if entry.get("rows")]  # others the home cannot run either
+    if not entries:
         return {"file": line["file"], "entries": []}
     with tempfile.TemporaryDirectory() as folder:
-        found = _run(Path(home), line, line["entries"], Path(folder), with_code=with_code)
-        if found is None or len(line["entries"]) == 1:
-            pass
-        elif any("error" in one for one in found):
-            alone = [_run(Path(home), line, [one], Path(folder), with_code=with_code) for one in line["entries"]]
-            found = [one for each in alone for one in each]
+        found = _run(Path(home), line, entries, Path(folder), with_code=with_code)
+        if len(entries) > 1 and any("error" in one for one in found):
+            found = [
+                told for one in entries for told in _run(Path(home), line, [one], Path(folder), with_code=with_code)
+            ]
     return {"file": line["file"], "entries": found}
 
 

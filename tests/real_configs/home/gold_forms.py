@@ -102,7 +102,7 @@ FORMS = {
     "Gsm8kEvaluator": _worked_number,
     "NeedleBenchOriginEvaluator": lambda row, config: f"The hidden word is word{row}.*word{row}",
     "NeedleBenchParallelEvaluator": lambda row, config: f"word{row}*name{row}#10*50",
-    "NeedleBenchMultiEvaluator": lambda row, config: f"word{row}",
+    "NeedleBenchMultiEvaluator": lambda row, config: f"word{row}*word{row}",
     "LongBenchRetrievalEvaluator": _paragraph,
     "LongBenchClassificationEvaluator": lambda row, config: {
         "answers": [["sport", "music"][row % 2]],
@@ -120,12 +120,15 @@ FORMS = {
     "AccDropEvaluator": lambda row, config: "ABCD"[row % 4],
     "AccContaminationEvaluator": lambda row, config: "ABCD"[row % 4],
     "IFEvaluator": _instructions,
+    "IFBenchEvaluator": _instructions,
+    "LCBCodeExecutionEvaluator": lambda row, config: json.dumps(
+        {"code": "def add(a, b):\n    return a + b", "input": "add(1, 2)", "output": "3"}
+    ),
+    "LCBTestOutputEvaluator": lambda row, config: json.dumps({"output": "3", "testtype": "functional"}),
     "PMMEvalMIFEvalEvaluator": lambda row, config: "punctuation:no_comma, {}",
     "DropOpenAIEvaluator": lambda row, config: f"river {row}|stream {row}",
-    "MRCREvaluator": lambda row, config: json.dumps(
-        {"answer": f"p{row} a poem", "random_string_to_prepend": f"p{row} "}
-    ),
-    "RMSEEvaluator": lambda row, config: str(row + 0.5),
+    "MRCREvaluator": lambda row, config: json.dumps({"answer": f"p{row} a poem", "prefix": f"p{row} "}),
+    "RMSEEvaluator": lambda row, config: f"<NUMBER> {row + 0.5} </NUMBER>",
     "MAEEvaluator": lambda row, config: str(row + 0.5),
     "ARCPrizeEvaluator": lambda row, config: [[1, row], [3, 4]],
     "PMMEvalMLogiQAEvaluator": lambda row, config: str(row % 4),
@@ -145,6 +148,7 @@ FORMS = {
     "MccEvaluator": lambda row, config: ["yes", "no"][row % 2],
     "EDAccEvaluator": lambda row, config: {"candidates": [["river"], ["stream"]], "label": row % 2},
 }
+CLEAN = ("clean", "input contamination", "input-and-label contamination")
 FUNCTIONS = [{"name": "add", "description": "Add.", "parameters": {"type": "dict", "properties": {}, "required": []}}]
 COLUMNS = {
     "BFCLSingleTurnEvaluator": {"function": lambda row: json.dumps(FUNCTIONS), "id": lambda row: f"simple_{row}"},
@@ -153,7 +157,7 @@ COLUMNS = {
         "id": lambda row: f"multi_turn_base_{row}",
     },
     "OptionSimAccEvaluator": {letter: lambda row, letter=letter: f"choice {letter} of {row}" for letter in "ABCD"},
-    "AccContaminationEvaluator": {"is_clean": lambda row: "clean" if row % 2 else "input contamination"},
+    "AccContaminationEvaluator": {"is_clean": lambda row: CLEAN[row % 3]},
     "LCBCodeGenerationEvaluator": {"evaluation_sample": lambda row: _io_tests(row, None)},
     "HumanEvalEvaluator": {
         "test": lambda row: "def check(candidate):\n    assert candidate(1, 2) == 3\n",
@@ -162,7 +166,11 @@ COLUMNS = {
     },
     "QuALITYEvaluator": {"difficult": lambda row: row % 2},
     "SciKnowEvalEvaluator": {"prompt_mode": lambda row: "mcq"},
-    "LiveMathBenchEvaluator": {"subdivision": lambda row: "made_up"},
+    "LiveMathBenchEvaluator": {
+        "subdivision": lambda row: "made_up",
+        "question": lambda row: f"What is {row} and 2?",
+        "idx": lambda row: row,
+    },
     "LongBenchv2Evaluator": {
         "difficulty": lambda row: ["easy", "hard"][row % 2],
         "length": lambda row: ["short", "long"][row % 2],

@@ -1,6 +1,6 @@
 """Replies to made-up rows: some right, some wrong, in the ways that models say it."""
 
-FORMS = ("{gold}", "Let me think step by step. So the answer is {gold}.", "I am not sure, maybe B.", "答案是A。")
+FORMS = ("{gold}", "I am not sure, maybe B.", "Let me think step by step. So the answer is {gold}.", "答案是A。")
 
 
 def replies_to(rows, column):

@@ -32,6 +32,7 @@ def main(framework, home, out, most="3", pattern="*"):
     stand_ins.install("opencompass", "ais_bench")
     warnings.simplefilter("ignore")
     import datasets
+    from cleaning import Cleanups
     from loading import datasets_of, files_of, sampled
     from made_up_rows import rows_for
     from prompts import HOMES
@@ -39,6 +40,7 @@ def main(framework, home, out, most="3", pattern="*"):
     datasets.disable_progress_bars()
     datasets.disable_caching()
     rendering = HOMES[framework]()
+    cleanups = Cleanups(rendering.package)
     logging.disable(logging.ERROR)
     with Path(out).open("w", encoding="utf-8") as sink:
         for path in files_of(home, framework):
@@ -51,10 +53,12 @@ def main(framework, home, out, most="3", pattern="*"):
                 line["error"] = f"{type(exc).__name__}: {exc}"[:300]
             else:
                 line["count"] = sum(map(len, variables.values()))
-                line["entries"] = [
-                    one_entry(rendering, rows_for, number, *one)
-                    for number, one in enumerate(sampled(variables, int(most)))
-                ]
+                for _, _, entry in (chosen := sampled(variables, int(most))):
+                    cleanups.collect(entry)
+                line["entries"] = [one_entry(rendering, rows_for, number, *one) for number, one in enumerate(chosen)]
+            sink.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
+    with Path(out).with_suffix(".cleanups").open("w", encoding="utf-8") as sink:
+        for line in cleanups.lines():
             sink.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
 
 
