@@ -15,7 +15,7 @@ import pytest
 
 from kshot.configs import load, splits_of
 from kshot.configs.dataset_entry import DatasetEntry
-from kshot.configs.loaders import media
+from kshot.configs.loaders import media, reading
 from kshot.configs.loaders.columns import typed
 from kshot.configs.loaders.places import IDS, RowsNotAllowed, local_path
 from kshot.configs.loaders.table import LOADERS, loader_of
@@ -352,3 +352,24 @@ def test_a_config_file_reads_the_home_s_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (arc,) = load(config).datasets["arc_datasets"]
     assert plain(splits_of(arc)) == expected(case)
+
+
+# ---- the hub ----
+
+
+def test_rows_of_the_hub_through_a_loader(monkeypatch):
+    asked = []
+
+    def load_from_hub(name, subset, split, where):
+        asked.append((name, subset, split))
+        if split == "train":
+            raise DataError("there is no such split", where=where)
+        return [{"problem": "p", "answer": split}]
+
+    monkeypatch.setattr(reading, "load_from_hub", load_from_hub)
+    case = Case("OlymMATHDataset", {}, {"path": "RUC-AIBOX/OlymMATH", "subset": "en-hard"})
+    assert splits_of(made(case)) == {"test": [{"problem": "p", "answer": "test"}]}
+    assert asked == [("RUC-AIBOX/OlymMATH", "en-hard", "train"), ("RUC-AIBOX/OlymMATH", "en-hard", "test")]
+    case = Case("OlymMATHDataset", {}, {"path": "somewhere", "subset": "en-hard"}, splits=("train", "train"))
+    with pytest.raises(DataError, match=r"no such split\. Give its rows: --data made-up="):
+        splits_of(made(case))

@@ -119,12 +119,17 @@ def _listed(entry: DatasetEntry, file: str, split: str) -> Sequence[Row]:
 
 
 def _hub(entry: DatasetEntry) -> Splits:
+    """Read the rows on the hub: by the entry's loader, or in columns that the loader changes to its own."""
     kind = short(entry.get("type", "?"))
     path, name, loader = entry.get("path"), entry.get("name"), entry_loader(entry)
     finder = RowsFinder(entry, partial(check_place, entry))
     if loader is not None and loader.hub:
         own = isinstance(path, str) and path.count("/") == 1 and not path.startswith((".", "opencompass/"))
-        return loader.read(finder.place(Path(str(path)), str(path) if own else loader.hub))
+        try:
+            return loader.read(finder.place(Path(str(path)), str(path) if own else loader.hub))
+        except KshotError as exc:
+            exc.hint = f"Give its rows: --data {entry.abbr}=FILE_OR_FOLDER."
+            raise
     known = HUB.get(kind)
     if known is None and kind != "HFDataset":
         _no_rows(entry, kind, path)
