@@ -263,6 +263,7 @@ CONSTRUCTED = """\
         if self.max_num_shots == 0:
             return ""
         text = ""
+        assert len(self.random_indice) == self.max_num_shots
         for index in np.random.choice(range(len(self.example_data)), self.max_num_shots, replace=False):
             part = self.example_data[index]["q"] + "\\n\\n"
             if len(self.tokenizer_encode(text + part)) <= self.max_example_tokens:
@@ -344,6 +345,21 @@ def test_own_post_processing_calls_that_of_the_base(tree):
         GENERATION, "    @staticmethod\n    def post_processing(predictions):\n        return ['red'] * 4\n"
     )
     assert tree.scores(says("?"), static, "Words") == {"EM": 50.0}
+
+
+def test_answers_and_references_may_be_of_the_class_s_own_kind(tree):
+    text = changed(
+        with_method(CHOICE, "    def post_processing(self, predictions):\n        return ['warm'] * 4\n"),
+        ('[instance["target_idx"] for', "['warm' if instance['gold'] else 'cold' for"),
+    )
+    assert tree.scores(prefers("red"), text, "Colours") == {"Accuracy": 50.0}
+    numbers = with_method(
+        CHOICE,
+        "    def post_processing(self, predictions):\n        import numpy as np\n"
+        "        found = np.array([nll / length for nll, length in predictions]).reshape(4, 3)\n"
+        "        return found.argmin(axis=1)\n",
+    )
+    assert tree.scores(prefers("red"), numbers, "Colours") == {"Accuracy": 50.0}
 
 
 def test_a_tie_goes_to_the_first_option(tree):

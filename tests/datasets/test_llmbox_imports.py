@@ -82,10 +82,10 @@ def test_nothing_else_of_the_package_is_run(tree):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("from ..metric import Em, Nonsense", "it imports Nonsense of metric; kshot knows Accuracy, Bleu"),
+        ("from ..metric import Em, Nonsense", "it imports Nonsense of metric; there is Accuracy, Bleu"),
         ("from ..nowhere import X", "it imports nowhere; there is no such file in the tree"),
-        ("from ...above import X", "it imports ...above; the file lies in a package of two levels"),
-        ("from ..kinds import NOT_THERE", "it imports NOT_THERE of kinds; that module has no such name"),
+        ("from ...above import X", "it imports ...above; that is outside the package"),
+        ("from ..kinds import NOT_THERE", "it imports NOT_THERE of kinds; there is KINDS"),
     ],
 )
 def test_what_cannot_be_imported_is_one_message(tree, line, message):
@@ -94,6 +94,26 @@ def test_what_cannot_be_imported_is_one_message(tree, line, message):
         load(tree, with_import(line))
     assert message in str(caught.value)
     assert "mine.py" in str(caught.value)
+
+
+def test_light_modules_of_the_tree_add_what_kshot_does_not_know(tree):
+    tree.add("def is_equiv(a, b):\n    return None\n\ndef last_number(text):\n    return 7\n", "utils/math_equiv.py")
+    tree.add("import torch\n", "utils/__init__.py")
+    tree.add("LETTERS = 'AB'\n", "metric/letters.py")
+    tree.add("from .more import WORD\nfrom .dataset.deep import DEPTH\n", "dataset_enum.py")
+    tree.add("WORD = 'more'\n", "more.py")
+    tree.add("DEPTH = 1\n", "dataset/deep.py")
+    lines = """\
+from ..utils.math_equiv import is_equiv, last_number
+from ..metric.letters import LETTERS
+from ..metric.accuracy import Accuracy
+from ..dataset_enum import *
+"""
+    module = vars(sys.modules[load(tree, with_import(lines)).__module__])
+    assert module["is_equiv"]("1", "1") is True  # kshot's own
+    assert module["last_number"]("x") == 7
+    assert (module["LETTERS"], module["WORD"], module["DEPTH"]) == ("AB", "more", 1)
+    assert module["Accuracy"]().name == "Accuracy"
 
 
 def test_helpers_of_other_modules(tree):

@@ -9,7 +9,7 @@ from kshot.cleanups.chosen_option import chosen_option
 from kshot.cleanups.letters import letter, lettered
 from kshot.core.errors import DataError, UsageError
 from kshot.core.protocols import Scorer
-from kshot.core.records import AnyOption, Choice, Message, Option, Prompt, Row, Sample
+from kshot.core.records import AnyOption, Choice, Gold, Message, Option, Prompt, Row, Sample, Target
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
 from kshot.datasets.choices import choices_of, has_contexts, option_index, referenced_choices, right_choices
@@ -149,7 +149,7 @@ class MultipleChoiceCompiler(DatasetCompiler):
         fields = self.fields(row, where)
         choices = choices_of(fields, where)
         own = self.own_reference(index)
-        right = referenced_choices(own[0], choices, where) if own else self.right_choices(fields, choices, where)
+        right = self.referenced_choices(own[0], choices, where) if own else self.right_choices(fields, choices, where)
         if right is None:
             raise DataError("there is no target_idx, label or matching target", where=where)
         return Sample(self.identify(index, row), fields, right, choices, self.category(row, where), index, row)
@@ -160,6 +160,10 @@ class MultipleChoiceCompiler(DatasetCompiler):
         fields = self.fields(row, where)
         choices = choices_of(fields, where)
         return Sample(f"example-{index}", fields, self.right_choices(fields, choices, where), choices)
+
+    def referenced_choices(self, reference: Any, choices: Sequence[str], where: str) -> Target:
+        """Return what the reference of a row means."""
+        return referenced_choices(reference, choices, where)
 
     def right_choices(self, fields: Mapping[str, Any], choices: Sequence[str], where: str) -> Option | AnyOption | None:
         """Return what the fields of a row call right; None: they name no right choice."""
@@ -302,7 +306,10 @@ class MultipleChoiceCompiler(DatasetCompiler):
         answers = self.dataset.post_processing(predictions)
         if not isinstance(answers, (list, tuple)) or len(answers) != len(self.dataset.evaluation_data):
             return answers  # the caller says what is wrong with it
-        return [option_index(each, sample.choices) for each, sample in zip(answers, self.samples(), strict=True)]
+        return [
+            each if isinstance(sample.target, Gold) else option_index(each, sample.choices)
+            for each, sample in zip(answers, self.samples(), strict=True)
+        ]
 
     # ---- by the probability of a letter ----
 

@@ -34,6 +34,7 @@ class LLMBoxDataset(Dataset):
         self.sample_num = self.args.sample_num
         self.max_example_tokens = self.args.max_example_tokens
         self.real_num_shots = 0
+        self.random_indice: list[int] = []
         self.prefix_caching = False
         self.jinja2_env.globals["zip"] = zip
         self._kshot_method: str | None = None

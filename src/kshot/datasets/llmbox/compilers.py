@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from kshot.core.errors import DataError
-from kshot.core.records import AnyOption, Option, Prompt, Row, Sample
+from kshot.core.records import AnyOption, Gold, Option, Prompt, Row, Sample, Target
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
 from kshot.datasets.choices import choices_of
@@ -73,11 +73,13 @@ class LLMBoxCompiler(DatasetCompiler):
         ids = [self._own_id(row) for row in dataset.evaluation_data]
         if len({*ids}) < len(ids):
             dataset.id_column = None  # LLMBox knows no ids: what is called so may stand in several rows
-        shown = not self._constructs_examples and not dataset.args.retriever
-        drawn = self.examples.numbers if shown else ()
+        constructed = self._constructs_examples
+        shown = not constructed and not dataset.args.retriever
+        if shown or (constructed and dataset.num_shots and len(dataset.example_data)):
+            dataset.random_indice = list(self.examples.numbers)
         for index, row in enumerate(dataset.evaluation_data):
             self.fields(row, self.locate(index, row))
-            if index == 0 and drawn:
+            if index == 0 and shown:
                 self.examples.choose()
 
     def _own_rows(self, rows: Sequence[Any], name: str) -> list[dict[str, Any]]:
@@ -154,6 +156,15 @@ class LLMBoxMultipleChoiceCompiler(LLMBoxCompiler, MultipleChoiceCompiler):
         if sample.fields.get("target_idx") is None and isinstance(sample.target, Option):
             more.setdefault("target_idx", sample.target.index)
         return super().question(sample, example_idx=example_idx, turn_idx=turn_idx, shots=shots, **more)
+
+    def referenced_choices(self, reference: Any, choices: Sequence[str], where: str) -> Target:
+        """Return what a reference means; a class with answers of its own may have references of its own."""
+        try:
+            return super().referenced_choices(reference, choices, where)
+        except DataError:
+            if not self.processes_answers:
+                raise
+            return Gold(reference)
 
     def _baseline(self) -> Prompt | None:
         self.dataset.normalization_prompt = self.dataset.normalization_prompt.strip()

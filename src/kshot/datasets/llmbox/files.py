@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 from kshot.core.plugin_files import forget_plugin_file, load_plugin_file, objects_of
 from kshot.datasets.dataset import Dataset, snake_case
-from kshot.datasets.llmbox.imports import PackageImports
+from kshot.datasets.llmbox.imports import DATASETS, PackageImports, Parts
 
 _IMPORTS = "__kshot_imports__"
 """Under this name a module keeps what its imports are answered by."""
@@ -19,10 +20,11 @@ def load_dataset_file(path: Path, name: str = "") -> ModuleType:
     """Import a file of dataset classes; one with relative imports gets the package that it lies in."""
     if not has_relative_imports(path):
         return load_plugin_file(path, name)
-    module = load_plugin_file(path, name, _prepare)
+    prepare = partial(_prepare, folder=path.resolve().parent, inside=DATASETS)
+    module = load_plugin_file(path, name, prepare)
     if not _neighbours_are_same(module):
         forget_plugin_file(path)
-        module = load_plugin_file(path, name, _prepare)
+        module = load_plugin_file(path, name, prepare)
     return _name_classes(module)
 
 
@@ -35,22 +37,25 @@ def has_relative_imports(path: Path) -> bool:
     return any(isinstance(node, ast.ImportFrom) and node.level > 0 for node in ast.walk(tree))
 
 
-def _prepare(module: ModuleType) -> None:
+def _prepare(module: ModuleType, folder: Path, inside: Parts) -> None:
     """Answer the imports of a module, those inside its functions too."""
-    imports = PackageImports(Path(str(module.__file__)), _neighbour)
-    vars(module)[_IMPORTS] = imports
+    imports = PackageImports(Path(str(module.__file__)), folder, inside, _neighbour)
+    vars(module)[_IMPORTS] = (folder, imports)
     vars(module)["__builtins__"] = {**vars(builtins), "__import__": imports}
 
 
-def _neighbour(path: Path) -> ModuleType:
-    return _name_classes(load_plugin_file(path, "", _prepare))
+def _neighbour(path: Path, folder: Path, inside: Parts) -> ModuleType:
+    return _name_classes(load_plugin_file(path, "", partial(_prepare, folder=folder, inside=inside)))
 
 
 def _neighbours_are_same(module: ModuleType) -> bool:
     """Use the neighbours of a module once more: a run records every file that it used, and one may have changed."""
-    imports: PackageImports = vars(module)[_IMPORTS]
+    folder: Path
+    imports: PackageImports
+    folder, imports = vars(module)[_IMPORTS]
     return all(
-        _neighbour(path) is found and _neighbours_are_same(found) for path, found in tuple(imports.neighbours.items())
+        _neighbour(path, folder, inside) is found and _neighbours_are_same(found)
+        for path, (inside, found) in tuple(imports.neighbours.items())
     )
 
 

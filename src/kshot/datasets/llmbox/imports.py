@@ -12,10 +12,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError, KshotError
 from kshot.datasets.llmbox.answered import ANSWERED, STAND_INS
+
+Parts: TypeAlias = tuple[str, ...]
+"""The name of a module below the package, part by part; () is the package itself."""
+
+DATASETS: Parts = ("dataset",)
+"""The folder of dataset files, whatever its name is in the tree."""
 
 _LIGHT = frozenset({*sys.stdlib_module_names, "numpy"})
 """What a data module may import."""
@@ -24,13 +30,15 @@ _LIGHT = frozenset({*sys.stdlib_module_names, "numpy"})
 class PackageImports:
     """The ``__import__`` of one file: relative names are answered here, all others by Python.
 
-    The file lies in a folder of datasets, and that folder in the folder of the package. ``load`` imports a neighbour;
-    ``neighbours`` are those that were imported, by their paths.
+    ``folder`` has the dataset files, and lies in the folder of the package; ``inside`` is the part of the package that
+    the file belongs to. ``load`` imports a neighbour; ``neighbours`` are those that were imported, by their paths.
     """
 
-    def __init__(self, file: Path, load: Callable[[Path], ModuleType]) -> None:
-        self._file, self._load = file, load
-        self.neighbours: dict[Path, ModuleType] = {}
+    def __init__(
+        self, file: Path, folder: Path, inside: Parts, load: Callable[[Path, Path, Parts], ModuleType]
+    ) -> None:
+        self._file, self._folder, self._inside, self._load = file, folder, inside, load
+        self.neighbours: dict[Path, tuple[Parts, ModuleType]] = {}
 
     def __call__(
         self,
@@ -45,54 +53,60 @@ class PackageImports:
             stand_in = STAND_INS.get(name.partition(".")[0])
             found = stand_in() if stand_in is not None else None
             return found or builtins.__import__(name, globals, locals, fromlist or (), level)
-        places = {1: ("dataset",), 2: ()}
-        if level not in places:
-            raise self._refused("." * level + name, "the file lies in a package of two levels")
-        parts = (*places[level], *(name.split(".") if name else ()))
+        above = level - 1
+        if above > len(self._inside):
+            raise self._refused("." * level + name, "that is outside the package")
+        parts = (*self._inside[: len(self._inside) - above], *(name.split(".") if name else ()))
         module = self._module(parts)
         for part in fromlist or ():
-            if not hasattr(module, part) and part != "*":
+            if part != "*" and not hasattr(module, part):
                 setattr(module, part, self._part(module, parts, part))
         return module
 
-    def _module(self, parts: tuple[str, ...]) -> ModuleType:
+    def _module(self, parts: Parts) -> ModuleType:
         """Return a module of the package: kshot's answer, else a file of the tree."""
-        if parts in {(), ("dataset",)}:
+        if parts in {(), DATASETS}:
             return ModuleType(".".join(("package", *parts)))
-        answer = ANSWERED.get(".".join(parts)) or (ANSWERED["metric"] if parts[0] == "metric" else None)
+        answer = ANSWERED.get(".".join(parts))
+        if answer is None and parts[0] == "metric" and self._readable(parts) is None:
+            answer = ANSWERED["metric"]  # one metric by itself
         return answer() if answer is not None else self._from_tree(parts)
 
-    def _part(self, module: ModuleType, parts: tuple[str, ...], name: str) -> Any:
-        """Return what ``from module import name`` means where the module has no such name: a module below it."""
-        answered = parts and (".".join(parts) in ANSWERED or parts[0] == "metric")
-        if answered and ".".join((*parts, name)) not in ANSWERED:
-            known = ", ".join(sorted(key for key in vars(module) if not key.startswith("_")))
-            raise self._refused(f"{name} of {'.'.join(parts)}", f"kshot knows {known}")
-        if not answered and self._place(parts) is not None and parts not in {(), ("dataset",)}:
-            raise self._refused(f"{name} of {'.'.join(parts)}", "that module has no such name")
-        return self._module((*parts, name))
+    def _part(self, module: ModuleType, parts: Parts, name: str) -> Any:
+        """Return what ``from module import name`` means where kshot's answer, or the package, has no such name."""
+        if parts in {(), DATASETS} or ".".join((*parts, name)) in ANSWERED:
+            return self._module((*parts, name))
+        if parts and ".".join(parts) in ANSWERED and self._readable(parts) is not None:
+            own = self._from_tree(parts)
+            if hasattr(own, name):
+                return getattr(own, name)
+        known = ", ".join(sorted(key for key in vars(module) if not key.startswith("_")))
+        raise self._refused(f"{name} of {'.'.join(parts)}", f"there is {known or 'nothing'}")
 
-    def _place(self, parts: tuple[str, ...]) -> Path | None:
+    def _place(self, parts: Parts) -> Path | None:
         """Return the file of a module of the tree."""
-        folder = self._file.parent if parts[:1] == ("dataset",) else self._file.parent.parent
-        inner = parts[1:] if parts[:1] == ("dataset",) else parts
-        if not inner:
+        if parts in {(), DATASETS}:
             return None
-        path = folder.joinpath(*inner)
-        found = (path.with_suffix(".py"), path / "__init__.py")
-        return next((each for each in found if each.is_file()), None)
+        below = self._folder if parts[:1] == DATASETS else self._folder.parent
+        path = below.joinpath(*(parts[1:] if parts[:1] == DATASETS else parts))
+        return next((each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()), None)
 
-    def _from_tree(self, parts: tuple[str, ...]) -> ModuleType:
+    def _readable(self, parts: Parts) -> Path | None:
+        """Return the file of a module that is light enough to be run: it imports nothing but the standard library."""
+        path = self._place(parts)
+        return path if path is not None and not {*_imports_of(path)} - _LIGHT else None
+
+    def _from_tree(self, parts: Parts) -> ModuleType:
         path = self._place(parts)
         if path is None:
             raise self._refused(".".join(parts), "there is no such file in the tree")
-        if parts[0] != "dataset" and (heavy := sorted({*_imports_of(path)} - _LIGHT)):
-            raise self._refused(
-                ".".join(parts),
-                f"{path.name} is no data module: it imports {', '.join(heavy)}, and kshot does not run it",
-            )
-        self.neighbours[path] = self._load(path)
-        return self.neighbours[path]
+        if parts[:1] != DATASETS and (heavy := sorted({*_imports_of(path)} - _LIGHT)):
+            why = f"{path.name} is no data module: it imports {', '.join(heavy)}, and kshot does not run it"
+            raise self._refused(".".join(parts), why)
+        inside = parts if path.name == "__init__.py" else parts[:-1]
+        module = self._load(path, self._folder, inside)
+        self.neighbours[path] = (inside, module)
+        return module
 
     def _refused(self, what: str, why: str) -> KshotError:
         return DataError(
