@@ -133,7 +133,7 @@ class DatasetEntry:
 
     @property
     def mode(self) -> str:
-        """How the model is asked: gen, ppl, ll, clp, multiturn; of frameworks alone: loss, spans."""
+        """How the model is asked: gen, ppl, ll, clp, multiturn; of frameworks alone: loss, spans, functions."""
         kind = self.inferencer["type"]
         known = INFERENCERS if self.strict else {**INFERENCERS, **FRAMEWORK_INFERENCERS}
         if short(kind) not in known:

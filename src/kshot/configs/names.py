@@ -23,6 +23,7 @@ INFERENCERS = {
 FRAMEWORK_INFERENCERS = {
     "AgentInferencer": "gen",
     "AttackInferencer": "gen",
+    "BFCLV3FunctionCallInferencer": "functions",
     "LMMGenInferencer": "gen",
     "PPLOnlyInferencer": "loss",
     "InferencePPLOnlyInferencer": "spans",

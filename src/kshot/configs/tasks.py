@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kshot.configs import losses
+from kshot.configs import function_calls, losses
 from kshot.configs.answers import Repeated, cleaner, extraction, one_cleaned
 from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
@@ -166,6 +166,9 @@ class ConfigTask:
         system = self.settings.system_prompt
         if rendered.mode == "multiturn":
             return place, system
+        if self.entry.mode == function_calls.MODE:
+            row = rendered.rows.test[place]
+            return function_calls.function_turns(row, f"{self.entry.place}, row {place}"), system
         if self.entry.mode in losses.MODES:
             return losses.scored_texts(self.entry, rendered, place, kind=self.kind, meta=self.meta, system=system)
         shown = rendered.text(place, self.meta) if self.kind == "text" else rendered.chat(place, self.meta)
@@ -183,7 +186,9 @@ class ConfigTask:
             self.notes.append(note)
         extract = self._extraction()
         method: ConfigMethod = (
-            conversation(self.rendered, extract, options, self.kind, self.meta, read=self._media.content)
+            function_calls.function_calls(extract, options, self.kind)
+            if entry.mode == function_calls.MODE
+            else conversation(self.rendered, extract, options, self.kind, self.meta, read=self._media.content)
             if self.rendered.mode == "multiturn"
             else generate(extract, **options)
         )
