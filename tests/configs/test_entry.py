@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from kshot.configs import entry, load, task_of
+from kshot.configs.settings import ConfigSettings
 from kshot.core.errors import DataError, KshotError
 from kshot.retrievers import RandomRetriever
 from tests.configs.written import ARC, MMLU, RACE, RAW, SUBJECTS, write
@@ -169,6 +170,26 @@ def test_inferencers_that_run_without_what_they_add_say_so(asks):
     assert shown == ("Say it: x" if asks == "AttackInferencer" else "{how} x")
     with pytest.raises(DataError, match=f"kshot has no inferencer {asks}"):
         task_of(entry(body, strict=True), rows)
+
+
+def test_rows_may_limit_their_replies():
+    """AISBench's custom datasets have a column for it; it must be one of the input columns, and the user goes first."""
+    body = simple(type="ais_bench.CustomDataset", eval_cfg={"evaluator": {"type": "AccEvaluator"}})
+    body["infer_cfg"]["inferencer"]["max_out_len"] = 9
+    rows = {"test": [{"q": "x", "a": "y", "max_out_len": 3}, {"q": "x", "a": "y", "max_out_len": None}]}
+
+    def limits(columns, **settings):
+        body["reader_cfg"] = {"input_columns": columns, "output_column": "a"}
+        task = task_of(entry(body), rows, ConfigSettings(**settings))
+        asked = [next(task.method(sample, task.template(sample, ()))) for sample in task.samples]
+        return [request.max_tokens for (request,) in asked]
+
+    assert limits(["q", "max_out_len"]) == [3, 9]
+    assert limits(["q"]) == [9, 9]
+    assert limits(["q", "max_out_len"], max_tokens=5) == [5, 5]
+    rows["test"][0]["max_out_len"] = "many"
+    with pytest.raises(DataError, match="row 0: max_out_len is 'many'"):
+        limits(["q", "max_out_len"])
 
 
 @pytest.mark.skipif(not GOLDEN.exists(), reason="the shared goldens are not here")

@@ -93,6 +93,24 @@ def with_attacked_prompt(entry: DatasetEntry, splits: Splits) -> Splits:
     return [{column: prompts[0], **row} for row in splits]
 
 
+LENGTH_COLUMN = "max_out_len"
+"""The column of AISBench that limits the reply of each row, if it is one of the input columns."""
+
+
+def generate_by_row(extract: Extract, options: Mapping[str, Any]) -> ConfigMethod:
+    """Ask for one reply, of at most as many tokens as the row says; a row that says nothing has the usual limit."""
+
+    def method(sample: Sample, prompt: Prompt) -> RequestGenerator:
+        length = sample.fields.get(LENGTH_COLUMN)
+        if length and (not isinstance(length, (int, float)) or isinstance(length, bool) or length < 1):
+            raise DataError(f"{LENGTH_COLUMN} is {length!r}; it must be a number of tokens", where=f"row {sample.id}")
+        chosen = {**options, "max_tokens": int(length)} if length else options
+        (reply,) = yield from ask(Generate(prompt, **chosen))
+        return extract(sample, reply.text)
+
+    return method
+
+
 def as_prompt(shown: Any, system: str | None = None, read: ContentReader = text_alone) -> Prompt:
     """Return a rendered prompt as a record: text or messages, with the user's system prompt first."""
     if isinstance(shown, str):

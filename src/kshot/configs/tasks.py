@@ -15,9 +15,11 @@ from kshot.configs.evaluators.making import evaluator, own_cleanup
 from kshot.configs.evaluators.repeats import RunsAverage
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.inference import (
+    LENGTH_COLUMN,
     ConfigMethod,
     as_prompt,
     conversation,
+    generate_by_row,
     left_out,
     probabilities,
     sampling,
@@ -190,6 +192,8 @@ class ConfigTask:
             if entry.mode == function_calls.MODE
             else conversation(self.rendered, extract, options, self.kind, self.meta, read=self._media.content)
             if self.rendered.mode == "multiturn"
+            else generate_by_row(extract, options)
+            if self._limits_by_row
             else generate(extract, **options)
         )
         if self.times == 1:
@@ -215,6 +219,11 @@ class ConfigTask:
             return tuple(one_cleaned(clean, each) for each in answer) if several else one_cleaned(clean, answer)
 
         return extracted
+
+    @property
+    def _limits_by_row(self) -> bool:
+        named = LENGTH_COLUMN in self.rendered.rows.input_columns and not self.entry.strict
+        return named and self.settings.max_tokens is None
 
     # ---- scoring ----
 
