@@ -111,7 +111,7 @@ class AlpacaWins(Wins):
 class ArenaWins(Wins):
     """CompassArena: the reply says ``Choice: A``, ``B``, or ``C`` for a tie, which is worth nothing to either.
 
-    ``position_bias`` counts the questions for which the judge chose the same place in both orders.
+    ``position_bias`` counts replies that choose the same place as the first reply to the same question.
     """
 
     total = "position_bias"
@@ -119,7 +119,7 @@ class ArenaWins(Wins):
     def __init__(self, summary_type: str = "single", check_pos_bias: bool = True) -> None:  # noqa: FBT001, FBT002 - options of configs
         super().__init__()
         self.summary_type, self.check_pos_bias = summary_type, check_pos_bias
-        self._chosen: dict[str, str] = {}
+        self._chosen: dict[str, float] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -139,12 +139,11 @@ class ArenaWins(Wins):
         """Add the points in the row's group, and whether the judge chose the same place before."""
         added = list(super().counts(sample, answer))
         verdict, place = self.verdict(str(answer)), list(self._names).index(self.total)
-        question = str(told(gold_of(sample), "question")) if self.check_pos_bias else ""
         biased = False
         if self.check_pos_bias and verdict is not None:
-            before = self._chosen.setdefault(question, f"{verdict:g} {told(gold_of(sample), 'answer1')}")
-            first, _, order = before.partition(" ")
-            biased = bool(verdict) and first == f"{verdict:g}" and order != str(told(gold_of(sample), "answer1"))
+            question = str(told(gold_of(sample), "question"))
+            biased = question in self._chosen and self._chosen[question] == verdict != 0
+            self._chosen.setdefault(question, verdict)
         added[_PARTS * place : _PARTS * (place + 1)] = [float(biased), float(biased), 0.0]
         return tuple(added)
 
