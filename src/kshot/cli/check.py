@@ -19,7 +19,7 @@ _NAMED = 3
 
 def add(commands: Any) -> None:
     """Declare the command and its arguments."""
-    from kshot.cli.options import add_settings
+    from kshot.cli.settings_options import add_settings
 
     command = commands.add_parser(
         "check",
@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
 
 def execute(parsed: argparse.Namespace) -> int:
     """Check every entry; 1 where something is missing."""
-    from kshot.cli.options import settings_of
+    from kshot.cli.settings_options import settings_of
     from kshot.cli.streams import say
     from kshot.configs.source import ConfigSource
     from kshot.core.visible import visible_json

@@ -137,8 +137,8 @@ def _run(parsed: argparse.Namespace) -> int:
     from kshot.api import evaluate
     from kshot.cli.folder_names import default_folder
     from kshot.cli.gate import finish, gating
-    from kshot.cli.options import options_of
     from kshot.cli.progress import Progress
+    from kshot.cli.settings_options import options_of
     from kshot.passages import is_passages
     from kshot.settings import settings_from
 
@@ -198,8 +198,8 @@ def _preview(parsed: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from kshot.api import iter_preview
-    from kshot.cli.options import settings_of
     from kshot.cli.preview import as_json, as_text
+    from kshot.cli.settings_options import settings_of
 
     settings = settings_of(parsed)
     if settings.limit is None and not parsed.json and sys.stdout.isatty():  # a pipe or a file gets all samples

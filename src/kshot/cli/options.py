@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection
 from typing import Any, NoReturn
 
 from kshot import __version__
 from kshot.cli.commands import COMMANDS
 from kshot.cli.gate import add_gates
+from kshot.cli.settings_options import Once, add_settings, list_of
 from kshot.core.errors import UsageError
-from kshot.core.options import flag
-from kshot.settings import Settings, settings_from
 
 _EXAMPLES = """examples:
   kshot run                                              (a starter suite on the built-in model)
@@ -38,37 +36,6 @@ KINDS = {
 }
 """What ``kshot list`` can show, and the registry of each."""
 
-_METAVARS = {int: "N", float: "X", str: "TEXT"}
-
-
-class _Once(argparse.Action):
-    """Takes the value of an option. Two values are an error: the last one would win, and nobody would know."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        """Keep the value."""
-        del parser  # it turns the error into a message
-        _refuse_another(self, namespace, values, option_string)
-        setattr(namespace, self.dest, values)
-
-
-class _OnceOrNot(argparse.BooleanOptionalAction):
-    """Takes ``--option`` or ``--no-option``, but not both."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        """Keep which one it is."""
-        _refuse_another(self, namespace, not (option_string or "").startswith("--no-"), option_string)
-        super().__call__(parser, namespace, values, option_string)
-
-
-def _refuse_another(action: argparse.Action, namespace: Any, value: Any, written: str | None) -> None:
-    """Refuse a second value of an option that differs from the first; arguments without a name have one place each."""
-    if written is None:
-        return
-    given: dict[str, Any] = vars(namespace).setdefault("given_once", {})
-    if repr(given.setdefault(action.dest, value)) != repr(value):  # nan is not equal to itself
-        several = " Write all values in one, with commas between them." if isinstance(value, tuple) else ""
-        raise argparse.ArgumentError(action, f"it is given twice, with different values.{several}")
-
 
 class _Parser(argparse.ArgumentParser):
     """A parser that reports wrong arguments in the same way as every other error."""
@@ -78,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
             options["color"] = False  # on a safe stream the codes would be shown as escapes
         super().__init__(*args, **options)
         for name in (None, "store"):
-            self.register("action", name, _Once)
+            self.register("action", name, Once)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Read the arguments; what a command does not know is its own error, not that of ``kshot``."""
@@ -201,7 +168,7 @@ def _add_lookup(commands: Any) -> None:
     make = actions.add_parser("generate", help="write JSONL files under the published names")
     make.add_argument("--group", choices=("unique", "nonunique"), required=True)
     make.add_argument(
-        "--length", type=_list_of(int), nargs="+", required=True, metavar="L", help="lengths, such as 10 20 or 10,20"
+        "--length", type=list_of(int), nargs="+", required=True, metavar="L", help="lengths, such as 10 20 or 10,20"
     )
     make.add_argument("--samples", type=int, default=1500, metavar="N", help="records in each file (default: 1500)")
     make.add_argument("--seed", type=int, default=2025, metavar="S", help="seed of the records (default: 2025)")
@@ -264,51 +231,3 @@ def _add_datasets(command: argparse.ArgumentParser) -> None:
         help="lookup, handbook, NAME, NAME:subset,…, NAME:[category] or file.py:Class; options may follow, "
         "as in NAME,num_shots=2 (kshot list datasets; repeatable)",
     )
-
-
-def add_settings(command: argparse.ArgumentParser, only: Collection[str] | None = None) -> None:
-    """Declare the settings of a run, or some of them, as options of a command."""
-    groups: dict[str, Any] = {"": command}
-    for name, declared in Settings.declared().items():
-        if only is not None and name not in only:
-            continue
-        title = declared.group if only is None else ""
-        if title not in groups:
-            groups[title] = command.add_argument_group(title)
-        default = "" if declared.default is None else f" (default: {declared.default})"
-        options: dict[str, Any] = {"help": declared.help + default, "dest": name, "default": None}
-        if declared.choices:
-            options["choices"] = declared.choices
-        elif declared.kind is not bool:
-            options["metavar"] = declared.metavar or _METAVARS[declared.kind]
-        if declared.repeat:
-            options["action"] = "append"
-        if declared.kind is bool:
-            options["action"] = _OnceOrNot
-        else:
-            options["type"] = _list_of(declared.kind) if declared.listed else declared.kind
-        groups[title].add_argument(*declared.flags, flag(name), **options)
-
-
-def _list_of(kind: Any) -> Any:
-    def read(text: str) -> tuple[Any, ...]:
-        return tuple(kind(part) for part in text.split(","))
-
-    read.__name__ = f"list of {kind.__name__}"
-    return read
-
-
-def settings_of(parsed: argparse.Namespace) -> Settings:
-    """Return the settings that the command line gives."""
-    return settings_from(options_of(parsed))
-
-
-def options_of(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Return the given options by name. A stop text may contain escapes, such as a backslash and an n."""
-    from kshot.prompts.strings import decode_escapes
-
-    given = {name: getattr(parsed, name, None) for name in Settings.declared()}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if "stop" in chosen:
-        chosen["stop"] = tuple(decode_escapes(text) for text in chosen["stop"])
-    return chosen

@@ -36,7 +36,7 @@ def _check(parsed: argparse.Namespace) -> int:
 
 
 def _ceiling(parsed: argparse.Namespace) -> int:
-    from kshot.cli.options import settings_of
+    from kshot.cli.settings_options import settings_of
     from kshot.core.errors import UsageError
     from kshot.passages.card import ceiling_card
     from kshot.passages.source import EVIDENCE_MEASURES, PassagesSource
@@ -58,7 +58,7 @@ def _ceiling(parsed: argparse.Namespace) -> int:
 
 
 def _question(parsed: argparse.Namespace) -> int:
-    from kshot.cli.options import settings_of
+    from kshot.cli.settings_options import settings_of
     from kshot.passages.card import question_card
     from kshot.passages.source import PassagesSource
     from kshot.report.cards import question_view
@@ -72,7 +72,7 @@ def _question(parsed: argparse.Namespace) -> int:
 
 
 def _chunks(parsed: argparse.Namespace) -> int:
-    from kshot.cli.options import settings_of
+    from kshot.cli.settings_options import settings_of
     from kshot.passages.source import PassagesSource
 
     settings = settings_of(parsed)

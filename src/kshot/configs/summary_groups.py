@@ -29,7 +29,7 @@ def summary_groups(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
+class _GroupFigures:
     """The figures of a task or group: their values in order, and the results that they come from."""
 
     values: Mapping[str, float]
@@ -51,7 +51,7 @@ def group_rows(groups: Sequence[Mapping[str, Any]], results: Sequence[TaskResult
             continue
         found = dict(_summaries(group, subsets, known, where))
         parts = tuple(result for part, _ in subsets for result in known[part].results)
-        known[name] = _Figures(found, parts)
+        known[name] = _GroupFigures(found, parts)
         for metric, value in found.items():
             yield {
                 "task": name,
@@ -74,21 +74,21 @@ def _part(text: Any) -> tuple[str, str]:
     return str(text), ""
 
 
-def _is_known(known: Mapping[str, _Figures], part: str, metric: str) -> bool:
+def _is_known(known: Mapping[str, _GroupFigures], part: str, metric: str) -> bool:
     return part in known and (not metric or metric in known[part].values)
 
 
-def _of_task(result: TaskResult) -> _Figures:
+def _of_task(result: TaskResult) -> _GroupFigures:
     figures = {
         name: figure(metric, name, f"dataset {result.task.name}", values)
         for name, metric in result.named()
         if (values := result.values.get(name))
     }
-    return _Figures(figures, (result,))
+    return _GroupFigures(figures, (result,))
 
 
 def _summaries(
-    group: Mapping[str, Any], subsets: Sequence[tuple[str, str]], known: Mapping[str, _Figures], where: str
+    group: Mapping[str, Any], subsets: Sequence[tuple[str, str]], known: Mapping[str, _GroupFigures], where: str
 ) -> Iterator[tuple[str, float]]:
     kind = next((title for option, title in _KINDS.items() if group.get(option)), "")
     own = str(group.get("metric") or kind or ("weighted_average" if group.get("weights") else "naive_average"))
