@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kshot.comparing import compare
     from kshot.core.answers import Explained, TextLikelihood
     from kshot.core.budget import LimitReached
+    from kshot.core.content import MediaPart, TextPart
     from kshot.core.corpus import Chunk, Corpus, Passage
     from kshot.core.errors import KshotError
     from kshot.core.protocols import Abilities, LanguageModel, SearchEngine
@@ -88,6 +89,7 @@ _HOMES = {
     "kshot.comparing": ("compare",),
     "kshot.core.answers": ("Explained", "TextLikelihood"),
     "kshot.core.budget": ("LimitReached",),
+    "kshot.core.content": ("MediaPart", "TextPart"),
     "kshot.core.corpus": ("Chunk", "Corpus", "Passage"),
     "kshot.core.errors": ("KshotError",),
     "kshot.core.protocols": ("Abilities", "LanguageModel", "SearchEngine"),
@@ -199,6 +201,7 @@ __all__ = [
     "Likelihood",
     "LimitReached",
     "Loglik",
+    "MediaPart",
     "Message",
     "Metric",
     "MultipleChoiceDataset",
@@ -222,6 +225,7 @@ __all__ = [
     "Task",
     "Ter",
     "TextLikelihood",
+    "TextPart",
     "Usage",
     "Watcher",
     "ask",

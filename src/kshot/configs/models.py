@@ -18,6 +18,7 @@ _BASE = (
 )
 _CHAT = (
     *("HuggingFacewithChatTemplate", "HuggingFaceChatGLM3", "HuggingFaceChatModel", "TurboMindModelwithChatTemplate"),
+    "HuggingFaceQwen2VLwithChatTemplate",
     *("VLLMwithChatTemplate", "VLLMCustomAPIChat", "VLLMCustomAPIChatStream", "OpenAI", "OpenAISDK"),
     *("OpenAISDKStreaming", "OpenAISDKRollout", "Claude", "ClaudeSDK"),
 )
