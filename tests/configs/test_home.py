@@ -297,3 +297,31 @@ def test_the_value_of_a_sample_that_is_drawn_twice_counts_twice(home):
     assert metric.reduce("accuracy", values) == 25.0
     assert metric.reduce("accuracy", [values[1], values[1], values[0], values[0]]) == 50.0
     assert metric.reduce("kinds/even", values) == 50.0
+
+
+LOADED = CONFIG.replace("import OwnEvaluator", "import OwnDataset, OwnEvaluator").replace(
+    'path="rows.jsonl"', 'type=OwnDataset, path="data/sums", name="easy"'
+)
+
+
+@pytest.mark.parametrize("data", [None, "elsewhere", "rows.jsonl"])
+def test_rows_come_by_the_homes_loader(project, capsys, data):
+    for place in ("data/sums", "elsewhere"):
+        Path(place).mkdir(parents=True)
+        Path(place, "easy.txt").write_text("1+1|2\n2+2|4\n")
+    Path("own.py").write_text(LOADED)
+    command = ["run", "own.py", "-m", "model.py:answer", "--home", "clone", "--out", "run", "--no-report"]
+    assert main(command if data is None else [*command, "--data", f"own={data}"]) == 0
+    figures = {row["metric"]: row for row in kshot.load("run").results}
+    own_rows = data == "rows.jsonl"
+    assert figures["accuracy"]["n"] == (4 if own_rows else 2)
+    assert figures["accuracy"]["code"] == f"{'' if own_rows else 'loader, '}evaluator by OpenCompass"
+
+
+def test_a_loader_without_its_data_says_how_to_give_rows(project, capsys):
+    Path("own.py").write_text(LOADED)
+    assert main(["run", "own.py", "-m", "model.py:answer", "--home", "clone"]) == 2
+    shown = capsys.readouterr().err
+    assert "OwnDataset of OpenCompass gives no rows" in shown
+    assert "--data own=FILE_OR_FOLDER" in shown
+    assert "It runs confined" in shown

@@ -52,7 +52,7 @@ def _rows(
     entry: DatasetEntry, data: Mapping[str, str], settings: ConfigSettings, missing: list[str]
 ) -> tuple[Splits | None, str]:
     try:
-        splits = splits_of(entry, data, settings.dataset_path)
+        splits = splits_of(entry, data, settings.dataset_path, online=False)
     except KshotError as exc:
         missing.append(f"data: {_said(exc, entry)}")
         return None, ""

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loaders.columns import typed
 from kshot.configs.loaders.finding import SPELLINGS, RowsFinder, entry_loader, split_names
+from kshot.configs.loaders.foreign import foreign_rows, has_columns, has_foreign_loader
 from kshot.configs.loaders.hub import HUB
 from kshot.configs.loaders.places import check_place, place_of
 from kshot.configs.names import short
@@ -47,10 +48,13 @@ def given_text(entry: DatasetEntry, data: Mapping[str, str], default: str | None
     return next((data[key] for key in names_of(entry) if key in data), default)
 
 
-def splits_of(entry: DatasetEntry, data: Mapping[str, str] | None = None, default: str | None = None) -> Splits:
+def splits_of(
+    entry: DatasetEntry, data: Mapping[str, str] | None = None, default: str | None = None, *, online: bool = True
+) -> Splits:
     """Find the rows of an entry: in the user's ``data`` by its abbr, name or loader; at its ``path``; on the hub.
 
-    The user may name any place. A config may name places in its project, and where the frameworks keep data.
+    The user may name any place. A config may name places in its project, and where the frameworks keep data. A loader
+    that kshot lacks is its home's. ``online=False``: the hub is not asked.
     """
     given = given_text(entry, data or {}, default)
     if given is not None:
@@ -59,12 +63,14 @@ def splits_of(entry: DatasetEntry, data: Mapping[str, str] | None = None, defaul
     listed = _listed_files(entry)
     if listed is not None:
         return finder.fitted(listed)
+    if has_foreign_loader(entry):
+        return foreign_rows(entry)
     path = entry.get("path")
     if not isinstance(path, str) or not path:
         folder = _package_folder(entry)
-        return _hub(entry) if folder is None else RowsFinder(entry, Path).read(folder)
+        return _hub(entry, online=online) if folder is None else RowsFinder(entry, Path).read(folder)
     place = place_of(entry, path)
-    return finder.read(place) if place.is_file() or place.is_dir() else _hub(entry)
+    return finder.read(place) if place.is_file() or place.is_dir() else _hub(entry, online=online)
 
 
 def _given(entry: DatasetEntry, text: str) -> Splits:
@@ -72,10 +78,22 @@ def _given(entry: DatasetEntry, text: str) -> Splits:
     finder = RowsFinder(entry, Path, given=True)
     place = Path(text).expanduser()
     if place.exists():
-        return finder.read(place)
+        return _foreign_or_plain(entry, finder, place) if has_foreign_loader(entry) else finder.read(place)
     if "{split}" in text or "{subset}" in text:
         return finder.fitted(finder.pattern(text))
     raise DataError("there is no such file or folder", where=str(place))
+
+
+def _foreign_or_plain(entry: DatasetEntry, finder: RowsFinder, place: Path) -> Splits:
+    """Read rows in final columns as they are; anything else is the home's loader's."""
+    try:
+        plain = finder.read(place)
+    except DataError:
+        return foreign_rows(entry, place)
+    if has_columns(entry, plain):
+        entry.used.pop(f"loader {short(entry['type'])}", None)
+        return plain
+    return foreign_rows(entry, place)
 
 
 def _package_folder(entry: DatasetEntry) -> Path | None:
@@ -118,11 +136,14 @@ def _listed(entry: DatasetEntry, file: str, split: str) -> Sequence[Row]:
     return read if isinstance(read, list) else read.get(split, [])
 
 
-def _hub(entry: DatasetEntry) -> Splits:
+def _hub(entry: DatasetEntry, *, online: bool) -> Splits:
     """Read the rows on the hub: by the entry's loader, or in columns that the loader changes to its own."""
     kind = short(entry.get("type", "?"))
     path, name, loader = entry.get("path"), entry.get("name"), entry_loader(entry)
     finder = RowsFinder(entry, partial(check_place, entry))
+    if not online and (kind in HUB or kind == "HFDataset" or (loader is not None and loader.hub)):
+        hint = f"Or give them: --data {entry.abbr}=FILE_OR_FOLDER."
+        raise DataError("its rows are not here; a run would ask the hub for them", where=entry.place, hint=hint)
     if loader is not None and loader.hub:
         own = isinstance(path, str) and path.count("/") == 1 and not path.startswith((".", "opencompass/"))
         try:

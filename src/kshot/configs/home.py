@@ -45,6 +45,7 @@ class Home:
             _ADAPTER,
             readable=[*data_folders(self.folder)],
             network=network,
+            variables=_cache_variables(),
         )
         self._known: dict[tuple[str, str], bool] = {}
 
@@ -233,9 +234,15 @@ def data_folders(home: Path | None = None) -> Iterator[Path]:
     """Return the folders in which the homes' data lies on this machine, whether or not they are there."""
     for below in (Path.cwd(), *((home.parent,) if home is not None else ())):
         yield from (below / folder for folder in DATA_FOLDERS)
-    cache = os.environ.get("COMPASS_DATA_CACHE")
+    cache = os.environ.get("COMPASS_DATA_CACHE") or _cache_variables().get("COMPASS_DATA_CACHE")
     if cache:
         yield Path(cache)
+
+
+def _cache_variables() -> dict[str, str]:
+    """Return the variable that shows a home its cache folder: the worker has another home folder than the user."""
+    usual = Path(os.path.expanduser("~"), ".cache", "opencompass")  # noqa: PTH111 - pathlib raises where there is no home
+    return {"COMPASS_DATA_CACHE": str(usual)} if "COMPASS_DATA_CACHE" not in os.environ and usual.is_dir() else {}
 
 
 def _code_files(folder: Path) -> Iterator[Path]:

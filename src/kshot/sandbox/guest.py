@@ -84,6 +84,7 @@ class Guest:
         call_seconds: float = CALL_SECONDS,
         memory_mb: int = MEMORY_MB,
         layers: Sequence[str] = LAYERS,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """``label`` names the project in messages. ``packages``: its packages and their folders.
 
@@ -93,7 +94,7 @@ class Guest:
         self._packages = {name: folder.resolve() for name, folder in packages.items()}
         self._readable = [*self._packages.values(), *(path.resolve() for path in readable)]
         self._cwd = cwd or Path.cwd()
-        self._call_seconds, self._layers = call_seconds, layers
+        self._call_seconds, self._layers, self._variables = call_seconds, layers, dict(variables or {})
         self._limits = replace(GUEST.limits, memory_mb=memory_mb)
         self._lock = threading.RLock()
         self._process: RequestProcess | None = None
@@ -141,7 +142,7 @@ class Guest:
             cwd=self._cwd,
             serve=lambda _: {"refused": "files"},
             network=self._network,
-            variables={} if self._network else dict.fromkeys(_OFFLINE, "1"),
+            variables={**self._variables, **({} if self._network else dict.fromkeys(_OFFLINE, "1"))},
         )
 
     def _fault(self, exc: RequestFailed) -> GuestFault:

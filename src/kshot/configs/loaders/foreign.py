@@ -1,0 +1,50 @@
+"""Rows of loaders that kshot does not have, by the code of the config's home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.loaders.finding import entry_loader
+from kshot.configs.names import short
+from kshot.configs.rows import Splits
+from kshot.core.errors import KshotError
+
+_NOT_THE_LOADERS = frozenset((
+    *("type", "abbr", "reader_cfg", "infer_cfg", "eval_cfg", "n", "k", "meta", "mode", "infer_order", "judge_cfg"),
+    *("judge_infer_cfg", "model_cfg", "summarizer"),
+))  # fmt: skip
+"""What of an entry is not given to its loader."""
+
+
+def has_foreign_loader(entry: DatasetEntry) -> bool:
+    """Whether the entry names a loader that kshot lacks and a home has."""
+    if entry_loader(entry) is not None or not entry.get("type") or short(entry["type"]) == "HFDataset":
+        return False
+    return entry.scope.home("loader", entry.scope.name(entry["type"])) is not None
+
+
+def foreign_rows(entry: DatasetEntry, place: Path | None = None) -> Splits:
+    """Return the rows that the home's loader gives; ``place`` replaces the path that the config names."""
+    name = entry.scope.name(entry["type"])
+    home = entry.scope.homes[name.framework]
+    options = {key: value for key, value in entry.body.items() if key not in _NOT_THE_LOADERS}
+    if place is not None:
+        options["path"] = str(place.resolve())
+    try:
+        return home.rows(name.whole, options, [] if place is None else [place])
+    except KshotError as exc:
+        given = f"Or give the rows in final columns: --data {entry.abbr}=FILE_OR_FOLDER."
+        exc.what = f"{name.last} of {home.title} gives no rows: {exc.what}"
+        exc.hint = f"{exc.hint} {given}".strip()
+        raise
+
+
+def has_columns(entry: DatasetEntry, splits: Splits) -> bool:
+    """Whether rows have the columns that the entry's templates use, so that no loader is needed."""
+    columns: Any = entry.reader_cfg.get("input_columns") or ()
+    wanted = columns.split() if isinstance(columns, str) else list(columns)
+    parts: Sequence[Any] = list(splits.values()) if isinstance(splits, Mapping) else [splits]
+    return all(column in row for rows in parts for row in rows[:1] for column in wanted)
