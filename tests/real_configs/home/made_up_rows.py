@@ -12,6 +12,7 @@ PARTS = {
     "audio": "<AIS_AUDIO_START>",
 }
 CUT = "<AIS_CONTENT_TAG>"
+END = " and so on"
 LABELS = ["the law", "the arts"]
 
 
@@ -84,8 +85,9 @@ def _template_columns(infer):
 
 def _inferencer_columns(reader, infer):
     kind, special = _last(infer.get("inferencer")), {}
-    if kind == "LLInferencer":
-        special["cont"] = _text
+    if kind == "LLInferencer":  # it scores the end of the prompt, which is in this column too
+        special |= dict.fromkeys(columns_of(reader)[:-1], _with_end)
+        special["cont"] = _by_row(lambda row: END)
     if kind == "InferencePPLOnlyInferencer":
         special["label"] = _text
     if kind == "CLPInferencer":
@@ -114,6 +116,10 @@ def _last(config):
 
 def _text(column, start, number):
     return f"{start}.{column}"
+
+
+def _with_end(column, start, number):
+    return f"{start}.{column}{END}"
 
 
 def _list(column, start, number):

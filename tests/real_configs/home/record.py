@@ -62,6 +62,13 @@ def main(framework, home, out, most="3", pattern="*"):
             sink.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
 
 
+def called(entry):
+    """The name of an entry: its own, or the folder and the name of its data."""
+    path = str(entry.get("path") or str(entry.get("type", "")).rpartition(".")[2]).strip("/")
+    parts = [part for part in (path, entry.get("name")) if part]
+    return entry.get("abbr") or "_".join(str(part).replace("/", "_") for part in parts)
+
+
 def one_entry(rendering, rows_for, number, variable, index, entry):
     infer = entry.get("infer_cfg") or {}
     inferencer = str((infer.get("inferencer") or {}).get("type", "")).rpartition(".")[2]
@@ -69,7 +76,7 @@ def one_entry(rendering, rows_for, number, variable, index, entry):
         "number": number,
         "variable": variable,
         "index": index,
-        "abbr": entry.get("abbr", ""),
+        "abbr": called(entry),
         "inferencer": inferencer,
     }
     line["template"] = str((infer.get("prompt_template") or {}).get("type", "")).rpartition(".")[2]
