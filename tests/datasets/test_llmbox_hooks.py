@@ -78,6 +78,32 @@ def test_defaults_then_init_arguments_then_rows_then_the_instruction(tree):
     assert first.stop == ("stop",)
 
 
+def test_the_instruction_may_be_chosen_when_rows_are_loaded(tree):
+    text = with_method(
+        changed(
+            GENERATION, ('    example_set = "train"\n', '    example_set = "train"\n    supported_cot = ["base"]\n')
+        ),
+        """\
+    def load_raw_dataset(self, *place):
+        super().load_raw_dataset(*place)
+        if self.cot == "base":
+            self.instruction = "Think: {{q}}"
+""",
+    )
+    assert tree.prompts(text, "Words")[0] == "q0:"
+    assert tree.prompts(text, "Words", cot="base")[0] == "Think: q0"
+    assert tree.prompts(text, "Words", cot="base", instruction="Mine {q}")[0] == "Mine q0"
+
+
+def test_a_class_that_lacks_its_subset_says_how_to_name_one(tree):
+    for method in ("init_arguments(self):", "format_instance(self, instance):"):
+        text = with_method(
+            GENERATION, f"    def {method}\n        self.kind = self.subset_name.upper()\n", "    @cached_property"
+        )
+        with pytest.raises(DataError, match=r"NoneType.* If it has subsets, name one: -d FILE\.py:CLASS:SUBSET\."):
+            tree.prompts(text, "Words")
+
+
 def test_rows_in_the_file_stay_as_they_are(tree):
     text = changed(
         GENERATION,

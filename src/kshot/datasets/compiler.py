@@ -16,7 +16,6 @@ from kshot.datasets.layout import Layout
 from kshot.datasets.rendering import as_messages, copied
 from kshot.prompts import compile_string, decode_escapes
 from kshot.prompts.chat import fold_system, read_template, renderer
-from kshot.statistics.averages import Average
 from kshot.tables.splits import first_rows
 
 PostProcessing: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
@@ -48,6 +47,8 @@ class DatasetCompiler:
         )
         self._prepare()
         self._read_rows()
+        self._compile_instruction()
+        self._format_rows()
         self._references = self._own_references()
         first = self._checked(dataset.evaluation_data[0], "row 0")
         for text in likely_mistakes(dataset, self.dataset_class, lambda: self.fields(first, self.locate(0, first))):
@@ -66,6 +67,10 @@ class DatasetCompiler:
         if dataset.args.metric:
             dataset.metrics = requested_metrics(dataset)
         dataset.metrics = checked_metrics(dataset)
+
+    def _compile_instruction(self) -> None:
+        """Compile the instruction; a class may choose it when it loads its rows."""
+        dataset = self.dataset
         if dataset.args.instruction is not None:
             dataset.instruction = decode_escapes(dataset.args.instruction)
         if dataset.instruction is None:
@@ -91,6 +96,9 @@ class DatasetCompiler:
             raise DataError("there are no rows to evaluate", where=self.where)
         if dataset.args.limit is not None and dataset.args.limit < len(dataset.evaluation_data):
             dataset.evaluation_data = first_rows(dataset.evaluation_data, dataset.args.limit)
+
+    def _format_rows(self) -> None:
+        """Do nothing: rows are formatted when they are asked. A compiler whose references need it does so here."""
 
     def call(self, name: str, method: Callable[[], Any]) -> Any:
         """Call code that the class brings; an error names the dataset and the method."""
@@ -276,26 +284,3 @@ class DatasetCompiler:
         earlier run, which say how many examples it kept.
         """
         raise NotImplementedError
-
-
-class DatasetSamples:
-    """The samples of a dataset, formatted anew on each pass, so that none stays in memory."""
-
-    def __init__(self, compiler: DatasetCompiler) -> None:
-        self._compiler = compiler
-
-    @property
-    def subset(self) -> str:
-        """The subset that they belong to; the name of the dataset if it has none."""
-        return self._compiler.dataset.subset_name or self._compiler.dataset.display_name
-
-    @property
-    def average(self) -> Average:
-        """How the subsets of its dataset are averaged."""
-        return self._compiler.dataset.args.average
-
-    def __len__(self) -> int:
-        return len(self._compiler.dataset.evaluation_data)
-
-    def __iter__(self) -> Iterator[Sample]:
-        return self._compiler.samples()

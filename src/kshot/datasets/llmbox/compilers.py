@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from kshot.core.records import AnyOption, Gold, Option, Prompt, Row, Sample, Tar
 from kshot.core.task import Task
 from kshot.datasets.checks import checked_metrics
 from kshot.datasets.choices import choices_of
-from kshot.datasets.compiler import DatasetCompiler, DatasetSamples
+from kshot.datasets.compiler import DatasetCompiler
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.examples import ShownExamples, TokenCounter
 from kshot.datasets.generation import GenerationCompiler
@@ -26,6 +26,7 @@ from kshot.datasets.llmbox.tokens import TokenLengths
 from kshot.datasets.llmbox.warnings import logged_warnings
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler
 from kshot.datasets.rendering import copied
+from kshot.datasets.samples import DatasetSamples
 from kshot.datasets.sampling_options import SAMPLING_OPTIONS
 from kshot.methods import rolling_likelihood
 from kshot.metrics import Perplexity
@@ -73,6 +74,9 @@ class LLMBoxCompiler(DatasetCompiler):
         ids = [self._own_id(row) for row in dataset.evaluation_data]
         if len({*ids}) < len(ids):
             dataset.id_column = None  # LLMBox knows no ids: what is called so may stand in several rows
+
+    def _format_rows(self) -> None:
+        dataset = self.dataset
         constructed = self._constructs_examples
         shown = not constructed and not dataset.args.retriever
         if shown or (constructed and dataset.num_shots and len(dataset.example_data)):
@@ -85,6 +89,15 @@ class LLMBoxCompiler(DatasetCompiler):
     def _own_rows(self, rows: Sequence[Any], name: str) -> list[dict[str, Any]]:
         """Copy the rows: a file may have them in a list of its own, and format_instance may change them."""
         return [copied(dict(self._checked(row, f"{name} {index}"))) for index, row in enumerate(rows)]
+
+    def call(self, name: str, method: Callable[[], Any]) -> Any:
+        """Call code of the class; one that has subsets may fail for want of one."""
+        try:
+            return super().call(name, method)
+        except DataError as exc:
+            if self.dataset.subset_name is None and not exc.hint:
+                exc.hint = "If it has subsets, name one: -d FILE.py:CLASS:SUBSET."
+            raise
 
     def sample(self, index: int, row: Row) -> Sample:
         """Make the sample of one evaluated row; its row is the one that was loaded, however it was changed since."""
@@ -101,7 +114,9 @@ class LLMBoxCompiler(DatasetCompiler):
         return dict(self._formatted[id(row)])
 
     def _once(self, row: Row, where: str) -> dict[str, Any]:
-        return self.format(row if isinstance(row, dict) else dict(row), where)
+        given = row if isinstance(row, dict) else dict(row)
+        formatted: dict[str, Any] = self.call("format_instance", lambda: self.format(given, where))
+        return formatted
 
     def sampling_options(self) -> Mapping[str, Any]:
         """Return the class's options of generation; those that kshot's generation does not have are noted."""
@@ -139,8 +154,8 @@ class LLMBoxMultipleChoiceCompiler(LLMBoxCompiler, MultipleChoiceCompiler):
     dataset_class: ClassVar[type[Dataset]] = LLMBoxMultipleChoice
     dataset: LLMBoxMultipleChoice
 
-    def _read_rows(self) -> None:
-        super()._read_rows()
+    def _format_rows(self) -> None:
+        super()._format_rows()
         rows = enumerate(self.dataset.evaluation_data)
         found = ((self.fields(row, self.where), self.locate(index, row)) for index, row in rows)
         self.dataset._kshot_choices = [choices_of(fields, where) for fields, where in found]  # noqa: SLF001 - see there
