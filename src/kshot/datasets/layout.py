@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kshot.core.errors import DataError
 from kshot.core.content import glue
+from kshot.core.errors import DataError
 from kshot.core.records import Choice, Message, Prompt
 from kshot.datasets.dataset import Dataset, where_of
 from kshot.datasets.rendering import stripped
