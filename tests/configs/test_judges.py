@@ -1,12 +1,14 @@
 """Judges of configs: what they are asked, and what their replies come to."""
 
+import json
+
 import pytest
 
 from kshot.configs.evaluators.judge_readings import READINGS
 from kshot.configs.evaluators.making import evaluator
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
-from kshot.core.records import Gold, Sample
+from kshot.core.records import Generated, Gold, Sample
 from tests.configs.scored import Numbered, figures, judge_template, run_entry, scored_entry
 
 
@@ -196,3 +198,48 @@ def test_aisbench_judges_by_an_inference_of_its_own():
     result = run_entry(made, rows, lambda number, _: f"reply {number}", judge)
     assert [sample["answer"] for sample in result.samples] == ["reply 0", "reply 1"]  # the clean-up is the judge's
     assert {row["metric"]: row["value"] for row in result.results} == {"accuracy": 50}
+
+
+def paired_entry(folder, **more):
+    given = {
+        "type": "opencompass.evaluator.LMEvaluator",
+        "prompt_template": {"type": "PromptTemplate", "template": "{prediction} or {prediction2}? {row_number}"},
+        "dict_postprocessor": {"type": "alpacaeval"},
+    }
+    golds = [{"capability": "x"}, {"capability": "y"}]
+    return scored_entry(given, golds, given_pred=[{"abbr": "gpt", "path": str(folder)}], **more)
+
+
+def test_answers_are_compared_with_those_of_a_base_model(tmp_path):
+    replies = {str(number): {"prediction": f"base {number}"} for number in range(2)}
+    (tmp_path / "scored.json").write_text(json.dumps(replies))
+    seen = []
+
+    class Judge(Numbered):
+        def serve(self, queue):
+            for request in queue:
+                seen.append(request.prompt.text)
+                first = request.prompt.text.startswith("mine")
+                yield request, Generated("m" if first == (request.prompt.text[-1] == "0") else "M")
+
+    made, rows = paired_entry(tmp_path, infer_order="double")
+    result = run_entry(made, rows, lambda *_: "mine", Judge("judge", None))
+    assert sorted(seen) == ["base 0 or mine? 0", "base 1 or mine? 1", "mine or base 0? 0", "mine or base 1? 1"]
+    assert {row["metric"]: row["value"] for row in result.results} == {"total": 50, "x": 100, "y": 0}
+    made, rows = paired_entry(tmp_path)
+    seen.clear()
+    run_entry(made, rows, lambda *_: "mine", Judge("judge", None))
+    assert sorted(seen) == ["base 0 or mine? 0", "base 1 or mine? 1"]
+
+
+def test_a_base_model_without_replies(tmp_path):
+    with pytest.raises(DataError, match=r"scored\.json: the base model's replies cannot be read"):
+        run_entry(*paired_entry(tmp_path), lambda *_: "mine", lambda *_: "m")
+    (tmp_path / "scored.json").write_text('{"0": {"prediction": "one"}}')
+    with pytest.raises(DataError, match="the base model gpt has 1 replies, and none to row 1"):
+        run_entry(*paired_entry(tmp_path), lambda *_: "mine", lambda *_: "m")
+    (tmp_path / "scored.json").write_text('["one"]')
+    with pytest.raises(DataError, match="the file must have"):
+        run_entry(*paired_entry(tmp_path), lambda *_: "mine", lambda *_: "m")
+    with pytest.raises(DataError, match="compare answers with those of a base model, and the config names none"):
+        judged("alpacaeval", ["m"], [{"capability": "x"}])

@@ -10,6 +10,7 @@ from kshot.configs import function_calls, losses
 from kshot.configs.answers import Repeated, cleaner, extraction, one_cleaned
 from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.evaluators.judge_bases import with_base
 from kshot.configs.evaluators.judges import judge_of_inference
 from kshot.configs.evaluators.making import evaluator, own_cleanup
 from kshot.configs.evaluators.repeats import RunsAverage
@@ -236,7 +237,7 @@ class ConfigTask:
                 hint="Write eval_cfg=dict(evaluator=dict(type=AccEvaluator)).",
             )
         body = config if isinstance(config, Mapping) else {"type": config}
-        metric = evaluator(body, entry.scope)
+        metric = with_base(evaluator(body, entry.scope), entry)
         if entry.get("judge_infer_cfg"):
             metric = judge_of_inference(entry["judge_infer_cfg"], entry.eval_cfg, entry.scope, metric)
         if self.rendered.mode == "multiturn":

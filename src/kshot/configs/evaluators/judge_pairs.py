@@ -13,6 +13,7 @@ from typing import Any
 from kshot.configs.evaluators.judge_grades import Reading
 from kshot.configs.evaluators.judge_ratings import told
 from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio
+from kshot.core.errors import DataError
 from kshot.core.records import Sample
 
 _VERDICT = re.compile(r"\[\[([AB<>=]+)\]\]")
@@ -54,7 +55,12 @@ class Wins(Tally):
         self._names |= {self.total: None}
         for sample in samples:
             gold = gold_of(sample)
-            self._first = self._first or str(gold.get("answer1", "") if isinstance(gold, Mapping) else "")
+            if not isinstance(gold, Mapping) or "answer1" not in gold:
+                raise DataError(
+                    "the judge is to compare answers with those of a base model, and the config names none",
+                    hint="Name the folder of its replies: given_pred=[dict(abbr=…, path=…)].",
+                )
+            self._first = self._first or str(gold["answer1"])
             self._names |= dict.fromkeys(self.groups(gold))
         self.name = self.total
 

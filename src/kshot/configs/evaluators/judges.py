@@ -100,11 +100,15 @@ class JudgeEvaluator(SeesRows):
         """Ask the judge about one answer."""
         replies = yield from self.replies(sample, answer)
         found = [self.reading.score(sample, reply) for reply in replies]
-        return found[0] if len(found) == 1 else _added(found)
+        return found[0] if len(found) == 1 else added(found)
 
     def replies(self, sample: Sample, answer: Any) -> RequestGenerator:
         """Ask the judge about one answer, and return its replies, cleaned up."""
-        given = yield from ask(*self._requests(sample, answer))
+        return (yield from self.asked(self.judge_requests(sample, answer)))
+
+    def asked(self, requests: Sequence[Request]) -> RequestGenerator:
+        """Ask the judge, and return its replies, cleaned up."""
+        given = yield from ask(*requests)
         texts = []
         for reply in given:
             text: Any = reply.text
@@ -115,23 +119,25 @@ class JudgeEvaluator(SeesRows):
             texts.append(text)
         return texts
 
-    def judge_requests(self, sample: Sample, answer: str = PLACEHOLDER) -> Sequence[Request]:
+    def judge_requests(self, sample: Sample, answer: Any = PLACEHOLDER) -> Sequence[Request]:
         """Return what the judge would be asked about an answer."""
-        return self._requests(sample, answer)
-
-    def _requests(self, sample: Sample, answer: Any) -> list[Request]:
-        turns = [self._cleaned(each) for each in answer] if isinstance(answer, (list, tuple)) else []
-        text = "\n\n".join(turns) if turns else self._cleaned(answer)
+        turns = [self.cleaned(each) for each in answer] if isinstance(answer, (list, tuple)) else []
+        text = "\n\n".join(turns) if turns else self.cleaned(answer)
+        rounds = {f"prediction_r{number}": each for number, each in enumerate(turns, 1)}
         gold = gold_of(sample)
         asked = [text]
         if self.several and isinstance(gold, Mapping) and gold.get("judge_prompt_list"):
             asked = [str(prompt).replace("{prediction}", text) for prompt in gold["judge_prompt_list"]]
-        return [
-            Generate(self._prompt(_columns(sample.fields, each, turns, gold)), max_tokens=self.max_tokens, role="judge")
-            for each in asked
-        ]
+        return [self.request(sample, each, gold=gold, **rounds) for each in asked]
 
-    def _cleaned(self, answer: Any) -> str:
+    def request(self, sample: Sample, text: str, *, gold: Any, **more: Any) -> Request:
+        """Return what the judge is asked about a text; ``more`` are columns beside those of the row."""
+        own = {"prediction": text, "model_answer": text, "reference": gold, "obj_gold": gold}
+        prompt = self._prompt({**_word_counts(text), **sample.fields, **more, **own})
+        return Generate(prompt, max_tokens=self.max_tokens, role="judge")
+
+    def cleaned(self, answer: Any) -> str:
+        """Return the text of an answer that the judge sees."""
         return str(one_cleaned(self._clean, answer) if self._clean else answer)
 
     def _prompt(self, row: Row) -> Prompt:
@@ -142,27 +148,21 @@ class JudgeEvaluator(SeesRows):
         return Prompt(messages=tuple(Message(each["role"], each["content"]) for each in messages))
 
 
-def _columns(row: Row, text: str, turns: Sequence[str], gold: Any) -> dict[str, Any]:
-    """Return what a judge's template may use."""
-    counts = {
+def _word_counts(text: str) -> dict[str, int]:
+    return {
         "prediction_en_word_count": len(re.findall(r"\b[a-zA-Z]+\b", text)),
         "prediction_cn_word_count": len(re.findall(r"[\u4e00-\u9fff]", text)),
     }
-    rounds = {f"prediction_r{number}": each for number, each in enumerate(turns, 1)}
-    own = {"prediction": text, "model_answer": text, "reference": gold, "obj_gold": gold}
-    return {**counts, **rounds, **row, **own}
 
 
-def _added(found: Sequence[Any]) -> dict[str, Value | Absent]:
+def added(found: Sequence[Any]) -> dict[str, Value | Absent]:
     """Return the values of several replies about one answer: counts are added, others averaged."""
-    added: dict[str, Value | Absent] = {}
+    sums: dict[str, Value | Absent] = {}
     for name in found[0]:
         values = [each[name] for each in found]
         tuples = [value for value in values if isinstance(value, tuple)]
-        added[name] = (
-            tuple(sum(column) for column in zip(*tuples, strict=True)) if tuples else sum(values) / len(values)
-        )
-    return added
+        sums[name] = tuple(sum(column) for column in zip(*tuples, strict=True)) if tuples else sum(values) / len(values)
+    return sums
 
 
 def judge_of(options: Mapping[str, Any], scope: Scope, framework: str, reading: Metric | None = None) -> JudgeEvaluator:
