@@ -115,7 +115,9 @@ def _last(config):
 
 
 def _text(column, start, number):
-    return f"{start}.{column}"
+    if column == "max_out_len":
+        return 16
+    return f"https://example.org/{start}.png" if column == "image" else f"{start}.{column}"
 
 
 def _with_end(column, start, number):
