@@ -9,6 +9,7 @@ from kshot.configs.corpus_metrics import ConfigEvaluator
 from kshot.configs.evaluators import (
     assorted,
     basic,
+    bfcl,
     contests,
     exams,
     instructions,
@@ -36,6 +37,7 @@ from kshot.metrics import Metric
 _MODULES = (
     assorted,
     basic,
+    bfcl,
     contests,
     exams,
     instructions,
