@@ -14,10 +14,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from tests.real_configs.home.limits import limited
 from tests.real_configs.home.loading import KINDS
 
 HERE = Path(__file__).resolve().parent
-SCORED = "scored"
+SECONDS = 180
 NEAR = 1e-6
 GENERATED = {"GenInferencer", "LMMGenInferencer"}
 CHAT_ALONE = ("MMPromptTemplate", "RawPromptTemplate")
@@ -84,7 +85,8 @@ def _run(home: Path, line: dict[str, Any], entries: list[dict[str, Any]], folder
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            code = main(command)
+            with limited(SECONDS):
+                code = main(command)
         except BaseException as exc:  # a traceback is the worst of answers, and is told
             return [_told(one, error=f"{type(exc).__name__}: {exc}"[:300]) for one in entries]
     if code not in (0, 1):

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 PLACE = ROOT / "benchmarks" / ".peers" / "configs"
+SOURCES = PLACE.with_name("config-homes")  # not in the environment: mmengine would import them instead of naming them
 HOMES = {"opencompass": "opencompass==0.5.4", "ais_bench": "ais_bench_benchmark==3.1.20260630"}
 # What their prompts, clean-ups and most evaluators import; torch and its kin are stand-ins (home/stand_ins.py).
 PACKAGES = [
@@ -25,12 +26,12 @@ def python() -> Path:
     """The Python of the environment."""
     made, mark = PLACE / "bin" / "python", PLACE / "ready"
     wanted = " ".join([*PACKAGES, *HOMES.values()])
-    if not mark.exists() or mark.read_text(encoding="utf-8") != wanted:
+    if not SOURCES.exists() or not mark.exists() or mark.read_text(encoding="utf-8") != wanted:
         print("Setting up the reference environment: 1 GB, about two minutes …", flush=True)
         _run(sys.executable, "-m", "venv", str(PLACE))
         _run(str(made), "-m", "pip", "install", "-q", "--no-compile", *PACKAGES)
         for name, package in HOMES.items():
-            target = str(PLACE / "homes" / name)
+            target = str(SOURCES / name)
             _run(
                 str(made),
                 "-m",
@@ -51,7 +52,7 @@ def python() -> Path:
 def home_of(framework: str) -> Path:
     """The folder that holds the package of a home."""
     python()
-    return PLACE / "homes" / framework
+    return SOURCES / framework
 
 
 def record(framework: str, out: Path, most: int) -> subprocess.Popen[bytes]:

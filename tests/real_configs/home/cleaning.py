@@ -3,8 +3,8 @@
 import copy
 import importlib
 import json
-import signal
 
+from limits import limited
 from made_up_texts import texts
 
 COUNT, SECONDS = 300, 20
@@ -41,15 +41,8 @@ class Cleanups:
 
     @staticmethod
     def one(function, text, options):
-        def stop(number, frame):
-            raise TimeoutError(f"more than {SECONDS} s")
-
-        before = signal.signal(signal.SIGALRM, stop)
-        signal.alarm(SECONDS)
         try:
-            return {"value": json.loads(json.dumps(function(text, **copy.deepcopy(options))))}
+            with limited(SECONDS):
+                return {"value": json.loads(json.dumps(function(text, **copy.deepcopy(options))))}
         except Exception as exc:
             return {"error": type(exc).__name__}
-        finally:
-            signal.alarm(0)
-            signal.signal(signal.SIGALRM, before)

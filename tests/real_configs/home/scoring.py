@@ -6,8 +6,9 @@ import importlib
 import inspect
 import io
 import math
-import signal
 import tempfile
+
+from limits import limited
 
 SECONDS = 30
 JUDGED = {"GenericLLMEvaluator", "LMEvaluator", "CascadeEvaluator"}
@@ -51,7 +52,7 @@ def scored(package, entry, test_set, replies):
         known["origin_prompt"] = [None] * len(predictions)
         known["prediction"], known["gold"] = list(replies), references
         wanted = {name: known[name] for name in inspect.signature(evaluator.score).parameters if name in known}
-        with _limited(), contextlib.redirect_stdout(io.StringIO()):
+        with limited(SECONDS), contextlib.redirect_stdout(io.StringIO()):
             found = evaluator.evaluate(entry.get("k", 1), entry.get("n", 1), copy.deepcopy(test_set), **wanted)
     return _numbers(found)
 
@@ -67,17 +68,3 @@ def _numbers(found):
         if isinstance(number, (int, float)) and math.isfinite(number):
             kept[str(name)] = float(number)
     return kept
-
-
-@contextlib.contextmanager
-def _limited():
-    def stop(number, frame):
-        raise TimeoutError(f"more than {SECONDS} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
