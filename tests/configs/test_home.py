@@ -90,6 +90,37 @@ OWN = """
         def retrieve(self):
             return [[len(self.dataset.train) - 1] * self.ice_num for _ in self.dataset.test]
 
+    class OwnTemplate:
+        prompt_type, ice_token, sep_token = 'origin', None, None
+
+        def __init__(self, head='Q'):
+            self.head = head
+
+        def generate_item(self, entry, *args, **kwargs):
+            return f"{self.head}: {entry['question']}\\nA:"
+
+    class ChatTemplate:
+        prompt_type, ice_token, sep_token = 'raw_messages', None, None
+
+        def generate_item(self, entry, **kwargs):
+            return [{'role': 'system', 'content': 'Add.'}, {'role': 'user', 'content': entry['question']}]
+
+    @ICL_EVALUATORS.register_module()
+    class PooledEvaluator(BaseEvaluator):
+        def score(self, predictions, references):
+            import multiprocessing
+            from concurrent.futures import ProcessPoolExecutor, as_completed
+            with ProcessPoolExecutor(4) as pool:
+                futures = [pool.submit(str.__eq__, p, r) for p, r in zip(predictions, references)]
+                right = sum(future.result() for future in as_completed(futures))
+            with multiprocessing.Pool(2) as pool:
+                longest = max(pool.map(len, predictions))
+            found = multiprocessing.Manager().list()
+            process = multiprocessing.Process(target=found.append, args=(1.0,))
+            process.start()
+            process.join(timeout=1)
+            return {'accuracy': 100 * right / len(predictions), 'longest': longest, 'process': found[0]}
+
     @DICT_POSTPROCESSORS.register_module('counted')
     def counted_postprocess(output: dict, output_path: str, word: str = 'yes') -> dict:
         said = [word in each['prediction'] for each in output.values()]
@@ -325,3 +356,30 @@ def test_a_loader_without_its_data_says_how_to_give_rows(project, capsys):
     assert "OwnDataset of OpenCompass gives no rows" in shown
     assert "--data own=FILE_OR_FOLDER" in shown
     assert "It runs confined" in shown
+
+
+def test_pools_and_processes_run_in_the_worker_itself(home):
+    given = {"predictions": ["2", "33"], "references": ["2", "4"], "rows": [{}, {}]}
+    found = home.evaluate("PooledEvaluator", {}, **given)
+    assert found == {"accuracy": 50.0, "longest": 2, "process": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("template", "kind", "first"),
+    [
+        ("dict(type=OwnTemplate, head='Sum')", "text", "Sum: 0+0\nA:"),
+        (
+            "dict(type=ChatTemplate)",
+            "chat",
+            [{"role": "system", "content": "Add."}, {"role": "user", "content": "0+0"}],
+        ),
+    ],
+)
+def test_templates_of_a_home(project, template, kind, first):
+    text = CONFIG.replace("import OwnEvaluator", "import ChatTemplate, OwnEvaluator, OwnTemplate")
+    Path("own.py").write_text(text.replace('dict(type="PromptTemplate", template="{question}")', template))
+    config = load("own.py", home="clone")
+    (entry,) = config.chosen
+    assert entry.prompts(ROWS, kind)[0] == first
+    assert list(entry.used) == [f"template {template[10:].split(',')[0].rstrip(')')}"]
+    config.close()

@@ -112,10 +112,7 @@ def test_an_evaluator_that_looks_at_the_environment(tmp_path, monkeypatch):
 PROCESSES = {
     "forks": "import os; pid = os.fork(); return {'accuracy': 1.0}",
     "starts a program": "import subprocess; subprocess.run(['/bin/true'], check=True); return {'accuracy': 1.0}",
-    "uses a pool": (
-        "from concurrent.futures import ProcessPoolExecutor\n"
-        "with ProcessPoolExecutor(1) as pool: pool.submit(len, 'x').result()\nreturn {'accuracy': 1.0}"
-    ),
+    "forks in C code": "import ctypes; pid = ctypes.CDLL(None).fork(); assert pid > 0; return {'accuracy': 1.0}",
     "replaces itself": "import os; os.execv('/bin/sh', ['sh', '-c', 'exit 0'])",
     "kills the parent": "import os, signal; os.kill(os.getppid(), signal.SIGKILL); return {'accuracy': 1.0}",
     "kills kshot": f"import os, signal; os.kill({os.getpid()}, signal.SIGTERM); return {{'accuracy': 1.0}}",
@@ -124,7 +121,7 @@ PROCESSES = {
 
 @pytest.mark.parametrize("what", PROCESSES)
 def test_an_evaluator_that_starts_or_kills_processes(tmp_path, what):
-    with pytest.raises(GuestFault, match=REFUSED + "|Process|BrokenProcessPool"):
+    with pytest.raises(GuestFault, match=REFUSED + "|AssertionError"):
         score(guest_of(tmp_path, PROCESSES[what], call_seconds=60))
 
 

@@ -69,6 +69,7 @@ def actions(importer: ProjectImporter, job: dict[str, Any]) -> dict[str, Callabl
         "load": home.load,
         "rows": home.rows,
         "retrieve": home.retrieve,
+        "template": home.template,
     }
 
 
@@ -186,7 +187,15 @@ class _Home:
         found = self._loaded[split]
         return [plain(found[index]) for index in range(start, min(stop, len(found)))]
 
-    # ---- examples ----
+    # ---- prompts and examples ----
+
+    def template(self, name: str, options: dict[str, Any], method: str, given: dict[str, Any]) -> dict[str, Any]:
+        """Call a method of a template; without one, tell the template's tokens."""
+        template = self.named("template", name)(**attributed(options))
+        if not method:
+            return {key: getattr(template, key, None) for key in ("ice_token", "sep_token", "prompt_type")}
+        function = getattr(template, method)
+        return {"made": function(**_accepted(function, given))}
 
     def retrieve(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 
 from kshot import retrievers
 from kshot.configs.foreign_retriever import ForeignRetriever
+from kshot.configs.foreign_template import with_foreign_templates
 from kshot.configs.home import Home
 from kshot.configs.label_prompts import with_prompts
 from kshot.configs.names import FRAMEWORK_INFERENCERS, INFERENCERS, ConfigCallable, short, unknown
@@ -185,6 +186,7 @@ class DatasetEntry:
             times = self.repeats if n is None else n
             mode: dict[str, Any] = {"strict": self.strict, "framework": self.framework}
             rows = read_rows(self.reader_cfg, splits, abbr=self.abbr, n=times, **mode)
+            infer_cfg = with_foreign_templates(infer_cfg, self.scope)
             examples = self._retriever(rows, infer_cfg, count)
             return render(self.reader_cfg, infer_cfg, rows, examples.retrieve(), **mode), examples
         except KshotError as exc:

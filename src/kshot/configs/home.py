@@ -20,7 +20,7 @@ from kshot.core.errors import DataError
 from kshot.core.records import Row
 from kshot.sandbox.guest import Guest, GuestFault
 
-Part: TypeAlias = Literal["loader", "clean-up", "evaluator", "retriever", "judge"]
+Part: TypeAlias = Literal["loader", "clean-up", "evaluator", "retriever", "template", "judge"]
 """What a config names. ``judge``: the function that makes figures of a judge's replies."""
 
 TITLES = {"opencompass": "OpenCompass", "ais_bench": "AISBench"}
@@ -125,6 +125,15 @@ class Home:
             rows=[dict(row) for row in rows],
         )
         return _checked_figures(found, f"{short(name)} of {self.title}")
+
+    def template(
+        self, name: str, options: Mapping[str, Any], method: str, given: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return what a method of a template gives, as ``made``; without a method, the template's tokens."""
+        found = self.guest.ask(
+            "template", name=name, options=plain_options(options), method=method, given=plain_options(given)
+        )
+        return found if isinstance(found, Mapping) else {}
 
     def rows(
         self, name: str, options: Mapping[str, Any], places: Sequence[Path] = ()

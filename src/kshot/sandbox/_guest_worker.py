@@ -12,6 +12,7 @@ import os
 import sys
 import traceback
 
+from kshot.sandbox import _guest_processes
 from kshot.sandbox._confinement import confine, enter_child, read_job
 from kshot.sandbox._guest_deferred import MissingPackage
 from kshot.sandbox._guest_imports import GuestProject, ProjectImporter
@@ -43,6 +44,7 @@ def main() -> NoReturn:
 
 def _actions(adapter: Any, job: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     """Prepare for the project: nothing of it runs before this process is confined."""
+    _guest_processes.install()
     project = GuestProject(job["packages"])
     importer = ProjectImporter(project, stand_ins=adapter.stand_ins(), deferred=frozenset(adapter.DEFERRED))
     actions: dict[str, Callable[..., Any]] = adapter.actions(importer, job)

@@ -11,6 +11,7 @@ from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.judge_readings import reading_of
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.evaluators.tallies import Tally, gold_of
+from kshot.configs.foreign_template import with_foreign_templates
 from kshot.configs.rendering import render
 from kshot.configs.rows import read_rows
 from kshot.configs.scope import Name, Scope
@@ -31,7 +32,7 @@ class JudgeEvaluator(SeesRows):
 
     def __init__(
         self,
-        template: Mapping[str, Any],
+        template: Any,
         reading: Metric,
         *,
         clean: Cleaner | None = None,
@@ -145,6 +146,8 @@ class JudgeEvaluator(SeesRows):
         infer = {"prompt_template": self.template, "retriever": {}, "inferencer": {"type": "GenInferencer"}}
         rows = read_rows(reader, {"train": [], "test": [row]}, strict=False, abbr="judge")
         messages = render(reader, infer, rows, [[]], strict=False).chat(0, None)
+        if not all(isinstance(each["content"], str) for each in messages):
+            raise DataError("the judge's prompt holds images, and kshot asks judges about text alone")
         return Prompt(messages=tuple(Message(each["role"], each["content"]) for each in messages))
 
 
@@ -179,7 +182,7 @@ def judge_of(options: Mapping[str, Any], scope: Scope, framework: str, reading: 
         raise DataError("multi_eval needs figures that are sums", where=scope.where, hint="Leave multi_eval out.")
     most = cfg.get("max_out_len") or options.get("max_tokens")
     return JudgeEvaluator(
-        template,
+        _usable(template, scope),
         made,
         clean=cleaner(wanted, scope) if wanted else None,
         clean_reply=[cleaner(after, scope)] if after else [],
@@ -187,6 +190,11 @@ def judge_of(options: Mapping[str, Any], scope: Scope, framework: str, reading: 
         several=several,
         whole_replies=bool(framework),
     )
+
+
+def _usable(template: Mapping[str, Any], scope: Scope) -> Any:
+    """Return a judge's template; one of a home is an object."""
+    return with_foreign_templates({"prompt_template": template}, scope)["prompt_template"]
 
 
 def judge_of_inference(
@@ -199,7 +207,7 @@ def judge_of_inference(
     cfg = model if isinstance(model, Mapping) else {}
     steps = [cfg.get("pred_postprocessor"), eval_cfg.get("pred_postprocessor")]
     return JudgeEvaluator(
-        template,
+        _usable(template, scope),
         reading,
         clean_reply=[cleaner(step, scope) for step in steps if step],
         max_tokens=cfg.get("max_out_len") or _MAX_TOKENS,

@@ -1,0 +1,87 @@
+"""Templates of a home, which fill prompts in its confined worker."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kshot.configs.home import Home
+from kshot.configs.planning import TEMPLATES
+from kshot.configs.scope import Name, Scope
+from kshot.core.errors import DataError
+from kshot.core.records import Row
+from kshot.prompts.dialogue import Filled, Messages, PromptList
+from kshot.prompts.prompt_template import PromptTemplate
+
+_PARTS = ("prompt_template", "ice_template")
+
+
+class ForeignTemplate(PromptTemplate):
+    """Fills prompts by the code of a home."""
+
+    def __init__(self, home: Home, name: Name, options: Mapping[str, Any]) -> None:
+        """Make it in the worker, which tells its tokens."""
+        super().__init__("", strict=False)
+        self._home, self._name, self._options = home, name, dict(options)
+        facts = home.template(name.whole, self._options, "", {})
+        self.ice_token, self.sep_token = facts.get("ice_token"), facts.get("sep_token")
+        self.prompt_type = str(facts.get("prompt_type") or "origin")
+
+    def generate_ice_item(self, entry: Row, label: Any, *, without: Collection[str] = ()) -> Filled:  # noqa: ARG002 - the home knows its tokens
+        """Return an example with its answer."""
+        return self._made("generate_ice_item", entry=entry, label=label)
+
+    def generate_item(
+        self,
+        entry: Row,
+        output_field: str | None = None,
+        output_field_replace_token: str = "",
+        ice_field_replace_token: Filled = "",
+    ) -> Filled:
+        """Return the prompt to continue."""
+        ice = ice_field_replace_token if isinstance(ice_field_replace_token, str) else [*ice_field_replace_token]
+        return self._made(
+            "generate_item",
+            entry=entry,
+            output_field=output_field,
+            output_field_replace_token=output_field_replace_token,
+            ice_field_replace_token=ice,
+        )
+
+    def generate_label_prompt_item(
+        self,
+        entry: Row,
+        ice: Filled,
+        label: Any,
+        remain_sep: bool = False,  # noqa: FBT001, FBT002 - the signature of the frameworks
+    ) -> Filled:
+        """Return the prompt that is scored for a label."""
+        shown = ice if isinstance(ice, str) else [*ice]
+        return self._made("generate_label_prompt_item", entry=entry, ice=shown, label=label, remain_sep=remain_sep)
+
+    def _made(self, method: str, **given: Any) -> Filled:
+        made = self._home.template(self._name.whole, self._options, method, given)["made"]
+        if isinstance(made, str):
+            return made
+        if not isinstance(made, list) or not all(isinstance(item, (str, dict)) for item in made):
+            raise DataError(f"{self._name.last} of {self._home.title} gave {made!r:.80}, which is no prompt")
+        if any(isinstance(item, dict) and "content" in item for item in made):
+            return Messages(item for item in made if isinstance(item, dict))
+        return PromptList(made)
+
+
+def with_foreign_templates(infer_cfg: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    """Return an ``infer_cfg`` whose templates are objects where kshot lacks their class and a home has it."""
+    found = dict(infer_cfg)
+    for part in _PARTS:
+        config = found.get(part)
+        if not isinstance(config, Mapping):
+            continue
+        kind = config.get("type")
+        if kind is None or isinstance(kind, type) or scope.name(kind).last in TEMPLATES:
+            continue
+        name = scope.name(kind)
+        home = scope.home("template", name)
+        if home is not None:
+            found[part] = ForeignTemplate(home, name, {key: value for key, value in config.items() if key != "type"})
+    return found
