@@ -167,7 +167,7 @@ JUDGED = {"prompt_template": {"type": "PromptTemplate", "template": "{prediction
 NEEDED = {
     **dict.fromkeys(("GenericLLMEvaluator", "LMEvaluator"), JUDGED),
     "GaokaoBenchEvaluator": {"question_type": "single_choice"},
-    **dict.fromkeys(("BFCLSingleTurnEvaluator", "BFCLRelevanceEvaluator"), {"category": "simple"}),
+    **{f"BFCL{kind}Evaluator": {"category": "simple"} for kind in ("SingleTurn", "MultiTurn", "Relevance")},
 }
 
 

@@ -1,13 +1,14 @@
-"""Evaluators of function calling: BFCL's calls of one turn, and whether a function is called at all."""
+"""Evaluators of function calling: BFCL's calls of one turn, its conversations, and whether there is a call at all."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kshot.configs.evaluators.bfcl_calls import Call, NoCallsError, calls_of
 from kshot.configs.evaluators.bfcl_check import right_calls
+from kshot.configs.evaluators.bfcl_turns import needs_functions, right_turns
 from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio
 from kshot.configs.scope import Name, Scope
@@ -70,6 +71,18 @@ class CallsOrNone(CallsCounted):
         return bool(well_formed(answer)) is not ("irrelevance" in str(column(sample, "id")))
 
 
+class RightTurns(CallsCounted):
+    """Conversations whose calls do, turn by turn, what the right ones do (BFCL)."""
+
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Look, before anything is asked, whether the functions of the rows can be called."""
+        needs_functions(sample.fields for sample in samples)
+
+    def right(self, sample: Sample, answer: Any) -> bool:
+        """Compare the calls of every turn."""
+        return right_turns(sample.fields, answer, decoded(gold_of(sample), "ground_truth"))
+
+
 def well_formed(answer: Any) -> list[Call] | None:
     """Return the calls of an answer, each a name with named arguments; None: it has no such form."""
     try:
@@ -117,4 +130,5 @@ def _of_category(metric: type[CallsCounted]) -> Factory:
 EVALUATORS: dict[str, Factory] = {
     "BFCLSingleTurnEvaluator": _of_category(RightCalls),
     "BFCLRelevanceEvaluator": _of_category(CallsOrNone),
+    "BFCLMultiTurnEvaluator": _of_category(RightTurns),
 }

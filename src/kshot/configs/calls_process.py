@@ -1,0 +1,126 @@
+"""Functions of BFCL's conversations, which the package bfcl_eval has, called in a process that can be killed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from kshot.core.errors import DataError
+from kshot.sandbox.profiles import CONFIG
+from kshot.sandbox.request_process import NoAnswer, RequestFailed, RequestProcess
+
+CLASSES: Mapping[str, str] = {
+    "GorillaFileSystem": "gorilla_file_system",
+    "MathAPI": "math_api",
+    "MessageAPI": "message_api",
+    "TwitterAPI": "posting_api",
+    "TicketAPI": "ticket_api",
+    "TradingBot": "trading_bot",
+    "TravelAPI": "travel_booking",
+    "VehicleControlAPI": "vehicle_control",
+}
+"""The classes that rows name, and the files of the package that have them and the documents of their functions."""
+
+SECONDS = 10
+"""How long the calls of a conversation may take, in seconds of processor time."""
+_WALL_SECONDS = 60.0
+"""How long they may take on a machine that is busy with other things."""
+_WORKER = "kshot.configs._calls_worker"
+_PACKAGE = "bfcl_eval"
+INSTALL = "Install it: pip install --no-deps bfcl_eval==2025.6.14 && pip install mpmath"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the calls of a row work on: classes, the state in which they begin, and whether files and lists are long."""
+
+    classes: tuple[str, ...]
+    state: Mapping[str, Any]
+    long: bool = False
+
+    def table(self) -> dict[str, Any]:
+        """Return it as the worker reads it."""
+        return {"involved_classes": list(self.classes), "initial_config": dict(self.state), "long_context": self.long}
+
+
+def is_known(classes: Iterable[str]) -> bool:
+    """Whether the package has all of these classes, and there is any."""
+    names = list(classes)
+    return bool(names) and all(name in CLASSES for name in names)
+
+
+def has_functions() -> bool:
+    """Whether the package is installed."""
+    return find_spec(_PACKAGE) is not None
+
+
+class CallsProcess:
+    """A process that executes calls; started when it is first needed, and again when it was killed."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._lock = threading.Lock()
+        self._process: RequestProcess | None = None
+
+    def same(self, scene: Scene, turns: Sequence[Sequence[Sequence[str]]], truth: Sequence[Sequence[str]]) -> bool:
+        """Whether calls, by turns and steps, do what the right ones do; calls that take too long do not."""
+        try:
+            return bool(self._asked(scene, {"asked": "same", "turns": turns, "truth": truth}))
+        except NoAnswer:
+            return False
+
+    def results(self, scene: Scene, steps: Sequence[Sequence[str]]) -> list[str]:
+        """Return what the calls of the last step return, after those of the steps before it."""
+        try:
+            return [str(each) for each in self._asked(scene, {"asked": "results", "steps": steps})]
+        except NoAnswer:
+            return ["Error during execution: the call takes too long"] * len(steps[-1])
+
+    def close(self) -> None:
+        """End the process; the next call starts another."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+    def _asked(self, scene: Scene, request: Mapping[str, Any]) -> Any:
+        """Ask the process; where the calls end it, the answer is missing."""
+        if not is_known(scene.classes):
+            what = f"the row's involved_classes are {list(scene.classes)!r:.120}"
+            raise DataError(what, hint=f"Those whose functions can be called: {', '.join(CLASSES)}.")
+        with self._lock:
+            process = self._process = self._process or _started()
+            try:
+                return process.ask({**scene.table(), **request}, _WALL_SECONDS)
+            except NoAnswer:
+                self._end()
+                raise
+            except RequestFailed as exc:
+                raise DataError(f"the functions of the row cannot be set up: {exc}", hint=INSTALL) from exc
+
+
+def _started() -> RequestProcess:
+    place = find_spec(_PACKAGE)
+    if place is None or not place.submodule_search_locations:
+        raise DataError("the functions of BFCL's conversations are in the package bfcl_eval", hint=INSTALL)
+    path = Path(next(iter(place.submodule_search_locations))).parent
+    job = {"path": str(path), "classes": list(CLASSES.items()), "seconds": SECONDS}
+    process = None
+    try:
+        process = RequestProcess(CONFIG, _WORKER, job, serve=lambda _: {"refused": "files"})
+        process.ask({"asked": "start"}, _WALL_SECONDS)
+    except (OSError, NoAnswer) as exc:
+        if process is not None:
+            process.end()
+        raise DataError(f"the process that calls BFCL's functions cannot start: {exc}", hint=INSTALL) from exc
+    return process
+
+
+CALLS_PROCESS = CallsProcess()

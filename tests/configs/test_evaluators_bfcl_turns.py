@@ -1,0 +1,154 @@
+"""BFCL's conversations: plain cases without any function, others with a small package in the place of bfcl_eval."""
+
+import json
+
+import pytest
+
+from kshot.configs import calls_process
+from kshot.configs.calls_process import CallsProcess, Scene
+from kshot.configs.evaluators import bfcl_turns
+from kshot.configs.evaluators.bfcl_turns import executable, right_turns
+from kshot.core.errors import DataError
+from tests.configs.scored import figures
+
+EVALUATOR = {"type": "ais_bench.benchmark.datasets.BFCLMultiTurnEvaluator", "category": "multi_turn_base"}
+TICKETS = """
+class TicketAPI:
+    def __init__(self):
+        self.tickets, self._calls = [], 0
+
+    def _load_scenario(self, scenario, long_context=False):
+        self.tickets = scenario.get("tickets", []) + ["long"] * long_context
+
+    def add(self, name, priority=1):
+        self.tickets.append((name, priority))
+        return {"id": len(self.tickets)}
+
+    def count(self):
+        self._calls += 1
+        return len(self.tickets)
+
+    def wait(self):
+        while True:
+            pass
+"""
+ROW = {
+    "id": "multi_turn_base_0",
+    "involved_classes": '["TicketAPI"]',
+    "initial_config": '{"TicketAPI": {"tickets": []}}',
+}
+SCENE = Scene(("TicketAPI",), {"TicketAPI": {"tickets": ["first"]}})
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """A package with one of the classes."""
+    folder = tmp_path_factory.mktemp("packages")
+    place = folder / "bfcl_eval" / "eval_checker" / "multi_turn_eval" / "func_source_code"
+    place.mkdir(parents=True)
+    (folder / "bfcl_eval" / "__init__.py").touch()
+    (place / "ticket_api.py").write_text(TICKETS, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setattr(calls_process, "SECONDS", 1)
+        process = CallsProcess()
+        patch.setattr(bfcl_turns, "CALLS_PROCESS", process)
+        yield process
+        process.close()
+
+
+@pytest.fixture
+def no_package(monkeypatch):
+    monkeypatch.setattr(calls_process, "find_spec", lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("reply", "calls"),
+    [
+        ("[f(a=1), g(b='x')]", ["f(a=1)", "g(b='x')"]),
+        ("f(a=g(k=1), b={'c': 1, 'd': {'e': {}}})", ["f(a=g(k=1), b={'c': 1, 'd': e()})"]),
+        ("Done.", []),
+        ("f(a={})", []),
+        ([{"f": '{"a": [1], "b": null}'}], ["f(a=[1],b=None)"]),
+        ({"f": {"a": {}}}, ["f(a={})"]),
+        ([], []),
+        ([{"f": "{"}], []),
+        (None, []),
+    ],
+)
+def test_calls_of_replies_are_written_as_they_are_executed(reply, calls):
+    assert executable(reply) == calls
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "right"),
+    [
+        ([["add(name='a')"], ["[count()]"]], [["add(name = 'a')"], ["count()"]], True),
+        ([["add(name='a')", "Done."], ["Nothing."]], [["add(name='a')"], []], True),
+        ("add(name='a')", [["add(name='a')"]], True),
+        ([["add(name='a')"]], [["add(name='a')"], ["count()"]], False),
+        ([["add(name='a')"], ["I cannot."]], [["add(name='a')"], ["count()"]], False),
+        (None, [["count()"]], False),
+    ],
+)
+def test_plain_conversations_are_judged_without_the_package(no_package, answer, truth, right):
+    assert right_turns(ROW, answer, truth) is right
+
+
+@pytest.mark.parametrize(
+    ("answer", "truth", "right"),
+    [
+        ([["add(priority=1, name='a')"]], [["add('a')"]], True),
+        ([["add(name='a')"], ["add(name='b')"]], [["add('a')"], ["add(name='b', priority=2)"]], False),
+        ([["[add(name='a'), count()]"]], [["add('a')"]], True),  # it may ask for more
+        ([["add(name='a')"]], [["add('a')", "count()"]], False),
+        ([["count()", "add(name='a')"], ["add(name='b')"]], [["add('a')"], ["add('b')", "count()"]], False),
+        ([["add(name='a')", "count()"], ["add(name='b')"]], [["add('a')"], ["add('b')"]], True),
+        ([["add(name='a')"], ["add(name='b')"]], [["add('a')"], []], True),  # the last state is not looked at
+        ([["add(name='a')"], ["add(name='b')"], ["count()"]], [["add('a')"], [], ["count()"]], False),
+        ([["add(title='a')", "add(name='a')"]], [["add('a')"]], True),
+        ([["add(name='a')", "unknown(name='a')"]], [["add('a')"]], True),
+        ([["wait()"]], [["add('a')"]], False),
+    ],
+)
+def test_calls_do_what_the_right_ones_do(package, answer, truth, right):
+    assert right_turns(ROW, answer, truth) is right
+
+
+def test_calls_return_what_the_functions_return(package):
+    assert package.results(SCENE, [["count()"]]) == ["1"]
+    assert package.results(SCENE, [["add(name='x')"], ["count()", "add('y')", "add()", "__import__('os')"]]) == [
+        "2",
+        '{"id": 3}',
+        "Error during execution: TicketAPI.add() missing 1 required positional argument: 'name'",
+        "Error during execution: name '__import__' is not defined",
+    ]
+    assert package.results(Scene(("TicketAPI",), {}, long=True), [["count()"]]) == ["1"]
+    assert package.results(SCENE, [["wait()"]]) == ["Error during execution: the call takes too long"]
+    assert package.results(SCENE, [["count()"]]) == ["1"]  # by another process
+
+
+def test_classes_that_cannot_be_had(package):
+    with pytest.raises(DataError, match=r"cannot be set up: .*math_api.*pip install"):
+        package.results(Scene(("MathAPI",), {}), [["mean([1])"]])
+    with pytest.raises(DataError, match=r"involved_classes are \['Bank'\]"):
+        package.results(Scene(("Bank",), {}), [["count()"]])
+
+
+def test_figures_of_conversations(package):
+    predictions = [[["add(priority=1, name='a')"]], [["No."]], [["add(name='b')"]]]
+    found = figures(EVALUATOR, predictions, ["[[\"add('a')\"]]"] * 3, rows=[ROW] * 3, framework="ais_bench")
+    assert found == {"accuracy": 1 / 3, "correct_count": 1, "total_count": 3}
+
+
+def test_the_package_is_named_before_anything_is_asked(no_package):
+    with pytest.raises(DataError, match=r"bfcl_eval.*pip install --no-deps bfcl_eval"):
+        figures(EVALUATOR, [["No."]], [json.dumps([["count()"]])], rows=[ROW], framework="ais_bench")
+    other = {**ROW, "involved_classes": "[]"}  # no function of such a row can be called, with the package or without
+    found = figures(EVALUATOR, [[["No."]]], [json.dumps([["count()"]])], rows=[other], framework="ais_bench")
+    assert found["accuracy"] == 0
+
+
+def test_the_truth_is_turns_of_calls():
+    with pytest.raises(DataError, match="a list of turns"):
+        right_turns(ROW, [["count()"]], ["count()"])
