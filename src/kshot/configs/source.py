@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.configs.checking import EntryCheck, check_entry
+from kshot.configs.copies import numbers_among_equals
 from kshot.configs.data import given_text, names_of, read_data, splits_of
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loader import Config, load
@@ -138,7 +139,7 @@ class ConfigSource(Source[ConfigSettings]):
         name = "" if model is None else model.name
         cfg = next((each.body for each in self.model_entries if each.is_called(name)), None)
         seen: set[str] = set()
-        for entry in self.entries:
+        for entry, run in zip(self.entries, numbers_among_equals(self.entries), strict=True):
             task = ConfigTask(
                 entry,
                 splits_of(entry, data, settings.dataset_path),
@@ -147,6 +148,7 @@ class ConfigSource(Source[ConfigSettings]):
                 retriever=self._retriever,
                 count=model.abilities.count_tokens if isinstance(model, LanguageModel) else None,
                 media_places=given_places(given_text(entry, data, settings.dataset_path)),
+                run=run,
             ).task(scored=scored)
             if task.name in seen:
                 raise DataError(f"two entries are called {task.name!r}", where=str(self.path), hint="Change an abbr.")

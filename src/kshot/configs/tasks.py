@@ -8,8 +8,10 @@ from typing import Any
 
 from kshot.configs import function_calls, losses
 from kshot.configs.answers import Repeated, cleaner, extraction, one_cleaned
+from kshot.configs.copies import copies_of, without_copies
 from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
+from kshot.configs.evaluators.copies import AllCopies
 from kshot.configs.evaluators.judge_bases import with_base
 from kshot.configs.evaluators.judges import judge_of_inference
 from kshot.configs.evaluators.making import evaluator, own_cleanup
@@ -38,6 +40,7 @@ from kshot.core.records import Gold, Sample
 from kshot.core.task import Task
 from kshot.methods import generate, repeat
 from kshot.methods.generation import Extract
+from kshot.methods.vote import sampled_anew
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import check_programs, programs_needed
 
@@ -55,21 +58,25 @@ class ConfigTask:
         retriever: Mapping[str, Any] | None = None,
         count: Callable[[str], int] | None = None,
         media_places: Sequence[Path] = (),
+        run: int = 0,
     ) -> None:
         """Choose examples and check templates; ``model_cfg`` is a config's model entry (meta template, lengths).
 
         ``media_places``: files and folders that the user named; images, sounds and videos of rows may lie there too.
+        ``run``: so many entries before it ask the same; its sampled replies are new ones.
         """
+        self._run = run
         self.entry, self.settings, self.model_cfg = entry, settings or ConfigSettings(), model_cfg or {}
         self.kind: PromptKind = "chat" if self.settings.model_type == "chat" else "text"
         self.meta: Mapping[str, Any] | None = self.model_cfg.get("meta_template")
-        splits = with_attacked_prompt(entry, splits)
+        splits = with_attacked_prompt(entry, without_copies(entry, splits))
         self.rendered, self._retriever = entry.prepare(splits, retriever=retriever, count=count)
         self._media = PromptMedia(entry, media_places)
         if holds_media(self.rendered.plan.prompt_template):
             self.kind = "chat"  # text has no place for them
         votes = entry.inferencer.get("sc_size") or self.settings.sample_num
-        self.times = entry.repeats if entry.repeats > 1 else int(votes)
+        asked = entry.repeats * copies_of(entry)  # one of them is 1
+        self.times = asked if asked > 1 else int(votes)
         self._copies = entry.repeats  # they stand among the rows; one sample asks for all of them
         self.notes: list[str] = [note] if (note := left_out(entry)) else []
 
@@ -86,7 +93,7 @@ class ConfigTask:
             self.entry.abbr,
             samples,
             self._template,
-            self._method(metrics),
+            sampled_anew(self._method(metrics), self._run * self.times),
             metrics,
             notes=tuple(self.notes),
             facts={"retriever": self._retriever.facts, "mode": "strict" if self.entry.strict else "compat"}
@@ -247,6 +254,8 @@ class ConfigTask:
         if isinstance(metric, PassAtK):
             wanted = self.settings.pass_at_k or ks or [k for k in metric.k if k <= self.times] or [1]
             return (metric.with_k(wanted),)
+        if copies_of(entry) > 1:
+            return (AllCopies(metric, self.times),)
         framework = entry.scope.name(body.get("type")).framework
         if entry.repeats > 1 and framework:
             return (RunsAverage(metric, self.times, ks, framework),)

@@ -58,6 +58,33 @@ def repeat(method: RepeatedMethod, times: int, *, at_least: int = 1) -> Repeated
     return repeated
 
 
+def sampled_anew(method: RepeatedMethod, first: int) -> RepeatedMethod:
+    """Give what a method samples numbers from ``first`` on, so that its replies are not those of an equal method."""
+
+    def numbered(request: Request) -> Request:
+        if not isinstance(request, Generate) or not request.temperature:
+            return request
+        return replace(request, replica=request.replica + first)
+
+    def asked(sample: Sample, prompt: Any) -> RequestGenerator:
+        inner = method(sample, prompt)
+        try:
+            requests = next(inner)
+            while True:
+                try:
+                    responses = yield [numbered(each) for each in requests]
+                except AskFailed as exc:  # noqa: PERF203 - the failure is for the method
+                    requests = inner.throw(exc)
+                else:
+                    requests = inner.send(responses)
+        except StopIteration as stop:
+            return stop.value
+        finally:
+            inner.close()
+
+    return asked if first else method
+
+
 class _Repeat:
     """One run of the method: what it asks now (None: it has ended), and its answer or failure."""
 
