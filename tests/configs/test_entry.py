@@ -148,7 +148,7 @@ def test_prompts_of_an_inferencer_that_only_the_framework_has(asks, expected):
     rows = {"test": [{"q": "x", "a": "y"}]}
     assert entry(body).prompts(rows=rows) == [expected]
     assert entry(body).prompts(rows=rows, kind="chat")
-    with pytest.raises(DataError, match=f"kshot has no inferencer {asks}"):
+    with pytest.raises(DataError, match=f"kshot has no inferencer opencompass.*{asks}"):
         task_of(entry({**body, "eval_cfg": {"evaluator": {"type": "AccEvaluator"}}}), rows)
 
 
@@ -168,7 +168,7 @@ def test_inferencers_that_run_without_what_they_add_say_so(asks):
     assert note.startswith(f"s: {asks}")
     shown = task.template(task.samples[0], ()).text
     assert shown == ("Say it: x" if asks == "AttackInferencer" else "{how} x")
-    with pytest.raises(DataError, match=f"kshot has no inferencer {asks}"):
+    with pytest.raises(DataError, match=f"kshot has no inferencer opencompass.*{asks}"):
         task_of(entry(body, strict=True), rows)
 
 

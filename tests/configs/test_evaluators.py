@@ -236,3 +236,16 @@ def test_equal_pairs_are_one_and_pairs_go_with_their_metrics():
     metric = Mcc()
     assert metric.rate("a", "b") == metric.rate("a", "b") == Mcc().rate("a", "b") != metric.rate("b", "a")
     assert metric.reduce("MCC", [metric.rate("a", "b")["MCC"]] * 3) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("AccEvaluators", r"no evaluator AccEvaluators. It has AccEvaluator( and \w+)*, which (is|are) close.$"),
+        ("opencompass.datasets.AccEvaluators", r"close. The source of opencompass may have it: --home DIR.$"),
+        ("Dream", r"no evaluator Dream$"),
+    ],
+)
+def test_an_unknown_name_comes_with_those_that_are_close_and_not_with_all(name, said):
+    with pytest.raises(DataError, match=said):
+        evaluator({"type": name}, Scope(where="here"))

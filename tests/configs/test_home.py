@@ -287,6 +287,7 @@ def test_check_says_what_would_run(project, capsys):
         "prompts": "text",
         "data": "4 rows",
         "evaluation": "OwnEvaluator (OpenCompass)",
+        "judge": "",
         "missing": [],
     }
     assert main(["check", "own.py"]) == 1

@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from kshot.core.errors import KshotError, UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from rich.table import Table
 
     from kshot.configs.checking import EntryCheck
+    from kshot.configs.models import ModelEntry
+    from kshot.configs.source import ConfigSource
+    from kshot.settings import Settings
 
-_OPTIONS = frozenset(("data", "dataset_path", "home", "config_root", "allow_download", "only", "model_type", "limit"))
-
+_OPTIONS = frozenset(
+    ("data", "dataset_path", "home", "config_root", "allow_download", "only", "model_type", "limit", "judge")
+)
 
 _NAMED = 3
 """How many entries a message names."""
+_MOST_OF_A_NAME = 40
+"""Columns that names of entries have, before any of them is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelCheck:
+    """A model that the config lists: what opens it, or why nothing does."""
+
+    name: str
+    kind: str
+    spec: str
+    fault: str = ""
+
+
+@dataclass(slots=True)
+class _FileCheck:
+    """What there is to say of one file."""
+
+    config: str
+    entries: list[EntryCheck] = field(default_factory=list)
+    models: list[_ModelCheck] = field(default_factory=list)
+    fault: str = ""
+
+    @property
+    def runnable(self) -> int:
+        """How many entries would run."""
+        return sum(not check.missing for check in self.entries)
+
+    @property
+    def lacks(self) -> bool:
+        """Whether something of the file would not run."""
+        return bool(self.fault) or self.runnable < len(self.entries) or any(model.fault for model in self.models)
 
 
 def add(commands: Any) -> None:
@@ -25,7 +66,7 @@ def add(commands: Any) -> None:
         "check",
         help="say of each entry of a config whether it would run, by whose code, and what is missing",
         description="Say of each entry of configs: its prompts, its data, what scores it and by whose code, and what "
-        "is missing. No model is asked. The exit code is 1 if something is missing.",
+        "is missing. Neither a model nor the hub is asked. The exit code is 1 if something is missing.",
     )
     command.add_argument("config", nargs="+", metavar="CONFIG.py", help="config files of AISBench or OpenCompass")
     command.add_argument("--json", action="store_true", help="print one JSON object for each entry")
@@ -33,56 +74,177 @@ def add(commands: Any) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> int:
-    """Check every entry; 1 where something is missing."""
+    """Check every entry of every file; 1 where something is missing. A file that cannot be loaded is not the last."""
     from kshot.cli.settings_options import settings_of
-    from kshot.cli.streams import say
-    from kshot.configs.source import ConfigSource
-    from kshot.core.visible import visible_json
-    from kshot.sources import source_of
+    from kshot.cli.streams import say, show_json
 
     settings = settings_of(parsed)
-    lacking = False
-    for config in parsed.config:
-        source = source_of(config, settings)
-        if not isinstance(source, ConfigSource):
-            from kshot.core.errors import UsageError
+    said: set[str] = set()
+    files: list[_FileCheck] = []
+    for config in dict.fromkeys(parsed.config):
+        file = _checked(config, settings, said)
+        files.append(file)
+        if file.fault:
+            say(file.fault)
+        if parsed.json:
+            for check in file.entries:
+                show_json({"config": config, **check.plain()})
+            for model in file.models:
+                if model.fault:
+                    say(model.fault)
+        elif not file.fault:
+            _show(file, first=len(files) == 1)
+    if len(files) > 1 and not parsed.json:
+        _show_sum(files)
+    return int(any(file.lacks for file in files))
 
-            raise UsageError("it is not a config file", where=config, hint="kshot check takes CONFIG.py files.")
+
+# ---- finding out ----
+
+
+def _checked(config: str, settings: Settings, said: set[str]) -> _FileCheck:
+    """Check a file. What it announces is told once, for all files that announce the same."""
+    from kshot.cli.streams import say
+
+    file = _FileCheck(config)
+    try:
+        source = _source(config, settings)
         for note in source.announcements():
-            say(note)
-        checks = []
-        for check in source.checks(settings):
-            checks.append(check)
-            if parsed.json:
-                print(visible_json({"config": config, **check.plain()}))
-        if not parsed.json:
-            _show(config, checks)
-        lacking = lacking or any(check.missing for check in checks)
-    return int(lacking)
+            if note not in said:
+                said.add(note)
+                say(note)
+        file.models = [_model(entry, settings) for entry in source.model_entries]
+        file.entries = [*source.checks(settings, _judge(source, settings))]
+    except UsageError:  # an option that cannot be used is wrong for all files
+        raise
+    except KshotError as exc:
+        file.fault = str(exc)
+    return file
 
 
-def _show(config: str, checks: Sequence[EntryCheck]) -> None:
-    """Print a table that fits the terminal, then what is missing, once for all entries that lack it."""
-    from rich.table import Table
+def _source(config: str, settings: Settings) -> ConfigSource:
+    from kshot.configs.source import ConfigSource
+    from kshot.sources import source_of
 
+    source = source_of(config, settings)
+    if not isinstance(source, ConfigSource):
+        raise UsageError("it is not a config file", where=config, hint="kshot check takes CONFIG.py files.")
+    return source
+
+
+def _model(entry: ModelEntry, settings: Settings) -> _ModelCheck:
+    try:
+        spec = entry.spec
+        _check_opened("model", spec, settings)
+    except KshotError as exc:
+        return _ModelCheck(entry.abbr, entry.kind, "", str(exc))
+    return _ModelCheck(entry.abbr, entry.kind, spec)
+
+
+def _judge(source: ConfigSource, settings: Settings) -> str | KshotError | None:
+    """Return the judge that a run would ask, or why it cannot be opened."""
+    try:
+        judge = settings.judge or next(iter(source.judges), None)
+        if judge is not None:
+            _check_opened("judge", judge, settings)
+    except KshotError as exc:
+        exc.where = "" if exc.where == source.label else exc.where  # the line below the table names the file
+        return exc
+    return judge
+
+
+def _check_opened(role: str, spec: str, settings: Settings) -> None:
+    """Raise the error that a run would raise before it opens a model."""
+    from kshot.backends import model_packages
+    from kshot.backends.checking import check_model
+    from kshot.core.extras import require
+    from kshot.planning import options_for
+
+    require(spec, *model_packages(spec))
+    check_model(spec, options_for(role, settings, spec))
+
+
+# ---- showing ----
+
+
+def _show(file: _FileCheck, *, first: bool) -> None:
+    """Print tables that fit the terminal, then what is missing, once for all entries that lack it."""
     from kshot.cli.screen import Screen
     from kshot.report.cells import cell
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
-    for name in ("entry", "prompts", "data", "evaluation"):
+    out = Screen()
+    if not first:
+        out.print()
+    out.print(_entries_table(file.entries))
+    if file.models:
+        out.print(_models_table(file.models))
+    for line in _lacking(file):
+        out.print(cell(line, "yellow"), soft_wrap=True)
+    out.print(cell(f"{file.config}: {_would_run([file])}"), soft_wrap=True)
+
+
+def _show_sum(files: Sequence[_FileCheck]) -> None:
+    from kshot.cli.screen import Screen
+    from kshot.report.cells import cell
+
+    broken = sum(bool(file.fault) for file in files)
+    more = f"; {broken} cannot be loaded" if broken else ""
+    out = Screen()
+    out.print()
+    out.print(cell(f"{len(files)} files: {_would_run(files)}{more}"), soft_wrap=True)
+
+
+def _would_run(files: Sequence[_FileCheck]) -> str:
+    total = sum(len(file.entries) for file in files)
+    runnable = sum(file.runnable for file in files)
+    closed = sum(bool(model.fault) for file in files for model in file.models)
+    more = f"; {closed} of the models cannot be opened" if closed else ""
+    return f"{runnable} of {total} entries would run{more}"
+
+
+def _entries_table(checks: Sequence[EntryCheck]) -> Table:
+    from rich.cells import cell_len
+
+    from kshot.report.cells import cell
+
+    table = _table()
+    widest = max((cell_len(cell(check.entry).plain) for check in checks), default=0)
+    table.add_column("entry", overflow="fold", min_width=min(widest, _MOST_OF_A_NAME))
+    for name in ("prompts", "data", "evaluation"):
         table.add_column(name, overflow="fold")
     for check in checks:
-        cells = [check.entry, check.prompts or "–", check.data or "–", check.evaluation or "–"]
+        scored = ", ".join(filter(None, [check.evaluation, check.judge and f"judge: {check.judge}"]))
+        cells = [check.entry, check.prompts or "–", check.data or "–", scored or "–"]
         table.add_row(*map(cell, cells), style="" if not check.missing else "yellow")
-    out = Screen()
-    out.print(table)
-    lacking: dict[str, list[str]] = {}
-    for check in checks:
-        for message in check.missing:
-            lacking.setdefault(message.replace(check.entry, "ENTRY"), []).append(check.entry)
-    for message, entries in lacking.items():
-        more = len(entries) - _NAMED
-        shown = ", ".join(entries[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-        out.print(cell(f"{shown}: {message.replace('ENTRY', entries[0])}", "yellow"), soft_wrap=True)
-    runnable = sum(not check.missing for check in checks)
-    out.print(cell(f"{config}: {runnable} of {len(checks)} entries would run"))
+    return table
+
+
+def _models_table(models: Sequence[_ModelCheck]) -> Table:
+    from kshot.report.cells import cell
+
+    table = _table()
+    for name in ("model", "class", "opened as"):
+        table.add_column(name, overflow="fold")
+    for model in models:
+        cells = [model.name, model.kind, model.spec or "–"]
+        table.add_row(*map(cell, cells), style="" if not model.fault else "yellow")
+    return table
+
+
+def _table() -> Table:
+    from rich.table import Table
+
+    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 1))
+
+
+def _lacking(file: _FileCheck) -> Iterator[str]:
+    """Yield what is missing: entries that lack the same share a line, which has the message of the first."""
+    found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for check in file.entries:
+        for lack in check.missing:
+            found.setdefault((lack.part, *lack.alike), []).append((check.entry, str(lack)))
+    for lacks in found.values():
+        more = len(lacks) - _NAMED
+        named = ", ".join(entry for entry, _ in lacks[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        yield f"{named}: {lacks[0][1]}"
+    yield from (model.fault for model in file.models if model.fault)

@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kshot.configs.data import splits_of
+from kshot.configs.data import OnHub, splits_of
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.rows import Splits
 from kshot.configs.scope import Scope
 from kshot.configs.settings import ConfigSettings
 from kshot.configs.tasks import ConfigTask
-from kshot.core.errors import KshotError
+from kshot.core.errors import DataError, KshotError
+from kshot.core.extras import require
+from kshot.core.protocols import JudgedScorer
 from kshot.core.records import Row
 
 _MADE_UP_ROWS = 8
 _POSTPROCESSORS = ("pred_postprocessor", "dict_postprocessor", "postprocessor")
+_NO_JUDGE = DataError("its metrics ask a judge, and none is named", hint="Name the judging model: --judge MODEL.")
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What an entry lacks to run."""
+
+    part: str
+    """The part that lacks it: ``data``, ``prompts``, ``evaluation``, ``judge``, ``name``."""
+    message: str
+    """What is wrong, and what to do, for this entry."""
+    alike: tuple[str, ...]
+    """What is the same for all entries that lack the same, whatever each is called."""
+
+    def __str__(self) -> str:
+        """Show the part and the message."""
+        return f"{self.part}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,31 +49,53 @@ class EntryCheck:
     """Where its rows come from, and how many there are; empty where there are none."""
     evaluation: str
     """What scores it, and by whose code; empty where nothing can."""
-    missing: tuple[str, ...] = ()
-    """What is missing, one message each."""
+    judge: str = ""
+    """The model that judges its replies; empty where none is asked, or none is named."""
+    missing: tuple[Lack, ...] = ()
+    """What is missing."""
 
     def plain(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {**asdict(self), "missing": list(self.missing)}
+        return {**asdict(self), "missing": [str(lack) for lack in self.missing]}
 
 
-def check_entry(entry: DatasetEntry, data: Mapping[str, str], settings: ConfigSettings) -> EntryCheck:
-    """Compile an entry with its own rows, or with made-up ones where it has none."""
-    missing: list[str] = []
+def check_entry(
+    entry: DatasetEntry, data: Mapping[str, str], settings: ConfigSettings, judge: str | KshotError | None = None
+) -> EntryCheck:
+    """Compile an entry with its own rows, or with made-up ones where it has none here.
+
+    ``judge``: the model that a run would ask, or why the one that is named cannot be opened.
+    """
+    missing: list[Lack] = []
     rows, found = _rows(entry, data, settings, missing)
     splits = rows if rows is not None else made_up_rows(entry)
     task, prompts = _prompts(entry, splits, settings, missing)
-    evaluation = _evaluation(entry, task, missing, seen=rows is not None)
-    return EntryCheck(entry.abbr, prompts, found, evaluation, tuple(dict.fromkeys(missing)))
+    evaluation, judged = _evaluation(entry, task, missing, seen=rows is not None)
+    if judged and not isinstance(judge, str):
+        missing.append(_lack("judge", judge or _NO_JUDGE, entry))
+    named = judge if judged and isinstance(judge, str) else ""
+    return EntryCheck(entry.abbr, prompts, found, evaluation, named, tuple(dict.fromkeys(missing)))
+
+
+def called_twice(check: EntryCheck) -> EntryCheck:
+    """Return the check of an entry whose name another entry has too."""
+    what = f"two entries are called {check.entry!r}"
+    return replace(check, missing=(*check.missing, Lack("name", f"{what}. Change an abbr.", (what,))))
 
 
 def _rows(
-    entry: DatasetEntry, data: Mapping[str, str], settings: ConfigSettings, missing: list[str]
+    entry: DatasetEntry, data: Mapping[str, str], settings: ConfigSettings, missing: list[Lack]
 ) -> tuple[Splits | None, str]:
     try:
         splits = splits_of(entry, data, settings.dataset_path, online=False)
+    except OnHub as exc:
+        try:
+            require("loading Hugging Face datasets", "datasets")
+        except KshotError as lacking:
+            missing.append(_lack("data", lacking, entry))
+        return None, f"hub: {exc.dataset}"
     except KshotError as exc:
-        missing.append(f"data: {_said(exc, entry)}")
+        missing.append(_lack("data", exc, entry))
         return None, ""
     home = next((home.title for part, home in entry.used.items() if part.startswith("loader ")), "")
     sizes = (
@@ -77,7 +118,7 @@ def made_up_rows(entry: DatasetEntry) -> Splits:
 
 
 def _prompts(
-    entry: DatasetEntry, splits: Splits, settings: ConfigSettings, missing: list[str]
+    entry: DatasetEntry, splits: Splits, settings: ConfigSettings, missing: list[Lack]
 ) -> tuple[ConfigTask | None, str]:
     try:
         task = ConfigTask(entry, splits, settings)
@@ -85,7 +126,7 @@ def _prompts(
         if rendered.mode != "multiturn":
             rendered.chat(0, None) if settings.model_type == "chat" else rendered.text(0, None)
     except KshotError as exc:
-        missing.append(f"prompts: {_said(exc, entry)}")
+        missing.append(_lack("prompts", exc, entry))
         return None, ""
     kind = "messages" if settings.model_type == "chat" else "text"
     if rendered.mode == "multiturn":
@@ -93,16 +134,18 @@ def _prompts(
     return task, f"{kind} of {len(rendered.labels)} labels" if rendered.labels is not None else kind
 
 
-def _evaluation(entry: DatasetEntry, task: ConfigTask | None, missing: list[str], *, seen: bool) -> str:
+def _evaluation(entry: DatasetEntry, task: ConfigTask | None, missing: list[Lack], *, seen: bool) -> tuple[str, bool]:
+    """Return what scores the entry, and whether it asks a judge."""
     if task is None:
-        return ""
+        return "", False
     try:
-        task.check_scoring(rows=seen)
+        metrics = task.check_scoring(rows=seen)
     except KshotError as exc:
-        missing.append(f"evaluation: {_said(exc, entry)}")
-        return ""
+        missing.append(_lack("evaluation", exc, entry))
+        return "", False
     names = [*_named(entry.scope, entry.eval_cfg)]
-    return ", ".join(dict.fromkeys(f"{name} ({_whose(entry, name)})" for name in names))
+    said = ", ".join(dict.fromkeys(f"{name} ({_whose(entry, name)})" for name in names))
+    return said, any(isinstance(metric, JudgedScorer) for metric in metrics)
 
 
 def _named(scope: Scope, eval_cfg: Mapping[str, Any]) -> Iterator[str]:
@@ -123,9 +166,9 @@ def _whose(entry: DatasetEntry, name: str) -> str:
     return next((home.title for part, home in entry.used.items() if part.rpartition(" ")[2] == name), "kshot")
 
 
-def _said(exc: KshotError, entry: DatasetEntry) -> str:
-    """Return the message without the entry, which the line names already."""
-    text = str(exc)
-    for place in (f"{entry.place}: ", f"{entry.where}: ", f"{entry.abbr}: "):
-        text = text.removeprefix(place)
-    return text
+def _lack(part: str, exc: KshotError, entry: DatasetEntry) -> Lack:
+    """Return what an error says, without the entry, which is named beside it."""
+    text, where = str(exc), exc.where
+    for place in (entry.place, entry.where, entry.abbr):
+        text, where = text.removeprefix(f"{place}: "), where.removeprefix(place)
+    return Lack(part, text, (exc.what, where))

@@ -25,6 +25,15 @@ _FILE_KINDS = ("json", "csv", "parquet")
 """What ``path`` says of an entry that lists its files."""
 
 
+class OnHub(DataError):  # noqa: N818 - it names where the rows are
+    """Rows that are not here, and for which a run would ask the hub; ``dataset`` is what they are called there."""
+
+    def __init__(self, dataset: str, *, where: str, hint: str) -> None:
+        """Keep the name beside what every error has."""
+        super().__init__(f"its rows are not here; a run would ask the hub for {dataset}", where=where, hint=hint)
+        self.dataset = dataset
+
+
 def read_data(texts: Sequence[str]) -> dict[str, str]:
     """Return the places that ``KEY=FILE_OR_FOLDER`` options name, by key."""
     found: dict[str, str] = {}
@@ -88,10 +97,14 @@ def _foreign_or_plain(entry: DatasetEntry, finder: RowsFinder, place: Path) -> S
     """Read rows in final columns as they are; anything else is the home's loader's."""
     try:
         plain = finder.read(place)
-    except DataError:
-        return foreign_rows(entry, place)
+    except DataError as exc:
+        try:
+            return foreign_rows(entry, place)
+        except KshotError as foreign:
+            exc.hint = f"{exc.hint} {foreign}".strip()
+            raise exc from foreign
     if has_columns(entry, plain):
-        entry.used.pop(f"loader {short(entry['type'])}", None)
+        entry.used.pop(("loader", short(entry["type"])), None)
         return plain
     return foreign_rows(entry, place)
 
@@ -138,24 +151,20 @@ def _listed(entry: DatasetEntry, file: str, split: str) -> Sequence[Row]:
 
 def _hub(entry: DatasetEntry, *, online: bool) -> Splits:
     """Read the rows on the hub: by the entry's loader, or in columns that the loader changes to its own."""
-    kind = short(entry.get("type", "?"))
-    path, name, loader = entry.get("path"), entry.get("name"), entry_loader(entry)
+    kind, name, loader = short(entry.get("type", "?")), entry.get("name"), entry_loader(entry)
+    hub = _hub_name(entry)
+    if hub is None:
+        _no_rows(entry, kind, entry.get("path"))
+    if not online:
+        raise OnHub(hub, where=entry.place, hint=f"Or give them: --data {entry.abbr}=FILE_OR_FOLDER.")
     finder = RowsFinder(entry, partial(check_place, entry))
-    if not online and (kind in HUB or kind == "HFDataset" or (loader is not None and loader.hub)):
-        hint = f"Or give them: --data {entry.abbr}=FILE_OR_FOLDER."
-        raise DataError("its rows are not here; a run would ask the hub for them", where=entry.place, hint=hint)
     if loader is not None and loader.hub:
-        own = isinstance(path, str) and path.count("/") == 1 and not path.startswith((".", "opencompass/"))
         try:
-            return loader.read(finder.place(Path(str(path)), str(path) if own else loader.hub))
+            return loader.read(finder.place(Path(str(entry.get("path"))), hub))
         except KshotError as exc:
             exc.hint = f"Give its rows: --data {entry.abbr}=FILE_OR_FOLDER."
             raise
-    known = HUB.get(kind)
-    if known is None and kind != "HFDataset":
-        _no_rows(entry, kind, path)
-    hub, subset = known if known is not None else (str(path), None)
-    subset = str(name) if isinstance(name, str) else subset
+    subset = str(name) if isinstance(name, str) else HUB[kind][1] if kind in HUB else None
     load = get_raw_dataset_loader(entry.abbr, None, None, (hub, subset) if subset else (hub,), finder.check)
     found: dict[str, Sequence[Row]] = {}
     for split, needed in split_names(entry).items():
@@ -167,6 +176,17 @@ def _hub(entry: DatasetEntry, *, online: bool) -> Splits:
                 exc.hint = f"Give its rows: --data {entry.abbr}=FILE_OR_FOLDER."
                 raise
     return finder.fitted(found)
+
+
+def _hub_name(entry: DatasetEntry) -> str | None:
+    """Return the dataset on the hub that has the entry's rows; None where there is none."""
+    kind, path, loader = short(entry.get("type", "?")), entry.get("path"), entry_loader(entry)
+    if loader is not None and loader.hub:
+        own = isinstance(path, str) and path.count("/") == 1 and not path.startswith((".", "opencompass/"))
+        return str(path) if own else loader.hub
+    if kind in HUB:
+        return HUB[kind][0]
+    return path if kind == "HFDataset" and isinstance(path, str) and path else None
 
 
 def _no_rows(entry: DatasetEntry, kind: str, path: Any) -> NoReturn:

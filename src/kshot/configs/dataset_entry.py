@@ -138,7 +138,7 @@ class DatasetEntry:
         kind = self.inferencer["type"]
         known = INFERENCERS if self.strict else {**INFERENCERS, **FRAMEWORK_INFERENCERS}
         if short(kind) not in known:
-            unknown("inferencer", kind, self.place, known)
+            unknown("inferencer", kind, self.place, known, by_home=False)
         return known[short(kind)]
 
     def packages(self, retriever: Mapping[str, Any] | None = None) -> dict[str, tuple[str, ...]]:

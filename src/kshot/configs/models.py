@@ -39,6 +39,8 @@ class ModelEntry:
 
     body: Mapping[str, Any]
     where: str = ""
+    flag: str = "-m"
+    """The option by which the user names another."""
 
     @property
     def abbr(self) -> str:
@@ -62,14 +64,14 @@ class ModelEntry:
             raise DataError(
                 f"models has {self.abbr!r} of the kind {self.kind}{at}, which kshot cannot open",
                 where=self.where,
-                hint=f"It can open: {', '.join((*_BASE, *_CHAT))}. Or name a model yourself: -m MODEL.",
+                hint=f"It can open: {', '.join((*_BASE, *_CHAT))}. Or name a model yourself: {self.flag} MODEL.",
             )
         path = self.body.get("model") or self.body.get("path")
         if not isinstance(path, str) or not path:
-            hint = f"Name it: -m openai:MODEL@{self._server()}." if self.kind in _SERVERS else ""
+            hint = f"Name it: {self.flag} openai:MODEL@{self._server()}." if self.kind in _SERVERS else ""
             raise DataError(f"the model {self.abbr!r} has no path", where=self.where, hint=hint)
         if split_options(path)[1]:  # a config must not say how a model is opened: trust_remote_code=yes runs its code
-            hint = "Name the model yourself: -m hf:PATH,option=value."
+            hint = f"Name the model yourself: {self.flag} hf:PATH,option=value."
             raise DataError(f"the path of the model {self.abbr!r} holds options of kshot", where=self.where, hint=hint)
         spec = f"{_BACKENDS.get(self.kind, 'hf')}:{path}{self._address(path)}"
         if parse_spec(spec).file is not None:  # hf:evil.py:Class would be a plug-in of the user in a file "hf:evil.py"
@@ -96,7 +98,7 @@ class ModelEntry:
             what = (
                 f"the model {self.abbr!r} is asked at {server}, and a config does not choose where prompts and keys go"
             )
-            raise DataError(what, where=self.where, hint=f"If you trust it: -m openai:{model}@{server}.")
+            raise DataError(what, where=self.where, hint=f"If you trust it: {self.flag} openai:{model}@{server}.")
         return f"@{server}"
 
     @property

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import difflib
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from kshot.configs._stand_ins import FRAMEWORKS
@@ -29,6 +30,12 @@ FRAMEWORK_INFERENCERS = {
     "InferencePPLOnlyInferencer": "spans",
 }
 """Those that run for configs of the frameworks alone: kshot has nothing to add to a model there, or leaves it out."""
+
+
+_LISTED = 40
+"""Names that an error lists; of more, it has those that are close."""
+_CLOSE = 0.85
+"""How much of two names must be the same."""
 
 
 class ImportedName(str):
@@ -91,12 +98,24 @@ def short(kind: Any) -> str:
     return str(getattr(kind, "__name__", kind))  # whatever a config gives as a type
 
 
-def unknown(what: str, kind: Any, where: str, known: Iterable[str] = ()) -> NoReturn:
-    """Raise the error that kshot has no equivalent of a name, and list the names that it knows."""
-    called = kind.called if isinstance(kind, ImportedName) else short(kind)
+def unknown(what: str, kind: Any, where: str, known: Iterable[str] = (), *, by_home: bool = True) -> NoReturn:
+    """Raise the error that kshot has no equivalent of a name, with the names that it knows, or those that are close.
+
+    ``by_home``: the code of its home could stand for it.
+    """
+    called = kind.called if isinstance(kind, ImportedName) else kind if isinstance(kind, str) else short(kind)
     at = f" (imported at {kind.at})" if isinstance(kind, ImportedName) and kind.at else ""
-    listed = ", ".join(sorted(known))
-    raise DataError(f"kshot has no {what} {called}{at}", where=where, hint=f"It has: {listed}." if listed else "")
+    hints = [_names_known(short(kind), sorted(known))]
+    if by_home and names_framework(kind):
+        hints.append(f"The source of {called.partition('.')[0]} may have it: --home DIR.")
+    raise DataError(f"kshot has no {what} {called}{at}", where=where, hint=" ".join(filter(None, hints)))
+
+
+def _names_known(name: str, known: Sequence[str]) -> str:
+    if len(known) <= _LISTED:
+        return f"It has: {', '.join(known)}." if known else ""
+    close = difflib.get_close_matches(name, known, cutoff=_CLOSE)
+    return f"It has {' and '.join(close)}, which {'is' if len(close) == 1 else 'are'} close." if close else ""
 
 
 def names_framework(value: Any, *frameworks: str) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kshot.configs.checking import EntryCheck, check_entry
+from kshot.configs.checking import EntryCheck, called_twice, check_entry
 from kshot.configs.copies import numbers_among_equals
 from kshot.configs.data import given_text, names_of, read_data, splits_of
 from kshot.configs.dataset_entry import DatasetEntry
@@ -18,7 +20,7 @@ from kshot.configs.models import ModelEntry
 from kshot.configs.settings import ConfigSettings
 from kshot.configs.summary_groups import group_rows, summary_groups
 from kshot.configs.tasks import ConfigTask
-from kshot.core.errors import DataError
+from kshot.core.errors import DataError, KshotError
 from kshot.core.options import settings_names
 from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.records import ResultRow
@@ -50,6 +52,8 @@ class ConfigSource(Source[ConfigSettings]):
         """Name the file; it is run when it is first needed. ``only``: the abbrs of the entries to run, or patterns."""
         self.path, self._data, self._home, self._network = Path(path), dict(data or {}), home, allow_download
         self._retriever, self._only = retriever, tuple(only)
+        self.apart = ""
+        """What tells its tasks from those of other configs in the run, if they have the same names."""
 
     @property
     def label(self) -> str:
@@ -82,7 +86,7 @@ class ConfigSource(Source[ConfigSettings]):
         evaluators = [each.eval_cfg.get("evaluator") for each in self.entries]
         judges = [each.get("judge_cfg") for each in evaluators if isinstance(each, Mapping)]
         found = [*self.config.judge_models, *(each for each in judges if isinstance(each, Mapping) and each)]
-        return [ModelEntry(body, str(self.path)) for body in found]
+        return [ModelEntry(body, str(self.path), "--judge") for body in found]
 
     @property
     def entries(self) -> list[DatasetEntry]:
@@ -150,29 +154,66 @@ class ConfigSource(Source[ConfigSettings]):
                 media_places=given_places(given_text(entry, data, settings.dataset_path)),
                 run=run,
             ).task(scored=scored)
+            task = replace(task, name=self._shown(task.name)) if self.apart else task
             if task.name in seen:
                 raise DataError(f"two entries are called {task.name!r}", where=str(self.path), hint="Change an abbr.")
             seen.add(task.name)
             yield task
 
-    def checks(self, settings: ConfigSettings) -> Iterator[EntryCheck]:
-        """Say of each entry what of it would run, and what is missing."""
+    def checks(self, settings: ConfigSettings, judge: str | KshotError | None = None) -> Iterator[EntryCheck]:
+        """Say of each entry what of it would run, and what is missing.
+
+        ``judge``: the model that a run would ask, or why the one that is named cannot be opened.
+        """
         data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
+        seen: set[str] = set()
         for entry in self.entries:
-            yield check_entry(entry, data, settings)
+            check = check_entry(entry, data, settings, judge)
+            yield called_twice(check) if entry.abbr in seen else check
+            seen.add(entry.abbr)
 
     def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
         """Average over the entries of a variable, if it has several, all were run, and their metrics are the same.
 
-        The groups of the config's summarizer follow.
+        ``datasets`` is the list of all that is run, and no dataset. The groups of the config's summarizer follow.
         """
         by_task = {result.task.name: result for result in results}
         for variable, entries in self.config.datasets.items():
-            names = [each.abbr for each in entries]
+            names = [self._shown(each.abbr) for each in entries]
             metrics = {tuple(metric for metric, _ in by_task[name].named()) for name in names if name in by_task}
-            if len(names) > 1 and all(name in by_task for name in names) and len(metrics) == 1:
-                yield from average_rows(variable, {name: by_task[name] for name in names}, None)
-        yield from group_rows(summary_groups(self.config.variables), results, str(self.path))
+            whole = variable != "datasets" and len(names) > 1 and all(name in by_task for name in names)
+            if whole and len(metrics) == 1:
+                yield from average_rows(self._shown(variable), {name: by_task[name] for name in names}, None)
+        yield from self._group_rows(by_task)
+
+    def _group_rows(self, by_task: Mapping[str, TaskResult]) -> Iterator[ResultRow]:
+        """Yield the figures of the summarizer's groups, which name entries by their abbr."""
+        groups, abbrs = (
+            summary_groups(self.config.variables),
+            {self._shown(each.abbr): each.abbr for each in self.entries},
+        )
+        results = [replace(result, task=replace(result.task, name=abbrs[name])) for name, result in by_task.items()]
+        for row in group_rows(groups, results, str(self.path)):
+            name = self._shown(str(row["task"]))
+            yield {**row, "task": name, "dataset": name}
+
+    def _shown(self, name: str) -> str:
+        """Return the name of a task or a group in the run."""
+        return f"{name} ({self.apart})" if self.apart else name
+
+
+def tell_apart(sources: Sequence[Source[Any]]) -> None:
+    """Let configs of which entries have the same name put the name of their file behind it."""
+    names: dict[ConfigSource, set[str]] = {}
+    for source in sources:
+        if isinstance(source, ConfigSource):
+            with suppress(KshotError):  # the run tells it, where it needs the entries
+                names[source] = {each.abbr for each in source.entries}
+    for source, own in names.items():
+        alike = [other for other in names if other is not source and own & names[other]]
+        if alike:
+            same_file = any(other.path.stem == source.path.stem for other in alike)
+            source.apart = source.label if same_file else source.path.stem
 
 
 def _matches(entry: DatasetEntry, pattern: str) -> bool:

@@ -101,7 +101,7 @@ class ConfigTask:
             labels=self._code_labels(),
         )
 
-    def check_scoring(self, *, rows: bool) -> None:
+    def check_scoring(self, *, rows: bool) -> tuple[Scorer, ...]:
         """Make everything that scoring needs; ``rows``: they are the entry's own, so evaluators may look at them."""
         metrics = self._metrics()
         self._method(metrics)
@@ -112,6 +112,7 @@ class ConfigTask:
                     metric.see(samples)
         else:
             self._reference_cleaner()
+        return metrics
 
     def _code_facts(self) -> dict[str, Any]:
         """Return the digest of the code of each home that the entry uses, and what it uses of it."""

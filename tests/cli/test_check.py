@@ -1,0 +1,177 @@
+"""``kshot check``: what of each entry of a config would run, and what is missing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands import kshot
+from tests.configs.homes import evaluator_home
+from tests.screens import assert_screen
+
+ENTRIES = """
+def entry(abbr, **more):
+    return dict(
+        abbr=abbr,
+        reader_cfg=dict(input_columns=["question"], output_column="answer"),
+        infer_cfg=dict(
+            prompt_template=dict(type="PromptTemplate", template="{question}"),
+            retriever=dict(type="ZeroRetriever"),
+            inferencer=dict(type="GenInferencer", max_out_len=8),
+        ),
+        **{"eval_cfg": dict(evaluator=dict(type="opencompass.openicl.icl_evaluator.AccEvaluator")), **more},
+    )
+"""
+
+JUDGED = """
+judged = dict(
+    evaluator=dict(
+        type="opencompass.evaluator.GenericLLMEvaluator",
+        prompt_template=dict(type="PromptTemplate", template="{question} {prediction} A or B?"),
+        dict_postprocessor=dict(type="opencompass.datasets.generic_llmjudge_postprocess"),
+        judge_cfg=JUDGE,
+    )
+)
+judged_datasets = [entry("judged", path="rows.jsonl", eval_cfg=judged)]
+"""
+
+HUB = """
+hub_datasets = [
+    entry("gsm8k", type="opencompass.datasets.GSM8KDataset", path="opencompass/gsm8k"),
+    entry("own", type="HFDataset", path="somebody/something"),
+]
+"""
+
+LACKING = """
+lacking_datasets = [
+    entry("a", type="opencompass.datasets.NobodysDataset", path="a/path"),
+    entry("path", type="opencompass.datasets.NobodysDataset", path="a/path"),
+    entry("third", type="opencompass.datasets.NobodysDataset", path="a/path"),
+    entry("fourth", type="opencompass.datasets.NobodysDataset", path="a/path"),
+    entry("scored", path="rows.jsonl", eval_cfg=dict(evaluator=dict(type="opencompass.datasets.OwnEvaluator"))),
+    entry("scored", path="rows.jsonl"),
+]
+"""
+
+MODELS = """
+from opencompass.models import OpenAI, VLLM
+
+models_datasets = [entry("own", path="rows.jsonl")]
+models = [
+    dict(type=OpenAI, abbr="gpt-small", path="gpt-small", openai_api_base="http://localhost:8000/v1"),
+    dict(type=OpenAI, abbr="elsewhere", path="gpt-small", openai_api_base="http://example.com/v1"),
+    dict(type="opencompass.models.Nobodys", abbr="unknown", path="x"),
+]
+"""
+
+
+GIVEN = ("--judge", "model.py:judge", "--data", "judged=rows.jsonl")
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    rows = [{"question": f"What is {n}+{n}?", "answer": str(2 * n)} for n in range(4)]
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("model.py").write_text("def judge(prompt: str) -> str:\n    return 'A'\n")
+
+
+def write(name, *parts):
+    Path(name).write_text("".join((ENTRIES, *parts)))
+    return name
+
+
+def objects(capsys, *arguments):
+    done = kshot(capsys, "check", *arguments, "--json")
+    return done.code, [json.loads(line) for line in done.out.splitlines()]
+
+
+def test_rows_on_the_hub_are_not_missing(capsys):
+    code, (gsm8k, own) = objects(capsys, write("hub.py", HUB))
+    assert code == 0
+    assert (gsm8k["data"], gsm8k["missing"]) == ("hub: openai/gsm8k", [])
+    assert (own["data"], own["missing"]) == ("hub: somebody/something", [])
+
+
+def test_rows_on_the_hub_need_the_package_that_loads_them(capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "datasets", None)
+    code, (gsm8k, _) = objects(capsys, write("hub.py", HUB))
+    assert code == 1
+    assert "pip install 'kshot[datasets]'" in gsm8k["missing"][0]
+
+
+def test_an_entry_that_asks_a_judge_needs_one(capsys):
+    config = write("judged.py", JUDGED.replace("JUDGE", "dict()"))
+    code, (judged,) = objects(capsys, config)
+    assert code == 1
+    assert judged["missing"] == [
+        "judge: its metrics ask a judge, and none is named. Name the judging model: --judge MODEL."
+    ]
+    code, (judged,) = objects(capsys, config, "--judge", "model.py:judge")
+    assert code == 0
+    assert judged["judge"] == "model.py:judge"
+    code, (judged,) = objects(capsys, config, "--judge", "model.py:nobody")
+    assert code == 1
+    assert "nobody" in judged["missing"][0]
+
+
+def test_the_judge_of_a_config_is_named_if_it_can_be_opened(capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    kind = "opencompass.models.OpenAISDK"
+    config = write("judged.py", JUDGED.replace("JUDGE", f"dict(type='{kind}', path='gpt-4o')"))
+    code, (judged,) = objects(capsys, config)
+    assert (code, judged["judge"], judged["missing"]) == (0, "openai:gpt-4o", [])
+    far = f"dict(type='{kind}', path='gpt-4o', openai_api_base='http://example.com/v1')"
+    code, (judged,) = objects(capsys, write("far.py", JUDGED.replace("JUDGE", far)))
+    assert (code, judged["judge"]) == (1, "")
+    assert judged["missing"][0].startswith("judge: the model 'gpt-4o' is asked at http://example.com/v1")
+
+
+def test_entries_that_lack_the_same_share_a_line_and_keep_their_words(capsys):
+    done = kshot(capsys, "check", write("lacking.py", LACKING))
+    assert done.code == 1
+    assert_screen("check_lacking", done.out)
+
+
+def test_the_models_of_a_config_are_listed_with_what_opens_them(capsys):
+    done = kshot(capsys, "check", write("models.py", MODELS))
+    assert done.code == 1  # two of them cannot be opened
+    assert_screen("check_models", done.out)
+    done = kshot(capsys, "check", "models.py", "--json")
+    assert len(done.out.splitlines()) == 1
+    assert "http://example.com/v1" in done.err
+    assert "of the kind Nobodys" in done.err
+
+
+def test_several_files_are_checked_whatever_one_of_them_is(capsys):
+    long = Path("configs_of_a_project_with_a_name_that_is_long", "datasets_of_a_project_with_a_name_that_is_long")
+    long.mkdir(parents=True)
+    deep = write(long / "one.py", JUDGED.replace("JUDGE", "dict()"))
+    write("broken.py", "raise ValueError('not today')\n")
+    done = kshot(capsys, "check", write("hub.py", HUB), "broken.py", deep, "gone.py", *GIVEN)
+    assert done.code == 1
+    assert_screen("check_files", done.out)
+    assert f"\n{deep}: 1 of 1 entries would run\n" in done.out
+    assert sum("broken.py" in line and "not today" in line for line in done.err.splitlines()) == 1
+    assert sum("gone.py: there is no such file" in line for line in done.err.splitlines()) == 1
+
+
+def test_what_files_have_in_common_is_announced_once(capsys):
+    evaluator_home(Path("clone"), "return {'accuracy': 1.0}")
+    files = [write(f"{name}.py", f"{name}_datasets = [entry('{name}', path='rows.jsonl')]\n") for name in "xy"]
+    done = kshot(capsys, "check", *files, "--home", "clone")
+    assert done.code == 0, done.err
+    assert done.err.count("config root: ") == 1
+    assert done.err.count("home: OpenCompass") == 1
+    assert done.out.endswith("\n2 files: 2 of 2 entries would run\n")
+
+
+def test_an_option_that_cannot_be_used_ends_the_command(capsys):
+    hub = write("hub.py", HUB)
+    done = kshot(capsys, "check", hub, write("more.py", HUB), "--data", "=place")
+    assert done.code == 2
+    assert done.err.count("--data '=place' cannot be read") == 1
+    done = kshot(capsys, "check", hub, "gsm8k")
+    assert done.code == 2
+    assert "kshot check takes CONFIG.py files" in done.err
