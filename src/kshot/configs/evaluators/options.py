@@ -1,0 +1,219 @@
+"""Evaluators of questions with options that the row lists: medicine, tables with sums, graduate exams, judges."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kshot.configs.evaluators.factories import Factory, plain
+from kshot.configs.evaluators.scores import RightOrWrong, text_of
+from kshot.configs.evaluators.tallies import Counts, Tally, gold_of
+from kshot.core.errors import DataError
+from kshot.core.records import Sample, Value
+
+_LETTERS = "ABCDEFGHIJ"
+_NOT_LETTERS = ("I understand", "A through J", "A through E", "A through D")
+"""Phrases with letters that choose nothing."""
+
+
+def column(sample: Sample, name: str, whose: str) -> Any:
+    """Return a column that an evaluator needs."""
+    if name not in sample.fields:
+        raise DataError(f"the rows have no column {name!r}", hint=f"{whose} needs it.")
+    return sample.fields[name]
+
+
+class FirstLoneLetter(RightOrWrong):
+    """Share of replies whose first letter of an option that stands alone is the reference (questions of medicine)."""
+
+    def __init__(self) -> None:
+        super().__init__("accuracy")
+
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+        """Look for the letters of the row's options."""
+        text = text_of(answer, "an evaluator of medical questions")
+        for phrase in _NOT_LETTERS:
+            text = text.replace(phrase, "")
+        letters = "|".join(chr(ord("A") + i) for i in range(len(column(sample, "options", "The evaluator"))))
+        found = re.search(rf"\b({letters})\b", text)
+        return {self.name: self.rate(found[1] if found else None, gold_of(sample))}
+
+
+# ---- SuperGPQA ----
+
+_OPEN = r"(?:[*$({\[\\]|\\(?:boxed|mathbf|mathrm|text)\{)*\s*"
+_CLOSE = r"[\\}$)\]]*(?:[\s:.*)]|$)"
+_SAID = r"[Tt]he\s+(?:\w+\s+)?(?:answer|option)(?:\w+\s+)?\s+"
+_START = r"^[^\w\r\n]*"
+_LABELS = tuple(
+    re.compile(rf"{lead}{_OPEN}([A-J]){_CLOSE}", re.IGNORECASE)
+    for lead in (rf"{_SAID}is?:?\s*", r"Answer[*\s]*:\s*", _START)
+)
+_TEXT_LEADS = (rf"{_SAID}is:?\s*", r"(?i:Answer)\s*", _START)
+
+
+def option_of(reply: str, options: list[str]) -> str | None:
+    """Return the letter that a reply says, or that of the option whose text it says; the last line counts first."""
+    text = reply.rstrip()
+    places = (text.rpartition("\n")[2], text)
+    texts = "|".join(re.escape(each) for each in options)
+    by_text = [re.compile(f"{lead}{_OPEN}({texts}){_CLOSE}") for lead in _TEXT_LEADS]
+    for forms in (_LABELS, by_text):
+        found = next((match for place in places for form in forms if (match := form.search(place))), None)
+        if found:
+            said = found[1]
+            if forms is _LABELS:
+                return said
+            return chr(ord("A") + options.index(said)) if said else None
+    return None
+
+
+class GraduateExam(Tally):
+    """Share of right options, of replies without one, and of right ones by difficulty (SuperGPQA). Fractions of 1."""
+
+    name = "accuracy"
+    _LEVELS = ("hard", "middle", "easy")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The shares."""
+        return ("accuracy", "error_rate", "miss_rate", *(f"{level}_accuracy" for level in self._LEVELS))
+
+    def counts(self, sample: Sample, answer: Any) -> Counts:
+        """Count right and missing answers, and rows, by difficulty."""
+        reply, options = text_of(answer, "SuperGPQAEvaluator"), list(column(sample, "options", "SuperGPQA"))
+        chosen = None
+        if column(sample, "prompt_mode", "SuperGPQA") == "five-shot":
+            chosen = option_of(reply.partition("Question:")[0], options)
+        chosen = chosen or option_of(reply, options)
+        level = column(sample, "difficulty", "SuperGPQA")
+        if level not in self._LEVELS:
+            raise DataError(f"SuperGPQA has no difficulty {level!r}", hint=f"It has: {', '.join(self._LEVELS)}.")
+        right = float(chosen == gold_of(sample))
+        return (
+            1.0,
+            float(chosen is None),
+            *(each * (level == known) for known in self._LEVELS for each in (right, 1.0)),
+        )
+
+    def figures(self, sums: Counts) -> Mapping[str, float]:
+        """Return the shares; no reply is an error here. A difficulty without rows has no share."""
+        rows, missing, *levels = sums
+        by_level = zip(self._LEVELS, levels[::2], levels[1::2], strict=True)
+        return {
+            "accuracy": sum(levels[::2]) / rows,
+            "error_rate": 0.0,
+            "miss_rate": missing / rows,
+            **{f"{level}_accuracy": right / size for level, right, size in by_level if size},
+        }
+
+
+# ---- TabMWP ----
+
+_FRACTION = re.compile(r"\$?\\frac\{([\d.,-]+)\}\{([\d.,]+)\}\$?")
+_CHOSEN = tuple(
+    re.compile(form)
+    for form in (
+        *(r"^\(([A-Za-z])\)$", r"^([A-Za-z])$", r"^([A-Za-z]). ", r"[Th]he answer is ([A-Z])"),
+        *(r"^\(([A-Za-z])\) [\s\S]+$", r"[Th]he answer is \(([A-Za-z])\) [\s\S]+$"),
+    )
+)
+_SIGNS = r"[\d$.,/:]"
+_FOUND = tuple(
+    re.compile(form)
+    for form in (
+        *(r"[Th]he answer is ([\s\S]+)$", rf"[Th]he table shows that ({_SIGNS}+) ", rf" = ({_SIGNS}+)"),
+        *(rf"(?<={words}) ((?:-|{_SIGNS})*\d+)" for words in (" be| is", " are| was", " were")),
+        *(rf" ({_SIGNS}+ [AP]\.M\.)", rf"((?:-|{_SIGNS})*\d+)"),
+    )
+)
+_SUM = re.compile(r"[-+]?[\d,./]+$")
+
+
+def table_answer(reply: str, choices: list[str] | None) -> str:
+    """Return the choice, or the number, that a reply about a table says."""
+    text = re.sub(r"(?<![AP]\.M)\.$", "", _FRACTION.sub(r"\1/\2", reply))
+    text = re.sub(r"(?<=\d)=(?=[-$\d])", " = ", text).replace("\u2212", "-")
+    if not choices:
+        found = next((found[-1].strip() for form in _FOUND if (found := form.findall(text))), text)
+        return found[:-1] if found is not text and found.endswith(".") and ".M." not in found else found
+    for form in _CHOSEN:
+        said = form.findall(text)
+        if said and said[0].upper() in _LETTERS[:8]:
+            place = _LETTERS.index(said[0].upper())
+            if place >= len(choices):  # the home then draws one, always with this seed
+                place = random.Random(123).choice(range(len(choices)))  # noqa: S311 - no secret
+            return choices[place]
+    return max(choices, key=lambda each: _alike(each, text))
+
+
+def _alike(choice: str, text: str) -> float:
+    if choice == text:
+        return 2.0
+    if " " not in choice and " " not in text:
+        return 0.0
+    words, others = choice.split(" "), text.split(" ")
+    return len(set(words) & set(others)) / max(len(words), len(others))
+
+
+def plain_sum(text: str, unit: str) -> str:
+    """Write a number in one way; other texts lose their unit."""
+    text = re.sub("[,./]$", "", re.sub(r"^\$", "", text))
+    if not _SUM.match(text):
+        return text.replace(unit, "").strip() if unit else text
+    text = text.replace(",", "")
+    if re.match(r"[-+]?\d+$", text):
+        return str(int(text))
+    top, slash, bottom = text.partition("/")
+    number = float(top) / float(bottom.partition("/")[0]) if slash else float(text)
+    return re.sub(r"\.0+$", "", str(round(number, 3)))
+
+
+class TableSum(RightOrWrong):
+    """Share of replies with the choice or the number of the reference (TabMWP)."""
+
+    def __init__(self, name: str = "accuracy") -> None:
+        super().__init__(name)
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Compare both in one way of writing; what cannot be written so is wrong."""
+        if not isinstance(reference, Mapping) or not {"answer", "unit", "choices"} <= set(reference):
+            raise DataError(f"TabMWPEvaluator wants a reference with answer, unit and choices, not {reference!r:.80}")
+        unit = reference["unit"] or ""
+        try:
+            found = plain_sum(table_answer(text_of(prediction, "TabMWPEvaluator"), reference["choices"]), unit)
+        except (ValueError, ZeroDivisionError):
+            return False
+        return found.lower() == plain_sum(str(reference["answer"]), unit).lower()
+
+
+# ---- judges ----
+
+_CHOICE = '"Choice": "Model '
+
+
+class JudgedBetter(RightOrWrong):
+    """Share of replies that choose the better one of two models, which the reference names as ``winner``."""
+
+    def __init__(self) -> None:
+        super().__init__("accuracy")
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Compare the first sign after ``"Choice": "Model``."""
+        if not isinstance(reference, Mapping):
+            raise DataError(f"JudgeEvaluator wants a reference with winner, not {reference!r:.80}")
+        chosen = text_of(prediction, "JudgeEvaluator").split(_CHOICE)[-1][:1] or None
+        return bool(chosen == reference.get("winner", ""))
+
+
+EVALUATORS: dict[str, Factory] = {
+    **dict.fromkeys(
+        ("MedbulletsEvaluator", "MedmcqaEvaluator", "NejmaibenchEvaluator", "MedXpertQAEvaluator"),
+        plain(FirstLoneLetter),
+    ),
+    "SuperGPQAEvaluator": plain(GraduateExam),
+    "TabMWPEvaluator": plain(TableSum),
+    "JudgeEvaluator": plain(JudgedBetter),
+}
