@@ -298,7 +298,7 @@ def test_faults_name_the_file_and_the_line(loader, name, text, message, tmp_path
         ("HumanevalDataset", {"num_repeats": "2"}, "its num_repeats is '2'; it must be a whole number"),
         ("BigCodeBenchDataset", {"dataset_version": "odd"}, "'full' or 'hard'"),
         ("HumanevalXDataset", {"language": "basic"}, "There is python, cpp"),
-        ("BFCLDataset", {"category": "multi_turn_base"}, "--home DIR"),
+        ("BFCLDataset", {"category": "multi_turn_base"}, "there is no such file"),
         ("MMLUDatasetClean", {}, "Contamination_Detector"),
     ],
 )

@@ -105,38 +105,6 @@ def _medmcqa(place: DataPlace) -> Splits:
     return changed(rows, _medmcqa_row, str(place.root)) if mode == "zero-shot" else rows
 
 
-# ---- BFCL ----
-
-_ENCODED = ("question", "ground_truth", "function", "missed_function", "involved_classes", "initial_config")
-
-
-def _functions(place: DataPlace) -> Splits:
-    """Read calls of functions and what they should be; whatever is not text becomes JSON."""
-    category, wanted = place.text("category"), place.options.get("test_ids")
-    name = f"BFCL_v3_{category}.json"
-    if category.startswith("multi_turn"):
-        what = "the documents of the functions of a conversation are in the package bfcl-eval"
-        raise DataError(what, where=place.where, hint="Give --home DIR, the source of AISBench, to use its loader.")
-    rows = place.json_lines(place.file(name))
-    if "relevance" in category:
-        gold: list[Row] = [{"id": row["id"], "ground_truth": ["relevance_mock_gt"]} for row in rows]
-    else:
-        gold = place.json_lines(place.file("possible_answer", name))
-    if [row.get("id") for row in rows] != [row.get("id") for row in gold]:
-        raise DataError("the ids of possible_answer are not those of the questions", where=str(place.root / name))
-    merged = [{**row, "ground_truth": each["ground_truth"]} for row, each in zip(rows, gold, strict=True)]
-    return [_encoded(row) for row in merged if not wanted or row["id"] in wanted]
-
-
-def _encoded(row: Row) -> Row:
-    texts = {
-        name: json.dumps(row[name], ensure_ascii=False)
-        for name in _ENCODED
-        if name in row and not isinstance(row[name], str)
-    }
-    return {**row, **texts}
-
-
 LOADERS = {
     **dict.fromkeys(
         ("Mol_Instructions_Dataset", "Mol_Instructions_Dataset_Protein_Design"),
@@ -147,5 +115,4 @@ LOADERS = {
     "MRCRDataset": Loader(_mrcr, _mrcr_row, hub="giulio98/MRCR_v2_common"),
     "HLEDataset": Loader(_hle, _hle_row, hub="cais/hle"),
     "MedmcqaDataset": Loader(_medmcqa, _medmcqa_row, hub="openlifescienceai/medmcqa"),
-    "BFCLDataset": Loader(_functions, _encoded, package="bfcl_eval"),
 }

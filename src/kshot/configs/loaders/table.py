@@ -9,6 +9,7 @@ from kshot.configs.loaders import (
     copies,
     custom,
     exams,
+    functions,
     knowledge,
     long_texts,
     maths,
@@ -25,7 +26,7 @@ LOADERS: dict[str, Loader] = {
     name: loader
     for module in (
         *(exams, options, maths, contests, programs, commonsense, chinese, superglue),
-        *(texts, long_texts, knowledge, science, copies, custom, media),
+        *(texts, long_texts, knowledge, science, functions, copies, custom, media),
     )
     for name, loader in module.LOADERS.items()
 }
