@@ -31,7 +31,7 @@ from kshot.runs.spec_file import read_spec
 from kshot.runs.watchers import Watchers, closing_for, given_watchers
 from kshot.sandbox.program import programs_wanted, unsafe_notes
 from kshot.settings import Settings, settings_from
-from kshot.sources import HELPER_ROLES, helpers_of, source_of, without_effect
+from kshot.sources import HELPER_ROLES, helpers_of, source_of, tell_apart, without_effect
 
 _MOVED = "moved"
 """Where ``spec.json`` has the datasets that were named again, by what the run calls them."""
@@ -86,6 +86,7 @@ def _scored(
     code = RecordedCode(spec, [*files_of(given), *_paths(trust)])
     with code.guarding(), programs_wanted(unsafe=unsafe_programs):
         sources = list(_sources(datasets, settings))
+        tell_apart(sources)
         models, helpers = _absent_models(spec, helpers_of(settings, sources))
         with (
             RunFolder(path, spec["identity"], repair=False, fsync=settings.fsync) as folder,
@@ -149,7 +150,8 @@ def _absent_models(spec: Mapping[str, Any], wanted: Collection[str]) -> tuple[li
 def _settings(spec: Mapping[str, Any], path: Path) -> Settings:
     """Return the settings of the run; those that cannot be read are a fault of its ``spec.json``."""
     try:
-        return settings_from(dict(spec.get("options", {})))
+        # A run folder may come from anybody: it does not open the network to the code of a home.
+        return settings_from({**dict(spec.get("options", {})), "allow_download": False})
     except UsageError as exc:
         exc.where = exc.where or f"{path}/spec.json"
         raise

@@ -1,6 +1,7 @@
 """What kshot does not know runs by the code of the config's home, confined."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -140,7 +141,7 @@ def test_clean_ups(home):
     whole = "opencompass.datasets.shout_postprocess"
     assert home.clean(whole, {}, "hey") == "HEY!"
     assert home.clean("shout", {"mark": "?"}, "hey") == "HEY?"
-    with pytest.raises(DataError, match=r"shout_postprocess of OpenCompass fails on ''.*nothing to shout"):
+    with pytest.raises(GuestFault, match=r"fails on ''.*nothing to shout"):
         home.clean(whole, {}, "")
 
 
@@ -198,8 +199,8 @@ def test_the_digest_is_that_of_the_code(tmp_path):
     first, second = (evaluator_home(tmp_path / name, "return {'accuracy': 1.0}") for name in ("a", "b"))
     digests = [Home("opencompass", folder / "opencompass", "").digest for folder in (first, second)]
     assert digests[0] == digests[1]
-    (second / "opencompass" / "configs").mkdir()
-    (second / "opencompass" / "configs" / "x.py").write_text("x = 1")
+    (second / "opencompass" / ".#lock.py").symlink_to("nobody@nowhere")
+    os.mkfifo(second / "opencompass" / "pipe.py")
     assert Home("opencompass", second / "opencompass", "").digest == digests[0]
     (second / "opencompass" / "new.py").write_text("x = 1")
     assert Home("opencompass", second / "opencompass", "").digest != digests[0]
@@ -303,7 +304,7 @@ def test_names_of_a_home_stand_in_the_scope_of_an_entry(project):
         "shout_postprocess", "opencompass.datasets.shout_postprocess", "opencompass"
     )
     assert scope.home("clean-up", scope.name("opencompass.datasets.shout_postprocess")) is not None
-    assert list(config.chosen[0].used) == ["clean-up shout_postprocess"]
+    assert list(config.chosen[0].used) == [("clean-up", "shout_postprocess")]
     assert Scope().home("clean-up", Scope().name("shout")) is None
     config.close()
 
@@ -382,5 +383,187 @@ def test_templates_of_a_home(project, template, kind, first):
     config = load("own.py", home="clone")
     (entry,) = config.chosen
     assert entry.prompts(ROWS, kind)[0] == first
-    assert list(entry.used) == [f"template {template[10:].split(',')[0].rstrip(')')}"]
+    assert list(entry.used) == [("template", template[10:].split(",")[0].rstrip(")"))]
     config.close()
+
+
+def test_a_file_of_a_home_that_is_too_large_is_named(tmp_path):
+    folder = evaluator_home(tmp_path, "return {'accuracy': 1.0}")
+    with (folder / "opencompass" / "huge.py").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(DataError, match="more than 16 MB"):
+        assert Home("opencompass", folder / "opencompass", "").digest
+
+
+FAULTY = """
+    import os
+    from opencompass.openicl.icl_evaluator import BaseEvaluator
+    from opencompass.registry import DICT_POSTPROCESSORS, ICL_EVALUATORS, ICL_RETRIEVERS, LOAD_DATASET
+
+    def half_clean(text):
+        if text == '2':
+            raise ValueError('two is too much')
+        return text
+
+    def hanging_clean(text):
+        while text == '2':
+            pass
+        return text
+
+    class ByReply(BaseEvaluator):
+        def score(self, predictions, references):
+            right = [p == r for p, r in zip(predictions, references)]
+            found = {'accuracy': 100 * sum(right) / len(right), 'sub': {'half': 50.0}}
+            return {**found, 'perfect': 1.0} if all(right) else {**found, 'mistakes': float(right.count(False))}
+
+    class Reader(BaseEvaluator):
+        def score(self, predictions, references, origin_prompt):
+            return {'letters': float(sum(map(len, origin_prompt)))}
+
+    class Many(BaseEvaluator):
+        def score(self, predictions, references):
+            return {str(n): 1.0 for n in range(100_000)}
+
+    class Huge(BaseEvaluator):
+        def score(self, predictions, references):
+            return {'huge': 10 ** 400, 'accuracy': 1.0, 'details': [{'correct': 10 ** 400} for _ in predictions]}
+
+    class Chosen:
+        def __init__(self, dataset, found=None, **_):
+            self.found = found
+
+        def retrieve(self):
+            return self.found
+
+    class Endless:
+        @staticmethod
+        def load(path):
+            class Rows:
+                def __len__(self):
+                    return 10 ** 9
+            return {'test': Rows()}
+
+    class Odd:
+        @staticmethod
+        def load(path):
+            return {'test': [{'question': object(), 'answer': '2'}]}
+
+    def judged_by_kind(output, output_path):
+        found = {f"score {each['prediction'][:1]}": 1.0 for each in output.values()}
+        return {'all': float(len(output)), **found}
+"""
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory):
+    folder = write_home(
+        tmp_path_factory.mktemp("faulty"),
+        {
+            "datasets/own.py": FAULTY,
+            "datasets/broken.py": "import os\nPLACE = os.environ['NO_SUCH_PLACE']\n\nclass Broken:\n    pass\n",
+            "datasets/unreadable.py": "def (:\n    class Unreadable\n",
+            "datasets/__init__.py": "from .own import *\nfrom .broken import Broken\nfrom .unreadable import Unreadable\n",
+        },
+    )
+    found = Home("opencompass", folder / "opencompass", "--home")
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("Broken", r"broken.py:2.*KeyError.*NO_SUCH_PLACE"), ("Unreadable", r"SyntaxError|invalid syntax")],
+)
+def test_code_that_cannot_be_loaded_says_why(faulty, name, said):
+    with pytest.raises(GuestFault, match=said):
+        faulty.has("evaluator", f"opencompass.datasets.{name}")
+
+
+def run_faulty(faulty, evaluator, more="", n=1):
+    text = CONFIG.replace("import OwnEvaluator", "import *").replace(
+        "dict(type=OwnEvaluator)", f"dict(type='opencompass.datasets.{evaluator}')"
+    )
+    text = text.replace("eval_cfg=dict(", f"n={n}, eval_cfg=dict({more}")
+    Path("own.py").write_text(text.replace("from opencompass.datasets import *", "import opencompass"))
+    command = ["run", "own.py", "-m", "model.py:answer", "--home", str(faulty.folder), "--data", "own=rows.jsonl"]
+    code = main([*command, "--out", "run", "--no-report"])
+    return code, {row["metric"]: row for row in kshot.load("run").results} if code == 0 else {}
+
+
+@pytest.mark.parametrize("clean", ["half_clean", "hanging_clean"])
+def test_a_clean_up_that_fails_on_a_reply_is_a_failed_sample(project, faulty, clean, monkeypatch):
+    monkeypatch.setattr("kshot.configs.home.CLEAN_SECONDS", 2.0)
+    Path("model.py").write_text("def answer(prompt):\n    return '2' if '1+1' in prompt else '0'\n")
+    more = f"pred_postprocessor=dict(type='opencompass.datasets.{clean}'), "
+    code, figures = run_faulty(faulty, "ByReply", more)
+    assert code == 0
+    assert (figures["accuracy"]["n"], figures["accuracy"]["failed"]) == (3, 1)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_figures_that_depend_on_the_replies(project, faulty, n):
+    code, figures = run_faulty(faulty, "ByReply", n=n)
+    assert code == 0
+    suffix = "" if n == 1 else " (2 runs average)"
+    assert figures[f"accuracy{suffix}"]["value"] == 25.0
+    assert figures[f"mistakes{suffix}"]["value"] == 3.0
+    assert figures[f"sub/half{suffix}"]["value"] == 50.0
+    assert f"perfect{suffix}" not in figures
+
+
+def test_an_evaluator_sees_the_prompts_that_it_wants(project, faulty):
+    assert run_faulty(faulty, "Reader")[1]["letters"]["value"] == 12.0  # four prompts of three letters
+
+
+def test_figures_that_are_too_many_or_too_large(project, faulty, capsys):
+    assert run_faulty(faulty, "Huge")[1]["accuracy"]["value"] == 1.0
+    assert run_faulty(faulty, "Many")[0] == 2
+    assert "returned 100,000 figures" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "found", [None, "ab", [["x"]], [[0.7], [0]], [0, 1], {"0": [0], "1": [1]}, [[True], [0]], [[5], [0]]]
+)
+def test_a_retriever_that_chooses_no_rows(faulty, found):
+    rows = [{"question": "a"}, {"question": "b"}]
+    with pytest.raises(DataError, match="did not choose rows that there are"):
+        faulty.examples("Chosen", {"found": found}, train=rows, test=rows, columns=["question"], output=None)
+
+
+def test_loaders_that_give_too_much_or_no_plain_rows(faulty):
+    with pytest.raises(DataError, match="more than 5,000,000 rows"):
+        faulty.rows("opencompass.datasets.Endless", {"path": "x"})
+    with pytest.raises(DataError, match=r"test row 0: .*value of the class object in the column 'question'"):
+        faulty.rows("opencompass.datasets.Odd", {"path": "x"})
+
+
+def test_a_line_that_cannot_be_read_is_named_beside_the_loaders_error(project, capsys):
+    Path("own.py").write_text(LOADED)
+    Path("bad.jsonl").write_text('{"question": "1+1", "answer": "2", "kind": "sum"}\n{"question": \n')
+    assert main(["run", "own.py", "-m", "model.py:answer", "--home", "clone", "--data", "own=bad.jsonl"]) == 2
+    assert "bad.jsonl" in capsys.readouterr().err
+
+
+def test_a_link_in_the_data_folder_does_not_lead_out(project, capsys):
+    (project / "private").mkdir()
+    (project / "private" / "easy.txt").write_text("secret|2\n")
+    (project / "work").mkdir()
+    os.chdir("work")
+    for top in (Path(), project / "clone"):
+        (top / "data").symlink_to(project / "private")
+    Path("own.py").write_text(LOADED.replace("data/sums", "data"))
+    assert main(["run", "own.py", "-m", "../model.py:answer", "--home", "../clone"]) == 2
+    assert "secret" not in capsys.readouterr().err
+
+
+def test_a_foreign_run_does_not_run_a_home_before_it_is_refused(project, capsys, monkeypatch, tmp_path):
+    command = ["run", "own.py", "-m", "model.py:answer", "--home", "clone", "--data", "own=rows.jsonl", "--out", "run"]
+    assert main([*command, "--allow-download", "--no-report"]) == 0
+    own = project / "clone" / "opencompass" / "datasets" / "own.py"
+    own.write_text(own.read_text() + "\nraise RuntimeError('the home ran')\n")
+    capsys.readouterr()
+    assert main(["score", "run"]) == 2
+    shown = capsys.readouterr().err
+    assert "it has changed since the run" in shown
+    assert "the home ran" not in shown
+    assert f"--trust {project / 'clone' / 'opencompass'}" in shown

@@ -13,6 +13,7 @@ import os
 
 from kshot.configs._home_modules import ConfigDict, HomeRegistry, attributed, mmengine
 from kshot.configs._home_rows import Rows
+from kshot.sandbox._guest_imports import NoSuchNameError
 from kshot.sandbox._guest_values import plain
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
@@ -93,7 +94,7 @@ class _Home:
                 module = self._project.search(package, name)
                 if module is not None:
                     return getattr(importlib.import_module(module), name)
-            raise LookupError(f"nothing there is called {name!r}")
+            raise NoSuchNameError(f"nothing there is called {name!r}")
         return found
 
     def registered(self, registry: HomeRegistry, name: str) -> Any:
@@ -124,7 +125,13 @@ class _Home:
         """Say what a name stands for, and in which file."""
         found = self.named(kind, name)
         code = inspect.unwrap(found) if callable(found) else found
-        return {"name": getattr(found, "__name__", name), "module": getattr(code, "__module__", "")}
+        score = getattr(found, "score", None)
+        parameters = list(inspect.signature(score).parameters) if callable(score) else []
+        return {
+            "name": getattr(found, "__name__", name),
+            "module": getattr(code, "__module__", ""),
+            "score": parameters,
+        }
 
     # ---- clean-ups ----
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from kshot.cleanups import CLEANUP_PACKAGES, CLEANUPS
 from kshot.cleanups.config_names import SLOW_IMPORTS, TAKE_NO_PATTERNS, cleanup_function
 from kshot.configs.cleanup_process import CLEANUP_PROCESS, CleanupFailed, TookTooLong
+from kshot.configs.home import Home
 from kshot.configs.names import short, unknown
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
@@ -19,6 +20,7 @@ from kshot.core.extras import missing_package, require
 from kshot.core.records import Absent, AskFailed, Failed, Sample, Value
 from kshot.methods.generation import Extract
 from kshot.metrics import Metric, PassAtK
+from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
 
 Cleaner: TypeAlias = Callable[[Any], Any]
 """Takes the answer out of a reply, or brings a reference into the form that is compared."""
@@ -45,7 +47,7 @@ def cleaner(config: Any, scope: Scope) -> Cleaner:
         if isinstance(function, type):  # a clean-up of an installed package may be a class, made with the options
             function, body = function(**body), {}
     if function is None and (home := scope.home("clean-up", scope.name(kind))) is not None:
-        function, body = partial(home.clean, scope.name(kind).whole, body), {}
+        function, body = partial(_by_home, home, scope.name(kind).whole, body), {}
     if function is None:
         unknown("clean-up", kind, where, [entry.name for entry in CLEANUPS.entries()])
 
@@ -87,6 +89,16 @@ def _apart(name: Name, options: Mapping[str, Any], where: str) -> Cleaner:
 
     clean("")  # a pattern that cannot be read is told before a model is asked
     return clean
+
+
+def _by_home(home: Home, name: str, options: Mapping[str, Any], text: Any) -> Any:
+    """Clean a text up by the code of a home. What fails on one text is that text's failure, not the run's."""
+    try:
+        return home.clean(name, options, text)
+    except GuestFault as exc:
+        if exc.kind in SETUP_FAULTS:
+            raise
+        raise TookTooLong(f"{short(name)} of {home.title}: {exc.what}", where=exc.where) from exc
 
 
 def one_cleaned(clean: Cleaner, reply: Any) -> Any:
@@ -175,4 +187,7 @@ class Repeated(Metric):
         value = scored[name]
         if isinstance(value, Absent):
             raise DataError(f"{name} cannot be combined with n: {value.why}", hint="Leave n out of the entry.")
-        return self.metric.reduce(name, [value])
+        found = self.metric.reduce(name, [value])
+        if found is None:
+            raise DataError(f"{name} cannot be combined with n: one reply has none", hint="Leave n out of the entry.")
+        return found

@@ -8,7 +8,7 @@ from typing import Any
 from kshot import retrievers
 from kshot.configs.foreign_retriever import ForeignRetriever
 from kshot.configs.foreign_template import with_foreign_templates
-from kshot.configs.home import Home
+from kshot.configs.home import Home, Part
 from kshot.configs.label_prompts import with_prompts
 from kshot.configs.names import FRAMEWORK_INFERENCERS, INFERENCERS, ConfigCallable, short, unknown
 from kshot.configs.project import Project
@@ -41,7 +41,7 @@ class DatasetEntry:
         """
         self.body, self.strict, self.where, self.framework, self.project = body, strict, where, framework, project
         self.registered, self.homes = registered or {}, homes or {}
-        self.used: dict[str, Home] = {}
+        self.used: dict[tuple[Part, str], Home] = {}
 
     def with_body(self, **changes: Any) -> DatasetEntry:
         """Return an entry of the same config with some values replaced."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -28,8 +29,14 @@ DATA_FOLDERS = ("data", "ais_bench/datasets")
 """Where the homes keep data, below the working directory and below themselves."""
 _ADAPTER = "kshot.configs._home_adapter"
 _ROWS_A_REQUEST = 500
-_ABSENT = frozenset(("LookupError", "AttributeError", "KeyError"))
-"""The faults by which the worker says that there is no such name."""
+CLEAN_SECONDS = 60.0
+"""How long a clean-up may work on one text."""
+_ABSENT = "NoSuchNameError"
+"""The fault by which the worker says that there is no such name."""
+_MAX_ROWS, _MAX_ROW_BYTES = 5_000_000, 4 << 30
+_MAX_CODE_BYTES = 16 << 20
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_WRITABLE_BY_ALL = 0o002
 
 
 class Home:
@@ -47,7 +54,7 @@ class Home:
             network=network,
             variables=_cache_variables(),
         )
-        self._known: dict[tuple[str, str], bool] = {}
+        self._known: dict[tuple[str, str], Mapping[str, Any] | None] = {}
 
     def __repr__(self) -> str:
         """Show which project it is; where it lies is no setting of a metric."""
@@ -55,11 +62,11 @@ class Home:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of its code: of every Python file but the configs."""
+        """A digest of its code: of every Python file."""
         total = sha256()
         for path in _code_files(self.folder):
             total.update(os.fsencode(path.relative_to(self.folder).as_posix()) + b"\0")
-            total.update(sha256(path.read_bytes()).digest())
+            total.update(_file_digest(path))
         return total.hexdigest()[:32]
 
     def close(self) -> None:
@@ -68,29 +75,33 @@ class Home:
 
     def has(self, part: Part, name: str) -> bool:
         """Whether its code defines a name. Code that cannot be loaded is an error that says why."""
+        return self._found(part, name) is not None
+
+    def wants_prompts(self, name: str) -> bool:
+        """Whether an evaluator wants to see the prompts."""
+        found = self._found("evaluator", name) or {}
+        return "origin_prompt" in (found.get("score") or ())
+
+    def _found(self, part: Part, name: str) -> Mapping[str, Any] | None:
         key = (part, name)
         if key not in self._known:
             try:
-                self.guest.ask("find", kind=part, name=name)
+                found = self.guest.ask("find", kind=part, name=name)
+                self._known[key] = found if isinstance(found, Mapping) else {}
             except GuestFault as exc:
-                if exc.kind not in _ABSENT and not self._lacks_module(exc, name):
+                if exc.kind != _ABSENT:
                     raise
-                self._known[key] = False
-            else:
-                self._known[key] = True
+                self._known[key] = None
         return self._known[key]
-
-    def _lacks_module(self, exc: GuestFault, name: str) -> bool:
-        """Whether the missing package is one of the home's own: then it lacks the name."""
-        return exc.kind == "MissingPackage" and name.partition(".")[0] == self.framework and self.framework in exc.what
 
     # ---- what it does ----
 
     def clean(self, name: str, options: Mapping[str, Any], text: Any) -> Any:
         """Clean a text up."""
-        (found,) = self.guest.ask("clean", name=name, options=plain_options(options), texts=[text])
+        given = {"name": name, "options": plain_options(options), "texts": [text]}
+        (found,) = self.guest.ask("clean", seconds=CLEAN_SECONDS, **given)
         if "error" in found:
-            raise DataError(f"{short(name)} of {self.title} fails on {text!r:.80}: {found['error']}")
+            raise GuestFault(f"it fails on {text!r:.80}: {found['error']}", kind="TextFault")
         return found["value"]
 
     def evaluate(
@@ -101,8 +112,9 @@ class Home:
         predictions: Sequence[Any],
         references: Sequence[Any],
         rows: Sequence[Row],
+        prompts: Sequence[Any] | None = None,
     ) -> Mapping[str, Any]:
-        """Return what an evaluator makes of all predictions."""
+        """Return what an evaluator makes of all predictions; ``prompts`` are what the model was asked."""
         found = self.guest.ask(
             "evaluate",
             name=name,
@@ -110,6 +122,7 @@ class Home:
             predictions=list(predictions),
             references=list(references),
             rows=[dict(row) for row in rows],
+            prompts=None if prompts is None else list(prompts),
         )
         return _checked_figures(found, f"{short(name)} of {self.title}")
 
@@ -141,15 +154,32 @@ class Home:
         """Return the rows that a loader gives, by split; ``places``: files and folders that it may read, too."""
         self.guest.allow_reading(*places)
         sizes = self.guest.ask("load", name=name, options=plain_options(options))
-        found = {str(split): list(self._rows(str(split), int(size))) for split, size in sizes.items()}
+        if not isinstance(sizes, Mapping) or not all(type(size) is int and size >= 0 for size in sizes.values()):
+            raise DataError(f"{short(name)} of {self.title} gave no splits of rows")
+        if sum(sizes.values()) > _MAX_ROWS:
+            raise DataError(f"{short(name)} of {self.title} gives more than {_MAX_ROWS:,} rows")
+        found = {str(split): list(self._rows(str(split), size)) for split, size in sizes.items()}
         return found[""] if [*found] == [""] else found
 
     def _rows(self, split: str, size: int) -> Iterator[Row]:
+        before = self.guest.answered_bytes
         for start in range(0, size, _ROWS_A_REQUEST):
-            for row in self.guest.ask("rows", split=split, start=start, stop=start + _ROWS_A_REQUEST):
-                if not isinstance(row, dict):
-                    raise DataError(f"a loader of {self.title} gave {type(row).__name__} in place of a row")
-                yield row
+            part = self.guest.ask("rows", split=split, start=start, stop=start + _ROWS_A_REQUEST)
+            if not isinstance(part, list):
+                raise DataError(f"a loader of {self.title} gave no rows")
+            for number, row in enumerate(part, start):
+                yield self._checked_row(row, f"{split} row {number}".strip())
+            if self.guest.answered_bytes - before > _MAX_ROW_BYTES:
+                raise DataError(f"a loader of {self.title} gives more than {_MAX_ROW_BYTES >> 30} GB of rows")
+
+    def _checked_row(self, row: Any, where: str) -> Row:
+        if not isinstance(row, dict):
+            raise DataError(f"a loader of {self.title} gave {type(row).__name__} in place of a row", where=where)
+        for column, value in row.items():
+            if isinstance(value, dict) and [*value] == ["$opaque"]:
+                what = f"a loader of {self.title} gave a value of the class {value['$opaque']} in the column {column!r}"
+                raise DataError(what, where=where)
+        return row
 
     def examples(
         self,
@@ -171,9 +201,16 @@ class Home:
             columns=list(columns),
             output=output,
         )
-        ids = [[int(each) for each in numbers] for numbers in found]
-        if len(ids) != len(test) or any(not 0 <= each < len(train) for numbers in ids for each in numbers):
-            raise DataError(f"{short(name)} of {self.title} chose rows that there are not")
+        right = (
+            isinstance(found, list)
+            and len(found) == len(test)
+            and all(isinstance(numbers, list) for numbers in found)
+            and all(type(each) is int and 0 <= each < len(train) for numbers in found for each in numbers)
+        )
+        if not right:
+            what = f"{short(name)} of {self.title} did not choose rows that there are, for each of {len(test)} rows"
+            raise DataError(what, hint=f"It gave {found!r:.120}.")
+        ids: list[list[int]] = found
         return ids
 
 
@@ -223,15 +260,30 @@ def _places(framework: str, config: Path, given: Path | None) -> Iterator[tuple[
             if folder.name == framework:
                 yield folder, "--home"
     for folder in config.parents:
-        if folder.name == framework:
+        if folder.name == framework and _is_trusted(folder):
             yield folder, "the config lies in it"
-        yield folder / framework, "the config lies beside it"
+        if _is_trusted(folder / framework):
+            yield folder / framework, "the config lies beside it"
     try:
         spec = importlib.util.find_spec(framework)
     except (ImportError, ValueError):
         spec = None
     for place in spec.submodule_search_locations or () if spec is not None else ():
-        yield Path(place), "it is installed"
+        if not Path(place).resolve().is_relative_to(Path.cwd().resolve()) or "site-packages" in Path(place).parts:
+            yield Path(place), "it is installed"
+
+
+def _is_trusted(folder: Path) -> bool:
+    """Whether a folder that nobody has named may be used: it is the user's or root's, and others cannot change it."""
+    if not hasattr(os, "getuid"):  # Windows
+        return folder.is_dir()
+    try:
+        status, above = folder.lstat(), folder.parent.stat()
+    except OSError:
+        return False
+    owned = status.st_uid in {os.getuid(), 0} and stat.S_ISDIR(status.st_mode)
+    sticky = bool(above.st_mode & stat.S_ISVTX)
+    return owned and not status.st_mode & _WRITABLE_BY_ALL and (sticky or not above.st_mode & _WRITABLE_BY_ALL)
 
 
 def _has_code(folder: Path) -> bool:
@@ -240,9 +292,13 @@ def _has_code(folder: Path) -> bool:
 
 
 def data_folders(home: Path | None = None) -> Iterator[Path]:
-    """Return the folders in which the homes' data lies on this machine, whether or not they are there."""
+    """Return the folders in which the homes' data lies on this machine, whether or not they are there.
+
+    A link that leads out of the current folder, or out of the home's, is left out: it could lead anywhere.
+    """
     for below in (Path.cwd(), *((home.parent,) if home is not None else ())):
-        yield from (below / folder for folder in DATA_FOLDERS)
+        top = below.resolve()
+        yield from (place for folder in DATA_FOLDERS if (place := (top / folder).resolve()).is_relative_to(top))
     cache = os.environ.get("COMPASS_DATA_CACHE") or _cache_variables().get("COMPASS_DATA_CACHE")
     if cache:
         yield Path(cache)
@@ -255,6 +311,21 @@ def _cache_variables() -> dict[str, str]:
 
 
 def _code_files(folder: Path) -> Iterator[Path]:
+    """Yield the Python files that are files: neither links nor anything else."""
     for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in {"configs", "__pycache__"} and name[0] != ".")
-        yield from (Path(place, name) for name in sorted(files) if name.endswith(".py"))
+        folders[:] = sorted(name for name in folders if name != "__pycache__" and name[0] != ".")
+        for name in sorted(files):
+            path = Path(place, name)
+            if name.endswith(".py") and stat.S_ISREG(path.lstat().st_mode):
+                yield path
+
+
+def _file_digest(path: Path) -> bytes:
+    try:
+        with os.fdopen(os.open(path, _OPEN_FLAGS), "rb") as file:
+            data = file.read(_MAX_CODE_BYTES + 1)
+    except OSError as exc:
+        raise DataError(f"a file of the home cannot be read: {exc.strerror or exc}", where=str(path)) from exc
+    if len(data) > _MAX_CODE_BYTES:
+        raise DataError(f"a file of the home has more than {_MAX_CODE_BYTES >> 20} MB", where=str(path))
+    return sha256(data).digest()

@@ -36,8 +36,8 @@ class Scope:
     """What the config itself gives a name."""
     homes: Mapping[str, Home] = field(default_factory=dict)
     """The projects whose source is here, by framework."""
-    used: dict[str, Home] = field(default_factory=dict)
-    """What ran by the code of a home: ``evaluator TEvalEvaluator``, and whose it is. It grows."""
+    used: dict[tuple[Part, str], Home] = field(default_factory=dict)
+    """What runs by the code of a home: a part and its name, and whose it is. It grows."""
 
     def name(self, kind: Any) -> Name:
         """Return the parts of a name; one without a package is the config's framework's."""
@@ -48,10 +48,12 @@ class Scope:
     def home(self, part: Part, name: Name) -> Home | None:
         """Return the home whose code defines a name; None where none does. The entry then uses it."""
         home = self.homes.get(name.framework)
-        if home is None or not home.has(part, name.whole):
+        if home is None:
             return None
-        check_code(home.folder, home.digest, home.framework)
-        self.used[f"{part} {name.last}"] = home
+        check_code(home.folder, home.digest, home.framework)  # before anything of it is loaded
+        if not home.has(part, name.whole):
+            return None
+        self.used[part, name.last] = home
         return home
 
     def own(self, kind: Any) -> Any:

@@ -12,6 +12,7 @@ from kshot.configs.copies import copies_of, without_copies
 from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.evaluators.copies import AllCopies
+from kshot.configs.evaluators.foreign import HomeEvaluator
 from kshot.configs.evaluators.judge_bases import with_base
 from kshot.configs.evaluators.judges import judge_of_inference
 from kshot.configs.evaluators.making import evaluator, own_cleanup
@@ -43,6 +44,8 @@ from kshot.methods.generation import Extract
 from kshot.methods.vote import sampled_anew
 from kshot.metrics import Metric, PassAtK
 from kshot.metrics.passatk import check_programs, programs_needed
+
+_HOME_ROLES = {"user": "HUMAN", "assistant": "BOT", "system": "SYSTEM"}
 
 
 class ConfigTask:
@@ -86,9 +89,7 @@ class ConfigTask:
         if not scored:
             self.entry = self.entry.with_body(eval_cfg={})
         samples = self.samples()
-        for metric in metrics:
-            if isinstance(metric, SeesRows):
-                metric.see(samples)
+        self._show_rows(metrics, samples)
         return Task(
             self.entry.abbr,
             samples,
@@ -106,33 +107,47 @@ class ConfigTask:
         metrics = self._metrics()
         self._method(metrics)
         if rows:
-            samples = self.samples()
-            for metric in metrics:
-                if isinstance(metric, SeesRows):
-                    metric.see(samples)
+            self._show_rows(metrics, self.samples())
         else:
             self._reference_cleaner()
         return metrics
+
+    def _show_rows(self, metrics: Sequence[Scorer], samples: Sequence[Sample]) -> None:
+        """Let metrics look at the rows, and those of a home that want them at the prompts."""
+        for metric in metrics:
+            if isinstance(metric, HomeEvaluator) and metric.wants_prompts:
+                metric.prompt_of = self._prompt_shown
+            if isinstance(metric, SeesRows):
+                metric.see(samples)
+
+    def _prompt_shown(self, sample: Sample) -> Any:
+        """Return the prompt of a sample as the homes keep it: text, or a list of turns."""
+        place = self.rendered.rows.first_copy(sample.position)
+        if self.rendered.mode == "multiturn" or self.rendered.labels is not None:
+            return ""
+        if self.kind == "text":
+            return self.rendered.text(place, self.meta)
+        return [
+            {"role": _HOME_ROLES.get(each["role"], each["role"]), "prompt": each["content"]}
+            for each in self.rendered.chat(place, self.meta)
+        ]
 
     def _code_facts(self) -> dict[str, Any]:
         """Return the digest of the code of each home that the entry uses, and what it uses of it."""
         homes = {home.framework: home for home in self.entry.used.values()}
         parts = {
-            name: sorted(part for part, home in self.entry.used.items() if home.framework == name) for name in homes
+            name: sorted(" ".join(key) for key, home in self.entry.used.items() if home.framework == name)
+            for name in homes
         }
         found = {name: {"digest": home.digest, "parts": parts[name]} for name, home in homes.items()}
         return {"home": found} if found else {}
 
     def _code_labels(self) -> dict[str, Any]:
         """Return what the table says of the code of homes: which parts of the task it ran."""
-        titles = dict.fromkeys(home.title for home in self.entry.used.values())
-        kinds = {
-            title: dict.fromkeys(
-                part.partition(" ")[0] for part, home in self.entry.used.items() if home.title == title
-            )
-            for title in titles
-        }
-        said = "; ".join(f"{', '.join(kinds[title])} by {title}" for title in titles)
+        kinds: dict[str, dict[str, None]] = {}
+        for (part, _), home in self.entry.used.items():
+            kinds.setdefault(home.title, {})[part] = None
+        said = "; ".join(f"{', '.join(parts)} by {title}" for title, parts in kinds.items())
         return {"code": said} if said else {}
 
     def samples(self) -> list[Sample]:

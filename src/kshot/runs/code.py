@@ -125,7 +125,9 @@ class RecordedCode:
         raise RunError(
             f"kshot does not run this file: {why}",
             where=str(path),
-            hint=f"If you trust it, name it: -d {path}:CLASS if it has the dataset, else --trust {path}.",
+            hint=f"If you trust it: --trust {path}."
+            if path.is_dir()
+            else f"If you trust it, name it: -d {path}:CLASS if it has the dataset, else --trust {path}.",
         )
 
     def record_named_in(self, spec: dict[str, Any]) -> None:

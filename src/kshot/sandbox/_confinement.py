@@ -141,7 +141,9 @@ def confine(job: dict[str, Any], report: Callable[[str], None], *, apart: bool) 
         os.chdir(job["cwd"])  # again: another file system may lie there now
     except OSError:
         os.chdir(folder)
-    _limits.set_limits(job["limits"], processes=None if filtered else 0)
+    # In a user namespace of its own, the limit counts the threads of this process alone.
+    most = job.get("max_threads") if apart else None
+    _limits.set_limits(job["limits"], processes=most if filtered else 0)
     lacking = [] if filtered else ["seccomp"]
     if not (locked or own_root or job.get("in_bubblewrap", False)):
         lacking.append("Landlock (Linux 6.2 or later) or mount namespaces")

@@ -29,6 +29,10 @@ _CALLED = re.compile(r"(?m)^\s*[A-Za-z_.]+\.register_module\(")
 _IMPORT_ONLY = (ast.Import, ast.ImportFrom)
 
 
+class NoSuchNameError(AttributeError):
+    """A name that the project does not have; everything else that goes wrong is another error."""
+
+
 class SourceFile:
     """A Python file of the project, and what can be said of it without running it."""
 
@@ -314,7 +318,7 @@ class ProjectImporter(Loader, MetaPathFinder):
         module = self.project.search(package, name)
         if module is not None and module != package:
             return getattr(loaded(module), name)
-        raise AttributeError(f"module {package!r} has no {name!r}")
+        raise NoSuchNameError(f"there is no {name!r} in {package}")
 
     # ---- imports of the project's modules ----
 
@@ -351,16 +355,14 @@ class ProjectImporter(Loader, MetaPathFinder):
 
     def thing(self, called: str) -> Any:
         """Return what a dotted name of the project stands for."""
-        module, _, name = called.rpartition(".")
-        if not module:
-            return importlib.import_module(name)
-        try:
-            return getattr(importlib.import_module(module), name)
-        except ModuleNotFoundError as exc:
-            if exc.name is None or not module.startswith(exc.name):
-                raise
-            owner, _, attribute = module.rpartition(".")
-            return getattr(getattr(importlib.import_module(owner), attribute), name)
+        owner, _, name = called.rpartition(".")
+        if not owner:
+            return loaded(name)
+        elsewhere = self.project.holds(owner) and self.project.path(owner) is None  # a class, or a module of another
+        found = self.thing(owner) if elsewhere else loaded(owner)
+        if isinstance(found, types.ModuleType) and not hasattr(found, name):
+            raise NoSuchNameError(f"there is no {name!r} in {owner}")
+        return getattr(found, name)
 
 
 def loaded(name: str) -> types.ModuleType:

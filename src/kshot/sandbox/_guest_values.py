@@ -1,13 +1,15 @@
-"""Values of a guest as plain JSON, and back: standard library only, inside the confined process.
+"""Values of a guest as plain JSON, and back. Both ends of the pipe use it; standard library only.
 
 Text, numbers, lists and dicts stay as they are. A number that JSON has not becomes ``{"$float": "nan"}``, bytes become
-``{"$bytes": …}``; arrays and tables become lists. Whatever else there is becomes ``{"$opaque": its class}``.
+``{"$bytes": …}``, a dict with other keys than texts ``{"$dict": pairs}``; tuples, arrays and tables become lists, and
+sets sorted lists. Whatever else there is becomes ``{"$opaque": its class}``.
 """
 
 from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Mapping
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
@@ -20,18 +22,17 @@ def plain(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one form after 
     """Return the plain form of a value."""
     if value is None or type(value) in (bool, int, str):
         return value
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {"$float": str(float(value))}
-    if isinstance(value, (str, int)):  # of a class of their own, such as an enumeration
-        return str(value) if isinstance(value, str) else int(value)
-    if isinstance(value, (bytes, bytearray)):
-        return {"$bytes": base64.b64encode(bytes(value)).decode("ascii")}
     if depth > _MAX_DEPTH:
         raise ValueError(f"the value is nested more than {_MAX_DEPTH} deep")
-    if isinstance(value, dict):
-        return {name if isinstance(name, str) else str(name): plain(each, depth + 1) for name, each in value.items()}
+    if isinstance(value, (float, str, int, bytes, bytearray)):
+        return _plain_scalar(value)
+    if isinstance(value, Mapping):
+        if all(isinstance(name, str) for name in value):
+            return {str(name): plain(each, depth + 1) for name, each in value.items()}
+        return {"$dict": [[plain(name, depth + 1), plain(each, depth + 1)] for name, each in value.items()]}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(each, depth + 1) for each in value]
+        listed = value if isinstance(value, (list, tuple)) else sorted(value, key=repr)  # a set has no order of its own
+        return [plain(each, depth + 1) for each in listed]
     for method in ("tolist", "item", "isoformat"):  # arrays, their elements, times; whatever package they are of
         convert = getattr(value, method, None)
         if callable(convert):
@@ -39,7 +40,16 @@ def plain(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one form after 
     return {"$opaque": type(value).__name__}
 
 
-def restored(value: Any) -> Any:  # noqa: PLR0911 - as above
+def _plain_scalar(value: Any) -> Any:
+    """Return the plain form of a number, a text or bytes, also of a class of their own, such as an enumeration."""
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {"$float": str(float(value))}
+    if isinstance(value, (bytes, bytearray)):
+        return {"$bytes": base64.b64encode(bytes(value)).decode("ascii")}
+    return str(value) if isinstance(value, str) else int(value)
+
+
+def restored(value: Any) -> Any:
     """Return the value of a plain form that the caller sent."""
     if isinstance(value, list):
         return [restored(each) for each in value]
@@ -51,8 +61,10 @@ def restored(value: Any) -> Any:  # noqa: PLR0911 - as above
             return float(inner)
         if name == "$bytes":
             return base64.b64decode(inner)
-        if name == "$tuple":
-            return tuple(restored(each) for each in inner)
         if name == "$dict":
-            return {restored(key): restored(each) for key, each in inner}
+            return {_key(restored(key)): restored(each) for key, each in inner}
     return {name: restored(each) for name, each in value.items()}
+
+
+def _key(value: Any) -> Any:
+    return tuple(map(_key, value)) if isinstance(value, list) else value

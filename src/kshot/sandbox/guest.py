@@ -6,8 +6,7 @@ its own; it has no network unless the user allows it; it starts no process. A wo
 
 from __future__ import annotations
 
-import base64
-import math
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError
+from kshot.sandbox._guest_values import plain, restored
 from kshot.sandbox.profiles import GUEST, LAYERS
-from kshot.sandbox.request_process import NoAnswer, RequestFailed, RequestProcess, TooSlow
+from kshot.sandbox.request_process import UNREADABLE, NoAnswer, RequestFailed, RequestProcess, TooSlow
 
 CALL_SECONDS = 600.0
 """How long one request may take: a batch, or the loading of rows."""
@@ -60,6 +60,11 @@ PIP_NAMES: Mapping[str, str] = {
 """What pip calls the packages whose modules have another name."""
 
 
+SETUP_FAULTS = frozenset(("MissingPackage", "NotConfined", "SyntaxError"))
+"""The kinds of faults that no other data would mend."""
+_PACKAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
 class GuestFault(DataError):  # noqa: N818 - it names what happened
     """The code of the project raised an exception, or broke a rule; ``kind`` is the exception's class."""
 
@@ -98,6 +103,8 @@ class Guest:
         self._limits = replace(GUEST.limits, memory_mb=memory_mb)
         self._lock = threading.RLock()
         self._process: RequestProcess | None = None
+        self.answered_bytes = 0
+        """How much it has answered in all."""
 
     def allow_reading(self, *places: Path) -> None:
         """Let it read further files or folders; a worker that runs already is ended, and starts anew."""
@@ -107,15 +114,20 @@ class Guest:
                 self._readable += new
                 self.close()
 
-    def ask(self, action: str, **given: Any) -> Any:
-        """Return what an action of the adapter returns."""
+    def ask(self, action: str, *, seconds: float | None = None, **given: Any) -> Any:
+        """Return what an action of the adapter returns; ``seconds``: how long it may take, if less than any may."""
+        limit = min(seconds or self._call_seconds, self._call_seconds)
         with self._lock:
             process = self._process = self._process or self._started()
             try:
-                return decoded(process.ask({"action": action, **encoded(given)}, self._call_seconds))
+                answer = process.ask({"action": action, **encoded(given)}, limit)
+                self.answered_bytes += process.answer_bytes
+                return restored(answer)
+            except (RecursionError, ValueError, TypeError, OverflowError):
+                raise GuestFault(UNREADABLE, kind="NoAnswer", where=self.label) from None
             except TooSlow:
                 self.close()
-                what = f"it did not end within {self._call_seconds:g} s, the time that it may take"
+                what = f"it did not end within {limit:g} s, the time that it may take"
                 raise GuestFault(what, kind="TooSlow", where=self.label) from None
             except NoAnswer as exc:
                 self.close()
@@ -150,7 +162,9 @@ class Guest:
         if exc.kind == "MissingPackage":
             package = exc.message
             what = f"{self.label} needs the package {package!r}, which is not installed"
-            return GuestFault(what, kind=exc.kind, where=where, hint=f"pip install {PIP_NAMES.get(package, package)}")
+            named = _PACKAGE_NAME.fullmatch(package) is not None  # else it is no name to paste into a command
+            hint = f"pip install {PIP_NAMES.get(package, package)}" if named else ""
+            return GuestFault(what, kind=exc.kind, where=where, hint=hint)
         if exc.kind == "NotConfined":
             what = f"this system cannot confine a process (it lacks {exc.message}), so no code of {self.label} is run"
             return GuestFault(what, kind=exc.kind, hint="Use Linux with seccomp, and Landlock or mount namespaces.")
@@ -170,40 +184,19 @@ class Guest:
         )
 
 
-def encoded(value: Any) -> Any:  # noqa: PLR0911 - one form after the other
-    """Return the plain form in which a value goes to the worker."""
-    if isinstance(value, str):
-        return str(value)
-    if value is None or isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"$float": str(value)}
-    if isinstance(value, bytes):
-        return {"$bytes": base64.b64encode(value).decode("ascii")}
-    if isinstance(value, tuple):
-        return {"$tuple": [encoded(each) for each in value]}
-    if isinstance(value, Mapping):
-        if all(isinstance(name, str) and not name.startswith("$") for name in value):
-            return {str(name): encoded(each) for name, each in value.items()}
-        return {"$dict": [[encoded(name), encoded(each)] for name, each in value.items()]}
-    if isinstance(value, (list, set, frozenset)):
-        return [encoded(each) for each in value]
-    raise DataError(f"a value of the class {type(value).__name__} cannot be given to the code of another project")
+def encoded(given: Mapping[str, Any]) -> Any:
+    """Return the plain form in which values go to the worker; what has none is an error."""
+    form = plain(given)
+    opaque = _opaque(form)
+    if opaque:
+        raise DataError(f"a value of the class {opaque} cannot be given to the code of another project")
+    return form
 
 
-def decoded(value: Any) -> Any:
-    """Return the value of an answer. Nothing in it is trusted: what has no plain form stays a dict."""
-    if isinstance(value, list):
-        return [decoded(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if len(value) == 1:
-        (name, inner), *_ = value.items()
-        if name == "$float" and inner in {"nan", "inf", "-inf"}:
-            return float(inner)
-        if name == "$bytes" and isinstance(inner, str):
-            try:
-                return base64.b64decode(inner, validate=True)
-            except ValueError:
-                return value
-    return {name: decoded(each) for name, each in value.items()}
+def _opaque(form: Any) -> str:
+    """Return the class of a value in a plain form that has no plain form itself; an empty text where there is none."""
+    if isinstance(form, dict):
+        if [*form] == ["$opaque"]:
+            return str(form["$opaque"])
+        return next((found for each in form.values() if (found := _opaque(each))), "")
+    return next((found for each in form if (found := _opaque(each))), "") if isinstance(form, list) else ""

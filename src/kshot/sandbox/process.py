@@ -78,6 +78,7 @@ class ConfinedProcess:
             "own_root": profile.own_root,
             "scratch_mb": profile.scratch_mb,
             "network": network,
+            "max_threads": profile.max_threads,
         }
         # ASCII: backslash escapes carry lone surrogates, which no encoding would.
         line = json.dumps({**confinement, **job}).encode("ascii") + b"\n"

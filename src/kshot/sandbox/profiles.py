@@ -58,6 +58,8 @@ class Profile:
     """Whether it may start threads."""
     own_root: bool = False
     """Whether it gets a file system of its own, where the kernel has mount namespaces."""
+    max_threads: int | None = None
+    """How many threads it may have, where it has a user namespace of its own; None: as many as the system allows."""
     scratch_mb: int = 64
     """How much it may write into its folder, where that lies in memory."""
 
@@ -94,6 +96,7 @@ GUEST = Profile(
     passed_on=("COMPASS_DATA_CACHE", "DATASET_SOURCE", "NLTK_DATA", "TIKTOKEN_CACHE_DIR"),
     threads=True,
     own_root=True,
+    max_threads=512,
     scratch_mb=1024,
 )
 """Functions and classes of another project, which a config or a task file names."""

@@ -89,6 +89,8 @@ class RequestProcess:
         )
         self._answers: queue.Queue[bytes | None] = queue.Queue(_MAX_LINES)
         self._number = 0
+        self.answer_bytes = 0
+        """The size of the last answer."""
         threading.Thread(target=_listen, args=(self._process.stdout, self._answers), daemon=True).start()
 
     @property
@@ -138,6 +140,7 @@ class RequestProcess:
             raise TooSlow(f"it did not end within {seconds:g} s, the time that it may take") from None
         if line is None:
             raise NoAnswer(f"its process ended before it was done ({self._process.ending()})")
+        self.answer_bytes = len(line)
         if len(line) > _MAX_ANSWER_BYTES:
             raise NoAnswer(f"it gives more than {_MAX_ANSWER_BYTES >> 20} MB of data")
         if sum(map(line.count, (b"[", b"{", b","))) > _MAX_PARTS:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair, pair_number
@@ -12,12 +12,18 @@ from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.home import Home
 from kshot.configs.scope import Name
 from kshot.core.errors import DataError
-from kshot.core.records import Sample, Value, reference
+from kshot.core.records import Row, Sample, Value, reference
 from kshot.statistics.figures import NO_FIGURE
 
-_RESAMPLE_SECONDS = 20.0
-"""How long the evaluator may work on resamples, which give the intervals of figures that are no means."""
+_MAX_RESAMPLES, _MAX_DRAWS, _MIN_RESAMPLES = 200, 200_000, 50
+"""How many resamples are scored for the intervals of figures that are no means, and how many samples in all of them.
+
+Where fewer would be scored than the least, there are no intervals. The clock has no say: a run gives the same twice.
+"""
+_MAX_FIGURES = 500
 _MAX_PROBED = 2000
+_PROMPT = "$prompt"
+"""The column in which a row carries its prompt to the evaluator."""
 _CORRECT = ("correct", "is_correct", "cascade_correct", "score")
 """What evaluators call the part of a sample in the figure, where they tell it."""
 
@@ -34,9 +40,11 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         self.name = name.last
         self._home, self._whole, self._options = home, name.whole, dict(options)
         self._names: tuple[str, ...] = ()
-        self._known: dict[tuple[int, ...], Mapping[str, float]] = {}
+        self._known: dict[tuple[int, ...], Mapping[str, float | None]] = {}
         self._single: dict[str, dict[int, float]] = {}
-        self._spent = 0.0
+        self._resamples = 0
+        self.prompt_of: Callable[[Sample], Any] | None = None
+        """Gives the prompt of a sample, for an evaluator that wants to see it."""
 
     def __repr__(self) -> str:
         """Show whose it is, and its options."""
@@ -47,31 +55,47 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         """The figures that it reports."""
         return self._names
 
+    @property
+    def wants_prompts(self) -> bool:
+        """Whether the evaluator has a parameter for the prompts."""
+        return self._home.wants_prompts(self._whole)
+
     def see(self, samples: Iterable[Sample]) -> None:
-        """Score the references themselves, to learn the names of the figures."""
+        """Score the references themselves, and then empty replies, to learn the names of the figures."""
         given = [(sample, None if sample.target is None else reference(sample.target)) for sample in samples]
         pairs = [
-            (gold if isinstance(gold, str) else str(gold), gold, sample.fields) for sample, gold in given[:_MAX_PROBED]
+            (gold if isinstance(gold, str) else str(gold), gold, self._row(sample))
+            for sample, gold in given[:_MAX_PROBED]
         ]
-        self._names = tuple(self._measured(pairs)[0])
+        names = dict.fromkeys(self._measured(pairs)[0])
+        with suppress(DataError):  # it may want replies of a form that these have not
+            names |= dict.fromkeys(self._measured([("", gold, row) for _, gold, row in pairs])[0])
+        self._names = tuple(names)
 
-    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
-        """Let it score the pairs, once for the same ones."""
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
+        """Keep the pair, with the prompt where the evaluator wants it."""
+        return self.keep((answer, None if sample.target is None else reference(sample.target), self._row(sample)))
+
+    def _row(self, sample: Sample) -> Row:
+        return sample.fields if self.prompt_of is None else {**sample.fields, _PROMPT: self.prompt_of(sample)}
+
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float | None]:
+        """Let it score the pairs, once for the same ones; a figure that it does not give for them is none."""
         key = tuple(id(pair) for pair in pairs)  # all of them are kept, so no number is used again
         if key not in self._known:
-            resample, begun = self._is_resample(key), time.monotonic()
-            if resample and self._spent > _RESAMPLE_SECONDS:
-                return dict.fromkeys(self._names, NO_FIGURE)  # a figure without an interval
+            none = dict.fromkeys(self._names, NO_FIGURE)
+            if self._is_resample(key):
+                most = min(_MAX_RESAMPLES, _MAX_DRAWS // len(key))
+                self._resamples += 1
+                if most < _MIN_RESAMPLES or self._resamples > most:
+                    return none
             found, singles = self._measured(pairs) if len(pairs) > 1 else (self._alone(pairs), None)
-            self._spent += time.monotonic() - begun if resample else 0.0
-            if resample:  # a category may be missing in it
-                found = {**dict.fromkeys(self._names, NO_FIGURE), **found}
-            self._known[key] = found
+            self._known[key] = {**none, **found}
             if singles is not None:
                 self._note_means(pairs, found, singles)
         return self._known[key]
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
         """Measure samples: by the mean of what each got, where that is the figure, else by scoring them anew."""
         single = self._single.get(name)
         if single is not None:
@@ -83,14 +107,21 @@ class HomeEvaluator(SeesRows, CorpusMetric):
     def _measured(self, pairs: Sequence[ScoredPair]) -> tuple[dict[str, float], list[float] | None]:
         predictions, references, rows = ([pair[i] for pair in pairs] for i in range(3))
         found = self._home.evaluate(
-            self._whole, self._options, predictions=predictions, references=references, rows=rows
+            self._whole,
+            self._options,
+            predictions=predictions,
+            references=references,
+            rows=[{name: value for name, value in row.items() if name != _PROMPT} for row in rows],
+            prompts=None if self.prompt_of is None else [row.get(_PROMPT) for row in rows],
         )
         figures = dict(_numbers(found))
+        if len(figures) > _MAX_FIGURES:
+            raise DataError(f"{self.name} returned {len(figures):,} figures; {_MAX_FIGURES} are the most")
         if not figures:
             raise DataError(f"{self.name} returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
         return figures, _singles(found.get("details"), len(pairs))
 
-    def _alone(self, pairs: Sequence[ScoredPair]) -> dict[str, float]:
+    def _alone(self, pairs: Sequence[ScoredPair]) -> dict[str, float | None]:
         """Return the figures of one sample alone, for its row; those that need others have none."""
         try:
             found, _ = self._measured(pairs)
@@ -104,24 +135,36 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         """Whether pairs are drawn with repetition from all: such a figure only serves an interval."""
         return len(set(key)) < len(key) and sorted(key) != sorted(id(kept.pair) for kept in self._pairs)
 
-    def _note_means(self, pairs: Sequence[ScoredPair], figures: Mapping[str, float], singles: Sequence[float]) -> None:
+    def _note_means(
+        self, pairs: Sequence[ScoredPair], figures: Mapping[str, float | None], singles: Sequence[float]
+    ) -> None:
         """Keep what each sample got, for every figure that is its mean."""
         average = math.fsum(singles) / len(singles)
         numbers = [pair_number(pair) for pair in pairs]
         for name, value in figures.items():
             for scale in (1.0, 100.0):
-                if math.isclose(average * scale, value, rel_tol=1e-9, abs_tol=1e-9):
+                if value is not None and math.isclose(average * scale, value, rel_tol=1e-9, abs_tol=1e-9):
                     self._single[name] = {number: each * scale for number, each in zip(numbers, singles, strict=True)}
 
 
 def _numbers(found: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, float]]:
     """Yield the figures of a result: its numbers, and those of dicts in it under both names."""
     for name, value in found.items():
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            if math.isfinite(value):
-                yield f"{before}{name}", float(value)
+        if (number := _finite(value)) is not None:
+            yield f"{before}{name}", number
         elif isinstance(value, Mapping) and not before and name != "details" and len(value) <= _MAX_PROBED:
             yield from _numbers(value, f"{name}/")
+
+
+def _finite(value: Any) -> float | None:
+    """Return a value as a finite number; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _singles(details: Any, size: int) -> list[float] | None:
@@ -131,7 +174,11 @@ def _singles(details: Any, size: int) -> list[float] | None:
         return None
     for key in _CORRECT:
         values = [each.get(key) if isinstance(each, Mapping) else None for each in listed]
-        numbers = [float(value) for value in values if isinstance(value, (bool, int, float))]
+        numbers = [
+            number
+            for value in values
+            if (number := _finite(int(value) if value is True or value is False else value)) is not None
+        ]
         if len(numbers) == size:
             return numbers
     return None

@@ -9,13 +9,14 @@ from typing import Any
 from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
 from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, judge_ratings
 from kshot.configs.evaluators.judge_grades import Reading
+from kshot.configs.evaluators.tallies import gold_of
 from kshot.configs.names import ConfigCallable, short, unknown
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed, Failed, Sample, Value
 from kshot.metrics import Metric
 from kshot.metrics.judge_replies import parse_rating
-from kshot.statistics.figures import NO_FIGURE
+from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
 
 READINGS: dict[str, Reading] = {
     **judge_align.READINGS,
@@ -80,6 +81,12 @@ class OwnRating(Metric):
         return rating
 
 
+_TYPICAL_REPLIES = (
+    *("A", "B", "C", "[[A]]", "[[B]]", "[[A>B]]", "[[5]]", "Rating: [[5]]", "5", "CORRECT", "INCORRECT", "yes", "no"),
+    *('{"score": 1}', '{"rating": 5}', '```json\n{"score": 1, "reason": ""}\n```', "<score>5</score>", ""),
+)
+"""Replies of the forms that judges are asked for."""
+
 Judged = Mapping[str, Mapping[str, Any]]
 """By number: the judge's reply (``prediction``), the reference (``gold``) and what the judge was asked about."""
 
@@ -103,13 +110,24 @@ class CalledReading(CorpusMetric):
         return self._names
 
     def see(self, samples: Iterable[Sample]) -> None:
-        """Let it read replies that say A, to learn the names of its figures."""
-        pairs = [("A", None if sample.target is None else _gold(sample), sample.fields) for sample in samples]
-        try:
-            self._names = tuple(self.figures(pairs))
-        except DataError:  # it wants replies of another form; the first one will show the names
-            self._names = ()
+        """Let it read replies of many forms, to learn the names of its figures; those of real replies may join."""
+        given = [(None if sample.target is None else gold_of(sample), sample.fields) for sample in samples]
+        names: dict[str, None] = {}
+        for reply in _TYPICAL_REPLIES:
+            names |= dict.fromkeys(self._tried([(reply, gold, row) for gold, row in given]))
+        self._names = tuple(names)
         self._known.clear()
+
+    def _tried(self, pairs: Sequence[ScoredPair]) -> Iterable[str]:
+        """Return the names that it gives for these replies; none where it wants replies of another form."""
+        try:
+            return self.figures(pairs)
+        except GuestFault as exc:
+            if exc.kind in SETUP_FAULTS:
+                raise
+            return ()
+        except DataError:
+            return ()
 
     def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
         """Keep a pair; the first one shows which names are reported, where nothing did before."""
@@ -127,16 +145,6 @@ class CalledReading(CorpusMetric):
             found = self._call(judged, [row for _, _, row in pairs])
             self._known[key] = _figures(found, self.name)
         return self._known[key]
-
-    def figure(self, name: str, pairs: Sequence[ScoredPair]) -> float:
-        """Return one figure; these replies may have none of this name."""
-        return float(self.figures(pairs).get(name, NO_FIGURE))
-
-
-def _gold(sample: Sample) -> Any:
-    from kshot.configs.evaluators.tallies import gold_of
-
-    return gold_of(sample)
 
 
 def _figures(found: Any, name: str) -> dict[str, float]:

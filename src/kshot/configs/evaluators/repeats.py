@@ -10,7 +10,7 @@ from kshot.configs.evaluators.scores import SeesRows
 from kshot.core.errors import DataError
 from kshot.core.records import Absent, RequestGenerator, Sample, Value
 from kshot.metrics import Metric
-from kshot.statistics.figures import NO_FIGURE, OWN_AGGREGATE
+from kshot.statistics.figures import OWN_AGGREGATE
 from kshot.statistics.resampling import mean
 
 _THRESHOLDS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -54,19 +54,22 @@ class RunsAverage(SeesRows):
     def names(self) -> tuple[str, ...]:
         """``accuracy (4 runs average)`` and so on, then G-Pass@k."""
         passed = [*self._passed(self.n)]
-        divided = [f"{each}/{name}" for each in self._subdivisions for name in passed]
-        return (*map(self._averaged, self.metric.names), *passed, *divided)
+        return (*map(self._averaged, self.metric.names), *passed, *self._divided())
 
     @property
     def details(self) -> tuple[str, ...]:
         """Those of the metric, and those of subdivisions."""
-        return (*map(self._averaged, self.metric.details), *(name for name in self.names if "/" in name))
+        return (*map(self._averaged, self.metric.details), *self._divided())
 
     @property
     def aggregates(self) -> Mapping[str, str]:
         """What is no mean of the replies is computed by the metric."""
         own = {self._averaged(name): OWN_AGGREGATE for name in self.metric.aggregates}
-        return own | {name: OWN_AGGREGATE for name in self.names if "/" in name}
+        return own | dict.fromkeys(self._divided(), OWN_AGGREGATE)
+
+    def _divided(self) -> list[str]:
+        """Return the names of the figures of subdivisions."""
+        return [f"{each}/{name}" for each in self._subdivisions for name in self._passed(self.n)]
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Find the subdivisions, and show the samples to the metric."""
@@ -109,7 +112,7 @@ class RunsAverage(SeesRows):
             return {}
         first = self.metric.names[0]
         told = [each[first] for each in found]
-        right = sum(self.metric.reduce(first, [value]) > 0 for value in told if not isinstance(value, Absent))
+        right = sum((self.metric.reduce(first, [value]) or 0.0) > 0 for value in told if not isinstance(value, Absent))
         passed = self._passed(right)
         mine = str(sample.fields.get("subdivision"))
         divided = {
@@ -132,19 +135,20 @@ class RunsAverage(SeesRows):
             found[f"mG-Pass@{k}"] = 200 / k * math.fsum(at_least(least, k, right, self.n) for least in above)
         return found
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
         """Average the figures of the runs."""
-        if "/" in name:
+        if name in self._divided():
             pairs = [value for value in values if isinstance(value, tuple)]
             total, count = (math.fsum(column) for column in zip(*pairs, strict=True))
-            return total / count if count else NO_FIGURE
+            return total / count if count else None
         inner = next((each for each in self.metric.aggregates if self._averaged(each) == name), None)
         if inner is None:
             return mean(values)
         split = [value for value in values if isinstance(value, tuple)]
         width = len(split[0]) // self.n
         runs = [[_value(each[at : at + width]) for each in split] for at in range(0, len(split[0]), width)]
-        return mean([self.metric.reduce(inner, run) for run in runs])
+        figures = [found for run in runs if (found := self.metric.reduce(inner, run)) is not None]
+        return mean(figures) if len(figures) == len(runs) else None
 
     @property
     def _suffix(self) -> str:
