@@ -151,7 +151,7 @@ def test_corpus_values_cannot_be_summed():
     metric = Mcc()
     values = [metric.rate("a", "a")["MCC"], metric.rate("b", "b")["MCC"]]
     assert metric.reduce("MCC", values) == 100
-    assert metric.reduce("MCC", [(1.0, 2.0)]) < -100  # like no figure there is
+    assert metric.reduce("MCC", [(1.0, 2.0)]) is None
 
 
 def test_humaneval_runs_programs():

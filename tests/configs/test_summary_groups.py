@@ -1,6 +1,7 @@
 """Group averages of a config's summarizer."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -98,3 +99,27 @@ def test_where_groups_are_found():
     assert summary_groups({"summarizer": {"summary_groups": [group]}, "x_summary_groups": []}) == [group]
     assert summary_groups({"mmlu_summary_groups": [group], "other": [{}]}) == [group]
     assert summary_groups({"summarizer": None, "summary_groups": "text"}) == []
+
+
+class Shares(Points):
+    """Points of a group of samples, which has no figure where they all failed."""
+
+    def reduce(self, name, values):
+        return 100.0 * values[0][0] if values[0][0] else None
+
+
+def test_a_part_without_a_figure_is_in_no_group():
+    parts = []
+    for name, right in {"a": 1.0, "b": 0.0}.items():
+        parts.append(TaskResult(replace(RESULTS[0].task, name=name, metrics=(Shares("accuracy"),)), "m"))
+        parts[-1].add(0, Sample("0", {}, Gold("x")), {"accuracy": (right, right)})
+    group = {"name": "ab", "subsets": ["a", "b"]}
+    assert list(group_rows([group], parts, "")) == []
+    (row,) = group_rows([{"name": "aa", "subsets": ["a"]}], parts, "")
+    assert row["value"] == 100.0
+
+
+def test_a_part_of_which_every_sample_failed_is_in_no_group():
+    parts = [result("a", accuracy=[100]), TaskResult(RESULTS[0].task, "m", failed_categories=[None])]
+    parts[1].task = replace(parts[1].task, name="b")
+    assert list(group_rows([{"name": "ab", "subsets": ["a", "b"]}], parts, "")) == []

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import kshot
 from kshot import F1, Bleu, Chrf, Em, KshotError, Metric, Perplexity, Ter
-from kshot.metrics.aggregates import aggregate
+from kshot.metrics.aggregates import aggregate, share
 from kshot.runs.compared_run import open_run
 from kshot.runs.comparing import compare_runs
 from kshot.statistics import holm, sign_test
@@ -850,3 +850,30 @@ def test_swapping_any_two_runs_turns_every_sign(scores):
         assert forth["ci95"] == pytest.approx([-back["ci95"][1], -back["ci95"][0]])
     flips, turned_flips = ({each["id"]: each["won"] for each in each.flips()} for each in (found, turned))
     assert flips == {key: not won for key, won in turned_flips.items()}
+
+
+class WordShare(Right):
+    """Right words of those that a reference has; a sample with an empty reference has no share of its own."""
+
+    name = "Words"
+
+    @property
+    def aggregates(self):
+        return {"Words": "share"}
+
+    def rate(self, prediction, reference):
+        right, words = prediction.split("/")
+        return {"Words": (float(right), float(words))}
+
+    def reduce(self, name, values):
+        return share(values)
+
+
+def test_a_sample_without_a_score_of_its_own_is_tied(tmp_path):
+    before = {"a": Item("1/2"), "b": Item("0/0")}
+    after = {"a": Item("2/2"), "b": Item("0/0")}
+    one = finished(tmp_path / "one", task("quiz", before, WordShare()))
+    other = finished(tmp_path / "other", task("quiz", after, WordShare()))
+    (row,) = kshot.compare(one, other).rows
+    assert (row["baseline_value"], row["run_value"], row["difference"]) == (50.0, 100.0, 50.0)
+    assert (row["n"], row["won"], row["lost"], row["tied"]) == (2, 1, 0, 1)

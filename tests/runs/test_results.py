@@ -6,6 +6,7 @@ from kshot.core.errors import DataError
 from kshot.core.records import Absent, Prompt, Sample
 from kshot.core.task import Task, TaskResult
 from kshot.metrics import F1, Accuracy, Bleu, Em, Metric, Perplexity
+from kshot.metrics.aggregates import share
 from kshot.prompts import compile_string
 from kshot.runs.results import compared, result_rows
 from kshot.statistics import interval, wilson
@@ -204,3 +205,48 @@ def test_a_metric_that_fails_in_a_comparison_or_an_average_is_named():
 def test_templates_that_nest_too_deeply_are_refused():
     with pytest.raises(DataError, match="the template cannot be read"):
         compile_string("{{ " + "(" * 3000 + "1" + ")" * 3000 + " }}", where="quiz")
+
+
+class OfGroups(Metric):
+    """Shares of two groups of samples; a group whose samples all failed has none."""
+
+    name = "first"
+
+    @property
+    def names(self):
+        return ("first", "second")
+
+    def reduce(self, name, values):
+        return share(values)
+
+
+def of_groups(*scores, model="model"):
+    found = TaskResult(Task("quiz", (), lambda s, _: Prompt(""), lambda s, p: iter(()), (OfGroups(),)), model)
+    for position, (first, second) in enumerate(scores):
+        found.add(position, Sample(str(position), {}), {"first": first, "second": second})
+    return found
+
+
+def test_a_figure_that_no_answered_sample_has_has_no_row():
+    rows = list(result_rows(of_groups(((1.0, 1.0), (0.0, 0.0)), ((0.0, 1.0), (0.0, 0.0)))))
+    assert [(row["metric"], row["value"]) for row in rows] == [("first", 50.0)]
+    assert rows[0]["ci95"][0] <= 50 <= rows[0]["ci95"][1]
+
+
+def test_a_task_without_any_figure_has_one_row_without_a_value():
+    rows = list(result_rows(of_groups(((0.0, 0.0), (0.0, 0.0)), ((0.0, 0.0), (0.0, 0.0)))))
+    assert [(row["metric"], row["value"], row["n"], row["ci95"]) for row in rows] == [("first", None, 2, None)]
+
+
+def test_systems_are_not_compared_by_a_figure_that_one_of_them_lacks():
+    full = [((float(i % 2), 1.0), (1.0, 1.0)) for i in range(4)]
+    empty = [((1.0, 1.0), (0.0, 0.0)) for _ in range(4)]
+    rows = compared([of_groups(*full, model="a"), of_groups(*empty, model="b")])
+    assert [(row["metric"], row["difference"]) for row in rows] == [("first", -50.0)]
+
+
+def test_resamples_without_a_figure_are_left_out_of_intervals():
+    scores = [((1.0, 1.0), (1.0, 1.0)), *([((1.0, 1.0), (0.0, 0.0))] * 3)]
+    (_, second) = result_rows(of_groups(*scores))
+    assert second["value"] == 100.0
+    assert second["ci95"] == [100.0, 100.0]

@@ -7,6 +7,7 @@ import pytest
 from kshot.core.records import Prompt, Sample
 from kshot.core.task import Task, TaskResult
 from kshot.metrics import Accuracy, Perplexity
+from kshot.metrics.aggregates import share
 from kshot.statistics.averages import average_rows
 
 
@@ -45,3 +46,18 @@ def test_figures_of_sums():
     (row,) = average_rows("quiz", results, None)
     assert row["value"] == pytest.approx((2.718281828 + 7.389056099) / 2)
     assert row["ci95"] == pytest.approx([row["value"]] * 2)
+
+
+class OfGroup(Accuracy):
+    """The share of right answers in a group, which has none where all of its samples failed."""
+
+    def reduce(self, name, values):
+        return share(values)
+
+
+def test_a_subset_without_a_figure_is_in_no_average():
+    results = {"a": result([(1.0, 1.0)], OfGroup()), "b": result([(0.0, 0.0)] * 2, OfGroup())}
+    assert list(average_rows("quiz", results, None)) == []
+    results["b"] = result([(0.0, 0.0), (1.0, 2.0)], OfGroup())
+    (row,) = average_rows("quiz", results, None)
+    assert row["value"] == 75.0

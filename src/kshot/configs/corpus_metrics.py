@@ -12,7 +12,6 @@ from kshot.configs.names import ConfigCallable
 from kshot.core.errors import DataError
 from kshot.core.records import Row, Sample, Value, reference
 from kshot.metrics import Metric
-from kshot.statistics.figures import NO_FIGURE
 
 ScoredPair: TypeAlias = tuple[Any, Any, Row]
 """A prediction, its reference, and the row of both."""
@@ -45,16 +44,13 @@ class CorpusMetric(Metric):
         """Show the class alone: the pairs are not settings."""
         return f"{type(self).__name__}()"
 
-    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
-        """Return the figures of these pairs, by name."""
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float | None]:
+        """Return the figures of these pairs, by name; None, or no entry, where they have none."""
         raise NotImplementedError
 
-    def figure(self, name: str, pairs: Sequence[ScoredPair]) -> float:
+    def figure(self, name: str, pairs: Sequence[ScoredPair]) -> float | None:
         """Return one figure of these pairs; a metric of many figures may compute it alone."""
-        figures = self.figures(pairs)
-        if name not in figures:
-            raise DataError(f"{type(self).__name__} gives no {name!r} for {len(pairs)} of the samples")
-        return float(figures[name])
+        return self.figures(pairs).get(name)
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
         """Keep the pair."""
@@ -70,11 +66,11 @@ class CorpusMetric(Metric):
         self._pairs.append(kept)
         return dict.fromkeys(self.names, (float(number), 1.0))
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
         """Measure the samples whose values these are."""
         numbered = [value for value in values if isinstance(value, tuple)]
         if any(times != 1.0 for _, times in numbered):  # sums of such values mean nothing
-            return NO_FIGURE
+            return None
         return self.figure(name, [_PAIRS[int(number)].pair for number, _ in numbered])
 
 

@@ -35,6 +35,10 @@ class _GroupFigures:
     values: Mapping[str, float]
     results: tuple[TaskResult, ...]
 
+    def has(self, metric: str) -> bool:
+        """Whether there is a figure of this metric; of any, if it has no name."""
+        return metric in self.values if metric else bool(self.values)
+
 
 def group_rows(groups: Sequence[Mapping[str, Any]], results: Sequence[TaskResult], where: str) -> Iterator[ResultRow]:
     """Yield the figures of each group whose parts all ran; a part may be a group before it.
@@ -45,9 +49,7 @@ def group_rows(groups: Sequence[Mapping[str, Any]], results: Sequence[TaskResult
     known = {result.task.name: _of_task(result) for result in results}
     for group in groups:
         name, subsets = str(group["name"]), [_part(each) for each in group["subsets"]]
-        if not subsets or any(
-            part not in known or (metric and metric not in known[part].values) for part, metric in subsets
-        ):
+        if not subsets or any(part not in known or not known[part].has(metric) for part, metric in subsets):
             continue
         found = dict(_summaries(group, subsets, known, where))
         parts = tuple(result for part, _ in subsets for result in known[part].results)
@@ -74,15 +76,12 @@ def _part(text: Any) -> tuple[str, str]:
     return str(text), ""
 
 
-def _is_known(known: Mapping[str, _GroupFigures], part: str, metric: str) -> bool:
-    return part in known and (not metric or metric in known[part].values)
-
-
 def _of_task(result: TaskResult) -> _GroupFigures:
     figures = {
-        name: figure(metric, name, f"dataset {result.task.name}", values)
+        name: found
         for name, metric in result.named()
         if (values := result.values.get(name))
+        and (found := figure(metric, name, f"dataset {result.task.name}", values)) is not None
     }
     return _GroupFigures(figures, (result,))
 

@@ -331,8 +331,8 @@ class Scorer(Protocol):
         """Score one answer. A metric that asks a model returns a generator of requests."""
         ...
 
-    def reduce(self, name: str, values: Sequence[Value], /) -> float:
-        """Sum up the values of one name."""
+    def reduce(self, name: str, values: Sequence[Value], /) -> float | None:
+        """Sum up the values of one name; None where values that are tuples have no figure, such as none of a group."""
         ...
 
 

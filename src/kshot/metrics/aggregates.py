@@ -65,15 +65,16 @@ def bits(values: Sequence[Value]) -> float:
     return _nats_per_unit(values) / math.log(2)
 
 
-def share(values: Sequence[Value]) -> float:
-    """Return the points in percent of those that could be had, of (points, out of); 0 where none could be had."""
+def share(values: Sequence[Value]) -> float | None:
+    """Return the points in percent of those that could be had, of (points, out of); None where none could be had."""
     points, out_of = _sums(values)
-    return 100 * points / out_of if out_of else 0.0
+    return 100 * points / out_of if out_of else None
 
 
-def rounded_share(values: Sequence[Value]) -> float:
+def rounded_share(values: Sequence[Value]) -> float | None:
     """Return the same, rounded to two digits."""
-    return round(share(values), 2)
+    found = share(values)
+    return None if found is None else round(found, 2)
 
 
 def _nats_per_unit(values: Sequence[Value]) -> float:
@@ -89,7 +90,7 @@ def _sums(values: Sequence[Value]) -> list[float]:
 
 # ---- by name ----
 
-_RULES: Mapping[str, tuple[Callable[..., float], Callable[[int], bool]]] = {
+_RULES: Mapping[str, tuple[Callable[..., float | None], Callable[[int], bool]]] = {
     "bleu": (bleu, lambda width: width == 2 + 2 * _MAX_ORDER),
     "chrf": (chrf, lambda width: width > 0 and width % 3 == 0),
     "ter": (ter, lambda width: width == 2),  # noqa: PLR2004 - edits and words
@@ -119,7 +120,7 @@ def aggregate(name: str, width: int) -> Reduce | None:
     return None if spec.options else partial(_computed, spec.name, rule)
 
 
-def _computed(name: str, rule: Reduce, values: Sequence[Value]) -> float:
+def _computed(name: str, rule: Reduce, values: Sequence[Value]) -> float | None:
     """Compute a figure; numbers that no run has, such as negative counts, are an error that says so."""
     try:
         return rule(values)

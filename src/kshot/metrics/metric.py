@@ -64,12 +64,12 @@ class Metric:
             raise DataError("this sample has no reference to score against", hint="Give it a target or references.")
         return self._named(self.rate(answer, reference(sample.target)))
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - a subclass may reduce each name in its own way
-        """Return the figure of one name: the mean of its values, unless a subclass computes another."""
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:  # noqa: ARG002 - a subclass may reduce each name in its own way
+        """Return the figure of one name, by default the mean of its values; None where tuples have no figure."""
         return mean(values)
 
-    def values(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, list[float]]:
-        """Return the figure of every single sample, by name."""
+    def values(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, list[float | None]]:
+        """Return the figure of every single sample, by name; None where it has none."""
         return {
             name: [self.reduce(name, [value]) for value in rated]
             for name, rated in self._rated(predictions, references).items()
@@ -77,7 +77,8 @@ class Metric:
 
     def __call__(self, predictions: Sequence[Any], references: Sequence[Any]) -> dict[str, float]:
         """Score predictions against references outside any run: ``Em()(["Paris"], [["Paris"]])``."""
-        return {name: self.reduce(name, rated) for name, rated in self._rated(predictions, references).items()}
+        figures = {name: self.reduce(name, rated) for name, rated in self._rated(predictions, references).items()}
+        return {name: figure for name, figure in figures.items() if figure is not None}
 
     def __repr__(self) -> str:
         """Show the class and its settings, the same in every process."""

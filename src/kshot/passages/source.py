@@ -346,7 +346,7 @@ class _PartMetric:
             return self._metric.score(sample, answer.passages)
         return self._metric.score(_with_gold_text(sample), answer.text)
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
         return self._metric.reduce(name, values)
 
 

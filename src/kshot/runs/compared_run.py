@@ -151,7 +151,7 @@ def load_scores(run: ComparedRun, wanted: Collection[TaskOnModel], aggregates: A
     for figures in run.figures.values():
         for metric in [name for name, row in figures.items() if row.get("value") is None and row.get("n", 0)]:
             del figures[metric]
-    names = {key: list(run.figures[key]) for key in wanted}
+    names = {key: run.figures[key] for key in wanted}
     run.scores = read_scores(run.placed(), names, run.name)
     unruled: dict[str, None] = {}
     for key in wanted:

@@ -13,7 +13,7 @@ from kshot.runs.compared_run import Aggregates, bounds_of, rule_of
 from kshot.runs.pairing import ComparedSystem, Match, listed, match, task_pairs
 from kshot.runs.scales import measure_conflict
 from kshot.statistics.figures import ROUNDING
-from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family
+from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, has_figures
 from kshot.statistics.resampling import Values, sequence_of
 from kshot.statistics.units import same_units
 
@@ -111,7 +111,8 @@ class Gathered:
             if min(a.min(), b.min()) < low - ROUNDING or max(a.max(), b.max()) > high + ROUNDING:
                 bounds = None  # the metric says so, and its values do not
         singles = other.scores[metric][theirs], one.scores[metric][ours]
-        return Pair(a, b, reduce, _is_higher_better(figure), bounds, singles=singles)
+        pair = Pair(a, b, reduce, _is_higher_better(figure), bounds, singles=singles)
+        return pair if has_figures(pair) else None
 
     def _averages(
         self,
@@ -202,7 +203,7 @@ _NOTHING: ResultRow = {
     "family": 0,
     "verdict": None,
 }
-"""What a row has where both systems answered no sample."""
+"""What a row has where both systems answered no sample, or none with a figure."""
 
 _ORDER = (
     "task", "run_task", "category", "average", "kind", "metric", "higher_is_better", "baseline", "run", "baseline_run",
@@ -267,7 +268,7 @@ def _counted(matched: Match, figure: ResultRow, category: str | None) -> ResultR
     before, after = one.scores[figure["metric"]][ours], other.scores[figure["metric"]][theirs]
     after = without_rounding(after, before)
     gained = after > before if _is_higher_better(figure) else after < before
-    equal = after == before
+    equal = (after == before) | np.isnan(after) | np.isnan(before)  # a sample may have no score of its own
     counts = {"n": len(ours), "won": int(gained.sum()), "lost": int((~gained & ~equal).sum())}
     bounds = bounds_of(figure)
     if figure.get("binary") and bounds is not None:
@@ -292,7 +293,7 @@ def _verdict(row: ResultRow, pair: Pair, found: Paired) -> ResultRow:
     }
 
 
-def _value(pair: Pair, values: Values) -> float:
+def _value(pair: Pair, values: Values) -> float | None:
     """Return the figure of one system."""
     if pair.weights is None:
         return pair.reduce(sequence_of(values))

@@ -134,7 +134,7 @@ class RunningFigure:
     def _check(self, result: TaskResult, values: Sequence[Value], metric: Scorer) -> None:
         """Compute the figure from all values, as at the end, and find out whether it is their mean."""
 
-        def reduce(some: Sequence[Value]) -> float:
+        def reduce(some: Sequence[Value]) -> float | None:
             return figure(metric, self.name, f"dataset {result.task.name}", some)
 
         self._is_mean = not isinstance(values[0], tuple) and is_mean(reduce, values)

@@ -10,16 +10,20 @@ from itertools import combinations, pairwise
 from kshot.core.protocols import Scorer
 from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
-from kshot.statistics.figures import NO_FIGURE, OWN_AGGREGATE, figure, reduced
+from kshot.statistics.figures import OWN_AGGREGATE, figure, reduced
 from kshot.statistics.intervals import interval, within_scale
-from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, holm
+from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, has_figures, holm
 from kshot.statistics.permutation import LEVEL, share_test
 from kshot.statistics.resampling import Reduce, is_mean
 from kshot.statistics.units import same_units
 
 
 def result_rows(result: TaskResult) -> Iterator[ResultRow]:
-    """Yield the figures of each category, then those of the whole task."""
+    """Yield the figures of each category, then those of the whole task.
+
+    A figure that answered samples do not have, such as one of a group whose samples all failed, has no row; the first
+    one has a row without a value if otherwise the task had none.
+    """
     task = result.task.name
     for category in sorted({c for c in (*result.categories, *result.failed_categories) if c is not None}):
         for name, metric in result.named():
@@ -27,12 +31,14 @@ def result_rows(result: TaskResult) -> Iterator[ResultRow]:
             chosen = [v for v, c in zip(values, result.categories, strict=True) if c == category]
             failed = result.failed_categories.count(category)
             row = _row(result, f"{task}[{category}]", name, metric, values=chosen, failed=failed)
-            if row["value"] != NO_FIGURE:
+            if row["value"] is not None or not chosen:
                 yield row | {"category": category} | result.counted(name, category)
-    for name, metric in result.named():
-        row = _row(result, task, name, metric, values=result.values.get(name, []), failed=result.failed)
-        if row["value"] != NO_FIGURE:
-            yield row | result.counted(name)
+    rows = [
+        _row(result, task, name, metric, values=result.values.get(name, []), failed=result.failed)
+        | result.counted(name)
+        for name, metric in result.named()
+    ]
+    yield from [row for row in rows if row["value"] is not None or not row["n"]] or rows[:1]
 
 
 def _row(
@@ -120,7 +126,7 @@ def _between(
             **(dict(zip(("a_chunks", "b_chunks"), chunks, strict=True)) if several_cuts else {}),
         }
         pair = _pair(one, other, metric, scorer, shared)
-        if same_units(scorer.aggregates.get(metric), pair.a, pair.b):
+        if same_units(scorer.aggregates.get(metric), pair.a, pair.b) and has_figures(pair):
             yield one.task.kind, row, pair
 
 

@@ -31,7 +31,7 @@ from kshot.core.serialization import token_list
 from kshot.core.task import Task
 from kshot.runs.data_digest import question_digest
 from kshot.runs.replies import reply_fields
-from kshot.statistics.figures import NO_FIGURE, OWN_AGGREGATE, reduced
+from kshot.statistics.figures import OWN_AGGREGATE, reduced
 
 
 def sample_row(
@@ -72,7 +72,7 @@ def sample_row(
         where = f"dataset {task.name}, sample {sample.id}"
         told = {name: value for name, value in scores.items() if not isinstance(value, Absent)}
         own = {name: reduced(by_name[name], name, where, [value]) for name, value in told.items()}
-        row["scores"] = {name: value for name, value in own.items() if value != NO_FIGURE}
+        row["scores"] = {name: value for name, value in own.items() if value is not None}
         if parts := {name: value for name, value in told.items() if _is_kept(by_name[name], name, value)}:
             row["parts"] = parts
     return row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -16,11 +16,11 @@ from kshot.core.records import ResultRow
 from kshot.runs.headline import TaskOnModel
 from kshot.runs.samples_file import PlacedRow, damaged_line, made_earlier
 
-Figures: TypeAlias = Mapping[TaskOnModel, Collection[str]]
-"""The names of the scores that are read, by task and model."""
+Figures: TypeAlias = Mapping[TaskOnModel, Mapping[str, ResultRow]]
+"""The figures whose scores are read, by task and model, then by name."""
 
 _FAILED = math.nan
-"""The score of a sample that failed; every other one is finite."""
+"""The score of a sample that failed, or that has none of its own; every other one is finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,11 @@ def read_scores(rows: Iterable[PlacedRow], wanted: Figures, run: str) -> dict[Ta
 class _Columns:
     """The growing columns of one task on one model."""
 
-    def __init__(self, names: Collection[str]) -> None:
+    def __init__(self, figures: Mapping[str, ResultRow]) -> None:
+        self._figures = dict(figures)
         self.ids, self.questions, self.places = array("Q"), array("Q"), array("Q")
         self._categories, self._failed = array("i"), array("b")
-        self._scores = {name: array("d") for name in names}
+        self._scores = {name: array("d") for name in figures}
         self._parts: dict[str, tuple[int, array[float]]] = {}
         self._names: dict[str, int] = {}
 
@@ -89,10 +90,14 @@ class _Columns:
         self._failed.append(failed)
         scores, parts = _mapping(row, "scores", where), _mapping(row, "parts", where)
         for name, column in self._scores.items():
-            column.append(_FAILED if failed else _number(scores.get(name), name, where))
+            column.append(_FAILED if failed or self._lacks(name, scores) else _number(scores.get(name), name, where))
         for name in self._scores:
             if name in parts or name in self._parts:
                 self._add_parts(name, parts.get(name), where, failed=failed)
+
+    def _lacks(self, name: str, scores: Mapping[str, Any]) -> bool:
+        """Whether a sample has no score of its own: a figure that is no mean may need more than one sample."""
+        return name not in scores and self._figures[name].get("aggregate") is not None
 
     def _add_parts(self, name: str, found: Any, where: str, *, failed: bool) -> None:
         numbers = [] if failed else [_number(each, name, where) for each in _list(found, name, where)]

@@ -25,7 +25,8 @@ def average_rows(
 ) -> Iterator[ResultRow]:
     """Yield averages over subsets: of each category whose several subsets all ran, and of all.
 
-    ``weighted``: by the number of scored samples of each subset. Models are compared by the average of all, so that it
+    ``weighted``: by the number of scored samples of each subset. Where a subset has no figure, there is no average of
+    it. Models are compared by the average of all, so that it
     names its ``tasks``.
     """
     groups = {
@@ -43,6 +44,9 @@ def average_rows(
             if not all(values):
                 continue
             reduce = partial(figure, metric, name, f"dataset {label}")
+            figures = [found for each in values if (found := reduce(each)) is not None]
+            if len(figures) < len(values):
+                continue
             weights = [float(len(each)) if average == "weighted" else 1.0 for each in values]
             yield {
                 "task": label,
@@ -57,8 +61,7 @@ def average_rows(
                     else {}
                 ),
                 **({"detail": True} if name in metric.details else {"higher_is_better": metric.higher_is_better}),
-                "value": math.fsum(w * reduce(each) for w, each in zip(weights, values, strict=True))
-                / math.fsum(weights),
+                "value": math.fsum(map(math.prod, zip(weights, figures, strict=True))) / math.fsum(weights),
                 "n": sum(len(each) for each in values),
                 "failed": sum(result.failed for result in chosen),
                 "ci95": within_scale(

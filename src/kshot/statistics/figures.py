@@ -12,8 +12,8 @@ from kshot.core.records import Value
 ROUNDING = 1e-9
 """By so much of its scale a value may pass the ends: it was rounded."""
 
-NO_FIGURE = -1e300
-"""Is returned where some samples have no figure, such as none of a group: finite, and far from every figure.
+NO_FIGURE: None = None
+"""Is returned where samples have no figure, such as none of a group.
 
 A sample without one has no score, a resample without one is not drawn, and a task without one has no row.
 """
@@ -22,10 +22,13 @@ OWN_AGGREGATE = "own"
 """Says that only the metric itself knows how its values become a figure."""
 
 
-def reduced(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> float:
+def reduced(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> float | None:
     """Sum up the values of one name; any error of the metric becomes an error that names it."""
     try:
-        return float(metric.reduce(name, values))
+        found = metric.reduce(name, values)
+        if found is None and any(isinstance(value, tuple) for value in values):
+            return None
+        return float(found)  # type: ignore[arg-type]  # None of plain values is the error that it gives
     except KshotError as exc:
         exc.where = exc.where or where
         raise
@@ -33,12 +36,14 @@ def reduced(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> f
         raise DataError(f"{name} cannot be summed up: {type(exc).__name__}: {exc}", where=where) from exc
 
 
-def figure(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> float:
-    """Sum up the values of one name to a figure that is reported, which must be a finite number.
+def figure(metric: Scorer, name: str, where: str, values: Sequence[Value]) -> float | None:
+    """Sum up the values of one name to a figure that is reported, which must be a finite number; None: there is none.
 
     Rounding does not take it past an end of its scale: sacrebleu gives a perfect text 100.00000000000004.
     """
     found = reduced(metric, name, where, values)
+    if found is None:
+        return None
     if not math.isfinite(found):
         raise DataError(f"{name} came to {found}, which is not a finite number", where=where)
     low, high = metric.bounds or (-math.inf, math.inf)

@@ -10,7 +10,7 @@ import numpy as np
 from kshot.core.protocols import Scorer
 from kshot.core.records import Value
 from kshot.statistics.bounded import bounded_interval
-from kshot.statistics.figures import NO_FIGURE, ROUNDING
+from kshot.statistics.figures import ROUNDING
 from kshot.statistics.quantiles import Z, student_point
 from kshot.statistics.resampling import (
     FloatArray,
@@ -45,8 +45,7 @@ def interval(
     if not values or not all(math.isfinite(value) for value in values if not isinstance(value, tuple)):
         return None
     if isinstance(values[0], tuple) or not is_mean(reduce, values):
-        drawn = bootstrap(values, reduce) if len(values) > 1 else np.empty(0)  # one value has no spread
-        figures = drawn[drawn != NO_FIGURE]
+        figures = bootstrap(values, reduce) if len(values) > 1 else np.empty(0)  # one value has no spread
         return middle_95(figures, len(values)) if len(figures) else None
     plain = np.sort(np.asarray(values, dtype=np.float64))
     scale = _scale(plain, bounds)
@@ -151,10 +150,9 @@ def _added_up(groups: Sequence[Sequence[Value]], reduce: Reduce, shares: FloatAr
     """Return the interval of an average of figures that are not means, from the intervals of the figures."""
     centre, below, above = 0.0, 0.0, 0.0
     for values, share in zip(groups, shares, strict=True):
-        own = interval(values, reduce)
-        if own is None:
+        own, figure = interval(values, reduce), reduce(values)
+        if own is None or figure is None:
             return None
-        figure = reduce(values)
         centre += share * figure
         below += (share * (figure - own[0])) ** 2
         above += (share * (own[1] - figure)) ** 2

@@ -22,6 +22,7 @@ from kshot.statistics.resampling import (
     is_mean,
     mean,
     middle_95,
+    numbers_of,
     paired_bootstrap,
     sequence_of,
 )
@@ -134,17 +135,22 @@ def _compared(pair: Pair) -> Paired:
         raise DataError(
             f"a paired comparison got {len(a)} and {len(b)} values", hint="Give one value per sample, in one order."
         )
+    figures = _figures(pair)
+    if figures is None:
+        raise DataError(
+            "a paired comparison got values without a figure", hint="Leave such pairs out: see has_figures."
+        )
     of_means = _of_means(reduce, a, b)
     if of_means:
         better, worse = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     else:
-        better, worse = pair.singles or (np.array([reduce([value]) for value in values]) for values in (a, b))
+        better, worse = pair.singles or (numbers_of(reduce([value]) for value in values) for values in (a, b))
     if not pair.higher_is_better:
         better, worse = worse, better
     wins, losses = int((better > worse).sum()), int((better < worse).sum())
     p, interval = _tested(pair, a, b, of_means=of_means)
     return Paired(
-        difference=reduce(a) - reduce(b)
+        difference=figures[0] - figures[1]
         if pair.weights is None
         else float(np.average(_gaps(a, b), weights=pair.weights)),
         interval=interval if len(a) > 1 else None,
@@ -154,6 +160,16 @@ def _compared(pair: Pair) -> Paired:
         ties=len(a) - wins - losses,
         p_corrected=p,
     )
+
+
+def has_figures(pair: Pair) -> bool:
+    """Whether both systems have a figure on these samples; else there is nothing to compare."""
+    return _figures(pair) is not None
+
+
+def _figures(pair: Pair) -> tuple[float, float] | None:
+    one, other = (pair.reduce(sequence_of(values)) for values in (pair.a, pair.b))
+    return None if one is None or other is None else (one, other)
 
 
 def _of_means(reduce: Reduce, a: Sequence[Value], b: Sequence[Value]) -> bool:
@@ -166,7 +182,8 @@ def _tested(pair: Pair, a: Sequence[Value], b: Sequence[Value], *, of_means: boo
     if not all(np.isfinite(np.asarray(values, dtype=np.float64)).all() for values in (a, b)):
         return 1.0, None
     if not of_means:
-        interval = middle_95(paired_bootstrap(a, b, pair.reduce), len(a)) if len(a) > 1 else None
+        drawn = paired_bootstrap(a, b, pair.reduce) if len(a) > 1 else np.empty(0)
+        interval = middle_95(drawn, len(a)) if len(drawn) else None
         return swaps(a, b, pair.reduce), interval
     gaps = _gaps(a, b)
     with np.errstate(over="ignore"):

@@ -20,7 +20,7 @@ from kshot.statistics.bounded import bounded_interval
 from kshot.statistics.resampling import SEED, FloatArray, Interval, Reduce, depends_on_sums, products
 
 ValuePair: TypeAlias = tuple[Value, Value]
-FiguresAfter: TypeAlias = Callable[[NDArray[np.bool_]], Iterator[tuple[float, float]]]
+FiguresAfter: TypeAlias = Callable[[NDArray[np.bool_]], Iterator[tuple[float | None, float | None]]]
 """From swaps of the pairs that differ, one in each row, to both figures after each."""
 
 LEVEL = 0.05
@@ -196,13 +196,16 @@ def swaps(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> float:
         return 1.0
     summed = all(depends_on_sums([pair[side] for pair in pairs], reduce) for side in (0, 1))
     figures = _of_sums(pairs, different, reduce) if summed else _of_lists(pairs, different, reduce)
-    seen = abs(reduce([x for x, _ in pairs]) - reduce([y for _, y in pairs])) * (1 - _ROUNDING)
+    ends = reduce([x for x, _ in pairs]), reduce([y for _, y in pairs])
+    if ends[0] is None or ends[1] is None:
+        return 1.0
+    seen = abs(ends[0] - ends[1]) * (1 - _ROUNDING)
     exact = len(different) <= _MAX_TRIED
     limits = (FLIPS, MAX_DRAWS) if summed else (_LIST_SWAPS, _LIST_DRAWS)
     blocks = _all_swaps(len(different)) if exact else _random_swaps(len(different), *limits)
     hits = tried = 0
     for one, other in chain.from_iterable(map(figures, blocks)):
-        hits += abs(one - other) >= seen
+        hits += one is None or other is None or abs(one - other) >= seen  # what is not known speaks for chance
         tried += 1
         if not exact and hits >= _ENOUGH_HITS:
             return hits / tried
@@ -214,7 +217,7 @@ def _of_sums(pairs: Sequence[ValuePair], different: Sequence[ValuePair], reduce:
     left, right = (np.asarray([pair[side] for pair in different], dtype=np.float64) for side in (0, 1))
     moved = right - left
 
-    def figures(block: NDArray[np.bool_]) -> Iterator[tuple[float, float]]:
+    def figures(block: NDArray[np.bool_]) -> Iterator[tuple[float | None, float | None]]:
         change = products(block, moved)
         for one, other in zip((first + change).tolist(), (second - change).tolist(), strict=True):
             yield reduce([tuple(one)]), reduce([tuple(other)])
@@ -225,7 +228,7 @@ def _of_sums(pairs: Sequence[ValuePair], different: Sequence[ValuePair], reduce:
 def _of_lists(pairs: Sequence[ValuePair], different: Sequence[ValuePair], reduce: Reduce) -> FiguresAfter:
     same = [x for x, y in pairs if x == y]
 
-    def figures(block: NDArray[np.bool_]) -> Iterator[tuple[float, float]]:
+    def figures(block: NDArray[np.bool_]) -> Iterator[tuple[float | None, float | None]]:
         for swap in block:
             turned = [(y, x) if turn else (x, y) for (x, y), turn in zip(different, swap, strict=True)]
             yield reduce([*same, *(x for x, _ in turned)]), reduce([*same, *(y for _, y in turned)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +24,8 @@ SEED = 20240607
 _FAST_ROWS, _SHORT_ROW = 10, 320
 """Rows of a product that are computed together; of rows that are shorter than this, more of them."""
 
-Reduce: TypeAlias = Callable[[Sequence[Value]], float]
+Reduce: TypeAlias = Callable[[Sequence[Value]], float | None]
+"""Sums up values; None where they have no figure."""
 Interval: TypeAlias = tuple[float, float]
 FloatArray: TypeAlias = NDArray[np.float64]
 Values: TypeAlias = Sequence[Value] | FloatArray
@@ -71,22 +72,27 @@ def middle_95(figures: FloatArray, n: int) -> Interval:
 def bootstrap(values: Sequence[Value], reduce: Reduce) -> FloatArray:
     """Return the figures of the resamples, computed one at a time to bound memory; every call draws the same.
 
-    The values are sorted first, so that their order does not matter.
+    The values are sorted first, so that their order does not matter. A resample without a figure is left out.
     """
-    return _resampled([sorted(values)], reduce)[:, 0]
+    figures = _resampled([sorted(values)], reduce)[:, 0]
+    return figures[~np.isnan(figures)]
 
 
 def paired_bootstrap(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> FloatArray:
-    """Return the differences of the two figures over resamples of the samples, whatever their order."""
+    """Return the differences of the two figures over resamples of the samples, whatever their order.
+
+    A resample in which a system has no figure is left out.
+    """
     pairs, turned = sorted(zip(a, b, strict=True)), sorted(zip(b, a, strict=True))
     first = max(pairs, turned)  # the same way round, whichever system is named first
     figures = _resampled([[pair[side] for pair in first] for side in (0, 1)], reduce)
     difference: FloatArray = figures[:, 0] - figures[:, 1]
+    difference = difference[~np.isnan(difference)]
     return difference if first == pairs else -difference
 
 
 def _resampled(systems: Sequence[Sequence[Value]], reduce: Reduce) -> FloatArray:
-    """Return the figures of each resample, a column for each system."""
+    """Return the figures of each resample, a column for each system; not a number where there is none."""
     n, count = len(systems[0]), resamples(len(systems[0]))
     draws = np.random.default_rng(SEED)
     figures = [_figures_of_counts(values, reduce) for values in systems]
@@ -103,9 +109,14 @@ def _figures_of_counts(values: Sequence[Value], reduce: Reduce) -> Callable[[NDA
     if table.ndim == 1 and is_mean(reduce, values):
         return lambda counts: products(counts, table[:, None])[:, 0] / len(table)
     if depends_on_sums(values, reduce):
-        return lambda counts: np.array([reduce([tuple(sums)]) for sums in products(counts, table).tolist()])
+        return lambda counts: numbers_of(reduce([tuple(sums)]) for sums in products(counts, table).tolist())
     every = np.arange(len(values))
-    return lambda counts: np.array([reduce([values[int(i)] for i in np.repeat(every, row)]) for row in counts])
+    return lambda counts: numbers_of(reduce([values[int(i)] for i in np.repeat(every, row)]) for row in counts)
+
+
+def numbers_of(figures: Iterable[float | None]) -> FloatArray:
+    """Return figures as an array: not a number where there is none."""
+    return np.array([math.nan if figure is None else figure for figure in figures], dtype=np.float64)
 
 
 def products(rows: NDArray[Any], table: FloatArray) -> FloatArray:
@@ -120,9 +131,10 @@ def products(rows: NDArray[Any], table: FloatArray) -> FloatArray:
 def depends_on_sums(values: Sequence[Value], reduce: Reduce) -> bool:
     """Tell whether the figure of tuples depends on their sums alone."""
     table: FloatArray = np.asarray(values, dtype=np.float64)
-    return table.ndim > 1 and math.isclose(
-        reduce([_as_tuple(table.sum(axis=0))]), reduce(values), rel_tol=1e-6, abs_tol=1e-9
-    )
+    if table.ndim == 1:
+        return False
+    of_sums, of_all = reduce([_as_tuple(table.sum(axis=0))]), reduce(values)
+    return of_sums is not None and of_all is not None and math.isclose(of_sums, of_all, rel_tol=1e-6, abs_tol=1e-9)
 
 
 def is_mean(reduce: Reduce, values: Sequence[Value]) -> bool:
@@ -130,7 +142,8 @@ def is_mean(reduce: Reduce, values: Sequence[Value]) -> bool:
     if reduce is mean:
         return True
     parts = (values, values[:1], values[: (len(values) + 2) // 3], values[::2])
-    return all(math.isclose(reduce(part), mean(part), rel_tol=1e-9, abs_tol=1e-9) for part in parts)
+    figures = [(reduce(part), mean(part)) for part in parts]
+    return all(own is not None and math.isclose(own, other, rel_tol=1e-9, abs_tol=1e-9) for own, other in figures)
 
 
 def _as_tuple(sums: FloatArray) -> tuple[float, ...]:

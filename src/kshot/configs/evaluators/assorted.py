@@ -49,9 +49,10 @@ class ToFourDigits(Share):
         """Only the metric rounds in this way."""
         return dict.fromkeys(self.names, "own")
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - one rule for all names
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:  # noqa: ARG002 - one rule for all names
         """Return the share of the summed points."""
-        return round(share(values) / 100, 4) * 100
+        found = share(values)
+        return None if found is None else round(found / 100, 4) * 100
 
 
 class ValidLabels(ToFourDigits):

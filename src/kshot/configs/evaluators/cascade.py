@@ -88,7 +88,7 @@ class Cascade(Tally):
         if not isinstance(scored, Mapping):
             raise DataError("the rule_evaluator of a cascade asks a judge itself", hint="Name one that compares.")
         value: Value | Absent = scored[self._by.names[0]]
-        return not isinstance(value, Absent) and self._by.reduce(self._by.names[0], [value]) > 0
+        return not isinstance(value, Absent) and (self._by.reduce(self._by.names[0], [value]) or 0.0) > 0
 
 
 def cascade_of(name: Name, options: Mapping[str, Any], scope: Scope, make: Maker) -> Cascade:

@@ -36,7 +36,7 @@ class FollowedInstructions(Metric):
         """Shares of instructions are computed from sums."""
         return {f"Inst-level-{kind}-accuracy": "share" for kind in _KINDS}
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
         """Return the share."""
         return share(values) if name.startswith("Inst") else mean(values)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from kshot.configs.evaluators.tallies import Counts, Tally, ratio
+from kshot.configs.evaluators.tallies import Counts, Tally, ratio, shares
 from kshot.core.records import Sample
 from kshot.metrics import Metric
 
@@ -156,9 +156,8 @@ class GradesByColumn(Grades):
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return the share of each part."""
-        shares = [round(100 * ratio(right, rows), 2) for right, rows in zip(sums[::2], sums[1::2], strict=True)]
-        parts = dict(zip(self._parts, shares[1:], strict=True))
-        return {"accuracy": shares[0], "total_correct": sums[0], "total_count": sums[1], **parts}
+        found = {name: round(share, 2) for name, share in shares(("accuracy", *self._parts), sums).items()}
+        return {**found, "total_correct": sums[0], "total_count": sums[1]}
 
 
 class LongContextVerdicts(Tally):
@@ -197,12 +196,11 @@ class LongContextVerdicts(Tally):
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return shares in percent, and the counts."""
         verdicts, parts = sums[:_GRADES], sums[_GRADES:]
-        shares = zip(self._categories.values(), parts[::2], parts[1::2], strict=True)
         return {
             "accuracy": 100 * ratio(sums[0], sum(verdicts)),
             **dict(zip(("correct_count", "incorrect_count", "unknown_count"), verdicts, strict=True)),
             "total": sum(verdicts),
-            **{name: 100 * ratio(right, rows) for name, right, rows in shares},
+            **shares(self._categories.values(), parts),
         }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kshot.configs.evaluators.judge_grades import Reading
 from kshot.configs.evaluators.judge_ratings import told
-from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio
+from kshot.configs.evaluators.tallies import Counts, Tally, gold_of
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
 
@@ -194,7 +194,7 @@ class WildPoints(Wins):
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return the points of the groups, and their mean."""
         groups = {name: value for name, value in super().figures(sums).items() if name != self.total}
-        return {**groups, self.total: ratio(sum(groups.values()), len(groups))}
+        return {**groups, self.total: sum(groups.values()) / len(groups)} if groups else {}
 
 
 class ComparedPoints(Wins):

@@ -16,7 +16,6 @@ from kshot.configs.evaluators.judge_grades import Reading
 from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
-from kshot.statistics.figures import NO_FIGURE
 
 
 def told(gold: Any, key: str) -> Any:
@@ -128,8 +127,8 @@ class LowestOfTurns(CorpusMetric):
         """Find the tasks that there are."""
         self._tasks |= dict.fromkeys(str(told(gold_of(sample), "task")) for sample in samples)
 
-    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
-        """Take the lowest rating of each conversation."""
+    def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float | None]:
+        """Take the lowest rating of each conversation; where no reply has a rating, there is no figure."""
         lowest: dict[tuple[str, str], int] = {}
         for reply, gold, _ in pairs:
             if found := re.search(r"\[([0-9]+)\]", str(reply)):
@@ -139,8 +138,7 @@ class LowestOfTurns(CorpusMetric):
         for (task, _), rating in lowest.items():
             by_task.setdefault(task, []).append(rating)
         means = {task: sum(ratings) / len(ratings) for task, ratings in by_task.items()}
-        average = round(ratio(sum(means.values()), len(means)), 3)
-        return {**dict.fromkeys(self._tasks, NO_FIGURE), "avg": average, **means}
+        return {**means, "avg": round(sum(means.values()) / len(means), 3)} if means else {}
 
 
 _LEVELS = 5
@@ -151,6 +149,13 @@ class FollowedLevels(Tally):
 
     name = "HSR_AVG"
 
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def __repr__(self) -> str:
+        """Show the class alone: the levels are the rows'."""
+        return "FollowedLevels()"
+
     @property
     def names(self) -> tuple[str, ...]:
         """The means, then the levels."""
@@ -158,20 +163,32 @@ class FollowedLevels(Tally):
         return ("HSR_AVG", "SSR_AVG", *levels)
 
     def counts(self, sample: Sample, answer: Any) -> Counts:
-        """Count the samples; of the row's level what was followed wholly and in part, and unreadable replies."""
+        """Count samples; of the row's level what was followed wholly and in part, unreadable replies, and samples."""
         level = int(told(gold_of(sample), "level"))
         wholly, partly = followed(str(answer), level)
-        mine = (0.0, 0.0, 1.0) if wholly < 0 else (wholly, partly, 0.0)
-        return (1.0, *(each for at in range(1, _LEVELS + 1) for each in (mine if at == level else (0.0, 0.0, 0.0))))
+        mine = (0.0, 0.0, 1.0, 1.0) if wholly < 0 else (wholly, partly, 0.0, 1.0)
+        return (1.0, *(each for at in range(1, _LEVELS + 1) for each in (mine if at == level else (0.0,) * 4)))
+
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Find the levels that there are."""
+        self._seen |= {int(told(gold_of(sample), "level")) for sample in samples}
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Divide by a fifth of the samples, less those of the level that could not be read."""
+        """Divide by a fifth of the samples, less those of the level that could not be read.
+
+        A level of which no reply can be read counts as 0; one whose samples all failed has no figure.
+        """
         group = sums[0] // _LEVELS
-        shares = [
-            [ratio(sums[1 + 3 * at + kind], group - sums[3 + 3 * at]) for at in range(_LEVELS)] for kind in (0, 1)
-        ]
-        averages = [sum(each) / _LEVELS for each in shares]
-        return dict(zip(self.names, (*averages, *shares[0], *shares[1]), strict=True))
+        found: dict[str, float] = {}
+        for kind, name in enumerate(("HSR", "SSR")):
+            levels = {}
+            for at in range(_LEVELS):
+                *followed_ones, unread, samples = sums[1 + 4 * at : 5 + 4 * at]
+                if samples or at + 1 not in self._seen:
+                    levels[f"{name}_L{at + 1}"] = ratio(followed_ones[kind], group - unread)
+            average = {f"{name}_AVG": sum(levels.values()) / _LEVELS} if len(levels) == _LEVELS else {}
+            found |= average | levels
+        return found
 
 
 def followed(reply: str, level: int) -> tuple[float, float]:

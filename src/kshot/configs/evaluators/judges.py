@@ -91,7 +91,7 @@ class JudgeEvaluator(SeesRows):
         if hasattr(self.reading, "see"):
             self.reading.see(samples)
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
         """Return the figure of the replies."""
         return self.reading.reduce(name, values)
 

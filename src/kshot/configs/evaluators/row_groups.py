@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kshot.configs.corpus_metrics import AucRoc, CorpusMetric, Mcc, ScoredPair
 from kshot.configs.evaluators.factories import Factory, either, plain
-from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio
+from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, shares
 from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value
 from kshot.statistics.figures import OWN_AGGREGATE
@@ -76,7 +76,7 @@ class Circular(CorpusMetric):
         priors = {f"prior_{letter}": 100.0 * (letter == said) for letter in (*_LETTERS, _OTHER)}
         return {**super().keep(pair), **rights, **priors}
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
         """Return a mean, or a share of the questions."""
         return super().reduce(name, values) if name in self.aggregates else mean(values)
 
@@ -142,12 +142,14 @@ class Drop(Tally):
         return (right, 1.0, 0.0, 0.0) if attacked else (0.0, 0.0, right, 1.0)
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
-        """Compare the two halves."""
-        after, before = 100 * ratio(sums[0], sums[1]), 100 * ratio(sums[2], sums[3])
-        return {"acc_drop": 1 - after / before if before else 0.0, "acc_after": after, "acc_before": before}
+        """Compare the two halves; where no answer without an attack is right, nothing can be lost."""
+        found = shares(("acc_after", "acc_before"), sums)
+        if len(found) == 2 and found["acc_before"]:  # noqa: PLR2004 - both halves
+            found["acc_drop"] = 1 - found["acc_after"] / found["acc_before"]
+        return found
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
-        """Return the figure; there is no drop of nothing."""
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
+        """Return the figure; there is no drop of nothing, which is an error as it is in the home."""
         if name == "acc_drop" and len(values) > 1 and not any(value[2] for value in values if isinstance(value, tuple)):
             raise DataError("acc_drop cannot be computed: no answer to a question without an attack is right")
         return super().reduce(name, values)
@@ -179,8 +181,7 @@ class Contaminated(Tally):
 
     def figures(self, sums: Counts) -> Mapping[str, float]:
         """Return the share of each kind."""
-        pairs = zip(self.names, sums[::2], sums[1::2], strict=True)
-        return {name: 100 * ratio(right, rows) for name, right, rows in pairs}
+        return shares(self.names, sums)
 
 
 EVALUATORS: dict[str, Factory] = {

@@ -47,7 +47,7 @@ class Share(Points):
         """It is computed from sums."""
         return dict.fromkeys(self.names, "rounded_share" if self.rounded else "share")
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:  # noqa: ARG002 - one rule for all names
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:  # noqa: ARG002 - one rule for all names
         """Return the share of the summed points."""
         return rounded_share(values) if self.rounded else share(values)
 
@@ -109,8 +109,8 @@ class BySubset(SeesRows, RightOrWrong):
         """Those of the subsets are computed from sums."""
         return dict.fromkeys(self._subsets, "share")
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
-        """Return the share of right answers."""
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
+        """Return the share of right answers; None of a subset whose samples all failed."""
         return share(values) if name in self._subsets else mean(values)
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:

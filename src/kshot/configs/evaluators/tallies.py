@@ -8,7 +8,7 @@ from typing import Any
 
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.core.records import Gold, Sample, Value, reference
-from kshot.statistics.figures import NO_FIGURE, OWN_AGGREGATE
+from kshot.statistics.figures import OWN_AGGREGATE
 from kshot.statistics.resampling import mean
 
 Counts = tuple[float, ...]
@@ -54,12 +54,12 @@ class Tally(SeesRows):
         """Score an answer without a row."""
         return self.score(Sample("", {}, Gold(reference)), prediction)
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
+    def reduce(self, name: str, values: Sequence[Value]) -> float | None:
         """Return the figure of the sums."""
         if name == self.mean:
             return mean(values)
         columns = zip(*(value for value in values if isinstance(value, tuple)), strict=True)
-        return float(self.figures(tuple(math.fsum(column) for column in columns)).get(name, NO_FIGURE))
+        return self.figures(tuple(math.fsum(column) for column in columns)).get(name)
 
 
 def gold_of(sample: Sample) -> Any:
@@ -68,5 +68,14 @@ def gold_of(sample: Sample) -> Any:
 
 
 def ratio(part: float, whole: float) -> float:
-    """Return a part of a whole; 0 of nothing."""
+    """Return a part of a whole; 0 of nothing. It is for wholes that replies decide, such as attempted questions."""
     return part / whole if whole else 0.0
+
+
+def shares(names: Iterable[str], sums: Counts) -> dict[str, float]:
+    """Return the share of right answers in groups of samples, in percent; a group whose samples all failed has none.
+
+    ``sums`` are right answers and samples, group by group.
+    """
+    pairs = zip(names, sums[::2], sums[1::2], strict=True)
+    return {name: 100 * right / samples for name, right, samples in pairs if samples}

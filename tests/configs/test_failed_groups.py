@@ -1,0 +1,69 @@
+"""Groups of rows whose samples all failed: they have no figure, and no 0 either."""
+
+import pytest
+
+from tests.configs.scored import judge_template, run_entry, scored_entry
+
+BAD = "bad"
+
+
+def cleaned(reply):
+    """Return the reply; a bad one cannot be cleaned up, so that its sample fails."""
+    if reply == BAD:
+        raise ValueError("no answer")
+    return reply
+
+
+def found(evaluator, replies, golds, rows=None, judge=None):
+    made, test = scored_entry(evaluator, golds, rows, clean=cleaned)
+    result = run_entry(made, test, lambda number, _: replies[number], judge)
+    assert [sample["id"] for sample in result.samples if "failed" in sample] == [str(replies.index(BAD))]
+    return {row["metric"]: row["value"] for row in result.results}
+
+
+def test_a_difficulty_of_longbench():
+    rows = [{"difficulty": "easy", "length": "short"}, {"difficulty": "hard", "length": "long"}]
+    figures = found({"type": "opencompass.datasets.LongBenchv2Evaluator"}, ["A", BAD], ["A", "A"], rows)
+    assert figures == {"accuracy": 100, "accuracy_easy": 100, "accuracy_short": 100}
+
+
+def test_a_kind_of_contamination():
+    rows = [{"is_clean": "clean"}, {"is_clean": "input contamination"}]
+    kind = "opencompass.openicl.icl_evaluator.AccContaminationEvaluator"
+    assert found({"type": kind}, ["A", BAD], ["A", "A"], rows) == {"accuracy - clean": 100}
+
+
+@pytest.mark.parametrize("kind", ["MMStarEvaluator"])
+def test_a_category_of_pictures(kind):
+    golds = [{"choices": '{"A": "x"}', "answer": "A", "category": name} for name in ("one", "two")]
+    figures = found({"type": f"ais_bench.benchmark.datasets.{kind}"}, ["A", BAD], golds)
+    assert figures == {"Overall": 100, "one": 100}
+
+
+def test_the_attacked_half():
+    kind = {"type": "opencompass.openicl.icl_evaluator.AccDropEvaluator"}
+    assert found(kind, [BAD, "A"], ["A", "A"]) == {"acc_before": 100}
+
+
+def test_a_subject_that_a_judge_graded():
+    judge = {
+        "type": "opencompass.evaluator.GenericLLMEvaluator",
+        "prompt_template": judge_template(),
+        "dict_postprocessor": {"type": "medbullets_llmjudge_postprocess"},
+    }
+    rows = [{"question_type": "one"}, {"question_type": "two"}]
+    figures = found(judge, ["x", BAD], ["x", "x"], rows, judge=lambda *_: "A")
+    assert figures == {"accuracy": 100, "total_correct": 1, "total_count": 1, "Medbullets-one": 100}
+
+
+def test_a_level_of_followbench():
+    judge = {
+        "type": "opencompass.evaluator.GenericLLMEvaluator",
+        "prompt_template": judge_template(),
+        "dict_postprocessor": {"type": "followbench_postprocess"},
+    }
+    golds = [{"level": level} for level in (1, 1, 2, 3, 4, 5)]
+    replies = ["x", "x", "x", "x", "x", BAD]
+    figures = found(judge, replies, golds, judge=lambda number, _: str(["YES"] * golds[number]["level"]))
+    assert figures["HSR_L1"] == 2
+    assert not {"HSR_L5", "SSR_L5", "HSR_AVG", "SSR_AVG"} & set(figures)
