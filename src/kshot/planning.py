@@ -29,7 +29,7 @@ from kshot.runs.limits import check_prices
 from kshot.runs.rehearsal import Faults, RehearsedRequests, planned_task, rehearse
 from kshot.runs.runner import suits
 from kshot.settings import Settings
-from kshot.sources import TaskSource, helpers_of, source_of
+from kshot.sources import TaskSource, helpers_of, source_of, tell_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
             source = source_of(spec, settings)
             source.check(settings)
             sources.append(source)
+    tell_apart(sources)
     _check_named(settings, faults)
     plan = Plan(settings, sources, [], _named_helpers(settings), loggers=_made_loggers(log, faults))
     if len(sources) == len(datasets):  # else one that is missing may name a judge, or have passages to search
@@ -254,9 +255,23 @@ def _rehearsed(plan: Plan, faults: Faults) -> Plan:
             with faults.collected():
                 check_answers(spec, asked.types)
                 check_reads(spec, asked.media)
+    with faults.collected():
+        _check_names(plan.sources, tasks)
     idle = settings.judge is not None and not judges
     notes = ["--judge has no effect: no metric of this run asks a judge"] if idle else []
     return replace(plan, notes=notes, tasks=_all_tasks(plan, [tasks.get(each) for each in range(len(plan.sources))]))
+
+
+def _check_names(sources: Sequence[Source[Settings]], tasks: Mapping[int, Sequence[PlannedTask] | None]) -> None:
+    """Refuse two datasets of one name: figures, samples and gates are found by it."""
+    seen: dict[str, str] = {}
+    for number, found in tasks.items():
+        label = sources[number].label
+        for name in {task.task: None for task in found or ()}:
+            if name in seen:
+                what = f"two datasets of the run are called {name!r}: {seen[name]} and {label}"
+                raise UsageError(what, hint="Give one of them another name, or run them one after the other.")
+            seen[name] = label
 
 
 def _all_tasks(plan: Plan, of_sources: Sequence[Sequence[PlannedTask] | None]) -> list[PlannedTask] | None:

@@ -85,7 +85,8 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
         retriever = as_config(settings.retriever, settings.num_shots, settings.seed) if settings.retriever else None
         source = ConfigSource(
             spec,
-            home=settings.home or settings.config_root,
+            home=settings.home,
+            config_root=settings.config_root,
             allow_download=settings.allow_download,
             retriever=retriever,
             only=settings.only or (),
@@ -99,6 +100,14 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
     from kshot.studies.example_draws import ExampleDraws
 
     return ExampleDraws(source.label, source, lambda whole, seed: _drawn(spec, whole, seed))
+
+
+def tell_apart(sources: Sequence[Source[Settings]]) -> None:
+    """Give the tasks of configs that have the same names different ones, once all sources of a run are known."""
+    if sum(source.label.endswith(".py") for source in sources) > 1:
+        from kshot.configs.source import tell_apart
+
+        tell_apart(sources)
 
 
 def _drawn(spec: Any, settings: Settings, seed: int) -> tuple[Source[Settings], Settings]:
