@@ -97,7 +97,7 @@ def _rows(
     except KshotError as exc:
         missing.append(_lack("data", exc, entry))
         return None, ""
-    home = next((home.title for part, home in entry.used.items() if part.startswith("loader ")), "")
+    home = next((home.title for (part, _), home in entry.used.items() if part == "loader"), "")
     sizes = (
         ", ".join(f"{len(rows)} {split}" for split, rows in splits.items())
         if isinstance(splits, Mapping)
@@ -163,7 +163,7 @@ def _named(scope: Scope, eval_cfg: Mapping[str, Any]) -> Iterator[str]:
 def _whose(entry: DatasetEntry, name: str) -> str:
     if name in entry.registered:
         return "the config"
-    return next((home.title for part, home in entry.used.items() if part.rpartition(" ")[2] == name), "kshot")
+    return next((home.title for (_, used), home in entry.used.items() if used == name), "kshot")
 
 
 def _lack(part: str, exc: KshotError, entry: DatasetEntry) -> Lack:
