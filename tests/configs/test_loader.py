@@ -4,7 +4,8 @@ import pytest
 
 from kshot.configs import ConfigSource, load
 from kshot.configs.models import ModelEntry
-from kshot.core.errors import DataError
+from kshot.core.errors import DataError, UsageError
+from tests.commands import kshot
 from tests.configs.written import ALL, ARC, GSM8K, MMLU, OWN, RACE, RAW, SUBJECTS, tree, write
 
 
@@ -39,17 +40,83 @@ def test_read_base_relative_and_absolute(tmp_path):
     assert hint.startswith("There is a single choice question about world religions.\n{input}")
 
 
-def test_a_package_elsewhere_is_found_by_its_root(tmp_path):
+ABSOLUTE = """from mmengine.config import read_base
+with read_base():
+    from opencompass.configs.datasets.gsm8k.gsm8k_gen import gsm8k_datasets
+"""
+
+
+def test_a_package_elsewhere_is_found_by_its_home(tmp_path):
     tree(tmp_path / "home")
-    away = tmp_path / "away"
-    away.mkdir()
-    path = write(
-        away,
-        "from mmengine.config import read_base\nwith read_base():\n    from opencompass.configs.datasets.gsm8k.gsm8k_gen import gsm8k_datasets\n",
-    )
-    with pytest.raises(DataError, match=r"config.py:3: there is no config 'opencompass.*config root"):
+    (tmp_path / "away").mkdir()
+    path = write(tmp_path / "away", ABSOLUTE)
+    with pytest.raises(DataError, match=r"config.py:3: there is no config 'opencompass.*'opencompass': --home DIR"):
         load(path)
+    for home in ("home", "home/opencompass", "home/opencompass/configs"):
+        assert load(path, home=tmp_path / home).datasets["gsm8k_datasets"][0].abbr == "gsm8k"
     assert load(path, config_root=tmp_path / "home").datasets["gsm8k_datasets"][0].abbr == "gsm8k"
+
+
+def test_the_package_as_home_opens_no_folder_around_it(tmp_path):
+    tree(tmp_path / "home")
+    write(tmp_path / "home", "x = 1\n", "beside.py")
+    (tmp_path / "away").mkdir()
+    path = write(
+        tmp_path / "away", "from mmengine.config import read_base\nwith read_base():\n    from beside import x\n"
+    )
+    with pytest.raises(DataError, match="beside"):
+        load(path, home=tmp_path / "home" / "opencompass")
+
+
+@pytest.mark.parametrize(
+    ("home", "said"),
+    [
+        ("empty", "--home empty: there is neither a folder opencompass nor a folder ais_bench in it"),
+        ("nowhere", "--home nowhere: there is no such folder"),
+        ("away/config.py", "--home away/config.py: it is a file, not a folder"),
+        ("~nobody-at-all", "--home ~nobody-at-all: there is no such user"),
+        ("x" * 300, "--home x+: there is no such folder"),
+        ("", "--home is empty"),
+        ("a\0b", "--home .*: there is no such folder"),
+    ],
+)
+def test_a_home_that_is_none(tmp_path, monkeypatch, home, said):
+    monkeypatch.chdir(tmp_path)
+    for name in ("away", "empty"):
+        (tmp_path / name).mkdir()
+    path = write(tmp_path / "away", ABSOLUTE)
+    with pytest.raises(UsageError, match=said):
+        load(path, home=home)
+
+
+def test_a_home_around_the_config_may_be_any_folder(tmp_path):
+    (tmp_path / "sub").mkdir()
+    write(tmp_path, "x = 3\n", "base.py")
+    path = write(tmp_path / "sub", "from ..base import x\n")
+    assert load(path, home=tmp_path).variables["x"] == 3
+
+
+@pytest.mark.parametrize("path", ["~nobody-at-all/c.py", "x" * 300 + ".py", "x" * 300 + "/c.py", "a\0b.py"])
+def test_a_path_that_cannot_be(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="there is no such file"):
+        load(path)
+
+
+@pytest.mark.parametrize("command", ["run", "check", "preview"])
+def test_the_command_line_says_what_is_wrong_with_a_path_in_one_message(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "away").mkdir()
+    config = str(write(tmp_path / "away", ABSOLUTE))
+    for home in ("empty", "~nobody-at-all", "x" * 300, "away/config.py"):
+        done = kshot(capsys, command, config, "--home", home)
+        assert (done.code, done.err.count("\n")) == (2, 1), done.err
+        assert f"--home {home}: " in done.err
+    done = kshot(capsys, command, "x" * 300 + ".py")
+    assert done.code == (1 if command == "check" else 2)
+    assert "there is no such file" in done.err
+    assert "fault in kshot" not in done.err
 
 
 def test_what_two_files_read_is_not_shared(tmp_path):
@@ -159,9 +226,12 @@ def test_models(tmp_path):
     source = ConfigSource(tree(tmp_path) / "eval_all.py")
     tiny, far = source.model_entries
     assert (tiny.spec, tiny.model_type) == ("hf:some/model", "base")
-    with pytest.raises(DataError, match=r"'far' of the kind OpenAI \(imported at .*eval_all.py:5\).*-m MODEL"):
+    assert (far.spec, far.model_type) == ("openai:gpt", "chat")
+    config = ALL.replace("HuggingFaceCausalLM, OpenAI", "HuggingFaceCausalLM, Nobodys").replace("=OpenAI", "=Nobodys")
+    (tmp_path / "opencompass" / "configs" / "eval_all.py").write_text(config)
+    *_, far = ConfigSource(tmp_path / "opencompass" / "configs" / "eval_all.py").model_entries
+    with pytest.raises(DataError, match=r"'far' of the kind Nobodys \(imported at .*eval_all.py:5\).*-m MODEL"):
         far.spec  # noqa: B018
-    assert "OpenAI" in ALL
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def _work_folder(parsed: argparse.Namespace) -> str | None:
 
     from kshot.configs.work_folder import work_folder
 
-    return work_folder(Path(parsed.config[0]), parsed.home or parsed.config_root)
+    return work_folder(Path(parsed.config[0]), parsed.home, parsed.config_root)
 
 
 def _score(parsed: argparse.Namespace) -> int:

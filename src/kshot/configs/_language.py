@@ -177,7 +177,7 @@ class Interpreter:
             if self.read_base_depth and top != "mmengine":
                 raise ConfigFault(
                     f"there is no config {name!r}: none of the folders above the file has "
-                    f"{name.replace('.', '/')}.py. Give the folder that holds {top!r} as config root"
+                    f"{name.replace('.', '/')}.py. Name the folder that holds {top!r}: --home DIR"
                 )
         if top in sys.stdlib_module_names:
             return None

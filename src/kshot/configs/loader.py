@@ -12,6 +12,7 @@ from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.confine import CALL_SECONDS, LOAD_SECONDS, MEMORY_MB, ConfigProcess
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.home import Home, find_homes
+from kshot.configs.named_paths import config_file, home_folder, root_folder
 from kshot.configs.names import ConfigCallable, ImportedName, Opaque, names_framework
 from kshot.configs.project import Project
 from kshot.core.errors import DataError
@@ -128,16 +129,12 @@ def load(
     """Run a config file in a confined process.
 
     ``home``: the folder of OpenCompass's or AISBench's source, whose code runs what kshot does not know, confined; it
-    holds the packages of absolute ``read_base`` imports, too. ``config_root`` is its older name. ``allow_download``
-    lets that code use the network.
+    holds the packages of absolute ``read_base`` imports, too. ``config_root`` is its older name, for a folder of any
+    packages. ``allow_download`` lets that code use the network.
     """
-    config_root = home if home is not None else config_root
-    file = Path(path).expanduser().resolve()
-    if not file.is_file():
-        raise DataError("there is no such file", where=str(path))
-    root = None if config_root is None else Path(config_root).expanduser().resolve()
-    if root is not None and not root.is_dir():
-        raise DataError("there is no such folder", where=str(config_root))
+    file = config_file(path)
+    root = None if config_root is None else root_folder(config_root)
+    root = root if home is None else home_folder(home, file)
     project = Project(file, root)
     codec = Codec(name=ImportedName, opaque=Opaque)
     process = ConfigProcess(

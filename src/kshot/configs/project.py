@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.configs._stand_ins import FRAMEWORKS
+from kshot.configs.named_paths import package_parents
 
 _TREES = ("configs", *FRAMEWORKS)
 MAX_FILE_BYTES = 16 << 20
@@ -41,6 +42,7 @@ class Project:
             for package in (folder / name for name in FRAMEWORKS)
             if package.is_dir() and not package.is_symlink() and not self._within(package)
         ]
+        self._above = package_parents(config_root)
         self._served_bytes = 0
 
     @property
@@ -51,7 +53,7 @@ class Project:
     @property
     def search_folders(self) -> list[Path]:
         """The folders in which absolute imports of config files are looked for, nearest first."""
-        return list(dict.fromkeys([*self.file.parents, *self._roots]))
+        return list(dict.fromkeys([*self.file.parents, *self._roots, *self._above]))
 
     # ---- requests of the confined process ----
 

@@ -45,12 +45,14 @@ class ConfigSource(Source[ConfigSettings]):
         *,
         data: Mapping[str, str] | None = None,
         home: str | Path | None = None,
+        config_root: str | Path | None = None,
         allow_download: bool = False,
         retriever: Mapping[str, Any] | None = None,
         only: Sequence[str] = (),
     ) -> None:
         """Name the file; it is run when it is first needed. ``only``: the abbrs of the entries to run, or patterns."""
-        self.path, self._data, self._home, self._network = Path(path), dict(data or {}), home, allow_download
+        self.path, self._data, self._network = Path(path), dict(data or {}), allow_download
+        self._home, self._root = home, config_root
         self._retriever, self._only = retriever, tuple(only)
         self.apart = ""
         """What tells its tasks from those of other configs in the run, if they have the same names."""
@@ -63,7 +65,7 @@ class ConfigSource(Source[ConfigSettings]):
     @cached_property
     def config(self) -> Config:
         """The config; the file is run once."""
-        return load(self.path, home=self._home, allow_download=self._network)
+        return load(self.path, self._root, home=self._home, allow_download=self._network)
 
     @property
     def models(self) -> list[str]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from kshot.configs.loader import load
+from kshot.configs.named_paths import config_file
 from kshot.core.errors import KshotError
 
 
-def work_folder(path: Path, home: str | None) -> str | None:
+def work_folder(path: Path, home: str | None, config_root: str | None = None) -> str | None:
     """Return the ``work_dir`` of a config that names one below the current folder; None: it names none there.
 
     A config does not choose where else files are written.
     """
     try:
-        if b"work_dir" not in path.expanduser().read_bytes():
+        if b"work_dir" not in config_file(path).read_bytes():
             return None
-        config = load(path, home=home)
+        config = load(path, config_root, home=home)
     except (OSError, KshotError):
         return None  # running the config will say what is wrong
     config.close()
