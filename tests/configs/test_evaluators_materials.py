@@ -150,3 +150,8 @@ def test_labels_of_choices():
 def test_exams_of_kaoshi():
     assert score("KaoshiEvaluator", ["【答案】水 了", "水"], ["水", "水"], question_type="cloze") == {"score": 50.0}
     assert score("KaoshiEvaluator", ["A, so B"], [["B"]], question_type="single_choice") == {"score": 100.0}
+
+
+def test_boxes_of_elbench():
+    replies = ["so \\boxed{5}", "5 dollars", "x", ""]
+    assert score("ELBenchMathEvaluator", replies, ["\\boxed{5}", "5", "y", ""]) == {"accuracy": 50.0}

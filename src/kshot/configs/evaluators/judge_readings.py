@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
-from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, judge_ratings
+from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, judge_ratings, judge_rubrics
 from kshot.configs.evaluators.judge_grades import Reading
 from kshot.configs.evaluators.tallies import gold_of
 from kshot.configs.names import ConfigCallable, short, unknown
@@ -23,6 +23,7 @@ READINGS: dict[str, Reading] = {
     **judge_grades.READINGS,
     **judge_pairs.READINGS,
     **judge_ratings.READINGS,
+    **judge_rubrics.READINGS,
 }
 
 _VERDICTS = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+from kshot.cleanups.formulas import last_box, normalize_final_answer
 from kshot.cleanups.literals import NO_VALUE, literal
 from kshot.configs.evaluators.exams import ExamLetters
 from kshot.configs.evaluators.factories import Factory, plain
@@ -219,6 +220,19 @@ class MarkedText(RightOrWrong):
         return found is not None and bool(found[1] == reference)
 
 
+class SameBox(RightOrWrong):
+    """Share of replies whose box, or text, is that of the reference in one way of writing (ELBench)."""
+
+    def __init__(self) -> None:
+        super().__init__("accuracy")
+
+    def same(self, prediction: Any, reference: Any) -> bool:
+        """Compare; an empty reference is never met."""
+        boxes = [(last_box(text), text) for text in (str(prediction), str(reference))]
+        said, gold = (normalize_final_answer(text if box is None else box) for box, text in boxes)
+        return said == gold != ""
+
+
 def _kaoshi(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
     kind = str(options.get("question_type"))
     return MarkedText() if kind in ("cloze", "judgment") else ExamLetters(kind)
@@ -231,4 +245,5 @@ EVALUATORS: dict[str, Factory] = {
     "ProcessBenchEvaluator": plain(FirstWrongStep),
     "SciKnowEvalEvaluator": plain(FirstLabel),
     "KaoshiEvaluator": _kaoshi,
+    "ELBenchMathEvaluator": plain(SameBox),
 }
