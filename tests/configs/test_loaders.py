@@ -232,6 +232,17 @@ def test_raw_rows_of_the_user_get_the_columns_of_the_loader(tmp_path):
     assert plain(splits_of(entry, {"high": str(tmp_path / "final.json")})) == [final]
 
 
+def test_rows_without_the_column_of_a_filter_are_kept(tmp_path):
+    rows = [{"input": "i", "output": "o"}, {"input": "j", "output": "o", "task": "other"}]
+    for split in ("validation", "test"):
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    entry = made(
+        Case("SmolInstructDataset", {}, {"path": "osunlp/SMolInstruct", "name": "forward"}), ["input"], "output"
+    )
+    found = plain(splits_of(entry, {"forward": str(tmp_path)}))
+    assert [row["input"] for row in found["test"]] == ["i"]
+
+
 def test_a_split_that_the_entry_does_not_need_may_be_missing(tmp_path, monkeypatch):
     GSM8K.write(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -93,7 +93,7 @@ def _mmlu_pro(place: DataPlace) -> Splits:
     category = place.options.get("category")
 
     def read(split: str) -> list[Row]:
-        rows = [row for row in place.hub_split(split) if category is None or row.get("category") == category]
+        rows = [row for row in place.hub_split(split) if category is None or row.get("category", category) == category]
         return changed(rows, _mmlu_pro_row, f"{place.root}, {split}")
 
     return place.splits(("validation", "test"), read)
