@@ -5,33 +5,14 @@ import json
 import pytest
 
 from kshot.configs import calls_process
-from kshot.configs.calls_process import CallsProcess, Scene
+from kshot.configs.calls_process import Scene
 from kshot.configs.evaluators import bfcl_turns
 from kshot.configs.evaluators.bfcl_turns import executable, right_turns
 from kshot.core.errors import DataError
+from tests.configs.bfcl_package import small_package
 from tests.configs.scored import figures
 
 EVALUATOR = {"type": "ais_bench.benchmark.datasets.BFCLMultiTurnEvaluator", "category": "multi_turn_base"}
-TICKETS = """
-class TicketAPI:
-    def __init__(self):
-        self.tickets, self._calls = [], 0
-
-    def _load_scenario(self, scenario, long_context=False):
-        self.tickets = scenario.get("tickets", []) + ["long"] * long_context
-
-    def add(self, name, priority=1):
-        self.tickets.append((name, priority))
-        return {"id": len(self.tickets)}
-
-    def count(self):
-        self._calls += 1
-        return len(self.tickets)
-
-    def wait(self):
-        while True:
-            pass
-"""
 ROW = {
     "id": "multi_turn_base_0",
     "involved_classes": '["TicketAPI"]',
@@ -42,19 +23,8 @@ SCENE = Scene(("TicketAPI",), {"TicketAPI": {"tickets": ["first"]}})
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    """A package with one of the classes."""
-    folder = tmp_path_factory.mktemp("packages")
-    place = folder / "bfcl_eval" / "eval_checker" / "multi_turn_eval" / "func_source_code"
-    place.mkdir(parents=True)
-    (folder / "bfcl_eval" / "__init__.py").touch()
-    (place / "ticket_api.py").write_text(TICKETS, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)
-        patch.setattr(calls_process, "SECONDS", 1)
-        process = CallsProcess()
-        patch.setattr(bfcl_turns, "CALLS_PROCESS", process)
+    with small_package(tmp_path_factory.mktemp("packages"), bfcl_turns) as process:
         yield process
-        process.close()
 
 
 @pytest.fixture

@@ -5,9 +5,10 @@ import json
 import pytest
 
 import kshot
-from kshot.configs import entry, task_of
+from kshot.configs import calls_process, entry, function_calls, task_of
 from kshot.configs.function_calls import function_turns
 from kshot.core.errors import DataError
+from tests.configs.bfcl_package import small_package
 
 FUNCTION = [{"name": "add", "parameters": {"type": "dict"}}]
 ASK = {"role": "user", "content": "1 + 2?"}
@@ -75,10 +76,58 @@ def test_single_turns_and_conversations_run():
         return "[add(a=1, b=2)]"
 
     task = task_of(made(), {"test": rows})
-    assert task.notes == ("BFCL-v3-simple: functions are offered in kshot's own words, and no call is executed",)
+    assert task.notes == ("BFCL-v3-simple: functions are offered in kshot's own words",)
     result = kshot.evaluate(model, task)
     answers = [sample["answer"] for sample in result.samples]
     assert answers == ["[add(a=1, b=2)]", [["[add(a=1, b=2)]"], ["[add(a=1, b=2)]"]]]
     assert heard[0].endswith("1 + 2?\n\n")
     assert heard[-1].endswith("1 + 2?\n\n[add(a=1, b=2)]\n\nand 3?\n\n")
     assert made().prompts(rows={"test": rows[:1]}) == [str([[ASK]])]
+
+
+def test_dots_in_names_are_underscores():
+    functions = [{"name": "math.add"}, {"other": 1}, "text"]
+    ((system, _),) = function_turns({"question": [[ASK]], "function": functions}, "here")
+    assert system["content"].endswith(json.dumps([{"name": "math_add"}, *functions[1:]], indent=2))
+
+
+@pytest.fixture
+def package(tmp_path):
+    with small_package(tmp_path, function_calls) as process:
+        yield process
+
+
+def talk(model):
+    row = {
+        "id": "multi_turn_base_0",
+        "question": [[ASK], [{"role": "user", "content": "And now?"}]],
+        "function": FUNCTION,
+        "involved_classes": '["TicketAPI"]',
+        "initial_config": "{}",
+        "ground_truth": "[]",
+    }
+    (sample,) = kshot.evaluate(model, task_of(made(), {"test": [row]})).samples
+    return sample["answer"]
+
+
+def test_a_conversation_is_told_what_its_calls_return(package):
+    replies = iter(["add(name='a')", "[add(name='b'), count()]", "Two.", "count()", "Still two."])
+    heard = []
+
+    def model(text: str) -> str:
+        heard.append(text)
+        return next(replies)
+
+    assert talk(model) == [["add(name='a')", "[add(name='b'), count()]", "Two."], ["count()", "Still two."]]
+    assert heard[1].endswith("add(name='a')\n\nThe calls return:\nadd(name='a'): {\"id\": 1}\n\n")
+    assert heard[2].endswith("The calls return:\nadd(name='b'): {\"id\": 2}\ncount(): 2\n\n")
+    assert heard[4].endswith("And now?\n\ncount()\n\nThe calls return:\ncount(): 2\n\n")
+
+
+def test_a_conversation_that_never_stops_calling_is_ended(package):
+    assert talk(lambda _: "count()") == [["count()"] * 21]
+
+
+def test_no_call_is_executed_without_the_package(monkeypatch):
+    monkeypatch.setattr(calls_process, "find_spec", lambda _: None)
+    assert talk(lambda _: "count()") == [["count()"], ["count()"]]

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from kshot.configs.calls_process import CALLS_PROCESS, Scene, has_functions, is_known
+from kshot.configs.evaluators.bfcl_turns import executable, scene_of
 from kshot.configs.inference import ConfigMethod, as_prompt
 from kshot.configs.rendering import PromptKind
 from kshot.core.errors import DataError
@@ -25,6 +27,9 @@ _INTRODUCTION = (
     "If none of the functions can be used, or a parameter that is required is not given, say so in words instead.\n\n"
     "Functions:\n"
 )
+_RETURNED = "The calls return:\n"
+_MAX_STEPS = 20
+"""How many replies of one turn may have calls; with one more the conversation ends, and is not right."""
 _MORE = "These functions can be called from now on, too:\n"
 _ROLES = {"user", "assistant", "system"}
 
@@ -62,7 +67,17 @@ def _decoded(value: Any) -> Any:
 
 
 def _written(functions: Any) -> str:
-    return functions if isinstance(functions, str) else json.dumps(functions, ensure_ascii=False, indent=2)
+    """Write functions as JSON. Dots in their names are underscores: BFCL's evaluators want them so in calls."""
+    if isinstance(functions, str):
+        return functions
+    named = [_without_dots(each) for each in functions] if isinstance(functions, list) else functions
+    return json.dumps(named, ensure_ascii=False, indent=2)
+
+
+def _without_dots(function: Any) -> Any:
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        return function
+    return {**function, "name": function["name"].replace(".", "_")}
 
 
 def _turns(question: Any, where: str) -> Turns:
@@ -86,21 +101,51 @@ def _is_message(value: Any) -> bool:
 def function_calls(extract: Extract, options: Mapping[str, Any], kind: PromptKind) -> ConfigMethod:
     """Ask turn after turn. The answer is the reply; of several turns a list with the replies of each.
 
-    No call is executed: what the functions would return is not in the dataset.
+    The calls of a conversation are executed where the package bfcl_eval has its functions: what they return is told to
+    the model, until a reply has no calls, or too many replies in one turn have some, which ends the conversation.
     """
 
     def method(sample: Sample, shown: tuple[Turns, str | None]) -> RequestGenerator:
         turns, system = shown
+        talk = len(turns) > 1 or "multi_turn" in str(sample.fields.get("id"))
+        scene = _scene(sample.fields) if talk else None
         said: list[dict[str, Any]] = []
-        replies: list[str] = []
+        steps: list[list[str]] = []
+        answers: list[list[str]] = []
         for turn in turns:
             said += turn
-            (reply,) = yield from ask(Generate(_prompt(said, system, kind), **options))
-            replies.append(reply.text)
-            said.append({"role": "assistant", "content": reply.text})
-        return extract(sample, replies[0]) if len(turns) == 1 else [[extract(sample, each)] for each in replies]
+            answers.append([])
+            results: list[str] | None = []
+            while results is not None and len(answers[-1]) <= _MAX_STEPS:
+                (reply,) = yield from ask(Generate(_prompt(said, system, kind), **options))
+                answers[-1].append(reply.text)
+                said.append({"role": "assistant", "content": reply.text})
+                results = _results(reply.text, steps, scene)
+                if results is not None:
+                    said.append({"role": "user", "content": _RETURNED + "\n".join(results)})
+            if results is not None:
+                break
+        if not talk:
+            return extract(sample, answers[0][0])
+        return [[extract(sample, each) for each in replies] for replies in answers]
 
     return method
+
+
+def _scene(row: Row) -> Scene | None:
+    """Return what the calls of a row work on; None where they cannot be executed."""
+    scene = scene_of(row)
+    return scene if is_known(scene.classes) and has_functions() else None
+
+
+def _results(reply: str, steps: list[list[str]], scene: Scene | None) -> list[str] | None:
+    """Return what the calls of a reply return, after those of earlier steps; None where there are none to execute."""
+    calls = executable(reply) if scene is not None else []
+    if scene is None or not calls:
+        return None
+    steps.append(calls)
+    found = CALLS_PROCESS.results(scene, steps)
+    return [f"{call}: {result}" for call, result in zip(calls, found, strict=True)]
 
 
 def _prompt(said: Sequence[Mapping[str, Any]], system: str | None, kind: PromptKind) -> Prompt:

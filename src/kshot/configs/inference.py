@@ -75,7 +75,7 @@ def left_out(entry: DatasetEntry) -> str:
     """Return a note on what of a framework's inferencer kshot does not do, or an empty text."""
     notes = {
         "AgentInferencer": "AgentInferencer has no tools here: the model is asked once",
-        "BFCLV3FunctionCallInferencer": "functions are offered in kshot's own words, and no call is executed",
+        "BFCLV3FunctionCallInferencer": "functions are offered in kshot's own words",
         "AttackInferencer": "AttackInferencer attacks nothing here: the first prompt of original_prompt_list is asked",
     }
     note = notes.get(short(entry.inferencer["type"]), "")
