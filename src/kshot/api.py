@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kshot.backends import open_model
+from kshot.backends.adapters import renamed
 from kshot.backends.choosing import not_taken
 from kshot.backends.server.settings import ServerSettings
 from kshot.backends.settings import ModelSettings
@@ -106,7 +107,8 @@ def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watch
             run.note(text)
         for text in not_taken(settings.changed(ModelSettings, ServerSettings), [*models, *plan.helpers.values()]):
             watcher.note(text)
-        return Result.of(run.all(stack.enter_context(closing(_in_turn(models, settings, watcher))), sources))
+        opened = stack.enter_context(closing(_in_turn(models, settings, watcher, plan.names)))
+        return Result.of(run.all(opened, sources))
 
 
 def _with_kept_tokens(settings: Settings, folder: RunFolder, watcher: Watcher) -> Settings:
@@ -137,11 +139,17 @@ def _opened(role: str, spec: str, settings: Settings, watcher: Watcher) -> Model
         watcher.step(label, 1, 1)
 
 
-def _in_turn(specs: Iterable[str | Model], settings: Settings, watcher: Watcher) -> Generator[Model]:
-    """Open one model at a time; close each model that was opened here before the next one opens."""
+def _in_turn(
+    specs: Iterable[str | Model], settings: Settings, watcher: Watcher, called: Mapping[str, str]
+) -> Generator[Model]:
+    """Open one model at a time; close each model that was opened here before the next one opens.
+
+    ``called``: what the results call a model, by spec.
+    """
     names: set[str] = set()
     for spec in specs:
         model = _opened("model", spec, settings, watcher) if isinstance(spec, str) else spec
+        model = renamed(model, called[spec]) if isinstance(spec, str) and spec in called else model
         try:
             if model.name in names:
                 raise UsageError(f"two models are called {model.name!r}", hint="Give each a name of its own.")

@@ -36,7 +36,7 @@ class EvaluateOptions(TypedDict, total=False):
     """System message of chat models; for base models the text before all else."""
 
     model_type: Literal["base", "chat"] | None
-    """Whether prompts are text (base) or messages (chat) (default: base)."""
+    """Whether prompts are text (base) or messages (chat); default: what a config says of its model, else base."""
 
     chat_template: str | PathLike[str] | None
     """File with a jinja chat template to use instead of the model's own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kshot.backends import check_deterministic, model_packages
@@ -44,6 +44,8 @@ class Plan:
     tasks: Sequence[PlannedTask] | None = None
     """All tasks with their models, in the order of the run; None where they cannot be told before it."""
     loggers: Sequence[GuardedLogger] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What the results call the models of configs, by spec."""
 
     def identity(self) -> dict[str, Any]:
         """Return what the results depend on."""
@@ -78,7 +80,8 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
             plan = replace(plan, helpers=helpers_of(plan.settings, sources))
     with faults.collected():
         models = _distinct(listed(model)) if model is not None else models_in(sources, settings)
-        plan = replace(plan, models=models)
+        names = {} if model is not None else {k: v for each in sources for k, v in each.model_names.items()}
+        plan = replace(plan, models=models, names=names)
     named = [*plan.models, *plan.helpers.values()]
     plan = replace(
         plan,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -73,6 +74,24 @@ class ConfigSource(Source[ConfigSettings]):
         return [entry.spec for entry in self.model_entries]
 
     @property
+    def model_names(self) -> Mapping[str, str]:
+        """What the config calls them (``abbr``), by spec; a name that two of them have is left out."""
+        named = {entry.spec: str(entry.body["abbr"]) for entry in self.model_entries if entry.body.get("abbr")}
+        counts = Counter(named.values())
+        return {spec: name for spec, name in named.items() if counts[name] == 1}
+
+    def wants_chat(self, model: Model) -> bool:
+        """Whether the config has the model under a class that takes messages."""
+        entry = self._entry_of(model)
+        return entry is not None and entry.model_type == "chat"
+
+    def _entry_of(self, model: Model | None) -> ModelEntry | None:
+        """Return the config's entry of a model; None where it has none."""
+        return (
+            None if model is None else next((each for each in self.model_entries if each.is_called(model.name)), None)
+        )
+
+    @property
     def judges(self) -> list[str]:
         """The judges that the config names, as ``--judge`` would name them."""
         return [entry.spec for entry in self._judge_entries]
@@ -142,15 +161,16 @@ class ConfigSource(Source[ConfigSettings]):
 
     def _tasks(self, settings: ConfigSettings, model: Model | None, *, scored: bool) -> Iterator[Task[Any]]:
         data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
-        name = "" if model is None else model.name
-        cfg = next((each.body for each in self.model_entries if each.is_called(name)), None)
+        cfg = self._entry_of(model)
+        if settings.model_type is None and cfg is not None:
+            settings = replace(settings, model_type=cfg.model_type)
         seen: set[str] = set()
         for entry, run in zip(self.entries, numbers_among_equals(self.entries), strict=True):
             task = ConfigTask(
                 entry,
                 splits_of(entry, data, settings.dataset_path),
                 settings,
-                model_cfg=cfg,
+                model_cfg=None if cfg is None else cfg.body,
                 retriever=self._retriever,
                 count=model.abilities.count_tokens if isinstance(model, LanguageModel) else None,
                 media_places=given_places(given_text(entry, data, settings.dataset_path)),

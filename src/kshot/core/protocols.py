@@ -266,6 +266,15 @@ class Source(Protocol[SettingsT]):
         return ()
 
     @property
+    def model_names(self) -> Mapping[str, str]:
+        """What the results call these models, by spec; one that is not among them gives itself a name."""
+        return {}
+
+    def wants_chat(self, model: Model, /) -> bool:  # noqa: ARG002 - for classes that override it
+        """Whether a model gets messages unless the user says otherwise, because a config says what it is."""
+        return False
+
+    @property
     def judges(self) -> Sequence[str]:
         """The specs of the judges to use if the user names none."""
         return ()

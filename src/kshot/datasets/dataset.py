@@ -54,7 +54,7 @@ class Dataset:
     def __init__(self, settings: DatasetSettings | None = None, subset_name: str | None = None) -> None:
         """Prepare the dataset under these settings; its rows are read when it is compiled."""
         self.args = settings or DatasetSettings()
-        self.model_type = self.args.model_type
+        self.model_type = self.args.model_type or "base"
         self.num_shots = self.args.num_shots
         self.seed = self.args.seed
         self.cot = self.args.cot

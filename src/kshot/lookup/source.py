@@ -136,7 +136,7 @@ def _correct(result: TaskResult) -> dict[int, bool]:
 
 
 def _task(configuration: LookupConfiguration, settings: LookupSettings, folders: FileNames) -> Task[Any]:
-    kind = settings.model_type
+    kind = settings.model_type or "base"
     metric = LookupAccuracy(configuration.task, configuration.rules)
     stop = settings.stop if settings.stop is not None else (("\n",) if kind == "base" else ())
     sampling: dict[str, Any] = {"max_tokens": settings.max_tokens or _MAX_TOKENS[kind], "stop": stop}

@@ -46,7 +46,7 @@ def answer_prompt(settings: PassageSettings) -> Callable[[Sample, Sequence[str]]
 
 
 def _prompt(text: str, settings: PassageSettings) -> Prompt:
-    if settings.model_type == "base":
+    if settings.model_type != "chat":
         return Prompt(f"{settings.system_prompt}\n\n{text}" if settings.system_prompt else text)
     system = (Message("system", settings.system_prompt),) if settings.system_prompt else ()
     return Prompt(messages=(*system, Message("user", text)))

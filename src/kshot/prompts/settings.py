@@ -14,8 +14,11 @@ class PromptSettings(Options):
 
     instruction: str | None = option(None, "prompt template to use instead of the dataset's own")
     system_prompt: str | None = option(None, "system message of chat models; for base models the text before all else")
-    model_type: Literal["base", "chat"] = option(
-        "base", "whether prompts are text (base) or messages (chat)", choices=("base", "chat"), group="model"
+    model_type: Literal["base", "chat"] | None = option(
+        None,
+        "whether prompts are text (base) or messages (chat); default: what a config says of its model, else base",
+        choices=("base", "chat"),
+        group="model",
     )
 
 

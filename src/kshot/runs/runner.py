@@ -145,14 +145,14 @@ class Run:
     ) -> list[ResultRow]:
         self._record({"search_engine" if isinstance(model, SearchEngine) else "model": model, **self._helpers})
         reach("run.model_opened")
-        if isinstance(model, LanguageModel) and self._settings.model_type == "base" and model.abilities.chat_template:
-            self._watcher.note(f"{model.name} has a chat template; --model-type chat would use it")
         rows: list[ResultRow] = []
         suitable = [source for source in sources if suits(model, searching=source.searches(self._settings))]
         if not suitable:
             kind = "search engine" if isinstance(model, SearchEngine) else "language model"
             needed = "language models" if isinstance(model, SearchEngine) else "search engines"
             raise UsageError(f"{model.name} is a {kind}, and the datasets of this run need {needed}")
+        if isinstance(model, LanguageModel) and model.abilities.chat_template and self._sends_text(model, suitable):
+            self._watcher.note(f"{model.name} has a chat template; --model-type chat would use it")
         done = len(self._results)
         for source in suitable:
             rows += self._source(source, model, keep)
@@ -161,6 +161,10 @@ class Run:
         self._tell_notes(model)
         reach("run.model_done")
         return rows
+
+    def _sends_text(self, model: Model, sources: Sequence[Source[Settings]]) -> bool:
+        wanted = self._settings.model_type
+        return wanted != "chat" and (wanted == "base" or not all(source.wants_chat(model) for source in sources))
 
     def _tell_notes(self, model: Model) -> None:
         """Show a model's own notes. They differ from run to run, and a resumed run must write the same summary."""
