@@ -67,3 +67,31 @@ def test_a_level_of_followbench():
     figures = found(judge, replies, golds, judge=lambda number, _: str(["YES"] * golds[number]["level"]))
     assert figures["HSR_L1"] == 2
     assert not {"HSR_L5", "SSR_L5", "HSR_AVG", "SSR_AVG"} & set(figures)
+
+
+CIRCULAR = {"type": "opencompass.x.CircularEvaluator"}
+ORDERS = ("ABCD", "BCDA", "CDAB", "DABC")
+
+
+def circular(replies, questions=2):
+    golds = [f"{number}--A--{order}" for number in range(questions) for order in ORDERS]
+    made, test = scored_entry(CIRCULAR, golds, clean=cleaned)
+    return {row["metric"]: row for row in run_entry(made, test, lambda number, _: replies[number]).results}
+
+
+def test_circular_intervals_stay_on_the_scale():
+    for replies in (["A"] * 8, ["B"] * 8, ["A", "B", "B", "B", "B", "A", "A", "A"]):
+        rows = circular(replies)
+        assert rows["acc_1"]["value"] == 50 * (replies[0] == "A") + 50 * (replies[4] == "A")
+        ends = [end for row in rows.values() if row["ci95"] for end in row["ci95"]]
+        assert ends
+        assert 0 <= min(ends) <= max(ends) <= 100
+
+
+def test_a_question_whose_first_order_failed_is_not_counted_as_wrong():
+    rows = circular([BAD, "A", "A", "A", "A", "B", "B", "B"])
+    first = {name: rows[name]["value"] for name in ("acc_1", "perf_1", "more_1_1", "vote_1")}
+    assert first == {"acc_1": 100, "perf_1": 100, "more_1_1": 100, "vote_1": 100}
+    alone = circular([BAD, "A", "A", "A"], questions=1)
+    assert not {"acc_1", "perf_1", "vote_1"} & set(alone)
+    assert alone["acc_4"]["value"] == 100

@@ -94,3 +94,22 @@ def test_k_that_cannot_be():
     scored = RunsAverage(metric, 2, [2]).score(Sample("0", {}, Gold("a")), ("a", "b"))
     assert scored["G-Pass@2_0.5"] == 100
     assert math.isclose(scored["accuracy (2 runs average)"], 50)
+
+
+def test_counts_of_programs_are_averaged_as_counts():
+    programs = [["def f(): return 1"] * 2, ["def f(): return 1", "def f(): return 2"], ["def f(): return 1", "f ="]]
+    found = repeated({"type": "opencompass.datasets.MBPPEvaluator"}, programs, ["assert f() == 1"] * 3, 2, 1)
+    suffix = " (2 runs average)"
+    assert {name.removesuffix(suffix): value for name, value in found.items()} == pytest.approx(
+        {"score": 200 / 3, "pass": 2, "timeout": 0, "failed": 0.5, "wrong_answer": 0.5}
+    )
+
+
+def test_intervals_of_counts_are_counts():
+    made, test = scored_entry({"type": "opencompass.datasets.MBPPEvaluator"}, ["assert f() == 1"] * 3)
+    rows = run_entry(made, test, lambda number, _: f"def f(): return {number}").results
+    counts = {row["metric"]: (row["value"], row["ci95"]) for row in rows if row["metric"] != "score"}
+    assert {name: value for name, (value, _) in counts.items()} == {
+        "pass": 1, "timeout": 0, "failed": 0, "wrong_answer": 2,
+    }  # fmt: skip
+    assert all(0 <= low <= value <= high <= 3 for value, (low, high) in counts.values())

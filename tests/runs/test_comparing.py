@@ -855,7 +855,7 @@ def test_swapping_any_two_runs_turns_every_sign(scores):
 class WordShare(Right):
     """Right words of those that a reference has; a sample with an empty reference has no share of its own."""
 
-    name = "Words"
+    name, binary = "Words", False
 
     @property
     def aggregates(self):

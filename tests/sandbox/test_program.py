@@ -138,9 +138,25 @@ def test_leaving_early_is_no_pass(program, layers):
     assert not run(program, layers, tests="assert f(1) == 2").passed
 
 
+@pytest.mark.parametrize(
+    ("program", "tests", "failure"),
+    [
+        ("def f():\n    return 1", "assert f() == 2", "wrong"),
+        ("def f():\n    raise AssertionError('so')", "f()", "wrong"),
+        ("class Odd(AssertionError): ...\ndef f():\n    raise Odd", "f()", "wrong"),
+        ("def f():\n    raise TimeoutError('so')", "f()", "timeout"),
+        ("raise ValueError('timed out after 3 s')", "f()", "failed"),
+        ("raise ValueError('AssertionError: no')", "f()", "failed"),
+        ("import os\nos._exit(0)", "f()", "failed"),
+    ],
+)
+def test_how_a_program_fails(program, tests, failure):
+    assert run(program, tests=tests).failure == failure
+
+
 def test_an_endless_loop_is_cut_off(layers):
     outcome = run("while True:\n    pass", layers, timeout=0.5)
-    assert outcome == sandbox.ProgramOutcome(passed=False, reason="timed out after 0.5 s")
+    assert outcome == sandbox.ProgramOutcome(passed=False, reason="timed out after 0.5 s", failure="timeout")
 
 
 def test_an_endless_sleep_that_ignores_signals_is_cut_off():

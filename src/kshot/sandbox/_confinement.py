@@ -49,12 +49,12 @@ def read_job() -> tuple[dict[str, Any], BinaryIO, int]:
 
 
 def enter_child(
-    job: dict[str, Any], *, seconds: float | None = None, report: Callable[[str], None] = lambda _: None
+    job: dict[str, Any], *, seconds: float | None = None, report: Callable[[str, str], None] = lambda *_: None
 ) -> bool:
     """Fork, and return in the child. True: the child has namespaces of its own.
 
     The parent waits for the child, kills it after so many seconds, kills what the child left running, and exits as
-    the child did. It reports a child that did not end by itself.
+    the child did. It reports a child that did not end by itself: ``timeout`` or ``failed``, and the reason.
     """
     if not hasattr(os, "fork"):  # Windows
         return False
@@ -68,9 +68,9 @@ def enter_child(
         _end_orphans()
         killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         if seconds is not None and (late or killed_by == signal.SIGXCPU):
-            report(f"timed out after {seconds:g} s")
+            report("timeout", f"timed out after {seconds:g} s")
         elif killed_by:
-            report(f"killed by {signal.Signals(killed_by).name}")
+            report("failed", f"killed by {signal.Signals(killed_by).name}")
         os._exit(_SHELL_SIGNAL + killed_by if killed_by else os.WEXITSTATUS(status))
     if _LINUX:
         _kernel.die_with_parent()

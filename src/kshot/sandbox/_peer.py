@@ -27,6 +27,10 @@ _ENDED = "the program ended before its last line"
 class Ended(BaseException):
     """The other process has ended or can no longer be understood; no test can catch this and go on."""
 
+    def __init__(self, reason: str, *, timed_out: bool = False) -> None:
+        super().__init__(reason)
+        self.timed_out = timed_out
+
 
 class Peer:
     """Asks the other process, and answers it.
@@ -85,7 +89,7 @@ class Peer:
         except (EOFError, OSError):
             raise Ended(_ENDED) from None
         if "ended" in message:
-            raise Ended(str(message["ended"]))
+            raise Ended(str(message["ended"]), timed_out=message.get("verdict") == "timeout")
         return message
 
     def _answer(self, message: dict[str, Any], mine: dict[int, Any]) -> tuple[BaseException | None, Any, str]:

@@ -40,7 +40,7 @@ def main() -> NoReturn:
         _serve_program(job, from_judge, to_judge)
     del job["program"]
     _keep_open(source, channel, from_program, to_program)
-    apart = enter_child(job, seconds=job["seconds"], report=lambda reason: _report(channel, "failed", reason))
+    apart = enter_child(job, seconds=job["seconds"], report=lambda *told: _report(channel, *told))
     proof, tests = json.loads(json.loads(_read(source)))
     _keep_open(channel, from_program, to_program)
     judge = JudgeEnd(from_program, to_program)
@@ -50,16 +50,16 @@ def main() -> NoReturn:
 def _serve_program(job: dict[str, Any], reader: int, writer: int) -> NoReturn:
     """Run the program in a confined child, and answer what the judge asks."""
 
-    def end(reason: str) -> None:
+    def end(verdict: str, reason: str) -> None:
         try:
-            write_frame(writer, {"ended": reason})
+            write_frame(writer, {"ended": reason, "verdict": verdict})
         except OSError:  # the judge has ended
             os._exit(1)
 
     apart = enter_child(job, seconds=job["seconds"], report=end)
     program = ProgramEnd(reader, writer, job.pop("program"))
     try:
-        if confine(_confined_in(job, "program"), end, apart=apart) and not job["unsafe"]:
+        if confine(_confined_in(job, "program"), lambda text: end("failed", text), apart=apart) and not job["unsafe"]:
             os._exit(1)  # the judge says why
         program.run()
     finally:
@@ -87,7 +87,11 @@ def _judge(job: dict[str, Any], tests: str, judge: JudgeEnd, verdict: tuple[int,
     except SystemExit:
         _report(channel, "failed", "SystemExit ended the program before its last line")
     except Ended as error:
-        _report(channel, "failed", str(error))
+        _report(channel, "timeout" if error.timed_out else "failed", str(error))
+    except AssertionError as error:
+        _report(channel, "wrong", _described(error))
+    except TimeoutError as error:
+        _report(channel, "timeout", _described(error))
     except BaseException as error:  # noqa: BLE001 - tests that raise anything have failed
         _report(channel, "failed", _described(error))
     finally:

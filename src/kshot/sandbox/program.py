@@ -26,6 +26,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cache
 from io import BufferedReader
+from typing import Literal, TypeAlias
 
 from kshot.core.errors import DataError, UsageError
 from kshot.sandbox.bubblewrap import bubblewrap
@@ -42,12 +43,17 @@ _UNSAFE: ContextVar[bool | None] = ContextVar("unsafe_programs", default=None)
 _ENDED = "the program ended before its last line"
 
 
+FailureKind: TypeAlias = Literal["wrong", "timeout", "failed"]
+"""How a program fails: it gives wrong answers, takes too long, or anything else."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramOutcome:
-    """Whether a program passed its tests, and if not, why."""
+    """Whether a program passed its tests, and if not, why and how; ``failure`` is None where it passed."""
 
     passed: bool
     reason: str
+    failure: FailureKind | None = None
 
 
 def run(
@@ -86,9 +92,11 @@ def run(
     if verdict == "broken":
         raise DataError(f"the tests of a program are not Python code: {reason}", hint="Correct the dataset's tests.")
     if verdict == "passed":
-        passed = secrets.compare_digest(reason.encode(), proof.encode())  # else something wrote it in the judge's place
-        return ProgramOutcome(passed=passed, reason="" if passed else _ENDED)
-    return ProgramOutcome(passed=False, reason=reason)
+        if secrets.compare_digest(reason.encode(), proof.encode()):
+            return ProgramOutcome(passed=True, reason="")
+        verdict, reason = "failed", _ENDED  # something wrote it in the judge's place
+    failures: dict[str, FailureKind] = {"wrong": "wrong", "timeout": "timeout"}
+    return ProgramOutcome(passed=False, reason=reason, failure=failures.get(verdict, "failed"))
 
 
 @contextmanager

@@ -20,13 +20,13 @@ from kshot.configs.evaluators.program_tests import (
     mbpp_program,
     of_same_kind,
 )
-from kshot.configs.evaluators.scores import RIGHT, WRONG, text_of
+from kshot.configs.evaluators.scores import text_of
+from kshot.configs.evaluators.tallies import Counts, Tally, gold_of
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
-from kshot.core.records import Row, Sample, Value, reference
+from kshot.core.records import Row, Sample, Value
 from kshot.metrics import Metric, PassAtK
 from kshot.sandbox import program as sandbox
-from kshot.statistics.resampling import mean
 
 Cases: TypeAlias = Callable[[Any, Row, str], tuple[list[Case], float]]
 """Makes of a reference, a row and a reply the programs of which one must pass, and how many seconds each has."""
@@ -36,10 +36,10 @@ _MBPP_SECONDS, _LEETCODE_SECONDS, _HUMANEVAL_SECONDS = 10.0, 10.0, 10.0
 _CONTEST_SECONDS = 6.0
 
 
-class PassedPrograms(Metric):
+class PassedPrograms(Tally):
     """The share of programs that pass their tests, and how many do, take too long, fail, or give wrong answers."""
 
-    name = "score"
+    name = mean = "score"
     runs_programs = True
 
     def __init__(self, kind: str, cases: Cases) -> None:
@@ -54,25 +54,14 @@ class PassedPrograms(Metric):
         """The share, then the counts."""
         return (self.name, *_COUNTS)
 
-    @property
-    def details(self) -> tuple[str, ...]:
-        """The counts."""
-        return _COUNTS
+    def counts(self, sample: Sample, answer: Any) -> Counts:
+        """Run the programs of one reply, and count what became of it."""
+        outcome = outcome_of(*self._cases(gold_of(sample), sample.fields, text_of(answer, self._kind)))
+        return tuple(float(name == outcome) for name in _COUNTS)
 
-    def reduce(self, name: str, values: Sequence[Value]) -> float:
-        """Return the mean, or the sum of a count."""
-        return mean(values) * (1 if name == self.name else len(values))
-
-    @property
-    def aggregates(self) -> Mapping[str, str]:
-        """The share is the mean."""
-        return {}
-
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
-        """Run the programs of one reply."""
-        gold = None if sample.target is None else reference(sample.target)
-        outcome = outcome_of(*self._cases(gold, sample.fields, text_of(answer, self._kind)))
-        return {self.name: RIGHT if outcome == "pass" else WRONG, **{name: float(name == outcome) for name in _COUNTS}}
+    def figures(self, sums: Counts) -> Mapping[str, float]:
+        """Return the share in percent, and the counts."""
+        return {self.name: 100 * sums[0] / sum(sums), **dict(zip(_COUNTS, sums, strict=True))}
 
 
 class PassedAtK(PassAtK):
@@ -99,7 +88,7 @@ class PassedAtK(PassAtK):
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
         """Run the programs of every reply; equal ones run once."""
-        gold = None if sample.target is None else reference(sample.target)
+        gold = gold_of(sample)
         replies = [text_of(each, self._kind) for each in answer]
         passed = {
             reply: outcome_of(*self._cases(gold, sample.fields, reply)) == "pass" for reply in dict.fromkeys(replies)
@@ -116,11 +105,8 @@ def outcome_of(cases: Sequence[Case], seconds: float) -> str:
         ran = sandbox.run(program, tests, timeout=seconds, unsafe=sandbox.unsafe_allowed())
         if ran.passed:
             return "pass"
-        found.append(ran.reason)
-    first = found[0] if found else ""
-    if first.startswith(("timed out", "TimeoutError")):
-        return "timeout"
-    return "wrong_answer" if first.startswith("AssertionError") else "failed"
+        found.append("wrong_answer" if ran.failure == "wrong" else ran.failure or "failed")
+    return found[0] if found else "failed"
 
 
 def _mbpp(*, same_kind: bool) -> Cases:

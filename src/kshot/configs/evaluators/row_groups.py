@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from kshot.configs.corpus_metrics import AucRoc, CorpusMetric, Mcc, ScoredPair
 from kshot.configs.evaluators.factories import Factory, either, plain
+from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, shares
 from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value
+from kshot.metrics.aggregates import share
 from kshot.statistics.figures import OWN_AGGREGATE
 from kshot.statistics.resampling import mean
 
@@ -39,70 +41,100 @@ def _circled(prediction: str, reference: str) -> _Circled:
     return _Circled(question, order, prediction == letter, back.get(prediction, _OTHER), back[letter])
 
 
-class Circular(CorpusMetric):
+_MORE = {f"more_{i}_{j}": (i, j) for i in (1, 4) for j in range(i + 1)} | {"perf_1": (1, 1), "perf_4": (4, 4)}
+"""By name: how many orders count, and how many answers in them must be right at least."""
+_VOTES = {"vote_4": 4, "vote_1": 1}
+"""By name: how many orders have a vote."""
+_PRIORS = {f"prior_{letter}": letter for letter in (*_LETTERS, _OTHER)}
+
+
+class Circular(SeesRows, CorpusMetric):
     """Answers to questions that are asked in four orders of their options.
 
     ``acc_4`` counts all orders, ``acc_1`` the first one. ``more_4_j``: questions with at least j right answers;
-    ``vote_4``: questions whose most frequent option is right; ``prior_A``: how often A was replied.
+    ``vote_4``: questions whose most frequent option is right; ``prior_A``: how often A was replied. A question of which
+    no answer in the orders that count was scored is left out, if it was asked in them.
     """
 
     name = "acc_4"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked: set[tuple[int, str]] = set()
+        self._whole = False
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:  # type: ignore[override]  # the rows decide
+        """Shares; the home takes the first order for a quarter of the rows, and gives more than 100 where it is not."""
+        return (0.0, 100.0) if self._whole else None
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the figures."""
-        more = [f"more_{i}_{j}" for i in (1, 4) for j in range(i + 1)]
-        prior = [f"prior_{letter}" for letter in (*_LETTERS, _OTHER)]
-        return ("acc_4", "acc_1", *more, "perf_1", "perf_4", "vote_4", "vote_1", *prior)
+        return ("acc_4", "acc_1", *_MORE, *_VOTES, *_PRIORS)
 
     @property
     def details(self) -> tuple[str, ...]:
         """The shares of the letters break nothing down by which systems could be compared."""
-        return tuple(name for name in self.names if name.startswith(("prior_", "more_")))
+        return tuple(name for name in (*_PRIORS, *_MORE) if name not in ("perf_1", "perf_4"))
 
     @property
     def aggregates(self) -> Mapping[str, str]:
         """Some are means of the rows."""
-        return {name: OWN_AGGREGATE for name in self.names if not name.startswith(("acc_", "prior_"))}
+        return {"acc_1": "share"} | dict.fromkeys((*_MORE, *_VOTES), OWN_AGGREGATE)
+
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Find out in which orders each question is asked."""
+        rows = [_circled("", str(gold_of(sample))) for sample in samples]
+        self._asked = {(i, row.question) for row in rows for i, orders in _ORDERS.items() if row.order in orders}
+        self._whole = len(rows) == len(_LETTERS) * sum(row.order in _ORDERS[1] for row in rows)
 
     def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
         """Keep a pair; figures that are means get a plain value."""
-        found = _circled(str(pair[0]), str(pair[1]))
-        times = {"acc_4": 4, "acc_1": 1}
+        said = str(pair[0])
+        found = _circled(said, str(pair[1]))
+        first = found.order in _ORDERS[1]
+        rows = float(first) if self._whole else 1 / len(_LETTERS)
+        letter = said if said in tuple(_LETTERS) else _OTHER
+        priors = {name: 100.0 * (letter == each) for name, each in _PRIORS.items()}
         rights = {
-            name: 400.0 / i * (found.right and found.order in _ORDERS[i]) for name, i in times.items()
-        }  # each order is a quarter of the rows
-        said = str(pair[0]) if str(pair[0]) in tuple(_LETTERS) else _OTHER
-        priors = {f"prior_{letter}": 100.0 * (letter == said) for letter in (*_LETTERS, _OTHER)}
+            "acc_4": 100.0 * (found.right and found.order in _ORDERS[4]),
+            "acc_1": (float(found.right and first), rows),
+        }
         return {**super().keep(pair), **rights, **priors}
 
     def reduce(self, name: str, values: Sequence[Value]) -> float | None:
         """Return a mean, or a share of the questions."""
+        if name == "acc_1":
+            return share(values)
         return super().reduce(name, values) if name in self.aggregates else mean(values)
 
-    def figure(self, name: str, pairs: Sequence[ScoredPair]) -> float:
+    def figure(self, name: str, pairs: Sequence[ScoredPair]) -> float | None:
         """Group the rows by question."""
-        orders = _ORDERS[int(name.split("_")[1])]
         found = [_circled(str(prediction), str(gold)) for prediction, gold, _ in pairs]
-        if name.startswith("vote_"):
-            return _voted(found, orders)
-        rights: Counter[str] = Counter()
+        if name in _VOTES:
+            rights = self._voted(found, _VOTES[name])
+        else:
+            i, least = _MORE[name]
+            rights = [sum(each.right for each in group) >= least for _, group in self._questions(found, i)]
+        return 100 * sum(rights) / len(rights) if rights else None
+
+    def _questions(self, found: Sequence[_Circled], i: int) -> Iterator[tuple[str, list[_Circled]]]:
+        """Yield each question with its answers in the orders that count."""
+        groups: dict[str, list[_Circled]] = {}
         for each in found:
-            rights[each.question] += each.right and each.order in orders
-        least = int(name.rpartition("_")[2])
-        return 100 * sum(right >= least for right in rights.values()) / len(rights)
+            groups.setdefault(each.question, []).extend([each] if each.order in _ORDERS[i] else [])
+        yield from (item for item in groups.items() if item[1] or (i, item[0]) not in self._asked)
 
-
-def _voted(found: Sequence[_Circled], orders: Sequence[str]) -> float:
-    votes: dict[str, Counter[str]] = {}
-    gold: dict[str, str] = {}
-    for each in found:
-        counted = votes.setdefault(each.question, Counter())
-        gold.setdefault(each.question, each.gold)
-        if each.order in orders:
-            counted[each.voted] += 1
-    right = sum(max(each, key=each.__getitem__, default="") == gold[question] for question, each in votes.items())
-    return 100 * right / len(votes)
+    def _voted(self, found: Sequence[_Circled], i: int) -> list[bool]:
+        """Return whether the most frequent option of each question is right; of several the first one counts."""
+        gold: dict[str, str] = {}
+        for each in found:
+            gold.setdefault(each.question, each.gold)
+        votes = {question: Counter(each.voted for each in group) for question, group in self._questions(found, i)}
+        return [
+            max(counted, key=counted.__getitem__, default="") == gold[question] for question, counted in votes.items()
+        ]
 
 
 class Drop(Tally):
