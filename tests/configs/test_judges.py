@@ -112,7 +112,7 @@ def test_position_bias():
 def test_options_of_a_post_processor_that_it_does_not_have():
     with pytest.raises(DataError, match="generic_llmjudge_postprocess cannot be made"):
         judged("generic_llmjudge_postprocess", ["A"], ["g"], colour="red")
-    with pytest.raises(DataError, match=r"no judge's post-processor dreamt.*alignbench"):
+    with pytest.raises(DataError, match=r"no judge's post-processor opencompass.datasets.dreamt"):
         judged("opencompass.datasets.dreamt", ["A"], ["g"])
     assert len(READINGS) > 25
 

@@ -74,6 +74,10 @@ def actions(importer: ProjectImporter, job: dict[str, Any]) -> dict[str, Callabl
     }
 
 
+class NotGivenError(Exception):
+    """An evaluator wants what kshot does not have; the message names it."""
+
+
 class _Home:
     """The code of one project."""
 
@@ -166,6 +170,9 @@ class _Home:
             "test_set": Rows(rows),
             "origin_prompt": prompts if prompts is not None else [""] * len(predictions),
         }
+        lacking = _lacking(evaluator.score, given)
+        if lacking:
+            raise NotGivenError(" and ".join(map(repr, lacking)))
         return evaluator.score(**_accepted(evaluator.score, given))
 
     def judge(
@@ -242,6 +249,15 @@ class _Dataset:
     def _texts(self, dataset: Any, split: str | None = None) -> list[str]:
         rows = dataset if split is None else dataset[split]
         return [" ".join(str(row.get(column, "")) for column in self.reader["input_columns"]) for row in rows]
+
+
+def _lacking(function: Any, given: dict[str, Any]) -> list[str]:
+    """Return the names of the parameters that must be given, and are not."""
+    return [
+        name
+        for name, each in inspect.signature(function).parameters.items()
+        if name not in given and each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
 
 
 def _accepted(function: Any, given: dict[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,9 @@ _ADAPTER = "kshot.configs._home_adapter"
 _ROWS_A_REQUEST = 500
 CLEAN_SECONDS = 60.0
 """How long a clean-up may work on one text."""
+_NOT_GIVEN = "NotGivenError"
+"""The fault by which the worker says that an evaluator has parameters for which there is nothing to give."""
+_AGENTS = "Evaluators of agent configs want the steps of an agent (steps), and kshot runs none."
 _ABSENT = "NoSuchNameError"
 """The fault by which the worker says that there is no such name."""
 _MAX_ROWS, _MAX_ROW_BYTES = 5_000_000, 4 << 30
@@ -115,16 +118,23 @@ class Home:
         prompts: Sequence[Any] | None = None,
     ) -> Mapping[str, Any]:
         """Return what an evaluator makes of all predictions; ``prompts`` are what the model was asked."""
-        found = self.guest.ask(
-            "evaluate",
-            name=name,
-            options=plain_options(options),
-            predictions=list(predictions),
-            references=list(references),
-            rows=[dict(row) for row in rows],
-            prompts=None if prompts is None else list(prompts),
-        )
-        return _checked_figures(found, f"{short(name)} of {self.title}")
+        called = f"{short(name)} of {self.title}"
+        try:
+            found = self.guest.ask(
+                "evaluate",
+                name=name,
+                options=plain_options(options),
+                predictions=list(predictions),
+                references=list(references),
+                rows=[dict(row) for row in rows],
+                prompts=None if prompts is None else list(prompts),
+            )
+        except GuestFault as exc:
+            if exc.kind != _NOT_GIVEN:
+                raise
+            wanted = exc.what.removeprefix(f"{_NOT_GIVEN}: ")
+            raise DataError(f"{called} wants {wanted}, which kshot does not have", hint=_AGENTS) from exc
+        return _checked_figures(found, called)
 
     def judged(
         self, name: str, options: Mapping[str, Any], replies: Sequence[Mapping[str, Any]], rows: Sequence[Row]

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.home import Home, Part
 from kshot.configs.names import ConfigCallable, ImportedName, short
+from kshot.core.errors import KshotError
 from kshot.core.plugin_files import check_code
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Add the file and the entry to an error of a home's code that arises here."""
+    try:
+        yield
+    except KshotError as exc:
+        if where and not exc.where.startswith(where):
+            exc.where = f"{where}: {exc.where}" if exc.where else where
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +63,10 @@ class Scope:
         home = self.homes.get(name.framework)
         if home is None:
             return None
-        check_code(home.folder, home.digest, home.framework)  # before anything of it is loaded
-        if not home.has(part, name.whole):
-            return None
+        with located(self.where):
+            check_code(home.folder, home.digest, home.framework)  # before anything of it is loaded
+            if not home.has(part, name.whole):
+                return None
         self.used[part, name.last] = home
         return home
 

@@ -10,7 +10,7 @@ from typing import Any
 from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair, pair_number
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.home import Home
-from kshot.configs.scope import Name
+from kshot.configs.scope import Name, located
 from kshot.core.errors import DataError
 from kshot.core.records import Row, Sample, Value, reference
 from kshot.statistics.figures import NO_FIGURE
@@ -35,9 +35,10 @@ class HomeEvaluator(SeesRows, CorpusMetric):
     model is asked. Where it tells what each sample got and a figure is the mean of that, intervals need no more calls.
     """
 
-    def __init__(self, home: Home, name: Name, options: Mapping[str, Any]) -> None:
+    def __init__(self, home: Home, name: Name, options: Mapping[str, Any], where: str = "") -> None:
+        """``where``: the config and the entry, for messages."""
         super().__init__()
-        self.name = name.last
+        self.name, self._where = name.last, where
         self._home, self._whole, self._options = home, name.whole, dict(options)
         self._names: tuple[str, ...] = ()
         self._known: dict[tuple[int, ...], Mapping[str, float | None]] = {}
@@ -106,19 +107,20 @@ class HomeEvaluator(SeesRows, CorpusMetric):
 
     def _measured(self, pairs: Sequence[ScoredPair]) -> tuple[dict[str, float], list[float] | None]:
         predictions, references, rows = ([pair[i] for pair in pairs] for i in range(3))
-        found = self._home.evaluate(
-            self._whole,
-            self._options,
-            predictions=predictions,
-            references=references,
-            rows=[{name: value for name, value in row.items() if name != _PROMPT} for row in rows],
-            prompts=None if self.prompt_of is None else [row.get(_PROMPT) for row in rows],
-        )
-        figures = dict(_numbers(found))
-        if len(figures) > _MAX_FIGURES:
-            raise DataError(f"{self.name} returned {len(figures):,} figures; {_MAX_FIGURES} are the most")
-        if not figures:
-            raise DataError(f"{self.name} returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
+        with located(self._where):
+            found = self._home.evaluate(
+                self._whole,
+                self._options,
+                predictions=predictions,
+                references=references,
+                rows=[{name: value for name, value in row.items() if name != _PROMPT} for row in rows],
+                prompts=None if self.prompt_of is None else [row.get(_PROMPT) for row in rows],
+            )
+            figures = dict(_numbers(found))
+            if len(figures) > _MAX_FIGURES:
+                raise DataError(f"{self.name} returned {len(figures):,} figures; {_MAX_FIGURES} are the most")
+            if not figures:
+                raise DataError(f"{self.name} returned no figures, only: {', '.join(map(str, found)) or 'nothing'}")
         return figures, _singles(found.get("details"), len(pairs))
 
     def _alone(self, pairs: Sequence[ScoredPair]) -> dict[str, float | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
@@ -11,9 +12,9 @@ from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, jud
 from kshot.configs.evaluators.judge_grades import Reading
 from kshot.configs.evaluators.tallies import gold_of
 from kshot.configs.names import ConfigCallable, short, unknown
-from kshot.configs.scope import Scope
+from kshot.configs.scope import Scope, located
 from kshot.core.errors import DataError
-from kshot.core.records import AskFailed, Failed, Sample, Value
+from kshot.core.records import AskFailed, Failed, Row, Sample, Value
 from kshot.metrics import Metric
 from kshot.metrics.judge_replies import parse_rating
 from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
@@ -50,8 +51,18 @@ def reading_of(config: Any, template: Mapping[str, Any], scope: Scope) -> Metric
         except TypeError as exc:
             raise DataError(f"{name.last} cannot be made: {exc}", where=scope.where) from exc
     if (home := scope.home("judge", name)) is not None:
-        return CalledReading(name.last, lambda judged, rows: home.judged(name.whole, body, list(judged.values()), rows))
+        return CalledReading(name.last, _located(partial(home.judged, name.whole, body), scope.where))
     return unknown("judge's post-processor", kind, scope.where, READINGS)
+
+
+def _located(judged: Callable[..., Mapping[str, Any]], where: str) -> Callable[..., Mapping[str, Any]]:
+    """Return a function of replies by number, whose errors name the entry."""
+
+    def figures(replies: Mapping[str, Any], rows: Sequence[Row]) -> Mapping[str, Any]:
+        with located(where):
+            return judged(list(replies.values()), rows)
+
+    return figures
 
 
 class OwnVerdict(Metric):

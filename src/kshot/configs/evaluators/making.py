@@ -108,5 +108,5 @@ def evaluator(config: Mapping[str, Any], scope: Scope) -> Metric:
     if made is not None:
         return made
     if (home := scope.home("evaluator", name)) is not None:
-        return HomeEvaluator(home, name, options)
+        return HomeEvaluator(home, name, options, scope.where)
     return unknown("evaluator", kind, scope.where, EVALUATORS)
