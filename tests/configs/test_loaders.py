@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -290,6 +291,23 @@ def test_the_archive_of_longbench(tmp_path):
         ("CMRCDataset", "data/CLUE/CMRC/dev.json", "{}", ": it has no list of documents"),
         ("HumanevalXDataset", "data/humanevalx/humanevalx_go.jsonl.gz", "no gzip", ": the file cannot be read"),
         ("MRCRDataset", "data/mrcr/2needle_in_8/test.jsonl", '{"question": "q"}', "no 'answers'"),
+        ("BBEHDataset", "data/bbeh/sarc/task.json", '{"examples": [{}, 7]}', ", row 1: a row must be an object"),
+        ("TriviaQArcDataset", "data/triviaqa-rc/qa/verified-web-dev.json", "null", ": this file has no list 'Data'"),
+        ("TriviaQArcDataset", "data/triviaqa-rc/qa/verified-web-dev.json", "{}", ": this file has no list 'Data'"),
+        ("BFCLDataset", "ais_bench/datasets/bfcl/BFCL_v3_simple.json", "{}\n", ":1: this row has no 'id'"),
+        (
+            "BFCLDataset",
+            "ais_bench/datasets/bfcl/possible_answer/BFCL_v3_simple.json",
+            '{"id": "simple_0"}\n',
+            ":1: this row has no 'ground_truth'",
+        ),
+        (
+            "GovRepcrsDataset",
+            "data/govrep/gov-report/split_ids/crs_test.ids",
+            "x" * 300,
+            f"/gov-report/crs/{'x' * 300}.json",
+        ),
+        ("LVEvallicDataset", "data/lveval/lic/test.jsonl", '{"input": 1, "context": 1, "answers": true}', "no 'conf"),
     ],
 )
 def test_faults_name_the_file_and_the_line(loader, name, text, message, tmp_path, monkeypatch):
@@ -297,9 +315,33 @@ def test_faults_name_the_file_and_the_line(loader, name, text, message, tmp_path
     case.write(tmp_path)
     (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    place = "" if loader == "MRCRDataset" else re.escape(name)  # of the hub's folders the folder is named
+    elsewhere = ("MRCRDataset", "LVEvallicDataset", "GovRepcrsDataset")
+    place = "" if loader in elsewhere else re.escape(name)  # of the hub's folders the folder is named
     with pytest.raises(DataError, match=f"^{place}{message}" if place else message):
         splits_of(made(case))
+
+
+def test_a_loader_that_trips_names_the_file_that_it_read(tmp_path):
+    (tmp_path / "rows.json").write_text("[1]", encoding="utf-8")
+
+    def read(place):
+        return [place.json(place.file("rows.json"))[3]["question"]]
+
+    place = reading.DataPlace(tmp_path, {}, {}, "made-up", str)
+    with pytest.raises(DataError, match=r"rows\.json: its rows cannot be read: list index out of range"):
+        reading.Loader(read).rows(place)
+
+
+@pytest.mark.parametrize("name", ["pipe", "x" * 300, "~nobody-has-this-name/x"])
+def test_a_place_of_the_user_that_is_neither_file_nor_folder(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    what = "pipe or a device" if name == "pipe" else "no such file or folder"
+    with pytest.raises(DataError, match=what):
+        splits_of(made(GSM8K), {"made-up": name})
+    entry = made(GSM8K, path=name)
+    with pytest.raises(DataError, match=what if name == "pipe" else "not here"):
+        splits_of(entry, online=False)
 
 
 @pytest.mark.parametrize(

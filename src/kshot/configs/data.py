@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -79,14 +80,14 @@ def splits_of(
         folder = _package_folder(entry)
         return _hub(entry, online=online) if folder is None else RowsFinder(entry, Path).read(folder)
     place = place_of(entry, path)
-    return finder.read(place) if place.is_file() or place.is_dir() else _hub(entry, online=online)
+    return finder.read(place) if os.path.exists(place) else _hub(entry, online=online)  # noqa: PTH110 - as below
 
 
 def _given(entry: DatasetEntry, text: str) -> Splits:
     """Read the rows at a place of the user's: a file, a folder, or a pattern with ``{split}`` and ``{subset}``."""
     finder = RowsFinder(entry, Path, given=True)
-    place = Path(text).expanduser()
-    if place.exists():
+    place = Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib raises for users that there are not
+    if os.path.exists(place):  # noqa: PTH110 - pathlib raises for names that are too long
         return _foreign_or_plain(entry, finder, place) if has_foreign_loader(entry) else finder.read(place)
     if "{split}" in text or "{subset}" in text:
         return finder.fitted(finder.pattern(text))
@@ -160,7 +161,7 @@ def _hub(entry: DatasetEntry, *, online: bool) -> Splits:
     finder = RowsFinder(entry, partial(check_place, entry))
     if loader is not None and loader.hub:
         try:
-            return loader.read(finder.place(Path(str(entry.get("path"))), hub))
+            return loader.rows(finder.place(Path(str(entry.get("path"))), hub))
         except KshotError as exc:
             exc.hint = f"Give its rows: --data {entry.abbr}=FILE_OR_FOLDER."
             raise

@@ -42,6 +42,8 @@ class LocalRows:
         self._check(root)
         if root.is_file():
             return slice_rows(self._one_split(read_file(root), root, name), split, str(root))
+        if not root.is_dir():
+            raise DataError("this is neither a file nor a folder, but a pipe or a device", where=str(root))
         for folder in _candidate_folders(root, self._dataset, self._subset):
             if is_saved_copy(folder):
                 for file in folder.rglob("*"):

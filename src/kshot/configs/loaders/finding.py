@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loaders.places import RowsNotAllowed, local_path
-from kshot.configs.loaders.reading import DataPlace, Loader, MissingFileError, changed, uniform
+from kshot.configs.loaders.reading import ROW_FAULTS, DataPlace, Loader, MissingFileError, changed
 from kshot.configs.loaders.table import loader_of
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError, KshotError
@@ -73,7 +73,7 @@ class RowsFinder:
             if final is not None:
                 return final
         try:
-            return _uniform(loader.read(self.place(root)))
+            return loader.rows(self.place(root))
         except RowsNotAllowed:
             raise
         except DataError as exc:
@@ -147,7 +147,12 @@ class RowsFinder:
         loader = self.loader
         if loader is None or loader.change is None:
             return False
-        return loader.is_raw(row) if loader.is_raw is not None else any(name not in row for name in self._columns)
+        if loader.is_raw is None:
+            return any(name not in row for name in self._columns)
+        try:
+            return loader.is_raw(row)
+        except ROW_FAULTS:
+            return True  # the loader will name what is wrong
 
     @property
     def _columns(self) -> list[str]:
@@ -178,9 +183,3 @@ class RowsFinder:
             return changed([row], loader.change if loader is not None else None, "")
         except DataError:
             return [row]  # reading the row will name what is missing
-
-
-def _uniform(splits: Splits) -> Splits:
-    if isinstance(splits, Mapping):
-        return {name: uniform(rows) for name, rows in splits.items()}
-    return uniform(splits)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.configs.calls_process import CLASSES, INSTALL
-from kshot.configs.loaders.reading import DataPlace, Loader
+from kshot.configs.loaders.reading import DataPlace, Loader, changed
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -22,17 +22,30 @@ def _functions(place: DataPlace) -> Splits:
     """Read calls of functions and what they should be; whatever is not text becomes JSON."""
     category, wanted = place.text("category"), place.options.get("test_ids")
     name = f"BFCL_v3_{category}.json"
-    rows = place.json_lines(place.file(name))
+    rows = place.json_lines(place.file(name), _with_id)
     if "relevance" in category:
         gold: list[Row] = [{"id": row["id"], "ground_truth": ["relevance_mock_gt"]} for row in rows]
     else:
-        gold = place.json_lines(place.file("possible_answer", name))
-    if [row.get("id") for row in rows] != [row.get("id") for row in gold]:
+        gold = place.json_lines(place.file("possible_answer", name), _answer)
+    if [row["id"] for row in rows] != [row["id"] for row in gold]:
         raise DataError("the ids of possible_answer are not those of the questions", where=str(place.root / name))
     merged = [{**row, "ground_truth": each["ground_truth"]} for row, each in zip(rows, gold, strict=True)]
     kept = [row for row in merged if not wanted or row["id"] in wanted]
     documents: dict[str, list[Row]] = {}
-    return [_encoded(_documented(row, place, documents)) for row in kept]
+    path = str(place.root / name)
+    return changed(kept, lambda row: _encoded(_documented(row, place, documents)), path)
+
+
+def _with_id(row: Row) -> Row:
+    """Return a row; one without an id is refused."""
+    if "id" not in row:
+        raise KeyError("id")
+    return row
+
+
+def _answer(row: Row) -> Row:
+    """Return what a row of ``possible_answer`` says."""
+    return {"id": row["id"], "ground_truth": row["ground_truth"]}
 
 
 def _documented(row: Row, place: DataPlace, documents: dict[str, list[Row]]) -> Row:

@@ -176,7 +176,11 @@ def _trivia_pages(place: DataPlace) -> Splits:
             text = _page(place, "evidence", folder, row[key][0]["Filename"]) if row[key] else ""
             return {"answer": given, "question": row["Question"], "evidence": text}
 
-        rows += changed(place.json(path)["Data"], change, str(path))
+        found = place.json(path)
+        listed = found.get("Data") if isinstance(found, dict) else None
+        if not isinstance(listed, list):
+            raise DataError("this file has no list 'Data'", where=str(path))
+        rows += changed(listed, change, str(path))
     return {"dev": rows}
 
 

@@ -123,7 +123,7 @@ def place_of(entry: DatasetEntry, path: str) -> Path:
     config's project, the folder above a package of a framework, and the cache in the user's home.
     """
     written = local_path(path)
-    return next((place for place in candidates(entry, written) if place.exists()), Path(written))
+    return next((place for place in candidates(entry, written) if os.path.exists(place)), Path(written))  # noqa: PTH110 - no name is too long for it
 
 
 def candidates(entry: DatasetEntry, path: str) -> Iterator[Path]:

@@ -6,10 +6,11 @@ import csv
 import gzip
 import io
 import json
+import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -25,6 +26,8 @@ from kshot.tables.loading import get_raw_dataset_loader
 
 Change: TypeAlias = Callable[[Row], "Row | list[Row] | None"]
 """Makes the row that a loader gives, or several of them, from a row of its file; None drops it."""
+ROW_FAULTS = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError)
+"""What reading a row raises where it has not the form that a loader expects."""
 _MAX_UNPACKED_BYTES = 4 << 30
 
 
@@ -46,6 +49,24 @@ class Loader:
     is_raw: Callable[[Row], bool] | None = None
     hub: str = ""
     package: str = ""
+
+    def rows(self, place: DataPlace) -> Splits:
+        """Read the rows; whatever in a file has not the form that ``read`` expects is an error that names the file."""
+        last = [place.hub or str(place.root)]
+
+        def check(path: Path) -> object:
+            last[0] = str(path)
+            return place.check(path)
+
+        try:
+            found = self.read(replace(place, check=check))
+            if isinstance(found, Mapping):
+                return {name: uniform(rows, last[0]) for name, rows in found.items()}
+            return uniform(found, last[0])
+        except KeyError as exc:
+            raise DataError(f"its rows cannot be read: there is no {exc.args[0]!r}", where=last[0]) from exc
+        except ROW_FAULTS as exc:
+            raise DataError(f"its rows cannot be read: {exc}", where=last[0]) from exc
 
 
 @dataclass(frozen=True)
@@ -89,7 +110,7 @@ class DataPlace:
                 what = f"the name {part!r} would leave this folder"
                 raise DataError(what, where=str(self.root), hint="Give a name without '..'.")
         path = self.root.joinpath(*parts)
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 - pathlib raises for names that are too long
             raise MissingFileError("there is no such file", where=str(path))
         self.check(path)
         return path
@@ -185,15 +206,20 @@ class DataPlace:
 
 def changed(rows: Iterable[Row], change: Change | None, where: str) -> list[Row]:
     """Return the rows that a function makes; a row that it cannot read is an error that names the column."""
+    listed = list(rows)
     if change is None:
-        return list(rows)
-    try:
-        made = [change(row) for row in rows]
-        return [row for each in made if each is not None for row in (each if isinstance(each, list) else [each])]
-    except KeyError as exc:
-        raise DataError(f"this row has no {exc.args[0]!r}", where=where) from exc
-    except (TypeError, ValueError, IndexError, AttributeError) as exc:
-        raise DataError(f"this row cannot be read: {exc}", where=where) from exc
+        return listed
+    made: list[Row] = []
+    for number, row in enumerate(listed):
+        place = f"{where}, row {number}" if len(listed) > 1 else where
+        try:
+            new = change(row)
+        except KeyError as exc:
+            raise DataError(f"this row has no {exc.args[0]!r}", where=place) from exc
+        except ROW_FAULTS as exc:
+            raise DataError(f"this row cannot be read: {exc}", where=place) from exc
+        made += new if isinstance(new, list) else [] if new is None else [new]
+    return made
 
 
 def known(table: Mapping[str, Any], value: object, column: str) -> Any:
@@ -203,8 +229,12 @@ def known(table: Mapping[str, Any], value: object, column: str) -> Any:
     return table[str(value)]
 
 
-def uniform(rows: Sequence[Row]) -> list[Row]:
+def uniform(rows: Sequence[Row], where: str) -> list[Row]:
     """Give every row all columns, None where it has none, as the frameworks' tables do."""
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            what = f"a row must be an object with named fields, not {type(row).__name__}"
+            raise DataError(what, where=f"{where}, row {number}")
     columns = dict.fromkeys(name for row in rows for name in row)
     return [row if len(row) == len(columns) else {**dict.fromkeys(columns), **row} for row in rows]
 
