@@ -83,6 +83,14 @@ OWN = """
         question, answer = line.strip().split('|')
         return {'question': question, 'answer': answer, 'kind': 'sum'}
 
+    class MethodDataset:
+        def __init__(self):
+            raise RuntimeError('the home makes it in another way')
+
+        def load(self, path):
+            self.logger.info('loading %s', self.abbr)
+            return [json_line(line) for line in open(path + '/easy.txt')]
+
     @ICL_RETRIEVERS.register_module()
     class LastRetriever:
         def __init__(self, dataset, ice_num=1, ice_separator='', ice_eos_token=''):
@@ -185,6 +193,12 @@ def test_rows_retrievers_and_judges(home, tmp_path):
     assert chosen == [[1, 1], [1, 1]]
     replies = [{"prediction": text, "gold": "", "origin_prompt": ""} for text in ("yes", "no", "oh yes", "?")]
     assert home.judged("counted", {}, replies, [{}] * 4) == {"share": 50.0}
+
+
+def test_a_loader_whose_load_is_a_method(home, tmp_path):
+    (tmp_path / "easy.txt").write_text("1+1|2\n")
+    rows = home.rows("opencompass.datasets.MethodDataset", {"path": str(tmp_path)}, [tmp_path])
+    assert rows == [{"question": "1+1", "answer": "2", "kind": "sum"}]
 
 
 def test_a_loader_reads_no_other_folder(home, tmp_path):
@@ -349,6 +363,17 @@ def test_rows_come_by_the_homes_loader(project, capsys, data):
     own_rows = data == "rows.jsonl"
     assert figures["accuracy"]["n"] == (4 if own_rows else 2)
     assert figures["accuracy"]["code"] == f"{'' if own_rows else 'loader, '}evaluator by OpenCompass"
+
+
+def test_a_loader_gets_the_place_of_an_id(project, monkeypatch):
+    cache = project / "cache"
+    (cache / "data" / "gsm8k").mkdir(parents=True)
+    (cache / "data" / "gsm8k" / "easy.txt").write_text("1+1|2\n")
+    monkeypatch.setenv("COMPASS_DATA_CACHE", str(cache))
+    Path("own.py").write_text(LOADED.replace("data/sums", "opencompass/gsm8k"))
+    command = ["run", "own.py", "-m", "model.py:answer", "--home", "clone", "--out", "run", "--no-report"]
+    assert main(command) == 0
+    assert kshot.load("run").results[0]["n"] == 1
 
 
 def test_a_loader_without_its_data_says_how_to_give_rows(project, capsys):

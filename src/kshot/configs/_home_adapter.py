@@ -11,7 +11,7 @@ import importlib
 import inspect
 import os
 
-from kshot.configs._home_modules import ConfigDict, HomeRegistry, attributed, mmengine
+from kshot.configs._home_modules import ConfigDict, HomeRegistry, Logger, attributed, mmengine
 from kshot.configs._home_rows import Rows
 from kshot.sandbox._guest_imports import NoSuchNameError
 from kshot.sandbox._guest_values import plain
@@ -190,6 +190,10 @@ class _Home:
     def load(self, name: str, options: dict[str, Any]) -> dict[str, int]:
         """Load rows, keep them, and return how many each split has."""
         loader = self.named("loader", name)
+        if isinstance(loader, type):  # ``load`` may be a method of an object that its base class has set up
+            made = loader.__new__(loader)
+            made.logger, made.abbr = Logger.get_instance("home"), name.rpartition(".")[2]
+            loader = made
         loaded = loader.load(**copy.deepcopy(options))
         if not isinstance(loaded, dict):
             loaded = {"": loaded}

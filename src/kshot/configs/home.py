@@ -27,6 +27,8 @@ Part: TypeAlias = Literal["loader", "clean-up", "evaluator", "retriever", "templ
 TITLES = {"opencompass": "OpenCompass", "ais_bench": "AISBench"}
 DATA_FOLDERS = ("data", "ais_bench/datasets")
 """Where the homes keep data, below the working directory and below themselves."""
+_DATA_VARIABLES = ("COMPASS_DATA_CACHE", "AIS_BENCH_DATASETS_CACHE", "NLTK_DATA", "TIKTOKEN_CACHE_DIR")
+"""The user's environment variables that name folders of data; the worker sees them, and may read there."""
 _ADAPTER = "kshot.configs._home_adapter"
 _ROWS_A_REQUEST = 500
 CLEAN_SECONDS = 60.0
@@ -55,7 +57,6 @@ class Home:
             _ADAPTER,
             readable=[*data_folders(self.folder)],
             network=network,
-            variables=_cache_variables(),
         )
         self._known: dict[tuple[str, str], Mapping[str, Any] | None] = {}
 
@@ -309,15 +310,9 @@ def data_folders(home: Path | None = None) -> Iterator[Path]:
     for below in (Path.cwd(), *((home.parent,) if home is not None else ())):
         top = below.resolve()
         yield from (place for folder in DATA_FOLDERS if (place := (top / folder).resolve()).is_relative_to(top))
-    cache = os.environ.get("COMPASS_DATA_CACHE") or _cache_variables().get("COMPASS_DATA_CACHE")
-    if cache:
-        yield Path(cache)
-
-
-def _cache_variables() -> dict[str, str]:
-    """Return the variable that shows a home its cache folder: the worker has another home folder than the user."""
-    usual = Path(os.path.expanduser("~"), ".cache", "opencompass")  # noqa: PTH111 - pathlib raises where there is no home
-    return {"COMPASS_DATA_CACHE": str(usual)} if "COMPASS_DATA_CACHE" not in os.environ and usual.is_dir() else {}
+    for variable in _DATA_VARIABLES:
+        if place := os.environ.get(variable):
+            yield Path(place)
 
 
 def _code_files(folder: Path) -> Iterator[Path]:

@@ -93,7 +93,9 @@ GUEST = Profile(
         **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
         **dict.fromkeys(("TOKENIZERS_PARALLELISM", "HF_HUB_ENABLE_HF_TRANSFER", "WANDB_MODE"), "0"),
     },
-    passed_on=("COMPASS_DATA_CACHE", "DATASET_SOURCE", "NLTK_DATA", "TIKTOKEN_CACHE_DIR"),
+    passed_on=(
+        *("COMPASS_DATA_CACHE", "AIS_BENCH_DATASETS_CACHE", "DATASET_SOURCE", "NLTK_DATA", "TIKTOKEN_CACHE_DIR"),
+    ),
     threads=True,
     own_root=True,
     max_threads=512,

@@ -8,6 +8,7 @@ from typing import Any
 
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.loaders.finding import entry_loader
+from kshot.configs.loaders.places import check_place, place_of
 from kshot.configs.names import short
 from kshot.configs.rows import Splits
 from kshot.core.errors import KshotError
@@ -31,15 +32,28 @@ def foreign_rows(entry: DatasetEntry, place: Path | None = None) -> Splits:
     name = entry.scope.name(entry["type"])
     home = entry.scope.homes[name.framework]
     options = {key: value for key, value in entry.body.items() if key not in _NOT_THE_LOADERS}
-    if place is not None:
-        options["path"] = str(place.resolve())
+    found = place if place is not None else _named_place(entry)
+    if found is not None:
+        options["path"] = str(found.resolve())
     try:
-        return home.rows(name.whole, options, [] if place is None else [place])
+        return home.rows(name.whole, options, [] if found is None else [found])
     except KshotError as exc:
         given = f"Or give the rows in final columns: --data {entry.abbr}=FILE_OR_FOLDER."
         exc.what = f"{name.last} of {home.title} gives no rows: {exc.what}"
         exc.hint = f"{exc.hint} {given}".strip()
         raise
+
+
+def _named_place(entry: DatasetEntry) -> Path | None:
+    """Return the place that the config names, where kshot finds it and the config may name it."""
+    path = entry.get("path")
+    if not isinstance(path, str) or not path:
+        return None
+    place = place_of(entry, path)
+    if not place.exists():
+        return None
+    check_place(entry, place)
+    return place
 
 
 def has_columns(entry: DatasetEntry, splits: Splits) -> bool:
