@@ -1,5 +1,9 @@
 """Python expressions in replies: computed, never run."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from kshot.cleanups.config_names import CLEANUP_FUNCTIONS, cleanup_function
@@ -30,12 +34,28 @@ def test_plain_values_are_computed(text, value):
     [
         *("open('x')", "A", "().__class__", "[x for x in (1,)]", "lambda: 1", "f'{1}'", "(x := 1)", "{**{}}", "1 << 9"),
         *("9**9**9", "10**9999 * 10**9999", "'a' * 999999999", "999999999 * [0]", "'%999999999d' % 1", "1/0", "1 +"),
-        *("'a' + 1", "[1][2]", "[" * 5000, "{[]: 1}"),
+        *("'a' + 1", "[1][2]", "[" * 5000, "{[]: 1}", "[['a' * 1000] * 1000] * 3", "[" + "'a' * 100000, " * 20 + "]"),
+        *("[[[[[[0] * 99] * 99] * 99] * 99] * 99] * 99", "('a' * 500000 + 'b') + ('a' * 500000 + 'b')"),
     ],
 )
 def test_everything_else_is_refused_at_once(text):
     with pytest.raises(NO_VALUE):
         computed(text)
+
+
+def test_sets_are_written_alike_in_every_process():
+    code = (
+        "from kshot.cleanups.literals import computed, literal\n"
+        "for read in (computed, literal):\n"
+        "    print(read(\"[{'b', 'a', 'c', 1}, {('x', 2), 'y'}, {3, 1, 20}]\"))"
+    )
+    lines = set()
+    for seed in ("1", "2", "3"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        lines |= set(ran.stdout.splitlines())
+    assert lines == {f"[{{'a', 'b', 'c', 1}}, {{'y', ('x', 2)}}, { {3, 1, 20} }]"}
+    assert computed("{'a'}") == {"a"}
 
 
 def test_each_project_reads_a_value_in_its_own_way():

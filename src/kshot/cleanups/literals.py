@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MAX_BITS = 4096
 """How large a whole number may grow in a computation."""
-MAX_LENGTH = 100_000
-"""How long a text or list may grow in a computation."""
+MAX_SIZE = 1_000_000
+"""How many letters and items all operations of a computation may make together."""
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -59,14 +59,14 @@ def literal(text: str) -> Any:
     """Return the value of a Python literal, as ``ast.literal_eval`` does, without its warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python warns of odd literals, which here a model wrote
-        return ast.literal_eval(text)
+        return _written_alike(ast.literal_eval(text))
 
 
 def computed(text: str) -> Any:
     """Return the value of a Python expression of plain values."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _value(ast.parse(text.lstrip(" \t"), mode="eval").body)
+        return _written_alike(_Computation().value(ast.parse(text.lstrip(" \t"), mode="eval").body))
 
 
 NO_VALUE = (ValueError, SyntaxError, TypeError, ArithmeticError, LookupError, MemoryError, RecursionError)
@@ -82,34 +82,79 @@ def text_of_literal(text: str, no_value: tuple[type[Exception], ...] = NO_VALUE)
     return value if isinstance(value, str) else text
 
 
-def _value(node: Any) -> Any:
-    if type(node) not in _VALUES:
-        raise NotPlain(f"{type(node).__name__} is no plain value")
-    return _VALUES[type(node)](node)
+class _Computation:
+    """The computation of one expression; all that its operations make together is bounded."""
 
+    def __init__(self) -> None:
+        self._left = MAX_SIZE
 
-def _values(nodes: list[Any]) -> list[Any]:
-    return [_value(each) for each in nodes]
+    def value(self, node: Any) -> Any:
+        """Return the value of a part of the expression."""
+        if type(node) not in _VALUES:
+            raise NotPlain(f"{type(node).__name__} is no plain value")
+        return _VALUES[type(node)](self, node)
 
+    def values(self, nodes: list[Any]) -> list[Any]:
+        """Return the values of several parts."""
+        return [self.value(each) for each in nodes]
 
-def _operation(kind: ast.operator, left: Any, right: Any) -> Any:
-    if isinstance(kind, ast.Pow):
-        return _power(left, right)
-    if type(kind) not in _BINARY:
-        raise NotPlain(f"{type(kind).__name__} is not computed")
-    if isinstance(kind, ast.Mult):
-        _limited_product(left, right)
-    elif isinstance(kind, ast.Mod) and isinstance(left, (str, bytes)):
-        raise NotPlain("texts are not formatted")
-    return _BINARY[type(kind)](left, right)
+    def operation(self, node: ast.BinOp) -> Any:
+        """Return the result of an operation with two values, unless it would grow too large."""
+        left, right = self.value(node.left), self.value(node.right)
+        if isinstance(node.op, ast.Pow):
+            return _power(left, right)
+        if type(node.op) not in _BINARY:
+            raise NotPlain(f"{type(node.op).__name__} is not computed")
+        if isinstance(node.op, ast.Mod) and isinstance(left, (str, bytes)):
+            raise NotPlain("texts are not formatted")
+        self._spend(_product_size(left, right) if isinstance(node.op, ast.Mult) else _size(left) + _size(right))
+        return _BINARY[type(node.op)](left, right)
 
-
-def _limited_product(left: Any, right: Any) -> None:
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, (str, bytes, list, tuple)) and isinstance(other, int) and len(one) * other > MAX_LENGTH:
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
             raise NotPlain("it grows too large")
+
+    def either(self, node: ast.BoolOp) -> Any:
+        """Return the value that decides ``and`` or ``or``; what comes after it is not computed."""
+        stops = isinstance(node.op, ast.Or)
+        value = None
+        for each in node.values:
+            value = self.value(each)
+            if bool(value) is stops:
+                break
+        return value
+
+    def comparison(self, node: ast.Compare) -> Any:
+        """Return whether all comparisons of a chain hold."""
+        left, found = self.value(node.left), True
+        for kind, each in zip(node.ops, node.comparators, strict=True):
+            right = self.value(each)
+            found = _COMPARED[type(kind)](left, right)
+            if not found:
+                break
+            left = right
+        return found
+
+
+def _size(value: Any) -> int:
+    """Return how much there is of a value: letters, digits, and all items of containers, also of those inside."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, dict):
+        return len(value) + sum(_size(each) for item in value.items() for each in item)
+    if isinstance(value, (list, tuple, set)):
+        return len(value) + sum(map(_size, value))
+    return 1 + value.bit_length() // 3 if isinstance(value, int) else 1
+
+
+def _product_size(left: Any, right: Any) -> int:
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, (str, bytes, list, tuple)) and isinstance(other, int):
+            return _size(one) * max(other, 0)
     if isinstance(left, int) and isinstance(right, int) and left.bit_length() + right.bit_length() > MAX_BITS:
         raise NotPlain("it grows too large")
+    return _size(left) + _size(right)
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -118,38 +163,44 @@ def _power(base: Any, exponent: Any) -> Any:
     return base**exponent
 
 
-def _either(node: ast.BoolOp) -> Any:
-    stops = isinstance(node.op, ast.Or)
-    value = None
-    for each in node.values:
-        value = _value(each)
-        if bool(value) is stops:
-            break
+_VALUES: dict[type, Callable[[_Computation, Any], Any]] = {
+    ast.Constant: lambda _, node: node.value,
+    ast.List: lambda computation, node: computation.values(node.elts),
+    ast.Tuple: lambda computation, node: tuple(computation.values(node.elts)),
+    ast.Set: lambda computation, node: set(computation.values(node.elts)),
+    ast.Dict: lambda computation, node: dict(
+        zip(computation.values(node.keys), computation.values(node.values), strict=True)
+    ),
+    ast.UnaryOp: lambda computation, node: _UNARY[type(node.op)](computation.value(node.operand)),
+    ast.BinOp: _Computation.operation,
+    ast.BoolOp: _Computation.either,
+    ast.IfExp: lambda computation, node: computation.value(node.body if computation.value(node.test) else node.orelse),
+    ast.Compare: _Computation.comparison,
+    ast.Subscript: lambda computation, node: computation.value(node.value)[computation.value(node.slice)],
+}
+"""How each kind of expression is computed."""
+
+
+# ---- sets ----
+
+
+class _SortedSet(set):  # type: ignore[type-arg]  # typing is not loaded here
+    """A set with texts, written in one order: Python's own order of them differs from process to process."""
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(sorted(map(repr, self))) + "}"
+
+
+def _written_alike(value: Any) -> Any:
+    """Return the value, with sets that are written alike in every process."""
+    if isinstance(value, set):
+        return _SortedSet(value) if any(map(_has_text, value)) else value
+    if isinstance(value, dict):
+        return {key: _written_alike(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_written_alike(each) for each in value)
     return value
 
 
-def _comparison(node: ast.Compare) -> Any:
-    left, found = _value(node.left), True
-    for kind, each in zip(node.ops, node.comparators, strict=True):
-        right = _value(each)
-        found = _COMPARED[type(kind)](left, right)
-        if not found:
-            break
-        left = right
-    return found
-
-
-_VALUES: dict[type, Callable[[Any], Any]] = {
-    ast.Constant: lambda node: node.value,
-    ast.List: lambda node: _values(node.elts),
-    ast.Tuple: lambda node: tuple(_values(node.elts)),
-    ast.Set: lambda node: set(_values(node.elts)),
-    ast.Dict: lambda node: dict(zip(_values(node.keys), _values(node.values), strict=True)),
-    ast.UnaryOp: lambda node: _UNARY[type(node.op)](_value(node.operand)),
-    ast.BinOp: lambda node: _operation(node.op, _value(node.left), _value(node.right)),
-    ast.BoolOp: _either,
-    ast.IfExp: lambda node: _value(node.body if _value(node.test) else node.orelse),
-    ast.Compare: _comparison,
-    ast.Subscript: lambda node: _value(node.value)[_value(node.slice)],
-}
-"""How each kind of expression is computed."""
+def _has_text(value: Any) -> bool:
+    return isinstance(value, (str, bytes)) or (isinstance(value, tuple) and any(map(_has_text, value)))
