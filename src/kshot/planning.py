@@ -29,7 +29,7 @@ from kshot.runs.limits import check_prices
 from kshot.runs.rehearsal import Faults, RehearsedRequests, planned_task, rehearse
 from kshot.runs.runner import suits
 from kshot.settings import Settings
-from kshot.sources import TaskSource, helpers_of, source_of, tell_apart
+from kshot.sources import TaskSource, check_data_names, helpers_of, source_of, tell_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,11 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
         helpers={role: spec for role, spec in plan.helpers.items() if _sound(role, [spec], settings, faults)},
     )
     complete = len(named) == len(plan.models) + len(plan.helpers)
-    if _check_together(plan, faults, logger_packages(log), complete=complete):
+    found = False
+    with faults.collected():
+        check_data_names(settings, plan.sources)
+        found = True  # else the rehearsal would look for other rows
+    if _check_together(plan, faults, logger_packages(log), complete=complete) and found:
         plan = _rehearsed(plan, faults)
     faults.tell()
     return plan

@@ -10,7 +10,7 @@ from typing import Any
 
 from kshot.backends.server.settings import ServersSettings
 from kshot.backends.settings import ModelSettings
-from kshot.core.errors import UsageError
+from kshot.core.errors import KshotError, UsageError
 from kshot.core.options import flag, settings_names
 from kshot.core.plugin_files import check_config_file
 from kshot.core.protocols import Model, Source
@@ -21,6 +21,7 @@ from kshot.methods.search import REWRITER
 from kshot.passages import is_passages
 from kshot.settings import Settings
 
+_NAMES_LISTED = 12
 HELPER_ROLES = ("judge", REWRITER, "corpus")
 """The roles of the models beside the evaluated one."""
 
@@ -155,19 +156,22 @@ def without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> I
     for name in settings.changed():
         if name not in read:
             yield f"{flag(name)} has no effect on {', '.join(source.label for source in sources)}"
-    yield from _data_without_effect(settings, sources)
 
 
-def _data_without_effect(settings: Settings, sources: Sequence[Source[Settings]]) -> Iterator[str]:
-    """Name what ``--data NAME=PLACE`` gives to no dataset, if all find their data by names."""
+def check_data_names(settings: Settings, sources: Sequence[Source[Settings]]) -> None:
+    """Refuse ``--data`` that gives rows to no dataset, if all find their rows by names: others would be scored."""
     readers = [source for source in sources if settings.data and "data" in source.reads(settings)]
-    names = [source.data_names() for source in readers]
-    known = {name for each in names for name in each or ()}
+    try:
+        names = [source.data_names() for source in readers]
+    except KshotError:
+        return  # of a config that cannot be run; the run tells why
+    known = {name: None for each in names for name in each or ()}
     if not readers or None in names:
-        return  # nothing reads them, which was said, or a dataset takes a place whole
+        return  # nothing reads them, which is told, or a dataset takes a place whole
     for text in settings.data or ():
         name, equals, _ = text.partition("=")
         if not equals or name not in known:
-            labels = ", ".join(source.label for source in readers)
-            why = f"no entry is called {name}; there are: {', '.join(sorted(known))}" if equals else "it names no entry"
-            yield f"--data {text} has no effect on {labels}: {why}"
+            what = f"no entry is called {name}" if equals else "it names no entry: write --data NAME=FILE_OR_FOLDER"
+            more = len(known) - _NAMES_LISTED
+            listed = ", ".join([*known][:_NAMES_LISTED]) + (f" and {more} more" if more > 0 else "")
+            raise UsageError(f"--data {text}: {what}", hint=f"There are: {listed}.")

@@ -118,13 +118,25 @@ def test_configs_too(config, capsys):
     assert (twice.code, "--data mine=… is given twice, with different places" in twice.err) == (2, True)
 
 
-def test_data_for_no_entry_of_a_config_are_noted(config, capsys):
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ("mnie=rows", "--data mnie=rows: no entry is called mnie. There are: mine"),
+        ("rows", "--data rows: it names no entry: write --data NAME=FILE_OR_FOLDER. There are: mine"),
+    ],
+)
+def test_data_for_no_entry_of_a_config_are_refused(config, capsys, data, said):
+    """The run would score other rows than the user means."""
     run = ("run", "-m", "embedded", *config)
     assert "--data" not in kshot(capsys, *run, "--out", "plain").err
-    done = kshot(capsys, *run, "--data", "mnie=rows", "--data", "rows", "--out", "more")
-    assert done.code == 0
-    assert "--data mnie=rows has no effect on mine.py: no entry is called mnie; there are: mine" in done.err
-    assert "--data rows has no effect on mine.py: it names no entry" in done.err
+    done = kshot(capsys, *run, "--data", data, "--out", "more")
+    assert (done.code, said in done.err, Path("more").exists()) == (2, True, False)
+
+
+def test_data_for_an_entry_that_is_not_chosen_do_no_harm(config, capsys):
+    Path("mine.py").write_text(CONFIG + "other_datasets = [{**mine_datasets[0], 'abbr': 'other'}]\n")
+    done = kshot(capsys, "run", "-m", "embedded", *config, "--data", "other=rows", "--only", "mine", "--out", "o")
+    assert (done.code, "--data" in done.err) == (0, False)
 
 
 # ---- seeds of a choice that does not depend on them ----

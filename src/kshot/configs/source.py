@@ -134,8 +134,9 @@ class ConfigSource(Source[ConfigSettings]):
         return settings_names(ConfigSettings) - {"instruction", "evaluation_set", "example_set"} | chosen
 
     def data_names(self) -> Collection[str]:
-        """Return the names under which ``--data`` finds its entries."""
-        return {name for entry in self.entries for name in names_of(entry)}
+        """Return the names under which ``--data`` finds its entries, those of several entries first."""
+        counts = Counter(name for entry in self.config.chosen for name in names_of(entry))
+        return [name for name, _ in counts.most_common()]
 
     def announcements(self) -> Sequence[str]:
         """Return the folder in which the config reads files, and whether it was only read."""
