@@ -11,6 +11,7 @@ from rich.table import Table
 
 from kshot.core.records import ResultRow
 from kshot.report.cells import cell
+from kshot.report.details_table import DetailsTable
 from kshot.report.quantities import money
 
 _MAX_MODEL_COLUMNS = 2
@@ -18,6 +19,9 @@ _MAX_MODEL_COLUMNS = 2
 
 _MAX_NAME_WIDTH = 16
 """The width of a name that fits above its column."""
+
+_MAX_SAID_WIDTH = 24
+"""The width of what a row says of how it was scored."""
 
 _LARGE = 1e6
 """From here on, all digits of a number would break a table."""
@@ -52,17 +56,19 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
     table.add_column("metric")
     said = {key: title for key, title in _SAID.items() if any(row.get(key) for row in rows)}
     for title in said.values():
-        table.add_column(title, overflow="fold")
+        table.add_column(title, overflow="fold", max_width=_MAX_SAID_WIDTH)
     table.add_column("n", justify="right")
     for model in models:
         table.add_column(cell(names[model] if len(models) > 1 else "value"), justify="right", overflow="fold")
         table.add_column("95 %", justify="right", style="dim", no_wrap=True)
     for name, style in counts.items():
         table.add_column(name.replace("_", " "), justify="right", style=style)
+    told: set[tuple[str, str]] = set()
     for (task, metric), found in _by_task(rows).items():
         own = [rule for rule in _rules(found.values()) if len(rules) > 1]  # one for all is said once, in the details
         cells: list[object] = [task, f"{metric} = {', '.join(own)}" if own else metric]
-        cells += [", ".join(dict.fromkeys(str(row.get(key, "")) for row in found.values())) for key in said]
+        cells += ["" if (task, key) in told else _told(found.values(), key) for key in said]
+        told.update((task, key) for key in said if key == "code")  # one for all figures of a task
         sizes = [row["n"] for model in models if (row := found.get(model)) is not None]
         cells.append(" / ".join(map(str, sizes)) if len(set(sizes)) > 1 else str(sizes[0]))
         for model in models:
@@ -73,6 +79,11 @@ def results_table(rows: Sequence[ResultRow]) -> Table:
             cells.append(" / ".join(map(str, own_counts)) if any(own_counts) else "")  # one for each model
         table.add_row(*map(cell, cells))
     return table
+
+
+def _told(rows: Iterable[ResultRow], key: str) -> str:
+    """Return what rows say under a key."""
+    return ", ".join(dict.fromkeys(str(row.get(key, "")) for row in rows))
 
 
 def details_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
@@ -94,14 +105,10 @@ def details_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
     for metrics, some in kinds.items():
         own = list(dict.fromkeys(rules[line] for line in some if line in rules))
         title = f"Accuracy is {own[0]}; by all rules:" if len(own) == 1 else "By all rules:" if own else "More figures:"
-        table = Table(box=None, pad_edge=False, header_style="dim", style="dim")
-        table.add_column("task", overflow="fold")
-        for metric in metrics:
-            table.add_column(cell(metric), justify="right")
-        for model, task in some:
-            label = cell(task if len(names) == 1 else f"{names[model]} · {task}")
-            table.add_row(label, *lines[model, task].values())
-        yield Group(cell(title, "dim"), table)
+        labels = [task if len(names) == 1 else f"{names[model]} · {task}" for model, task in some]
+        yield Group(
+            cell(title, "dim"), DetailsTable(metrics, dict(zip(labels, (lines[line] for line in some), strict=True)))
+        )
 
 
 def _rules(rows: Iterable[ResultRow]) -> list[str]:
