@@ -110,7 +110,7 @@ def test_forms_of_an_image_of_bytes(part):
 
 def test_forms_of_other_parts():
     wav = base64.b64encode(WAV).decode()
-    frames = [b"one", b"two"]
+    frames = [RED, BLUE]
     joined = ",".join(base64.b64encode(each).decode() for each in frames)
     assert media().content(
         [
@@ -134,6 +134,23 @@ def test_forms_of_other_parts():
     assert media().content("text") == "text"
 
 
+def test_the_type_of_a_data_url_is_that_of_its_bytes():
+    assert media().content([image_part(f"data:image/jpeg;base64,{ENCODED}")]) == (RED_PART,)
+
+
+def test_many_prefixes_take_no_longer_than_their_length():
+    (part,) = media().content([image_part("file://" * 1_000_000 + "https://x.example/a.png")])  # squared: hours
+    assert part == MediaPart.of_url("image", "https://x.example/a.png")
+
+
+@pytest.mark.parametrize("nothing", [None, [], [None]])
+def test_a_row_whose_image_is_missing_is_named(project, nothing):
+    found = load(project / "colours.py").datasets["colours_datasets"][0]
+    task = task_of(found, [{"question": "Which?", "image": nothing, "answer": "red"}])
+    with pytest.raises(DataError, match=r"colours.*row 0.*the column 'image' is .*, and the prompt shows it"):
+        task.template(task.samples[0], ())
+
+
 @pytest.mark.parametrize(
     ("part", "message"),
     [
@@ -147,6 +164,9 @@ def test_forms_of_other_parts():
         (image_part("data:text/plain;base64,aGk="), "names text/plain as image"),
         (image_part(f"data:image/png;base64,{ENCODED},{ENCODED}"), "has a comma in it"),
         (image_part("data:;base64,aGVsbG8gd29ybGQ="), "none that kshot knows"),
+        (image_part("data:image/png;base64,aGVsbG8gd29ybGQ="), "are no image: they are none that kshot knows"),
+        (image_part("data:image/svg+xml;base64,PHN2Zy8+"), "are no image: they are none that kshot knows"),
+        (image_part(f"data:image/png;base64,{base64.b64encode(WAV).decode()}"), "no image: they are audio/wav"),
         (image_part("s3://bucket/a.png"), "kshot reads no s3: addresses"),
         (image_part("file://nowhere/a.png"), "there is no file 'nowhere/a.png'"),
         (image_part("a\0b"), "is no path"),

@@ -79,9 +79,10 @@ class PromptMedia:
             return _of_bytes(kind, "", (bytes(found),), detail)
         if not isinstance(found, str) or not found.strip():
             raise DataError(f"the prompt has an {kind} without a file, address or bytes: {found!r:.60}")
-        text = found.strip()
-        while inner := _PREFIX_OF_ANOTHER.match(text):
-            text = text[inner.end() :]
+        text, start = found.strip(), 0
+        while inner := _PREFIX_OF_ANOTHER.match(text, start):
+            start = inner.end()
+        text = text[start:]
         if _ADDRESS.match(text):
             return MediaPart.of_url(kind, text, detail=detail)
         if text[:5].lower() == "data:":
@@ -163,9 +164,11 @@ def _of_bytes(kind: MediaKind, declared: str, frames: tuple[bytes, ...], detail:
     size = sum(map(len, frames))
     if size > MAX_MEDIA_BYTES:
         raise DataError(f"an {kind} has {size:,} bytes; it may have {MAX_MEDIA_BYTES:,}")
-    mime = declared or media_type(frames[0])
-    if not fits(mime, kind):
-        raise DataError(
-            f"the bytes of an {kind} are none that kshot knows", hint="Write data:TYPE;base64,… with its type."
-        )
-    return MediaPart.of_bytes(kind, mime, *frames, detail=detail)
+    found = [media_type(frame) for frame in frames]
+    if kind == "video" and declared and all(fits(each, "image") for each in found):  # a video may be its frames
+        return MediaPart.of_bytes(kind, declared, *frames, detail=detail)
+    for each in found:
+        if not fits(each, kind):
+            is_what = f"they are {each}" if each else "they are none that kshot knows"
+            raise DataError(f"the bytes are no {kind}: {is_what}", hint="kshot sends no other bytes to a model.")
+    return MediaPart.of_bytes(kind, found[0], *frames, detail=detail)

@@ -71,17 +71,17 @@ class MMPromptTemplate(PromptTemplate):
         return {**form, field: fill(str(form[field]), said, strict=False)}
 
     def _from_columns(self, forms: Mapping[str, Any], row: Row) -> Iterator[Any]:
-        """Yield the parts of a row that has a column for each; a column with a list gives several parts."""
+        """Yield the parts of a row that has a column for each; a column with a list gives several parts.
+
+        An empty text says that the row has no such part; a column with nothing in it is an error.
+        """
         for kind, form in forms.items():
             named = [name for name in _fields(form) if name in row]
             if kind == "text":
                 yield fill_tree(form, row, strict=self.strict)
             elif len(named) == 1:
-                value = row[named[0]]
-                several = value if isinstance(value, (list, tuple)) else [value]
-                for each in several:
-                    if each is not None and each != "":
-                        yield fill_tree(form, {named[0]: _media_text(each)}, strict=self.strict)
+                for each in _several(row[named[0]], named[0]):
+                    yield fill_tree(form, {named[0]: _media_text(each)}, strict=self.strict)
             elif named or not list(_fields(form)):
                 yield fill_tree(form, row, strict=self.strict)
 
@@ -93,6 +93,18 @@ def _fields(form: Any) -> Iterator[str]:
     elif isinstance(form, Mapping):
         for value in form.values():
             yield from _fields(value)
+
+
+def _several(value: Any, column: str) -> list[Any]:
+    """Return what a column of media holds, without empty places; an empty text is no such part."""
+    if isinstance(value, str) and not value:
+        return []
+    several = value if isinstance(value, (list, tuple)) else [value]
+    found = [each for each in several if each is not None and each != ""]
+    if not found:
+        hint = "Give the file, the address or the bytes; an empty text says that the row has none."
+        raise DataError(f"the column {column!r} is {value!r:.60}, and the prompt shows it", hint=hint)
+    return found
 
 
 def _media_text(value: Any) -> Any:

@@ -229,7 +229,7 @@ def known(table: Mapping[str, Any], value: object, column: str) -> Any:
     return table[str(value)]
 
 
-def uniform(rows: Sequence[Row], where: str) -> list[Row]:
+def uniform(rows: Sequence[Any], where: str) -> list[Row]:
     """Give every row all columns, None where it has none, as the frameworks' tables do."""
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
