@@ -140,7 +140,10 @@ class LoneLetter(FirstOfLetters):
 
 
 class SoundOfLetter(RightOrWrong):
-    """Share of replies whose first letter stands for the right sound; shorter ones are compared as they are."""
+    """Share of replies whose first letter, of turns the first reply, stands for the right sound.
+
+    Shorter replies, and fewer turns, are compared as they are.
+    """
 
     def __init__(self, least: int = 1) -> None:
         super().__init__("accuracy")
@@ -148,8 +151,8 @@ class SoundOfLetter(RightOrWrong):
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Look the letter up."""
-        text = text_of(prediction, "VocalSoundEvaluator")
-        return bool((_SOUNDS.get(text[0], "") if len(text) >= self.least else text) == reference)
+        said = list(prediction) if isinstance(prediction, (list, tuple)) else text_of(prediction, "VocalSoundEvaluator")
+        return bool((_SOUNDS.get(said[0], "") if len(said) >= self.least else said) == reference)
 
 
 class AfterAnswer(RightOrWrong):
