@@ -34,6 +34,7 @@ class _ModelCheck:
 
     name: str
     kind: str
+    gets: str
     spec: str
     fault: str = ""
 
@@ -133,12 +134,13 @@ def _source(config: str, settings: Settings) -> ConfigSource:
 
 
 def _model(entry: ModelEntry, settings: Settings) -> _ModelCheck:
+    gets = "messages" if (settings.model_type or entry.model_type) == "chat" else "text"
     try:
         spec = entry.spec
         _check_opened("model", spec, settings)
     except KshotError as exc:
-        return _ModelCheck(entry.abbr, entry.kind, "", str(exc))
-    return _ModelCheck(entry.abbr, entry.kind, spec)
+        return _ModelCheck(entry.abbr, entry.kind, "", "", str(exc))
+    return _ModelCheck(entry.abbr, entry.kind, gets, spec)
 
 
 def _judge(source: ConfigSource, settings: Settings) -> str | KshotError | None:
@@ -223,10 +225,10 @@ def _models_table(models: Sequence[_ModelCheck]) -> Table:
     from kshot.report.cells import cell
 
     table = _table()
-    for name in ("model", "class", "opened as"):
+    for name in ("model", "class", "prompts", "opened as"):
         table.add_column(name, overflow="fold")
     for model in models:
-        cells = [model.name, model.kind, model.spec or "–"]
+        cells = [model.name, model.kind, model.gets or "–", model.spec or "–"]
         table.add_row(*map(cell, cells), style="" if not model.fault else "yellow")
     return table
 

@@ -189,6 +189,9 @@ class ConfigSource(Source[ConfigSettings]):
         ``judge``: the model that a run would ask, or why the one that is named cannot be opened.
         """
         data = {**read_data([text for text in settings.data or () if "=" in text]), **self._data}
+        if settings.model_type is None and self.model_entries:
+            chat = all(entry.model_type == "chat" for entry in self.model_entries)
+            settings = replace(settings, model_type="chat" if chat else "base")
         seen: set[str] = set()
         for entry in self.entries:
             check = check_entry(entry, data, settings, judge)
