@@ -33,6 +33,11 @@ FAILING = """
         def score(self, predictions, wishes, references, hopes):
             return {"accuracy": 1.0}
 
+    class RefusesDataset:
+        @staticmethod
+        def load(path):
+            raise ValueError("no rows")
+
     def broken_judge_postprocess(output, output_path):
         raise ValueError("no judge")
 """
@@ -94,3 +99,13 @@ def test_an_error_of_a_judges_post_processor_names_them_too(tmp_path, monkeypatc
     ]
     assert main(command) == 2
     assert re.search(r"own.py, own: .*own.py:\d+: ValueError: no judge", capsys.readouterr().err)
+
+
+def test_an_error_of_a_loader_names_them_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_home(tmp_path / "clone", {"datasets/own.py": FAILING})
+    loader = 'own_datasets[0]["type"] = "opencompass.datasets.own.RefusesDataset"\n'
+    Path("own.py").write_text(CONFIG.replace("OwnEvaluator", "LateEvaluator") + loader)
+    assert main(["preview", "own.py", "--home", "clone"]) == 2
+    said = r"own.py, own: .*own.py:\d+: RefusesDataset of OpenCompass gives no rows: ValueError: no rows"
+    assert re.search(said, capsys.readouterr().err)

@@ -11,6 +11,7 @@ from kshot.configs.loaders.finding import entry_loader
 from kshot.configs.loaders.places import check_place, place_of
 from kshot.configs.names import short
 from kshot.configs.rows import Splits
+from kshot.configs.scope import located
 from kshot.core.errors import KshotError
 
 _NOT_THE_LOADERS = frozenset((
@@ -36,7 +37,8 @@ def foreign_rows(entry: DatasetEntry, place: Path | None = None) -> Splits:
     if found is not None:
         options["path"] = str(found.resolve())
     try:
-        return home.rows(name.whole, options, [] if found is None else [found])
+        with located(entry.place):
+            return home.rows(name.whole, options, [] if found is None else [found])
     except KshotError as exc:
         given = f"Or give the rows in final columns: --data {entry.abbr}=FILE_OR_FOLDER."
         exc.what = f"{name.last} of {home.title} gives no rows: {exc.what}"
