@@ -9,7 +9,8 @@ from kshot.configs.evaluators.summaries import ResampledRouge
 from kshot.configs.math_process import MathProcess
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
-from kshot.sandbox.request_process import NoAnswer
+from kshot.core.records import AskFailed
+from kshot.sandbox.request_process import NoAnswer, RequestFailed
 from tests.configs.scored import figures
 
 
@@ -58,30 +59,39 @@ def test_values_of_formulas():
     assert found == {"accuracy": 100}
 
 
-def test_a_formula_that_takes_too_long_is_not_right(monkeypatch):
+@pytest.mark.parametrize(
+    ("raised", "said", "ended"),
+    [
+        (NoAnswer("it was killed"), "it was killed", 1),
+        (RequestFailed({"kind": "TooSlow"}), "more than 10 s", 1),
+        (RequestFailed({"kind": "MemoryError"}), "MB", 1),
+        (RequestFailed({"kind": "ValueError", "message": "no limit"}), "ValueError: no limit", 0),
+    ],
+)
+def test_a_formula_that_cannot_be_compared_is_a_failed_sample(monkeypatch, raised, said, ended):
     class Stuck:
         ended = 0
 
         def ask(self, *_):
-            raise NoAnswer("it was killed")
+            raise raised
 
         def end(self):
             Stuck.ended += 1
 
     process = MathProcess()
     monkeypatch.setattr("kshot.configs.math_process._started", Stuck)
-    assert process.same("9^9", ("1",)) is False
-    assert Stuck.ended == 1  # and the next one starts another
-    assert process.same("9^9", ("1",)) is False
+    with pytest.raises(AskFailed, match=f"'9\\^9' cannot be compared with '1': .*{said}"):
+        process.same("9^9", ("1",))
+    assert Stuck.ended == ended  # and the next one starts another
     process.close()
-    assert Stuck.ended == 2
+    assert Stuck.ended == 1
 
 
 def test_a_worker_that_cannot_start_is_an_error_of_the_run(monkeypatch):
     def broken(*_, **__):
         raise OSError("no more processes")
 
-    monkeypatch.setattr("kshot.configs.math_process.RequestProcess", broken)
+    monkeypatch.setattr("kshot.sandbox.kept_process.RequestProcess", broken)
     with pytest.raises(DataError, match="compares formulas cannot start: no more processes"):
         MathProcess().same("1", ("1",))
 

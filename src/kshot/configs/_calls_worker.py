@@ -10,15 +10,14 @@ import ast
 import copy
 import importlib
 import json
-import os
-import signal
 import sys
 from functools import partial
 
-from kshot.sandbox._confinement import confine, enter_child, read_job
+from kshot.sandbox._serving import limit, serve
 
 TYPE_CHECKING = False  # without the module typing where it is not needed
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 _PLACE = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
@@ -26,18 +25,22 @@ _STATELESS = ("MathAPI",)
 
 
 def main() -> NoReturn:
-    """Read the job, load the classes, confine this process, and answer requests until the pipe is closed."""
-    job, requests, channel = read_job()
-    apart = enter_child(job)
+    """Answer requests until the pipe is closed."""
+    serve(_prepare, confined=True)
+
+
+def _prepare(job: dict[str, Any]) -> Callable[[dict[str, Any], str], Any]:
     sys.path.append(job["path"])
     classes = {name: _class(name, file) for name, file in job["classes"]}
-    confine(job, lambda _: None, apart=apart)
-    for line in iter(requests.readline, b""):
-        request = json.loads(line)
-        answer = json.dumps({"id": request["id"], **_answer(request, classes, job["seconds"])}).encode("ascii") + b"\n"
-        while answer:
-            answer = answer[os.write(channel, answer) :]
-    os._exit(0)
+
+    def answer(request: dict[str, Any], _: str) -> Any:
+        limit(job["seconds"])
+        world = _World(request, classes)
+        if request["asked"] == "results":
+            return [world.execute(calls) for calls in request["steps"]][-1]
+        return _same(world, _World(request, classes), request["turns"], request["truth"])
+
+    return answer
 
 
 def _class(name: str, file: str) -> Any:
@@ -50,29 +53,6 @@ def _class(name: str, file: str) -> Any:
 
 def _missing(why: str) -> NoReturn:
     raise ImportError(why)
-
-
-def _answer(request: dict[str, Any], classes: dict[str, Any], seconds: int) -> dict[str, Any]:
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGPROF, _too_long)
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        if request["asked"] == "start":
-            return {"result": None}
-        world = _World(request, classes)
-        if request["asked"] == "results":
-            return {"result": [world.execute(calls) for calls in request["steps"]][-1]}
-        return {"result": _same(world, _World(request, classes), request["turns"], request["truth"])}
-    except Exception as error:  # noqa: BLE001 - whatever the calls lead to is told
-        return {"fault": {"kind": type(error).__name__, "message": str(error)[:300], "file": "", "line": 0}}
-    finally:
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_PROF, 0)
-
-
-def _too_long(*_: object) -> NoReturn:
-    """End this process: the first one of a namespace does not end by the default of a signal."""
-    os._exit(1)
 
 
 class _World:

@@ -5,10 +5,6 @@ Runs inside a confined process, which can be killed: a formula that a model wrot
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-
 from math_verify import (  # type: ignore[import-not-found,import-untyped,unused-ignore]  # untyped, and an extra
     ExprExtractionConfig,
     LatexExtractionConfig,
@@ -16,41 +12,28 @@ from math_verify import (  # type: ignore[import-not-found,import-untyped,unused
     verify,
 )
 
-from kshot.sandbox._confinement import confine, enter_child, read_job
+from kshot.sandbox._serving import limit, serve
 
 TYPE_CHECKING = False  # without the module typing where it is not needed
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 
 def main() -> NoReturn:
-    """Read the job, confine this process, and answer requests until the pipe is closed."""
-    job, requests, channel = read_job()
-    apart = enter_child(job)
+    """Answer requests until the pipe is closed."""
+    serve(_prepare, confined=True)
+
+
+def _prepare(job: dict[str, Any]) -> Callable[[dict[str, Any], str], Any]:
     for warm in ("$\\frac{1}{2}$", "\\boxed{x = 2}"):  # sympy imports much when it is first used
         verify(_parsed(warm), parse(warm))
-    confine(job, lambda _: None, apart=apart)
-    for line in iter(requests.readline, b""):
-        request = json.loads(line)
-        answer = json.dumps({"id": request["id"], **_answer(request, job["seconds"])}).encode("ascii") + b"\n"
-        while answer:
-            answer = answer[os.write(channel, answer) :]
-    os._exit(0)
 
+    def answer(request: dict[str, Any], _: str) -> bool:
+        limit(job["seconds"])
+        return _same(request["prediction"], request["references"])
 
-def _answer(request: dict[str, Any], seconds: int) -> dict[str, Any]:
-    if request["prediction"] is None:  # the caller asks whether this process has started
-        return {"result": None}
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # its default ends the process
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        return {"result": _same(request["prediction"], request["references"])}
-    except Exception as error:  # noqa: BLE001 - whatever the formulas lead to is told
-        return {"fault": {"kind": type(error).__name__, "message": str(error)[:300], "file": "", "line": 0}}
-    finally:
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_PROF, 0)
+    return answer
 
 
 def _same(prediction: str, references: list[str]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kshot.core.errors import DataError
+from kshot.sandbox.kept_process import OUT_OF_MEMORY, TOO_SLOW, KeptProcess, started
 from kshot.sandbox.profiles import CONFIG
 from kshot.sandbox.request_process import NoAnswer, RequestFailed, RequestProcess
 
@@ -27,8 +27,6 @@ CLASSES: Mapping[str, str] = {
 
 SECONDS = 10
 """How long the calls of a conversation may take, in seconds of processor time."""
-_WALL_SECONDS = 60.0
-"""How long they may take on a machine that is busy with other things."""
 _WORKER = "kshot.configs._calls_worker"
 _PACKAGE = "bfcl_eval"
 INSTALL = "Install it: pip install --no-deps bfcl_eval==2025.6.14 && pip install mpmath"
@@ -58,13 +56,12 @@ def has_functions() -> bool:
     return find_spec(_PACKAGE) is not None
 
 
-class CallsProcess:
-    """A process that executes calls; started when it is first needed, and again when it was killed."""
+class CallsProcess(KeptProcess):
+    """A process that executes calls."""
 
     def __init__(self) -> None:
         """Start nothing yet."""
-        self._lock = threading.Lock()
-        self._process: RequestProcess | None = None
+        super().__init__(lambda: _started())  # noqa: PLW0108 - tests replace it
 
     def same(self, scene: Scene, turns: Sequence[Sequence[Sequence[str]]], truth: Sequence[Sequence[str]]) -> bool:
         """Whether calls, by turns and steps, do what the right ones do; calls that take too long do not."""
@@ -80,30 +77,17 @@ class CallsProcess:
         except NoAnswer:
             return ["Error during execution: the call takes too long"] * len(steps[-1])
 
-    def close(self) -> None:
-        """End the process; the next call starts another."""
-        with self._lock:
-            self._end()
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.end()
-
     def _asked(self, scene: Scene, request: Mapping[str, Any]) -> Any:
         """Ask the process; where the calls end it, the answer is missing."""
         if not is_known(scene.classes):
             what = f"the row's involved_classes are {list(scene.classes)!r:.120}"
             raise DataError(what, hint=f"Those whose functions can be called: {', '.join(CLASSES)}.")
-        with self._lock:
-            process = self._process = self._process or _started()
-            try:
-                return process.ask({**scene.table(), **request}, _WALL_SECONDS)
-            except NoAnswer:
-                self._end()
-                raise
-            except RequestFailed as exc:
-                raise DataError(f"the functions of the row cannot be set up: {exc}", hint=INSTALL) from exc
+        try:
+            return self.ask({**scene.table(), **request})
+        except RequestFailed as exc:
+            if exc.kind in (TOO_SLOW, OUT_OF_MEMORY):
+                raise NoAnswer(str(exc)) from exc
+            raise DataError(f"the functions of the row cannot be set up: {exc}", hint=INSTALL) from exc
 
 
 def _started() -> RequestProcess:
@@ -112,15 +96,7 @@ def _started() -> RequestProcess:
         raise DataError("the functions of BFCL's conversations are in the package bfcl_eval", hint=INSTALL)
     path = Path(next(iter(place.submodule_search_locations))).parent
     job = {"path": str(path), "classes": list(CLASSES.items()), "seconds": SECONDS}
-    process = None
-    try:
-        process = RequestProcess(CONFIG, _WORKER, job, serve=lambda _: {"refused": "files"})
-        process.ask({"asked": "start"}, _WALL_SECONDS)
-    except (OSError, NoAnswer) as exc:
-        if process is not None:
-            process.end()
-        raise DataError(f"the process that calls BFCL's functions cannot start: {exc}", hint=INSTALL) from exc
-    return process
+    return started(CONFIG, _WORKER, job, work="calls BFCL's functions", hint=INSTALL)
 
 
 CALLS_PROCESS = CallsProcess()
