@@ -70,8 +70,12 @@ GIVEN = ("--judge", "model.py:judge", "--data", "judged=rows.jsonl")
 
 @pytest.fixture(autouse=True)
 def project(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
     monkeypatch.setenv("COLUMNS", "100")
+    for name in ("COMPASS_DATA_CACHE", "AIS_BENCH_DATASETS_CACHE"):
+        monkeypatch.delenv(name, raising=False)
     rows = [{"question": f"What is {n}+{n}?", "answer": str(2 * n)} for n in range(4)]
     Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     Path("model.py").write_text("def judge(prompt: str) -> str:\n    return 'A'\n")
@@ -128,10 +132,10 @@ def test_the_judge_of_a_config_is_named_if_it_can_be_opened(capsys, monkeypatch)
     assert judged["missing"][0].startswith("judge: the model 'gpt-4o' is asked at http://example.com/v1")
 
 
-def test_entries_that_lack_the_same_share_a_line_and_keep_their_words(capsys):
+def test_entries_that_lack_the_same_share_a_line_and_keep_their_words(capsys, tmp_path):
     done = kshot(capsys, "check", write("lacking.py", LACKING))
     assert done.code == 1
-    assert_screen("check_lacking", done.out)
+    assert_screen("check_lacking", done.out.replace(str(tmp_path), "DIR"))
 
 
 def test_the_models_of_a_config_are_listed_with_what_opens_them(capsys):
