@@ -65,6 +65,13 @@ models = [
 """
 
 
+SHOWN = """
+gsm8k_datasets = [entry("gsm8k", type="opencompass.datasets.GSM8KDataset", path="opencompass/gsm8k")]
+"""
+JUDGED_SHOWN = """
+models = [dict(type="opencompass.models.OpenAISDK", abbr="local", path="gpt", openai_api_base="http://localhost:8000/v1")]
+"""
+
 GIVEN = ("--judge", "model.py:judge", "--data", "judged=rows.jsonl")
 
 
@@ -179,3 +186,11 @@ def test_an_option_that_cannot_be_used_ends_the_command(capsys):
     done = kshot(capsys, "check", hub, "gsm8k")
     assert done.code == 2
     assert "kshot check takes CONFIG.py files" in done.err
+
+
+def test_the_docs_show_what_it_prints(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "configs.md").read_text(encoding="utf-8")
+    write("eval_demo.py", JUDGED.replace("JUDGE", "dict()"), SHOWN, JUDGED_SHOWN)
+    done = kshot(capsys, "check", "eval_demo.py")
+    assert done.code == 1
+    assert f"```text\n{done.out}```" in page, done.out
