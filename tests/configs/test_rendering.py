@@ -132,6 +132,8 @@ def test_one_template_may_show_and_ask():
         ({"ice_template": {"type": "RawPromptTemplate", "messages": []}}, [[0], [0]], "messages cannot show examples: the list is empty"),
         ({"ice_template": RAW, "prompt_template": template("</E>{q}", ice_token="</E>")}, [[0], [0]], "prompt that is no list of messages"),
         ({"prompt_template": template("{q}"), "inferencer": {"type": "ChatInferencer", "infer_mode": "some"}}, [[], []], "infer_mode is 'some'"),
+        ({"prompt_template": template("{q}"), "inferencer": {"type": "PPLInferencer", "labels": 1.5}}, [[], []], "labels is 1.5; it must be a list"),
+        ({"prompt_template": template("{q}"), "retriever": {"type": "ZeroRetriever", "ice_separator": 3}}, [[], []], "ice_separator is 3; it must be text"),
     ],
 )  # fmt: skip
 def test_configs_that_cannot_be_rendered(infer_cfg, ids, message, strict):

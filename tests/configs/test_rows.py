@@ -151,6 +151,12 @@ def test_repeats_that_make_no_sense(n):
         read_rows(READER, TEN, strict=False, n=n)
 
 
+def test_copies_of_rows_have_a_limit():
+    rows = [{"q": "q", "a": "a"}] * 6_000
+    with pytest.raises(DataError, match=r"n is 10,000, and there are 6,000 rows; all copies may be 50,000,000"):
+        read_rows(READER, {"test": rows}, strict=False, n=10_000)
+
+
 def test_own_columns():
     rows = read_rows({**READER, "test_range": "[5:]"}, {"train": TEN, "test": TEN}, strict=True, abbr="mine")
     assert rows.asked(1) == {"q": "q6", "a": "6", "subdivision": "mine_test", "idx": 1}
@@ -174,6 +180,7 @@ def test_the_split_named_train_after_train_was_read():
         ({"input_columns": 3}, "input_columns is 3"),
         ({"input_columns": []}, "no input_columns"),
         ({"input_columns": ["q"], "output_column": ["a"]}, "output_column is"),
+        ({"input_columns": ["q"], "train_split": {"a": 1}}, "train_split is {'a': 1}; it must be text"),
         ({"input_columns": ["q"], "output_colunm": "a"}, "reader_cfg has 'output_colunm'"),
         ({"input_columns": ["question"]}, "row 0 has no column 'question'. It has q, a"),
     ],

@@ -365,6 +365,11 @@ def test_conversations(mode, asked, answer):
     assert not task.metrics[0].binary  # the turns are averaged
 
 
+def asked_by(**options):
+    infer = gen_entry()["infer_cfg"]
+    return {"infer_cfg": {**infer, "inferencer": {**infer["inferencer"], **options}}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -379,6 +384,16 @@ def test_conversations(mode, asked, answer):
         ),
         ({"n": 2, "k": "x"}, "k is 'x'"),
         ({"n": 2, "k": 3}, "asked 2 times"),
+        ({"k": 1.5}, "k is 1.5; it must be a whole number or a list"),
+        ({"n": 10**30}, "n is 1000.*; it must be a whole number from 1 to 10,000"),
+        ({"n": 10**5000}, "n is a number of thousands of digits"),
+        ({"num_repeats": 10**9}, "num_repeats is 1000000000; it must be"),
+        ({"reader_cfg": {"input_columns": ["q"], "output_column": "a", "test_split": ["a"]}}, r"test_split is \['a'\]"),
+        (asked_by(max_out_len="abc"), "max_out_len is 'abc'; it must be a number of tokens"),
+        (asked_by(max_out_len=float("inf")), "max_out_len is inf"),
+        (asked_by(stopping_criteria=5), "stopping_criteria is 5; it must be a list of texts"),
+        (asked_by(sc_size=[{}]), "sc_size is .*; it must be a whole number"),
+        (asked_by(sc_size=float("nan")), "sc_size is nan"),
         ({"n": 2, "eval_cfg": {"evaluator": {"type": "MccEvaluator"}}}, "whole corpus"),
     ],
 )

@@ -128,6 +128,17 @@ def test_templates_refused_in_both_modes(body, message, strict):
         PromptTemplate(body, ice_token="</E>", strict=strict)
 
 
+def test_tokens_and_roles_are_text():
+    with pytest.raises(DataError, match="the ice_token is -1; it must be text"):
+        PromptTemplate("{question}", ice_token=-1)
+    with pytest.raises(DataError, match="the sep_token is"):
+        PromptTemplate("{question}", sep_token=["x"])
+    with pytest.raises(DataError, match=r"the role of an item is \[\]; it must be text"):
+        PromptTemplate({"round": [{"role": [], "prompt": "x"}]}, strict=False).generate_item(ROW)
+    with pytest.raises(DataError, match="the role of an item is"):
+        RawPromptTemplate([{"role": {}, "content": "x"}], strict=False)
+
+
 @pytest.mark.parametrize(
     "body", [{"round": ROUND}, {"begin": [{"role": "SYSTEM", "prompt": "S"}], "round": ROUND}, {"A": {"round": ROUND}}]
 )

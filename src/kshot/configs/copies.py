@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.names import short
 from kshot.configs.rows import Splits
+from kshot.configs.values import repeats
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 
@@ -26,8 +27,7 @@ def copies_of(entry: DatasetEntry) -> int:
     count = entry.get(_OPTION)
     if count is None or short(entry.get("type", "")) in _TAKE_NO_COPIES:
         return 1
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise DataError(f"{_OPTION} is {count!r}; it must be a whole number from 1 up", where=entry.place)
+    count = repeats(count, _OPTION, entry.place)
     if count > 1 and entry.repeats > 1:
         hint = "Leave one of them out: each says how often a row is asked."
         raise DataError(f"n cannot be combined with {_OPTION}", where=entry.place, hint=hint)

@@ -15,6 +15,7 @@ from kshot.configs.project import Project
 from kshot.configs.rendering import PromptKind, Rendered, render
 from kshot.configs.rows import SelectedRows, Splits, read_rows
 from kshot.configs.scope import Scope
+from kshot.configs.values import repeats
 from kshot.core.errors import DataError, KshotError
 from kshot.core.protocols import ExampleRetriever
 from kshot.retrievers.base import Retriever
@@ -117,10 +118,7 @@ class DatasetEntry:
     @property
     def repeats(self) -> int:
         """How often each row is asked."""
-        n = self.body.get("n") or 1
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise DataError(f"n is {n!r}; it must be a whole number from 1 up", where=self.place)
-        return n
+        return repeats(self.body.get("n") or 1, "n", self.place)
 
     @property
     def inferencer(self) -> dict[str, Any]:

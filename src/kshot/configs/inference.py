@@ -11,6 +11,7 @@ from kshot.configs.names import short
 from kshot.configs.rendering import PromptKind, Rendered
 from kshot.configs.rows import Splits
 from kshot.configs.settings import ConfigSettings
+from kshot.configs.values import texts, tokens
 from kshot.core.answers import Explained
 from kshot.core.content import Content
 from kshot.core.errors import DataError
@@ -39,10 +40,12 @@ def sampling(
     if kwargs.get("do_sample") is False:
         chosen["temperature"] = 0.0
     lengths = (inferencer.get("max_out_len"), model_cfg.get("max_out_len"))
-    chosen["max_tokens"] = int(next((length for length in lengths if length), DEFAULT_MAX_TOKENS))
-    stop = [*(inferencer.get("stopping_criteria") or ()), *(model_cfg.get("stop_words") or ())]
+    length = next((length for length in lengths if length), DEFAULT_MAX_TOKENS)
+    chosen["max_tokens"] = tokens(length, "max_out_len", entry.place)
+    stop = texts(inferencer.get("stopping_criteria"), "stopping_criteria", entry.place)
+    stop += texts(model_cfg.get("stop_words"), "stop_words", entry.place)
     if stop:
-        chosen["stop"] = tuple(dict.fromkeys(str(each) for each in stop))
+        chosen["stop"] = tuple(dict.fromkeys(stop))
     users = {
         "max_tokens": settings.max_tokens,
         "temperature": settings.temperature,
@@ -102,9 +105,8 @@ def generate_by_row(extract: Extract, options: Mapping[str, Any]) -> ConfigMetho
 
     def method(sample: Sample, prompt: Prompt) -> RequestGenerator:
         length = sample.fields.get(LENGTH_COLUMN)
-        if length and (not isinstance(length, (int, float)) or isinstance(length, bool) or length < 1):
-            raise DataError(f"{LENGTH_COLUMN} is {length!r}; it must be a number of tokens", where=f"row {sample.id}")
-        chosen = {**options, "max_tokens": int(length)} if length else options
+        limit = {"max_tokens": tokens(length, LENGTH_COLUMN, f"row {sample.id}")} if length else {}
+        chosen = {**options, **limit}
         (reply,) = yield from ask(Generate(prompt, **chosen))
         return extract(sample, reply.text)
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from kshot.configs.names import INFERENCERS, short
 from kshot.configs.rows import SelectedRows
+from kshot.configs.values import listed, text
 from kshot.core.errors import DataError
 from kshot.prompts.templates import (
     MMPromptTemplate,
@@ -94,16 +95,16 @@ def make_plan(infer_cfg: Mapping[str, Any], ids: Sequence[Sequence[int]], column
     if infer_mode not in TURN_MODES:
         raise DataError(f"the infer_mode is {infer_mode!r}", hint=f"It may be {', '.join(TURN_MODES)}.")
     no_examples = short(retriever.get("type", "ZeroRetriever")) == "ZeroRetriever"
-    labels = inferencer.get("labels")
+    between = "" if no_examples else "\n"
     return PromptPlan(
         example_template=examples,
         prompt_template=renders,
         mode=mode,
         labels_from=prompt if prompt is not None or examples is None or examples.ice_token is None else examples,
-        labels=None if labels is None else tuple(labels),
-        separator=retriever.get("ice_separator", "" if no_examples else "\n"),
-        eos=retriever.get("ice_eos_token", "" if no_examples else "\n"),
-        masked_by=inferencer.get("gen_field_replace_token") or "",
+        labels=listed(inferencer.get("labels"), "labels"),
+        separator=text(retriever, "ice_separator", between),
+        eos=text(retriever, "ice_eos_token", between),
+        masked_by=text(inferencer, "gen_field_replace_token", ""),
         infer_mode=infer_mode,
         from_messages=name == "ChatInferencer" and not strict,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kshot.configs.ranges import chosen
+from kshot.configs.values import repeats, text
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 
@@ -15,6 +16,9 @@ Splits: TypeAlias = Mapping[str, Sequence[Row]] | Sequence[Row]
 
 OPENCOMPASS = "opencompass"
 """The framework that repeats a dataset as a whole; the other one repeats each row."""
+
+_MAX_COPIES = 50_000_000
+"""The most rows of a split, with their copies."""
 
 KEYS = (
     "input_columns", "output_column", "train_split", "test_split", "train_range", "test_range",
@@ -85,8 +89,7 @@ def read_rows(
     all rows one round after the other.
     """
     reader = read_reader(reader_cfg, strict=strict, where=abbr)
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise DataError(f"n is {n!r}", where=abbr, hint="It says how often each row is asked: a number from 1 on.")
+    n = repeats(n, "n", abbr)
     if not isinstance(splits, Mapping):
         splits = {"train": splits, "test": splits, reader.train_split: splits, reader.test_split: splits}
     train = chosen(list(splits.get(reader.train_split, ())), reader.train_range, where=f"{abbr} train_range".strip())
@@ -104,6 +107,9 @@ def read_rows(
     if strict:
         _check_columns(reader, test, abbr)
     train_repeats = 1 if strict else n
+    if n > 1 and n * max(len(test), len(train)) > _MAX_COPIES:
+        what = f"n is {n:,}, and there are {max(len(test), len(train)):,} rows; all copies may be {_MAX_COPIES:,}"
+        raise DataError(what, where=abbr, hint="Give a smaller n, or fewer rows (test_range, train_range).")
     in_blocks = framework == OPENCOMPASS and not strict
     return SelectedRows(
         _repeated(train, train_repeats, in_blocks=in_blocks),
@@ -140,8 +146,8 @@ def read_reader(reader_cfg: Mapping[str, Any], *, strict: bool, where: str = "")
     return ReaderConfig(
         tuple(columns),
         output,
-        reader_cfg.get("train_split") or "train",
-        reader_cfg.get("test_split") or "test",
+        text(reader_cfg, "train_split", "", where) or "train",
+        text(reader_cfg, "test_split", "", where) or "test",
         reader_cfg.get("train_range"),
         reader_cfg.get("test_range"),
     )

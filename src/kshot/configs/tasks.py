@@ -30,11 +30,11 @@ from kshot.configs.inference import (
     with_attacked_prompt,
 )
 from kshot.configs.media import PromptMedia, holds_media
-from kshot.configs.names import ConfigCallable
 from kshot.configs.planning import located_in_row
 from kshot.configs.rendering import PromptKind
 from kshot.configs.rows import Splits
 from kshot.configs.settings import ConfigSettings
+from kshot.configs.values import repeats, whole_numbers
 from kshot.core.errors import DataError
 from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
@@ -79,7 +79,7 @@ class ConfigTask:
             self.kind = "chat"  # text has no place for them
         votes = entry.inferencer.get("sc_size") or self.settings.sample_num
         asked = entry.repeats * copies_of(entry)  # one of them is 1
-        self.times = asked if asked > 1 else int(votes)
+        self.times = asked if asked > 1 else repeats(votes, "sc_size", entry.place)
         self._copies = entry.repeats  # they stand among the rows; one sample asks for all of them
         self.notes: list[str] = [note] if (note := left_out(entry)) else []
 
@@ -285,13 +285,8 @@ class ConfigTask:
         return metric
 
     def _ks(self) -> list[int]:
-        k = self.entry.get("k")
-        found = [] if k is None else [k] if isinstance(k, int) else k
-        if isinstance(found, ConfigCallable) or not all(
-            isinstance(each, int) and not isinstance(each, bool) for each in found
-        ):
-            raise DataError(f"k is {k!r}; it must be a whole number or a list of them", where=self.entry.place)
-        return [each for each in found if self.entry.repeats > 1]
+        found = whole_numbers(self.entry.get("k"), "k", self.entry.place)
+        return found if self.entry.repeats > 1 else []
 
 
 def task_of(entry: DatasetEntry, splits: Splits, settings: ConfigSettings | None = None, **more: Any) -> Task[Any]:

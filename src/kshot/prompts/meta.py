@@ -23,6 +23,13 @@ def is_mark(item: Any) -> bool:
     return isinstance(item, dict) and "section" in item
 
 
+def check_role(item: Any) -> None:
+    """Refuse an item whose role, or the role that it falls back to, is no text."""
+    for name in ("role", "fallback_role") if isinstance(item, Mapping) else ():
+        if not isinstance(item.get(name), str | None):
+            raise DataError(f"the {name} of an item is {item[name]!r:.60}; it must be text")
+
+
 @dataclass(slots=True)
 class LoosePart:
     """A part of a dialogue outside of rounds: a role item or a string."""
@@ -59,6 +66,7 @@ class MetaTemplate:
                 continue
             if not isinstance(entry, Mapping) or "role" not in entry:
                 raise DataError(f"an entry of the meta template has no role: {entry!r}")
+            check_role(entry)
             if entry["role"] in made.roles:
                 raise DataError(f"the meta template has the role {entry['role']!r} twice")
             made.roles[entry["role"]] = entry

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 from kshot.prompts.dialogue import Filled, Messages, PromptList
-from kshot.prompts.meta import mark
+from kshot.prompts.meta import check_role, mark
 
 Shape: TypeAlias = str | PromptList
 """A template without its examples and columns."""
@@ -97,6 +97,9 @@ class PromptTemplate:
     ) -> None:
         """Check the template; ``ice_token`` marks the place of the examples, ``sep_token`` is removed from prompts."""
         self.template, self.ice_token, self.sep_token, self.strict = template, ice_token, sep_token, strict
+        for name, token in (("ice_token", ice_token), ("sep_token", sep_token)):
+            if token is not None and not isinstance(token, str):
+                raise DataError(f"the {name} is {token!r:.60}; it must be text")
         if not isinstance(template, (str, Mapping)):
             raise DataError(f"a template is a string or a dict, not {type(template).__name__}")
         is_dialogue = isinstance(template, Mapping) and all(key in SECTIONS for key in template)
@@ -199,6 +202,7 @@ class PromptTemplate:
                 isinstance(item, Mapping) and isinstance(item.get("prompt", ""), str)
             ):
                 raise DataError(f"a dialogue has {item!r}, which is neither text nor dict(role=…, prompt=…)")
+            check_role(item)
         return shape
 
     def _compose(self, shape: Shape, row: Row, ice: Filled, *, keep_sep: bool = False) -> Shape:

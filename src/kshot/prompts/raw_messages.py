@@ -9,7 +9,7 @@ from typing import Any
 from kshot.core.errors import DataError
 from kshot.core.records import Row
 from kshot.prompts.dialogue import CHAT_ROLES, TEMPLATE_ROLES, Messages, PromptList
-from kshot.prompts.meta import is_mark
+from kshot.prompts.meta import check_role, is_mark
 from kshot.prompts.prompt_template import PromptTemplate, fill, fill_tree
 
 EXPAND = "expand_column"
@@ -117,6 +117,7 @@ class RawPromptTemplate(PromptTemplate):
                 raise DataError(
                     f"the column {column!r} has {message!r:.80}", hint="Its messages are dict(role=…, content=…)."
                 )
+            check_role(message)
             yield {**copy.deepcopy(dict(message)), "role": _chat_role(message["role"])}
 
 
@@ -135,6 +136,7 @@ def _check_item(item: Any, ice_token: str, *, strict: bool) -> None:
         return
     if not isinstance(item, Mapping) or not {"role", "content"} <= set(item):
         raise DataError(f"a message is dict(role=…, content=…), not {item!r}")
+    check_role(item)
     if not isinstance(item["content"], (str, list, tuple)):
         raise DataError(f"the content of a message is text or a list of parts, not {item['content']!r:.60}")
     if strict and item["role"] not in TEMPLATE_ROLES and item["role"] not in CHAT_ROLES:
