@@ -155,3 +155,19 @@ def test_exams_of_kaoshi():
 def test_boxes_of_elbench():
     replies = ["so \\boxed{5}", "5 dollars", "x", ""]
     assert score("ELBenchMathEvaluator", replies, ["\\boxed{5}", "5", "y", ""]) == {"accuracy": 50.0}
+
+
+def test_answers_of_theorems():
+    rows = [
+        {"Answer_type": kind} for kind in ("option", "bool", "float", "float", "integer", "integer", "list of float")
+    ]
+    golds = ["(b)", "True", "2.0", "2.0", "3", "3", "[1.0, 2.0]"]
+    replies = ["It is (B)", "true", "2.07", "2.1", "2.6", "8/2", "[1, 2]"]
+    assert score("TheoremQAEvaluatorV3", replies, golds, rows) == {"score": pytest.approx(400 / 7)}
+    with pytest.raises(DataError, match="reference of a float"):
+        score("TheoremQAEvaluatorV3", ["1"], ["x"], [{"Answer_type": "float"}])
+
+
+def test_a_reference_that_is_no_list_of_numbers():
+    with pytest.raises(DataError, match="a list of numbers"):
+        score("OpenSWIMSEEvaluator", ["[1.0]"], ["text"])

@@ -60,7 +60,7 @@ def _value(answer: str, *, stated: bool) -> str:
         return found[-1] if found else ""
     from latex2sympy2_extended import latex2sympy  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-    answer = _without_units(answer.rpartition("=")[2].strip())
+    answer = without_units(answer.rpartition("=")[2].strip())
     try:
         with _limited(LATEX_SECONDS):
             value = computed(str(latex2sympy(answer)))
@@ -77,7 +77,8 @@ _PI = (
 )
 
 
-def _without_units(answer: str) -> str:
+def without_units(answer: str) -> str:
+    """Write π as a number, percent as a division, and leave out units of money and temperature."""
     answer = answer.replace("\\pi", "π")
     for pattern, number in _PI:
         answer = pattern.sub(number, answer)

@@ -33,6 +33,7 @@ from kshot.configs.evaluators import (
     seedbench,
     stated,
     summaries,
+    theorems,
     vision,
     vqa,
 )
@@ -71,6 +72,7 @@ _MODULES = (
     seedbench,
     stated,
     summaries,
+    theorems,
     vision,
     vqa,
 )

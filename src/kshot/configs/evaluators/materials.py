@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
 from kshot.configs.evaluators.factories import Factory, plain
-from kshot.configs.evaluators.scores import text_of
+from kshot.configs.evaluators.scores import SeesRows, text_of
 from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
@@ -58,20 +58,26 @@ class GeneLabels(Tally):
 _YES, _NO = ("Direct", "True", True), ("Indirect", "False", False)
 
 
-class MaterialProperties(CorpusMetric):
-    """Errors of numbers, or the area under the curve of labels, as the references are (LLM4Mat)."""
+class MaterialProperties(SeesRows, CorpusMetric):
+    """Errors of numbers, or the area under the curve of labels, as the first reference is (LLM4Mat)."""
 
     name = "MAE"
+    higher_is_better = False
+
+    def see(self, samples: Iterable[Sample]) -> None:
+        """Look whether the references are numbers."""
+        first = next((gold_of(sample) for sample in samples), 0.0)
+        if not _is_number(first):
+            self.name, self.higher_is_better = "AUC", True
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The figures of numbers, then that of labels."""
-        return ("MAE", "total", "filtered", "RMSE", "MAD", "MAD/MAE", "AUC")
+        """The figures of numbers, or that of labels."""
+        return ("MAE", "total", "filtered", "RMSE", "MAD", "MAD/MAE") if self.name == "MAE" else ("AUC",)
 
     def figures(self, pairs: Sequence[ScoredPair]) -> Mapping[str, float]:
         """Compare what can be compared."""
-        first = pairs[0][1]
-        if isinstance(first, bool) or not isinstance(first, (int, float)):
+        if self.name == "AUC":
             return _area([(gold, said) for said, gold, _ in pairs])
         known = [pair for said, gold, _ in pairs if (pair := _numbers(gold, said))]
         counted = {"total": float(len(pairs)), "filtered": float(len(known))}
@@ -82,6 +88,10 @@ class MaterialProperties(CorpusMetric):
         mad, mae = (math.fsum(each) / len(known) for each in ([abs(gold - middle) for gold, _ in known], errors))
         rmse = math.sqrt(math.fsum(each * each for each in errors) / len(known))
         return {**counted, "MAE": mae, "RMSE": rmse, "MAD": mad} | ({"MAD/MAE": mad / mae} if mae else {})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _numbers(gold: Any, said: Any) -> tuple[float, float] | None:

@@ -14,6 +14,7 @@ from kshot.configs.evaluators.materials import first_of
 from kshot.configs.evaluators.scores import RIGHT, WRONG, Points, RightOrWrong, text_of
 from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio
 from kshot.configs.scope import Name, Scope
+from kshot.core.errors import DataError
 from kshot.core.records import Sample, Value
 from kshot.metrics import Metric
 
@@ -101,6 +102,8 @@ class DistanceOfLists(Points):
 
     def rate(self, prediction: Any, reference: Any, /) -> Mapping[str, Value]:
         """Compare with the last list of a reply; missing numbers are 0, further ones are left out."""
+        if not isinstance(reference, (list, tuple)) or not all(isinstance(each, (int, float)) for each in reference):
+            raise DataError(f"OpenSWIMSEEvaluator wants a list of numbers as the reference, not {reference!r:.80}")
         gold = [float(each) for each in reference]
         found = _LIST.findall(text_of(prediction, "OpenSWIMSEEvaluator"))
         try:
