@@ -260,7 +260,7 @@ def _rehearsed(plan: Plan, faults: Faults) -> Plan:
             tasks[number] = source.planned(settings, found)
         for spec in () if source.searches(settings) else plan.models:
             with faults.collected():
-                check_answers(spec, asked.types)
+                check_answers(spec, asked.types, source.without_logprobs)
                 check_reads(spec, asked.media)
     with faults.collected():
         _check_names(plan.sources, tasks)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import kshot
+from kshot.core.errors import KshotError
 from tests.fake_server import FakeServer, chat, completion
 
 _CONFIG = """
@@ -71,3 +72,15 @@ def test_results_have_the_name_that_the_config_gives(run, tmp_path):
 def test_a_model_without_an_abbr_keeps_its_name(run):
     result, _ = run("OpenAI", abbr="")
     assert all(row["model"].startswith("openai:gpt-x@") for row in result.results)
+
+
+def test_advice_for_a_model_without_log_probabilities(run, tmp_path):
+    (tmp_path / "quiz_gen.py").write_text("", encoding="utf-8")
+    text = _CONFIG.replace("{q}", "X").replace('template="X"', 'template={0: "{q} yes", 1: "{q} no"}')
+    (tmp_path / "ppl.py").write_text(
+        text.replace("GenInferencer", "PPLInferencer").replace("ABBR", ""), encoding="utf-8"
+    )
+    with pytest.raises(
+        KshotError, match=r"Run a config that generates, such as quiz_gen\.py, or a model with log-prob"
+    ):
+        kshot.evaluate(lambda prompt: prompt, "ppl.py", data=("quiz=rows.jsonl",))

@@ -222,6 +222,31 @@ def test_a_pattern_with_split_and_subset(tmp_path):
         splits_of(entry, {"anatomy": str(tmp_path / "mine/{split}/none.jsonl")})
 
 
+def test_a_pattern_that_finds_nothing_says_what_it_looked_for(tmp_path):
+    entry = made(MMLU, ["input", "A"], "target")
+    with pytest.raises(
+        DataError, match=r"pax/test/anatomy\.jsonl: there is no such file.*\{subset\} the name.*anatomy"
+    ):
+        splits_of(entry, {"anatomy": "pax/{split}/{subset}.jsonl"})
+    with pytest.raises(DataError, match=r"the pattern has \{sub\}, and there is no.*There are \{split\}.*\{subset\}"):
+        splits_of(entry, {"anatomy": "pax/{split}/{sub}.jsonl"})
+
+
+def test_rows_that_are_nowhere_say_where_kshot_looked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COMPASS_DATA_CACHE", str(tmp_path / "cache"))
+
+    def nothing(*_, **__):
+        raise DataError("it cannot be reached", hint="Use a local copy with --dataset-path FILE_OR_FOLDER.")
+
+    monkeypatch.setattr("kshot.tables.loading.load_from_hub", nothing)
+    with pytest.raises(DataError) as caught:
+        splits_of(made(MMLU, ["input", "A"], "target"))
+    assert caught.value.where == "made-up"
+    assert f"kshot looked for them at {tmp_path}/cache/data/mmlu, {tmp_path}/data/mmlu, " in caught.value.hint
+    assert caught.value.hint.endswith(".cache/opencompass/data/mmlu. Give its rows: --data made-up=FILE_OR_FOLDER.")
+
+
 def test_raw_rows_of_the_user_get_the_columns_of_the_loader(tmp_path):
     raw = {"article": "T", "question": "Q", "options": ["a", "b", "c", "d"], "answer": "C"}
     (tmp_path / "rows.jsonl").write_text(json.dumps(raw), encoding="utf-8")
@@ -424,5 +449,5 @@ def test_rows_of_the_hub_through_a_loader(monkeypatch):
     assert splits_of(made(case)) == {"test": [{"problem": "p", "answer": "test"}]}
     assert asked == [("RUC-AIBOX/OlymMATH", "en-hard", "train"), ("RUC-AIBOX/OlymMATH", "en-hard", "test")]
     case = Case("OlymMATHDataset", {}, {"path": "somewhere", "subset": "en-hard"}, splits=("train", "train"))
-    with pytest.raises(DataError, match=r"no such split\. Give its rows: --data made-up="):
+    with pytest.raises(DataError, match=r"no such split\. kshot looked .* Give its rows: --data made-up="):
         splits_of(made(case))

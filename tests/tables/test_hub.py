@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from kshot.core.errors import DataError
+from kshot.tables import hub
 from kshot.tables.hub import load_saved_copy
 from kshot.tables.loading import discover_subsets
 from tests.tables.rows import ROWS, load
@@ -20,6 +21,27 @@ def test_a_hub_name_without_network_is_a_data_error():
         load(None, load_args=("nobody/nothing",))
     with pytest.raises(DataError, match="dataset mine: 'nobody/nothing' cannot be loaded from the hub"):
         discover_subsets(None, "mine", ("nobody/nothing",), "test")  # at once: the loader would wait as long again
+
+
+def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch):
+    """The library would wait and try again for a minute; it looks into its cache alone."""
+    datasets = pytest.importorskip("datasets")
+    offline = []
+
+    def load_dataset(*_, **__):
+        offline.append(datasets.config.HF_HUB_OFFLINE)
+        raise ConnectionError("no")
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(hub, "hub_is_unreachable", lambda: True)
+    with pytest.raises(DataError, match="from the hub: it cannot be reached, and the cache has no such rows"):
+        load(None, load_args=("nobody/nothing",))
+    assert (offline, datasets.config.HF_HUB_OFFLINE) == ([True], False)
+    monkeypatch.setattr(hub, "hub_is_unreachable", lambda: False)
+    with pytest.raises(DataError, match="from the hub: no"):
+        load(None, load_args=("nobody/nothing",))
+    assert offline == [True, False]
 
 
 def test_what_is_asked_of_the_hub(monkeypatch):

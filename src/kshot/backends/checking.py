@@ -15,6 +15,7 @@ from kshot.backends.search.recorded import is_recorded_run
 from kshot.backends.search.specs import make_search_engine
 from kshot.core.errors import BackendError, UsageError
 from kshot.core.protocols import Abilities, LanguageModel, Model
+from kshot.core.records import Loglik
 from kshot.core.specs import options_of, parse_spec
 from kshot.core.text_files import regular_file
 from kshot.core.validation import check_media
@@ -23,7 +24,6 @@ _CHECKED_BYTES = 64 << 20
 """Recorded prompts up to this size are read before the run."""
 
 _SERVERS = ("openai", "anthropic")
-_HINTS = {"Loglik": "Ask by generation instead: --ranking-type generation."}
 
 
 def check_model(text: str, options: Mapping[str, Any] | None = None) -> None:
@@ -72,8 +72,11 @@ def is_server(given: str | Model) -> bool:
     return isinstance(given, LanguageModel) and given.abilities.server
 
 
-def check_answers(given: str | Model, asked: Iterable[type]) -> None:
-    """Refuse a model that cannot answer these types of request, as far as its class tells."""
+def check_answers(given: str | Model, asked: Iterable[type], advice: str = "") -> None:
+    """Refuse a model that cannot answer these types of request, as far as its class tells.
+
+    ``advice``: what to do where it gives no log-probabilities.
+    """
     if isinstance(given, str):
         if is_search_engine(given):
             return
@@ -87,7 +90,7 @@ def check_answers(given: str | Model, asked: Iterable[type]) -> None:
             raise BackendError(
                 f"it cannot answer {kind.__name__} requests, only {', '.join(each.__name__ for each in able)}",
                 where=given if isinstance(given, str) else given.name,
-                hint=_HINTS.get(kind.__name__, ""),
+                hint=advice if kind is Loglik else "",
             )
 
 

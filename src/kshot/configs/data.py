@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from kshot.configs.loaders.columns import typed
 from kshot.configs.loaders.finding import SPELLINGS, RowsFinder, entry_loader, split_names
 from kshot.configs.loaders.foreign import foreign_rows, has_columns, has_foreign_loader
 from kshot.configs.loaders.hub import HUB
-from kshot.configs.loaders.places import check_place, place_of
+from kshot.configs.loaders.places import check_place, looked_at, place_of
 from kshot.configs.names import short
 from kshot.configs.rows import Splits
 from kshot.core.errors import DataError, KshotError, UsageError
@@ -22,6 +23,7 @@ from kshot.core.records import Row
 from kshot.tables.files import read_file
 from kshot.tables.loading import get_raw_dataset_loader
 
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _FILE_KINDS = ("json", "csv", "parquet")
 """What ``path`` says of an entry that lists its files."""
 
@@ -89,6 +91,10 @@ def _given(entry: DatasetEntry, text: str) -> Splits:
     place = Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib raises for users that there are not
     if os.path.exists(place):  # noqa: PTH110 - pathlib raises for names that are too long
         return _foreign_or_plain(entry, finder, place) if has_foreign_loader(entry) else finder.read(place)
+    wrong = [name for name in _PLACEHOLDER.findall(text) if name not in ("split", "subset")]
+    if wrong:
+        what = f"the pattern has {{{wrong[0]}}}, and there is no such placeholder"
+        raise DataError(what, where=text, hint="There are {split}, the config's split, and {subset}, the entry's name.")
     if "{split}" in text or "{subset}" in text:
         return finder.fitted(finder.pattern(text))
     raise DataError("there is no such file or folder", where=str(place))
@@ -157,13 +163,13 @@ def _hub(entry: DatasetEntry, *, online: bool) -> Splits:
     if hub is None:
         _no_rows(entry, kind, entry.get("path"))
     if not online:
-        raise OnHub(hub, where=entry.place, hint=f"Or give them: --data {entry.abbr}=FILE_OR_FOLDER.")
+        raise OnHub(hub, where=entry.place, hint=_hint(entry, "Or give them"))
     finder = RowsFinder(entry, partial(check_place, entry))
     if loader is not None and loader.hub:
         try:
             return loader.rows(finder.place(Path(str(entry.get("path"))), hub))
         except KshotError as exc:
-            exc.hint = f"Give its rows: --data {entry.abbr}=FILE_OR_FOLDER."
+            exc.where, exc.hint = entry.place, _hint(entry)
             raise
     subset = str(name) if isinstance(name, str) else HUB[kind][1] if kind in HUB else None
     load = get_raw_dataset_loader(entry.abbr, None, None, (hub, subset) if subset else (hub,), finder.check)
@@ -174,7 +180,7 @@ def _hub(entry: DatasetEntry, *, online: bool) -> Splits:
             found[split] = load("validation" if "validation" in spelled else spelled[0])
         except KshotError as exc:
             if needed:
-                exc.hint = f"Give its rows: --data {entry.abbr}=FILE_OR_FOLDER."
+                exc.where, exc.hint = entry.place, _hint(entry)
                 raise
     return finder.fitted(found)
 
@@ -190,6 +196,11 @@ def _hub_name(entry: DatasetEntry) -> str | None:
     return path if kind == "HFDataset" and isinstance(path, str) and path else None
 
 
+def _hint(entry: DatasetEntry, give: str = "Give its rows", forms: str = "") -> str:
+    """Return where kshot looked for the rows, and how to give them."""
+    return f"{looked_at(entry)} {give}: --data {entry.abbr}=FILE_OR_FOLDER{forms}.".strip()
+
+
 def _no_rows(entry: DatasetEntry, kind: str, path: Any) -> NoReturn:
     """Raise the error that an entry's rows are nowhere."""
     missing = "it has no path" if path is None else f"its path {path!r} is not here"
@@ -201,5 +212,5 @@ def _no_rows(entry: DatasetEntry, kind: str, path: Any) -> NoReturn:
     raise DataError(
         what,
         where=entry.place,
-        hint=f"Give its rows: --data {entry.abbr}=FILE_OR_FOLDER (train and test as jsonl, json, csv or parquet).",
+        hint=_hint(entry, forms=" (train and test as jsonl, json, csv or parquet)"),
     )

@@ -92,6 +92,13 @@ class ConfigSource(Source[ConfigSettings]):
         )
 
     @property
+    def without_logprobs(self) -> str:
+        """Another config of the dataset, or another model: the inferencer of a config cannot be changed."""
+        others = sorted(self.path.parent.glob("*_gen*.py"), key=lambda each: (len(each.name), each.name))
+        such = f", such as {others[0].name}," if others else ""
+        return f"Run a config that generates{such} or a model with log-probabilities (hf:, vllm:, embedded)."
+
+    @property
     def judges(self) -> list[str]:
         """The judges that the config names, as ``--judge`` would name them."""
         return [entry.spec for entry in self._judge_entries]

@@ -272,7 +272,7 @@ _OPEN = Failed("open", "not answered yet")
 
 _HINTS = {
     "judge": "Name the judging model with --judge MODEL.",
-    "Loglik": "Ask by generation instead: --ranking-type generation.",
+    "Loglik": "Ask by generation instead: --ranking-type generation, or a config that generates.",
 }
 
 

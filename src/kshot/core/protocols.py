@@ -275,6 +275,11 @@ class Source(Protocol[SettingsT]):
         return False
 
     @property
+    def without_logprobs(self) -> str:
+        """What the user can do if a model gives no log-probabilities, and it asks for them."""
+        return "Ask by generation instead: --ranking-type generation."
+
+    @property
     def judges(self) -> Sequence[str]:
         """The specs of the judges to use if the user names none."""
         return ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,10 +13,12 @@ from typing import Any
 from kshot.core.errors import DataError
 from kshot.core.extras import import_package
 from kshot.core.file_names import leaves_folder
+from kshot.core.hub import hub_is_unreachable
 from kshot.core.json_text import parse_json
 from kshot.core.text_files import check_regular, read_at_most
 from kshot.tables.splits import Rows
 
+_OFFLINE = "HF_HUB_OFFLINE"
 _SPLITS, _STATE, _INFO = "dataset_dict.json", "state.json", "dataset_info.json"
 
 
@@ -27,7 +31,8 @@ def load_from_hub(name: str, subset: str | None, split: str, where: str, more: M
     _check_on_hub(name, where)
     try:
         given = {key: value() if isinstance(value, partial) else value for key, value in (more or {}).items()}
-        rows: Rows = library.load_dataset(name, subset, split=split, **given)
+        with _without_waiting(library):
+            rows: Rows = library.load_dataset(name, subset, split=split, **given)
     except (OSError, ValueError, RuntimeError, LookupError) as exc:
         raise _not_loaded(name, where, exc) from exc
     return _without_decoding(rows)
@@ -38,7 +43,8 @@ def hub_subsets(name: str, where: str) -> list[str] | None:
     library = _datasets_library()
     _check_on_hub(name, where)
     try:
-        names: list[str] = library.get_dataset_config_names(name)
+        with _without_waiting(library):
+            names: list[str] = library.get_dataset_config_names(name)
     except ConnectionError as exc:  # loading would wait as long, and fail too
         raise _not_loaded(name, where, exc) from exc
     except (OSError, ValueError, RuntimeError, LookupError):
@@ -138,9 +144,26 @@ def _datasets_library() -> Any:
     return datasets
 
 
+@contextmanager
+def _without_waiting(library: Any) -> Iterator[None]:
+    """Let the library look into its cache alone where the hub cannot be reached: it would try again for a minute."""
+    modules = [getattr(library, "config", None), sys.modules.get("huggingface_hub.constants")]
+    switches = [each for each in modules if hasattr(each, _OFFLINE)] if hub_is_unreachable() else []
+    before = [getattr(each, _OFFLINE) for each in switches]
+    try:
+        for each in switches:
+            setattr(each, _OFFLINE, True)
+        yield
+    finally:
+        for each, was in zip(switches, before, strict=True):
+            setattr(each, _OFFLINE, was)
+
+
 def _not_loaded(name: str, where: str, exc: Exception) -> DataError:
+    unreachable = isinstance(exc, ConnectionError) and hub_is_unreachable()
+    why = "it cannot be reached, and the cache has no such rows" if unreachable else _first_line(exc)
     return DataError(
-        f"{name!r} cannot be loaded from the hub: {_first_line(exc)}",
+        f"{name!r} cannot be loaded from the hub: {why}",
         where=where,
         hint="Use a local copy with --dataset-path FILE_OR_FOLDER.",
     )

@@ -137,7 +137,12 @@ class RowsFinder:
                 problem = problem or exc
         if needed and problem is not None:
             hint = f"Give a folder with train and test files ({', '.join(FILE_SUFFIXES)}), or one file of rows."
-            raise DataError(problem.what, where=f"{self.entry.place}: {path}", hint=hint) from problem
+            place = path
+            if "{" in path:  # a pattern: name what was looked for
+                place = problem.where or path
+                own = f" (here {name!r})" if isinstance(name, str) else " (it has none)"
+                hint = f"In a pattern, {{split}} is the split of the config, and {{subset}} the name of the entry{own}."
+            raise DataError(problem.what, where=f"{self.entry.place}: {place}", hint=hint) from problem
         return None
 
     # ---- raw and final rows ----

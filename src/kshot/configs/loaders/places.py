@@ -126,6 +126,15 @@ def place_of(entry: DatasetEntry, path: str) -> Path:
     return next((place for place in candidates(entry, written) if os.path.exists(place)), Path(written))  # noqa: PTH110 - no name is too long for it
 
 
+def looked_at(entry: DatasetEntry) -> str:
+    """Return a sentence that says where kshot looked for the rows of an entry; empty where it names no path."""
+    path = entry.get("path")
+    if not isinstance(path, str) or not path:
+        return ""
+    places = dict.fromkeys(str(Path.cwd() / os.path.normpath(place)) for place in candidates(entry, local_path(path)))
+    return f"kshot looked for them at {', '.join(places)}."
+
+
 def candidates(entry: DatasetEntry, path: str) -> Iterator[Path]:
     """Yield the places at which a path of a config, or of its rows, may lie."""
     try:
