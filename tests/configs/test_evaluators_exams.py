@@ -187,3 +187,26 @@ def test_instructions_are_followed_strictly_and_loosely():
     }
     with pytest.raises(DataError, match="instruction_id_list"):
         score("IFEvaluator", ["x"], ["y"])
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "reply", "gold", "said"),
+    [
+        ("ais_bench.benchmark.openicl.icl_evaluator.BBoxIoUEvaluator", [1, 2, 3, 4], {"box": [1, 2, 3, 4]}, "bbox"),
+        ("ais_bench.benchmark.openicl.icl_evaluator.BBoxIoUEvaluator", "A", "no json", "image_width"),
+        ("ais_bench.benchmark.datasets.VideoBenchEvaluator", "A", "A", "'answer'"),
+        ("opencompass.datasets.MMLUProBaseEvaluator", "A", "B", r"LETTER\. text"),
+        ("opencompass.datasets.LCBTestOutputEvaluator", "assert f() == 1", {"output": "no json"}, "wants JSON"),
+        ("opencompass.datasets.Math401Evaluator", "1", "one", "a number"),
+        ("opencompass.datasets.ELBenchChoiceEvaluator", "A", "?", "letters"),
+    ],
+)
+def test_a_reference_that_lacks_what_is_read_is_an_error(evaluator, reply, gold, said):
+    with pytest.raises(DataError, match=said):
+        figures({"type": evaluator}, [reply], [gold])
+
+
+def test_a_reply_without_a_box_is_wrong():
+    gold = {"bbox": [0, 0, 10, 10], "image_width": 10, "image_height": 10}
+    kind = {"type": "ais_bench.benchmark.openicl.icl_evaluator.BBoxIoUEvaluator"}
+    assert figures(kind, [[0, 0, 1000, 1000], "none"], [gold, gold]) == {"Accuracy@0.5": 50}

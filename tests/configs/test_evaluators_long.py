@@ -90,12 +90,24 @@ def test_numbers_count_up_to_the_first_wrong_one():
         ("NeedleBenchOriginEvaluator", "x", "no keyword", r"text\*keyword"),
         ("NeedleBenchParallelEvaluator", "x", "no depth", "depth"),
         ("MRCREvaluator", "x", "no json", "JSON with answer and prefix"),
-        ("RulerNiahEvaluator", "x", "text", "list of texts"),
+        ("RulerNiahEvaluator", "x", 7, "list of texts"),
     ],
 )
 def test_rows_of_another_form_are_an_error_that_says_so(evaluator, prediction, gold, message):
     with pytest.raises(DataError, match=message):
         score(evaluator, [prediction], [gold])
+
+
+@pytest.mark.parametrize(
+    "evaluator",
+    [
+        *("RulerNiahEvaluator", "RulerQaEvaluator", "BabiLongEvaluator", "LongBenchF1Evaluator"),
+        *("LongBenchRougeEvaluator", "LongBenchCodeSimEvaluator", "LVEvalF1Evaluator", "LVEvalOPTF1Evaluator"),
+    ],
+)
+def test_one_text_is_a_list_of_one(evaluator):
+    replies, golds = ["kelp", "moss"], ["kelp", "kelp"]
+    assert score(evaluator, replies, golds) == score(evaluator, replies, [[gold] for gold in golds])
 
 
 def test_another_language_is_refused():

@@ -10,7 +10,7 @@ from typing import Any
 from kshot.cleanups.patterns import general_postprocess
 from kshot.configs.evaluators.agieval import SameAnswer
 from kshot.configs.evaluators.factories import Factory
-from kshot.configs.evaluators.scores import Points, RightOrWrong, Share, text_of
+from kshot.configs.evaluators.scores import Points, RightOrWrong, Share, listed, text_of
 from kshot.configs.evaluators.words import plain_words
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
@@ -41,6 +41,7 @@ class ExamLetters(Share):
 
     def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
         """Compare the answer to each question; another number of answers than of questions is all wrong."""
+        reference = listed(reference) if self.question_type == "multi_choice" else reference
         answers = self._answers(text_of(prediction, "GaokaoBenchEvaluator"), len(reference))
         if len(answers) != len(reference):
             answers = ["Z"] * len(reference)
@@ -74,9 +75,12 @@ class LetterOrText(RightOrWrong):
     """Share of replies whose first line is the letter, or the text, of the reference ``A. text`` (MMLU-Pro)."""
 
     def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare with both."""
+        """Compare with both; a reference with more than one ``. `` is never right, as in the home."""
         line = text_of(prediction, "MMLUProBaseEvaluator").split("\n")[0].strip()
         parts = str(reference).split(". ")
+        if len(parts) == 1:
+            what = f"MMLUProBaseEvaluator wants 'LETTER. text' as the reference, not {reference!r:.80}"
+            raise DataError(what, hint="Look at the column that reader_cfg's output_column names.")
         if len(parts) != 2:  # noqa: PLR2004 - the letter and the text
             return False
         return (line in _OPTIONS and line == parts[0]) or line == parts[1].strip()
@@ -127,7 +131,9 @@ class SameLetters(RightOrWrong):
     def same(self, prediction: Any, reference: Any) -> bool:
         """Compare the sets of letters."""
         wanted = set(re.findall("[A-J]", str(reference).upper()))
-        return bool(wanted) and self._chosen(str(prediction or "")) == wanted
+        if not wanted:
+            raise DataError(f"ELBenchChoiceEvaluator wants letters from A to J as the reference, not {reference!r:.80}")
+        return self._chosen(str(prediction or "")) == wanted
 
     def _chosen(self, reply: str) -> set[str]:
         """Return the letters after a mark, else those of a last line that has nothing else."""

@@ -79,10 +79,13 @@ class ExpectedValue(_Programs):
     def same(self, prediction: Any, reference: Any) -> bool:
         """Compare what the test says with what the task says."""
         written = expected_in(text_of(prediction, "LCBTestOutputEvaluator"))
+        output = _read(reference, "output")["output"]
         try:
-            wanted = json.loads(_read(reference, "output")["output"])
+            wanted = json.loads(output)
         except ValueError:
-            return False
+            raise DataError(
+                f"LCBTestOutputEvaluator wants JSON as the output of the reference, not {output!r:.80}"
+            ) from None
         if written is None:
             return False
         try:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.configs.evaluators.factories import Factory, plain
-from kshot.configs.evaluators.scores import ByColumn, Points, text_of
+from kshot.configs.evaluators.scores import ByColumn, Points, listed, text_of
 from kshot.configs.evaluators.words import bare, chinese_cut, likeness, overlap, plain_words, rouge_l, words_in
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
@@ -20,13 +20,14 @@ _KEYWORD_SHARE = {"en": 0.2, "zh": 0.4}
 """So many of the keyword's words must be in an answer of LV-Eval."""
 
 _ENGLISH_STOP_WORDS = (
-    "and to of in her was with for it from is that his he by she they or at because be on are their what as had "
-    "were about being this who but have has when which does"
+    "about and are as at be because being but by does for from had has have he her his in is it of on or "
+    "she that their they this to was were what when which who with"
 )
 _CHINESE_STOP_WORDS = (
-    "的 和 是 等 在 年 可以 为 与 ‰ 了 或 一种 月 c 至 日 有 进行 于 不 中 × 根据 小 由 亩 也 要 指 法 会 元 主要 "
-    "以及 通过 首先 对 然后 号 以 所 后 丁 包括 无 将 用 能 形 方面 因素 位于 而 从 到 一定 用于 但 使用 让 "
-    "具有 并 亿元 万元 上 类 基于 才 来 地 片 其他 个 或者 变得 时 给 你 使 条 受 已经 带 度"
+    "c × ‰ 一定 一种 丁 万元 上 不 与 个 中 为 主要 也 了 于 亩 亿元 从 以 以及 会 但 位于 你 使 "
+    "使用 元 其他 具有 到 包括 受 变得 可以 号 后 和 因素 在 地 基于 对 将 小 已经 带 年 并 度 形 或 "
+    "或者 所 才 指 方面 无 日 时 是 月 有 条 来 根据 法 然后 片 用 用于 由 的 等 类 给 而 能 至 要 让 "
+    "进行 通过 首先"
 )
 _STOP_WORDS = {"en": frozenset(_ENGLISH_STOP_WORDS.split()), "zh": frozenset(_CHINESE_STOP_WORDS.split())}
 
@@ -59,7 +60,7 @@ class WordOverlap(_InLanguage):
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare with every reference."""
         words = self.words(text_of(prediction, self.evaluator))
-        return 100 * max((overlap(words, self.words(each)) for each in reference), default=0.0)
+        return 100 * max((overlap(words, self.words(each)) for each in listed(reference)), default=0.0)
 
 
 class RougeOverlap(_InLanguage):
@@ -75,7 +76,7 @@ class RougeOverlap(_InLanguage):
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare with every reference; in Chinese the answer is cut into words anew for each of them."""
         text, best = text_of(prediction, self.evaluator), 0.0
-        for each in reference:
+        for each in listed(reference):
             gold = each
             if self.cut is not None:
                 text, gold = " ".join(self.cut(text)), " ".join(self.cut(each))
@@ -92,7 +93,7 @@ class RetrievedNumber(_InLanguage):
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Count the right ones of all numbers."""
         numbers = _NUMBER.findall(text_of(prediction, self.evaluator))
-        wanted = [self._number_in(each) for each in reference]
+        wanted = [self._number_in(each) for each in listed(reference)]
         return 100 * sum(numbers.count(each) / len(numbers) for each in wanted) if numbers else 0.0
 
     def _number_in(self, reference: Any) -> str:
@@ -120,7 +121,7 @@ class LineOfCode(Points):
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare with every reference; further ones see the line alone."""
         text, best = text_of(prediction, "LongBenchCodeSimEvaluator"), 0
-        for each in reference:
+        for each in listed(reference):
             lines = text.lstrip("\n").split("\n")
             text = next((line for line in lines if not any(sign in line for sign in ("`", "#", "//"))), "")
             best = max(best, likeness(text, each))
@@ -139,7 +140,7 @@ class NamedClass(Points):
             raise DataError(what)
         text = text_of(prediction, "LongBenchClassificationEvaluator")
         points = 0.0
-        for right in reference["answers"]:
+        for right in listed(reference["answers"]):
             named = _without_parts([name for name in reference["all_classes"] if name in text], right)
             points += 1 / len(named) if right in named else 0.0
         return 100 * points
@@ -162,7 +163,7 @@ class FirstOverlap(WordOverlap):
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare with the first reference alone."""
-        return super().rate(prediction, list(reference)[:1])
+        return super().rate(prediction, list(listed(reference))[:1])
 
 
 class KeywordOverlap(WordOverlap):
@@ -172,7 +173,8 @@ class KeywordOverlap(WordOverlap):
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Look for the keyword first."""
-        first, keyword = reference[0], reference[-1]
+        texts = listed(reference)
+        first, keyword = texts[0], texts[-1]
         if self.language == "zh" and not keyword:
             keyword = first
         words = self.words(text_of(prediction, self.evaluator))
@@ -195,7 +197,7 @@ class FilteredRouge(RougeOverlap):
 
     def rate(self, prediction: Any, reference: Any, /) -> float:
         """Compare with the first reference alone."""
-        texts = [self._filtered(text) for text in (text_of(prediction, self.evaluator), reference[0])]
+        texts = [self._filtered(text) for text in (text_of(prediction, self.evaluator), listed(reference)[0])]
         return 100 * self.rouge(*texts)
 
     def _filtered(self, text: str) -> str:

@@ -17,6 +17,7 @@ from kshot.configs.evaluators.scores import (
     RightOrWrong,
     RoundedPoints,
     SeesRows,
+    listed,
     text_of,
     texts_of,
 )
@@ -170,7 +171,7 @@ class InFirstSentence(RoundedPoints):
     def points(self, prediction: Any, reference: Any) -> tuple[float, float]:
         """Look up to the first full stop, or an example that the model made up."""
         text = re.split(r"\.|<context>|<example>", text_of(prediction, "BabiLongEvaluator").lower())[0]
-        return float(str(reference[0]).lower() in text), 1.0
+        return float(str(listed(reference)[0]).lower() in text), 1.0
 
 
 class Recited(Points):

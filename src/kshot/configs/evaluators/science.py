@@ -165,9 +165,13 @@ class NearNumber(RightOrWrong):
         super().__init__("accuracy")
 
     def same(self, prediction: Any, reference: Any) -> bool:
-        """Compare as numbers; what is none is wrong."""
+        """Compare as numbers; an answer that is none is wrong."""
         try:
-            return abs(float(prediction) - float(reference)) < _NEAR
+            wanted = float(reference)
+        except (TypeError, ValueError):
+            raise DataError(f"Math401Evaluator wants a number as the reference, not {reference!r:.80}") from None
+        try:
+            return abs(float(prediction) - wanted) < _NEAR
         except (TypeError, ValueError):
             return False
 

@@ -153,8 +153,14 @@ def text_of(prediction: Any, evaluator: str) -> str:
     return prediction
 
 
+def listed(reference: Any) -> Any:
+    """Return references; one text is a list of one, not of its letters."""
+    return [reference] if isinstance(reference, str) else reference
+
+
 def texts_of(reference: Any, evaluator: str) -> list[str]:
-    """Return references that must be a list of texts."""
+    """Return references that must be a list of texts; one text is a list of one."""
+    reference = listed(reference)
     if not isinstance(reference, (list, tuple)) or not reference:
         raise DataError(
             f"{evaluator} wants a list of texts as the reference, not {reference!r:.80}",

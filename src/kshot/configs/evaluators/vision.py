@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kshot.cleanups.literals import NO_VALUE, literal
 from kshot.configs.evaluators.basic import edit_distance
 from kshot.configs.evaluators.factories import Factory, plain
-from kshot.configs.evaluators.scores import BySubset, Points, RightOrWrong, text_of
+from kshot.configs.evaluators.scores import BySubset, Points, RightOrWrong, text_of, texts_of
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.records import Row
@@ -106,13 +106,23 @@ class VideoLetter(BySubset):
         for lead in _LEADS:
             text = text.replace(lead, "")
         found = re.search("[ABCD]", text)
-        return bool((found[0] if found else _NONE) == reference["answer"])
+        return bool((found[0] if found else _NONE) == _told(reference, "answer", "VideoMMEEvaluator"))
 
     def subsets_of(self, gold: Any, row: Row) -> Iterable[str]:  # noqa: ARG002 - the reference says it
         """Return the parts of this length and of all lengths."""
-        parts = [f"[{column}: {gold[column]}]" for column in ("domain", "sub_category", "task_type")]
-        length = f"[duration: {gold['duration']}]"
+        length, *parts = (
+            f"[{column}: {_told(gold, column, 'VideoMMEEvaluator')}]"
+            for column in ("duration", "domain", "sub_category", "task_type")
+        )
         return [f"{length}[overall]", *(length + part for part in parts), *(f"[Overall]{part}" for part in parts)]
+
+
+def _told(reference: Any, key: str, evaluator: str) -> Any:
+    if not isinstance(reference, Mapping) or key not in reference:
+        raise DataError(
+            f"{evaluator} wants a reference with {key!r}, not {reference!r:.80}", hint="Look at output_column."
+        )
+    return reference[key]
 
 
 class FirstOfLetters(RightOrWrong):
@@ -123,7 +133,8 @@ class FirstOfLetters(RightOrWrong):
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Find the letter."""
-        return bool(self.letter(text_of(prediction, "VideoBenchEvaluator")) == reference["answer"])
+        wanted = _told(reference, "answer", "VideoBenchEvaluator")
+        return bool(self.letter(text_of(prediction, "VideoBenchEvaluator")) == wanted)
 
     def letter(self, reply: str) -> str:
         """Return the letter of a reply."""
@@ -182,14 +193,14 @@ class NearAnswer(Points):
 
 
 def _listed(reference: Any) -> list[str]:
+    """Return the reference texts: a list, one that is written as Python, or one text."""
     if isinstance(reference, str):
         try:
-            reference = ast.literal_eval(reference)
-        except (ValueError, SyntaxError):
-            reference = None
-    if not isinstance(reference, (list, tuple)) or not reference:
-        raise DataError("DocVQAEvaluator wants a list of texts as the reference", hint="Look at output_column.")
-    return [str(each) for each in reference]
+            written = literal(reference)
+        except NO_VALUE:
+            written = None
+        reference = written if isinstance(written, (list, tuple)) else reference
+    return texts_of(reference, "DocVQAEvaluator")
 
 
 def _edits(gold: str, text: str) -> float:
@@ -220,14 +231,25 @@ class BoxOverlap(RightOrWrong):
 
     def same(self, prediction: Any, reference: Any) -> bool:
         """Compare two boxes; a reply without a box is wrong."""
+        width, height, *wanted = self._read(reference)
+        try:
+            return (
+                _overlap(self._in_pixels([float(value) for value in prediction], width, height), wanted)
+                >= self.threshold
+            )
+        except (TypeError, ValueError, LookupError):
+            return False
+
+    def _read(self, reference: Any) -> list[float]:
+        """Return the width and the height of the image, then the box."""
         try:
             row = json.loads(reference) if isinstance(reference, str) else reference
             width, height = (float(row[key]) for key in self.keys[:2])
-            wanted = [float(value) for value in row[self.keys[2]]]
-            box = self._in_pixels([float(value) for value in prediction], width, height)
-            return _overlap(box, wanted) >= self.threshold
+            left, top, right, bottom = (float(value) for value in row[self.keys[2]])
         except (TypeError, ValueError, LookupError):
-            return False
+            what = f"BBoxIoUEvaluator wants {', '.join(self.keys)} as the reference, not {reference!r:.80}"
+            raise DataError(what, hint="The box has four numbers. Look at output_column.") from None
+        return [width, height, left, top, right, bottom]
 
     def _in_pixels(self, box: list[float], width: float, height: float) -> list[float]:
         left, top, right, bottom = box
