@@ -3,6 +3,8 @@
 import math
 import sys
 from functools import partial
+from types import ModuleType
+from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -12,12 +14,13 @@ from kshot.configs.corpus_metrics import AucRoc, Mcc
 from kshot.configs.evaluators.basic import edit_distance
 from kshot.configs.evaluators.making import EVALUATORS, evaluator
 from kshot.configs.scope import Scope
-from kshot.core.errors import DataError, MissingExtra
+from kshot.core.errors import BackendError, DataError, MissingExtra
 from kshot.core.protocols import Scorer
 from kshot.core.records import Gold, Sample
 from kshot.core.registry import Entry, Registry
 from kshot.metrics import Metric
 from kshot.statistics import interval, paired
+from tests.lacking import lack
 
 
 def test_a_clean_up_that_fails_says_on_what():
@@ -118,6 +121,23 @@ def test_rouge_and_bleu():
 
     predicted, gold = ["the cat sat on the mat today", "a dog"], ["the cat sat on a mat today", "the dog"]
     assert metric(predicted, gold)["BLEU"] == pytest.approx(sacrebleu.corpus_bleu(predicted, [gold]).score, abs=1e-6)
+
+
+def test_bleu_of_flores_says_what_it_lacks(monkeypatch):
+    flores = partial(evaluator, {"type": "opencompass.openicl.BleuFloresEvaluator"}, Scope(""))
+    lack(monkeypatch, "sentencepiece")
+    with pytest.raises(MissingExtra, match=r"BleuFloresEvaluator needs the package 'sentencepiece'.*kshot\[configs\]"):
+        flores()
+
+    def without_network(**options):
+        raise URLError("no network")
+
+    monkeypatch.setitem(sys.modules, "sentencepiece", ModuleType("sentencepiece"))
+    monkeypatch.setattr("sacrebleu.metrics.bleu.BLEU", without_network)
+    with pytest.raises(
+        BackendError, match=r"flores200 of sacrebleu, which cannot be fetched or read.*no network.*models"
+    ):
+        flores()
 
 
 def test_correlation_of_labels():

@@ -44,6 +44,7 @@ PACKAGES: Mapping[str, Package] = {
     "math-verify": Package("math_verify", "configs"),
     "rouge": Package("rouge", "configs"),
     "rouge-chinese": Package("rouge_chinese", "configs"),
+    "sentencepiece": Package("sentencepiece", "configs"),
     "pandas": Package("pandas", "pandas"),
     "polars": Package("polars", "polars"),
     "inspect-ai": Package("inspect_ai", "inspect"),

@@ -14,7 +14,8 @@ from kshot.cleanups.patterns import general_postprocess
 from kshot.configs.evaluators.factories import Factory, either
 from kshot.configs.evaluators.words import chinese_cut
 from kshot.configs.scope import Name, Scope
-from kshot.core.extras import import_package
+from kshot.core.errors import BackendError
+from kshot.core.extras import import_package, require
 from kshot.core.records import Value
 from kshot.metrics import Metric, Rouge
 from kshot.metrics.aggregates import bleu
@@ -162,8 +163,21 @@ class PlainBleu(Metric):
         return bleu(values)
 
 
+def _flores_bleu(evaluator: str) -> PlainBleu:
+    """Return BLEU of the pieces that a model of Flores-200 cuts; sacrebleu fetches the model once."""
+    from sacrebleu.utils import SACREBLEU_DIR
+
+    require(evaluator, "sentencepiece")
+    try:
+        return PlainBleu("flores200")
+    except (OSError, RuntimeError, ImportError, SystemExit) as exc:
+        what = f"{evaluator} needs the model flores200 of sacrebleu, which cannot be fetched or read: {exc}"
+        hint = f"sacrebleu fetches it once, into {SACREBLEU_DIR}/models."
+        raise BackendError(what, hint=hint) from exc
+
+
 def _bleu(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    metric = PlainBleu("flores200" if name.last == "BleuFloresEvaluator" and name.framework else None)
+    metric = _flores_bleu(name.last) if name.last == "BleuFloresEvaluator" and name.framework else PlainBleu()
     metric.name = "score" if name.framework else metric.name
     return metric
 
