@@ -5,10 +5,12 @@ from itertools import combinations
 
 import pytest
 
+from kshot.configs import task_of
 from kshot.configs.evaluators.making import evaluator
 from kshot.configs.evaluators.repeats import RunsAverage, at_least
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
+from kshot.core.protocols import JudgedScorer
 from kshot.core.records import Gold, Sample
 from tests.configs.scored import judge_template, run_entry, scored_entry
 
@@ -113,3 +115,18 @@ def test_intervals_of_counts_are_counts():
         "pass": 1, "timeout": 0, "failed": 0, "wrong_answer": 2,
     }  # fmt: skip
     assert all(0 <= low <= value <= high <= 3 for value, (low, high) in counts.values())
+
+
+@pytest.mark.parametrize("asked", [{"n": 2}, {"num_repeats": 2}])
+def test_a_run_knows_that_repeats_ask_a_judge(asked):
+    kind = {
+        "type": "opencompass.evaluator.GenericLLMEvaluator",
+        "prompt_template": judge_template(),
+        "dict_postprocessor": {"type": "opencompass.datasets.generic_llmjudge_postprocess"},
+    }
+    made, rows = scored_entry(kind, ["a"], **asked)
+    (metric,) = task_of(made, {"test": rows}).metrics
+    assert isinstance(metric, JudgedScorer)
+    assert len(metric.judge_requests(Sample("0", rows[0], Gold("a")))) == 1
+    made, rows = scored_entry({"type": "opencompass.openicl.AccEvaluator"}, ["a"], **asked)
+    assert not isinstance(task_of(made, {"test": rows}).metrics[0], JudgedScorer)

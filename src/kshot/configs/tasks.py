@@ -11,12 +11,12 @@ from kshot.configs.answers import Repeated, cleaner, extraction, one_cleaned
 from kshot.configs.copies import copies_of, without_copies
 from kshot.configs.corpus_metrics import CorpusMetric
 from kshot.configs.dataset_entry import DatasetEntry
-from kshot.configs.evaluators.copies import AllCopies
+from kshot.configs.evaluators.copies import all_copies
 from kshot.configs.evaluators.foreign import HomeEvaluator
 from kshot.configs.evaluators.judge_bases import with_base
 from kshot.configs.evaluators.judges import judge_of_inference
 from kshot.configs.evaluators.making import evaluator, own_cleanup
-from kshot.configs.evaluators.repeats import RunsAverage
+from kshot.configs.evaluators.repeats import RunsAverage, runs_average
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.inference import (
     LENGTH_COLUMN,
@@ -271,10 +271,10 @@ class ConfigTask:
             wanted = self.settings.pass_at_k or ks or [k for k in metric.k if k <= self.times] or [1]
             return (metric.with_k(wanted),)
         if copies_of(entry) > 1:
-            return (AllCopies(metric, self.times),)
+            return (all_copies(metric, self.times),)
         framework = entry.scope.name(body.get("type")).framework
         if entry.repeats > 1 and framework:
-            return (RunsAverage(metric, self.times, ks, framework),)
+            return (runs_average(metric, self.times, ks, framework),)
         if entry.repeats > 1:
             return (Repeated(self._of_one_reply(metric), self.times, ks),)
         return (metric,)

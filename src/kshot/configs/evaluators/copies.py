@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kshot.configs.evaluators.repeats import RunsAverage
+from kshot.configs.evaluators.repeats import JudgedRunsAverage, RunsAverage
+from kshot.core.protocols import JudgedScorer
 from kshot.core.records import Value
 from kshot.metrics import Metric
 from kshot.statistics.resampling import mean
@@ -31,3 +32,12 @@ class AllCopies(RunsAverage):
 
     def _averaged(self, name: str) -> str:
         return name
+
+
+class JudgedCopies(AllCopies, JudgedRunsAverage):
+    """The same of a metric that asks a judge."""
+
+
+def all_copies(metric: Metric, copies: int) -> AllCopies:
+    """Return a metric over all copies of the rows."""
+    return (JudgedCopies if isinstance(metric, JudgedScorer) else AllCopies)(metric, copies)

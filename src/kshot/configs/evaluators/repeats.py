@@ -8,7 +8,8 @@ from typing import Any
 
 from kshot.configs.evaluators.scores import SeesRows
 from kshot.core.errors import DataError
-from kshot.core.records import Absent, RequestGenerator, Sample, Value
+from kshot.core.protocols import JudgedScorer
+from kshot.core.records import Absent, Request, RequestGenerator, Sample, Value
 from kshot.metrics import Metric
 from kshot.statistics.figures import OWN_AGGREGATE
 from kshot.statistics.resampling import mean
@@ -29,7 +30,7 @@ class RunsAverage(SeesRows):
 
     def __init__(self, metric: Metric, n: int, ks: Sequence[int] = (), framework: str = "opencompass") -> None:
         self.metric, self.n, self.framework = metric, n, framework
-        self.ks = tuple(ks) if max(ks, default=1) > 1 and (metric.binary or hasattr(metric, "judge_requests")) else ()
+        self.ks = tuple(ks) if max(ks, default=1) > 1 and (metric.binary or isinstance(metric, JudgedScorer)) else ()
         self.higher_is_better = metric.higher_is_better
         self._subdivisions: dict[str, None] = {}
         for k in ks:
@@ -81,7 +82,7 @@ class RunsAverage(SeesRows):
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent] | RequestGenerator:
         """Score every reply."""
-        if hasattr(self.metric, "judge_requests"):
+        if isinstance(self.metric, JudgedScorer):
             return self._asked(sample, answer)
         found = [self.metric.score(sample, each) for each in answer]
         return self._joined(sample, [each for each in found if isinstance(each, Mapping)])
@@ -156,6 +157,20 @@ class RunsAverage(SeesRows):
 
     def _averaged(self, name: str) -> str:
         return ("accuracy" if name == "pass@1" and self.framework == "ais_bench" else name) + self._suffix
+
+
+class JudgedRunsAverage(RunsAverage):
+    """The average of runs that a judge rates: a run must know that it asks one."""
+
+    def judge_requests(self, sample: Sample) -> Sequence[Request]:
+        """Return what the judge is asked about one reply; it is asked about each."""
+        return self.metric.judge_requests(sample) if isinstance(self.metric, JudgedScorer) else ()
+
+
+def runs_average(metric: Metric, n: int, ks: Sequence[int], framework: str) -> RunsAverage:
+    """Return the average of n runs of a metric."""
+    made = JudgedRunsAverage if isinstance(metric, JudgedScorer) else RunsAverage
+    return made(metric, n, ks, framework)
 
 
 def _parts(value: Value) -> tuple[float, ...]:
