@@ -108,6 +108,8 @@ def test_a_stream_is_not_a_list_of_rows():
         ({"metrics": [Em]}, r"metrics has .*Write Em\(\)"),
         ({"metrics": [5]}, "metrics has 5, which is not a metric. See kshot list metrics"),
         ({"load_args": ("race")}, r"load_args is a text. Write it as a tuple: \('race',\)"),
+        ({"load_args": 5}, "load_args is 5. Write a tuple: the dataset on the hub"),
+        ({"load_args": ("race", 3)}, "load_args is .*Write a tuple: the dataset on the hub"),
         ({"instruction": "{gone}"}, "sample 0: the template wants 'gone'"),
         ({"multi_turn": True}, "row 0: multi_turn needs source to be a list of turns"),
         ({"category_column": "kind"}, "row 0: the row has no category column 'kind'"),

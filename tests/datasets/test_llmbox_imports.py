@@ -8,6 +8,7 @@ import kshot
 from kshot.core.errors import DataError
 from kshot.core.plugin_files import before_import
 from kshot.datasets.llmbox.languages import Language
+from kshot.datasets.settings import DatasetSettings
 from kshot.datasets.source import resolve
 from tests.datasets.llmbox_tree import CHOICE, GENERATION, Tree, changed
 
@@ -50,6 +51,21 @@ def test_every_metric_that_files_use_can_be_made_without_keys_or_network(tree):
     cls = load(tree, with_import(f"from ..metric import {', '.join(names)}\nMADE = [{'(), '.join(names)}()]"))
     made = vars(sys.modules[cls.__module__])["MADE"]
     assert all(isinstance(each, kshot.Metric) for each in made)
+
+
+@pytest.mark.parametrize("through", ["mine", "between"])
+def test_a_file_that_imports_itself_is_refused(tree, through):
+    tree.add("from .mine import Words\n", "dataset/between.py")
+    text = with_import(f"from .{through} import Words as Other")
+    with pytest.raises(DataError, match=r"mine\.py: the file imports itself"):
+        load(tree, text)
+    assert load(tree, GENERATION).__name__ == "Words"  # and nothing is left behind
+
+
+def test_load_args_that_are_no_texts_are_refused_before_rows_are_read(tree):
+    text = changed(GENERATION, ('example_set = "train"', 'example_set = "train"; load_args = 5'))
+    with pytest.raises(DataError, match="load_args is 5"):
+        resolve(f"{tree.add(text)}:Words").packages(DatasetSettings())
 
 
 def test_a_data_module_is_read_from_the_tree(tree):

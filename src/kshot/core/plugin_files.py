@@ -20,6 +20,8 @@ from kshot.core.errors import DataError, KshotError
 _LOCK = threading.RLock()
 _LOADED: dict[str, str] = {}
 """The digest of each file that was imported, by module name."""
+_LOADING: set[str] = set()
+"""The modules whose files are being imported at the moment."""
 ImportHook: TypeAlias = Callable[[Path, str, str], None]
 _HOOKS: list[ImportHook] = []
 
@@ -96,6 +98,9 @@ def _loaded(
     name = module_name(path)
     if name in sys.modules and _LOADED.get(name) == digest:
         return sys.modules[name]
+    if name in _LOADING:
+        hint = "Take the import out, or move what both files need to a third one."
+        raise DataError("the file imports itself, directly or through another file", where=str(path), hint=hint)
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
         raise DataError("this file cannot be imported", where=str(path))
@@ -106,6 +111,7 @@ def _loaded(
     sys.modules[name] = module
     if prepare is not None:
         prepare(module)
+    _LOADING.add(name)
     try:
         # The bytes that have this digest, and neither the file once more nor a compiled copy that lies beside it.
         exec(compile(content, str(path.resolve()), "exec", dont_inherit=True), vars(module))  # noqa: S102 - a plug-in
@@ -117,6 +123,8 @@ def _loaded(
         if isinstance(exc, KshotError) and exc.where:  # it says already which file is at fault
             raise
         raise _fault(path, exc) from exc
+    finally:
+        _LOADING.discard(name)
     _LOADED[name] = digest
     return module
 

@@ -111,10 +111,7 @@ class Dataset:
 
     def _unshare(self) -> None:
         """Give the instance its own lists and dicts: one that adds to them must not change its class."""
-        if isinstance(self.load_args, str):
-            raise DataError(
-                "load_args is a text", where=where_of(self), hint=f"Write it as a tuple: ({self.load_args!r},)."
-            )
+        checked_load_args(self.load_args, where_of(self))
         shared = {
             "extra_model_args": self.extra_model_args,
             "supported_cot": self.supported_cot,
@@ -126,6 +123,23 @@ class Dataset:
                 setattr(self, name, copied(value))
         if isinstance(self.metrics, list):
             self.metrics = list(self.metrics)
+
+
+def checked_load_args(load_args: Any, where: str) -> tuple[str, ...] | None:
+    """Return the ``load_args`` of a class: None, or texts."""
+    if isinstance(load_args, str):
+        raise DataError("load_args is a text", where=where, hint=f"Write it as a tuple: ({load_args!r},).")
+    if load_args is None:
+        return None
+    if not isinstance(load_args, (list, tuple)) or not all(isinstance(each, str) for each in load_args):
+        hint = "Write a tuple: the dataset on the hub, and its subset if it has one."
+        raise DataError(f"load_args is {load_args!r:.60}", where=where, hint=hint)
+    return tuple(load_args)
+
+
+def load_args_of(cls: type[Dataset]) -> tuple[str, ...] | None:
+    """Return the ``load_args`` of a class, checked."""
+    return checked_load_args(cls.load_args, f"dataset {name_of(cls)}")
 
 
 def name_of(cls: type[Dataset]) -> str:

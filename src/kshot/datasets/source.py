@@ -24,7 +24,7 @@ from kshot.core.task import Task, TaskResult
 from kshot.core.watcher import PlannedTask
 from kshot.datasets import catalogue
 from kshot.datasets.compiler import DatasetCompiler
-from kshot.datasets.dataset import Dataset, display_name, name_of, where_of
+from kshot.datasets.dataset import Dataset, display_name, load_args_of, name_of, where_of
 from kshot.datasets.examples import TokenCounter
 from kshot.datasets.generation import GenerationCompiler
 from kshot.datasets.llmbox.classes import LLMBoxDataset
@@ -97,7 +97,7 @@ class DatasetSource(Source[DatasetSettings]):
         own = _own_settings(settings, self.spec)
         found = {}
         if self.dataset.load_raw_dataset is Dataset.load_raw_dataset:
-            found[self.text] = row_packages(own.dataset_path, self.dataset.load_args)
+            found[self.text] = row_packages(own.dataset_path, load_args_of(self.dataset))
         if own.retriever is not None and own.num_shots:
             found[f"the retriever {own.retriever}"] = retriever_packages(own.retriever)
         if own.cleanup is not None and scored:
@@ -131,7 +131,7 @@ class DatasetSource(Source[DatasetSettings]):
         if not self._on_hub(own):
             return self.tasks(settings)
         if self.subsets:
-            known = discover_subsets(None, name_of(cls), cls.load_args, None)
+            known = discover_subsets(None, name_of(cls), load_args_of(cls), None)
             for subset in self.subsets if known else ():
                 if subset not in (known or ()):
                     raise DataError(
@@ -152,7 +152,7 @@ class DatasetSource(Source[DatasetSettings]):
     def _on_hub(self, own: DatasetSettings) -> bool:
         """Whether its rows come from the hub, with these settings of its own."""
         cls = self.dataset
-        from_hub = row_packages(own.dataset_path, cls.load_args) == HUB_PACKAGES
+        from_hub = row_packages(own.dataset_path, load_args_of(cls)) == HUB_PACKAGES
         return cls.load_raw_dataset is Dataset.load_raw_dataset and from_hub
 
     def _place_of(self, dataset: Dataset) -> dict[str, str]:
@@ -296,7 +296,8 @@ def subsets_to_run(source: DatasetSource, settings: DatasetSettings) -> list[str
 
 
 def _all_subsets(cls: type[Dataset], settings: DatasetSettings) -> Sequence[str]:
-    if cls.subset_name is not None or (cls.load_args is not None and len(cls.load_args) > 1):
+    load_args = load_args_of(cls)
+    if cls.subset_name is not None or len(load_args or ()) > 1:
         return []
     listed = list(dict.fromkeys(s for subsets in (cls.categorized_subsets or {}).values() for s in subsets))
     if cls.load_raw_dataset is not Dataset.load_raw_dataset:
@@ -306,7 +307,7 @@ def _all_subsets(cls: type[Dataset], settings: DatasetSettings) -> Sequence[str]
     split = settings.evaluation_set or cls.evaluation_set
     if split is None:
         return listed  # the compiler says that it is missing
-    found = discover_subsets(settings.dataset_path, name_of(cls), cls.load_args, split)
+    found = discover_subsets(settings.dataset_path, name_of(cls), load_args, split)
     return listed if found is None else found
 
 
