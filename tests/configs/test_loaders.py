@@ -180,6 +180,34 @@ def test_the_datasets_beside_the_package_of_aisbench(tmp_path, monkeypatch):
     assert plain(splits_of(entry)) == expected(AIS_MMLU)
 
 
+@pytest.mark.parametrize("root", ["opencompass", "configs"])
+def test_the_data_beside_the_package_of_a_clone(tmp_path, monkeypatch, root):
+    GSM8K.write(tmp_path / "clone")
+    file = tmp_path / f"clone/{root}/gsm8k/gsm8k.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("", encoding="utf-8")
+    monkeypatch.chdir(file.parent)
+    entry = made(GSM8K)
+    entry.project = Project(file)
+    assert plain(splits_of(entry)) == expected(GSM8K)
+    (tmp_path / "clone/data").rename(tmp_path / "private")
+    (tmp_path / "clone/data").symlink_to(tmp_path / "private")
+    with pytest.raises(RowsNotAllowed, match="outside the project root"):
+        splits_of(entry)
+
+
+def test_the_data_beside_any_other_folder_are_not_the_config_s(tmp_path, monkeypatch):
+    GSM8K.write(tmp_path / "home")
+    file = tmp_path / "home/downloads/gsm8k.py"
+    file.parent.mkdir(parents=True)
+    file.write_text("", encoding="utf-8")
+    monkeypatch.chdir(file.parent)
+    monkeypatch.setattr("kshot.tables.loading.load_from_hub", lambda *_, **__: [])
+    entry = made(GSM8K)
+    entry.project = Project(file)
+    assert not any(splits_of(entry).values())
+
+
 def test_a_config_may_not_name_rows_elsewhere(tmp_path, monkeypatch):
     GSM8K.write(tmp_path / "private")
     (tmp_path / "cache").mkdir()

@@ -68,7 +68,7 @@ def _allowed(entry: DatasetEntry, place: Path, roots: Sequence[Path]) -> Path:
     if entry.project is None:
         return _real(place)
     try:
-        return entry.project.check(place, also=[*data_folders(), *roots])
+        return entry.project.check(place, also=[*data_folders(entry), *roots])
     except NotAllowed as exc:
         raise DataError(
             f"a row names the file {exc}",

@@ -31,7 +31,7 @@ from kshot.core.records import Failed, Likelihood, Message, Prompt, RollingStart
 _PROBE_TEXT = "The capital of France is Paris."
 _MAX_TRAILING_TOKENS = 2
 """Tokens that may follow a text: EOS, and one that the model wrote."""
-_RANKING_HINT = "Use --ranking-type auto (what the server offers) or generation."
+_RANKING_HINT = "Use --ranking-type auto (what the server offers) or generation; of configs, one that generates."
 _LIST_LENGTHS = (20, 5)
 """How many of the likeliest tokens to ask for: as many as some servers allow, then as many as all do."""
 

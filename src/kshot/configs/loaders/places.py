@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.dataset_entry import DatasetEntry
 from kshot.configs.project import NotAllowed
 from kshot.core.errors import DataError
@@ -148,7 +149,7 @@ def candidates(entry: DatasetEntry, path: str) -> Iterator[Path]:
     yield here
     if entry.project is not None:
         yield entry.project.root / here
-        yield entry.project.root.parent / here
+    yield from (folder / here for folder in _beside(entry))
     yield _caches()[-1] / here
 
 
@@ -158,9 +159,15 @@ def _caches() -> list[Path]:
     return [*named, Path(os.path.expanduser(_CACHE))]  # noqa: PTH111 - pathlib raises where there is no home
 
 
-def data_folders() -> list[Path]:
+def _beside(entry: DatasetEntry) -> list[Path]:
+    """Return the folder around the package or the ``configs`` in which a config lies: a clone has its data there."""
+    root = None if entry.project is None else entry.project.root
+    return [root.parent] if root is not None and root.name in (*FRAMEWORKS, "configs") else []
+
+
+def data_folders(entry: DatasetEntry) -> list[Path]:
     """Return the folders, outside its project, in which a config may name rows."""
-    tops = [Path(os.path.realpath(top)) for top in (Path.cwd(), *_caches())]
+    tops = [Path(os.path.realpath(top)) for top in (Path.cwd(), *_beside(entry), *_caches())]
     return [top / folder for top in tops for folder in _DATA_FOLDERS]
 
 
@@ -169,7 +176,7 @@ def check_place(entry: DatasetEntry, place: Path) -> None:
     if entry.project is None:
         return
     try:
-        entry.project.check(place, also=data_folders())
+        entry.project.check(place, also=data_folders(entry))
     except NotAllowed as exc:
         folders = " or ".join(f"./{folder}" for folder in _DATA_FOLDERS)
         raise RowsNotAllowed(
