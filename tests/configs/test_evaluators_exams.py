@@ -2,7 +2,7 @@
 
 import pytest
 
-from kshot.configs.evaluators.agieval import answer_in, plain_formula
+from kshot.configs.evaluators.agieval import answer_in
 from kshot.configs.evaluators.science import atoms_in, grid_in, substance
 from kshot.configs.evaluators.vision import chosen
 from kshot.core.errors import DataError
@@ -29,25 +29,6 @@ def score(evaluator, predictions, references, framework="opencompass", **options
 )
 def test_the_answer_of_a_reply(reply, answer):
     assert answer_in(reply) == answer
-
-
-@pytest.mark.parametrize(
-    ("formula", "plain"),
-    [
-        (r"\dfrac12", r"\frac{1}{2}"),
-        ("0.5", r"\frac{1}{2}"),
-        (".5", r"\frac{1}{2}"),
-        (".25", "0.25"),
-        ("k=3", "3"),
-        ("3/4", r"\frac{3}{4}"),
-        ("x/4", "x/4"),
-        (r"\sqrt3 \text{ cm}", r"\sqrt{3}"),
-        (r"\frac1", r"\frac1"),
-        (r"\frac1{72}", r"\frac{1}{72}"),
-    ],
-)
-def test_formulas_are_written_in_one_way(formula, plain):
-    assert plain_formula(formula) == plain
 
 
 def test_the_homes_differ_in_a_dollar_sign():

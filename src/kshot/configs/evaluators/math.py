@@ -8,6 +8,14 @@ from typing import Any
 
 from kshot.cleanups.config_names import cleanup_function
 from kshot.cleanups.formulas import boxed
+from kshot.cleanups.math_text import (
+    LEADING_ZERO,
+    braced_fractions,
+    plain_formula,
+    replaced,
+    slash_as_fraction,
+    value_alone,
+)
 from kshot.configs.evaluators.basic import SameText
 from kshot.configs.evaluators.factories import Factory
 from kshot.configs.math_process import MATH_PROCESS
@@ -15,11 +23,6 @@ from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError
 from kshot.core.extras import require
 from kshot.metrics import Metric
-
-_UNITS = "\\text{ "
-"""What stands before a unit after a number."""
-_NAME_LENGTH = 2
-"""``x=5`` and ``x =5`` are 5; a longer name before the sign is part of the answer."""
 
 
 class SameMath(SameText):
@@ -45,9 +48,10 @@ class SameMath(SameText):
         return any(_same_after(way, prediction, reference) for way in ways) or bool(prediction == reference)
 
     def _rewritten(self, text: str) -> str:
+        strict = self.framework != "ais_bench"
         if self.version == "v1":
-            return _rewritten_v1(text, strict_slash=self.framework != "ais_bench")
-        return _rewritten_v2(text, strict_slash=self.framework != "ais_bench")
+            return plain_formula(text, strict_slash=strict, strict_fraction=False)
+        return _rewritten_v2(text, strict_slash=strict)
 
 
 def _same_after(steps: tuple[Callable[[Any], Any], ...], left: Any, right: Any) -> bool:
@@ -62,93 +66,28 @@ def _same_after(steps: tuple[Callable[[Any], Any], ...], left: Any, right: Any) 
     return False
 
 
-def _replaced(text: str, *pairs: tuple[str, str]) -> str:
-    for old, new in pairs:
-        text = text.replace(old, new)
-    return text
-
-
 def _without(text: str, *parts: str) -> str:
-    return _replaced(text, *((part, "") for part in parts))
-
-
-_FRACTIONS = (("tfrac", "frac"), ("dfrac", "frac"))
-_LEADING_ZERO = ((" .", " 0."), ("{.", "{0."))
-
-
-def _rewritten_v1(text: str, *, strict_slash: bool) -> str:
-    text = _without(text, "\n", "\\!").replace("\\\\", "\\")
-    text = _without(_replaced(text, *_FRACTIONS), "\\left", "\\right", "^{\\circ}", "^\\circ", "\\$")
-    if text.count(_UNITS) > 1:
-        raise ValueError("two units")
-    text = text.partition(_UNITS)[0]
-    text = _value_alone(_replaced(text.replace("\\%", ""), *_LEADING_ZERO))
-    if not text:
-        return text
-    text = _braced_fractions(_braced_roots(text).replace(" ", ""))
-    return _slash_as_fraction("\\frac{1}{2}" if text == "0.5" else text, strict=strict_slash)
+    return replaced(text, *((part, "") for part in parts))
 
 
 def _rewritten_v2(text: str, *, strict_slash: bool) -> str:
     text = str(text).strip().replace("\n", "").rstrip(".")
-    text = _replaced(_without(text, "\\!", "\\ "), *((("\\\\", "\\"),) * 2), *_FRACTIONS)
+    text = replaced(_without(text, "\\!", "\\ "), *((("\\\\", "\\"),) * 2), ("tfrac", "frac"), ("dfrac", "frac"))
     text = _without(text, "\\left", "\\right")
     bare = re.sub(r"\\text{.*?}$", "", text).strip()
     text = bare or text
     text = _without(text, "^{\\circ}", "^\\circ", "\\$", "$", "\\text", "x\\in", "\\%", "%")
-    text = _replaced(_without(_replaced(text, *_LEADING_ZERO), "\\cdot"), ("infinity", "\\infty"))
+    text = replaced(_without(replaced(text, *LEADING_ZERO), "\\cdot"), ("infinity", "\\infty"))
     text = text if "\\infty" in text else text.replace("inf", "\\infty")
     text = _without(text.replace("+\\inity", "\\infty"), "and", "\\mathbf")
     text = re.sub(r"\\mbox{.*?}", "", text)
     text = text.replace("j", "i") if "i" not in text else text
     text = re.sub(r"(\d)\.0+$", r"\1", re.sub(r"(\d)\.0+(\D)", r"\1\2", text))
-    text = _value_alone(text)
+    text = value_alone(text)
     if not text:
         return text
     text = re.sub(r"\\sqrt(\w+)", r"\\sqrt{\1}", text).replace(" ", "")
-    return _slash_as_fraction(_braced_fractions(text), strict=strict_slash)
-
-
-def _value_alone(text: str) -> str:
-    """Write ``.5`` as 0.5, and ``x=5`` as 5."""
-    text = f"0{text}" if text.startswith(".") else text
-    before, _, after = text.partition("=")
-    return after if text.count("=") == 1 and len(before) <= _NAME_LENGTH else text
-
-
-def _braced_roots(text: str) -> str:
-    r"""Write ``\sqrt3`` as ``\sqrt{3}``; a root of nothing is an error."""
-    first, *rest = text.split("\\sqrt")
-    return first + "".join(f"\\sqrt{part}" if part[0] == "{" else f"\\sqrt{{{part[0]}}}{part[1:]}" for part in rest)
-
-
-def _braced_fractions(text: str) -> str:
-    r"""Write ``\frac12`` as ``\frac{1}{2}``; a text with half a fraction stays as it is."""
-    first, *rest = text.split("\\frac")
-    if any(len(part) < 2 and part != "{" for part in rest):  # noqa: PLR2004 - above and below
-        return text
-    return first + "".join(f"\\frac{_braced(part)}" for part in rest)
-
-
-def _braced(part: str) -> str:
-    if part[0] == "{":
-        return part
-    above, below, rest = part[0], part[1], part[2:]
-    return f"{{{above}}}{below if below == '{' else f'{{{below}}}'}{rest}"
-
-
-def _slash_as_fraction(text: str, *, strict: bool) -> str:
-    r"""Write ``1/2`` as ``\frac{1}{2}``; a slash between other things is an error where it is ``strict``."""
-    parts = text.split("/")
-    if len(parts) != 2:  # noqa: PLR2004 - one slash
-        return text
-    try:
-        above, below = int(parts[0]), int(parts[1])
-    except ValueError:
-        if strict:
-            raise
-        return text
-    return f"\\frac{{{above}}}{{{below}}}" if text == f"{above}/{below}" else text
+    return slash_as_fraction(braced_fractions(text), strict=strict_slash)
 
 
 class VerifiedMath(SameText):

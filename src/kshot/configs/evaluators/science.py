@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kshot.cleanups.formulas import dapo_math_postprocess, math_postprocess_v2
-from kshot.configs.evaluators.agieval import plain_formula
+from kshot.cleanups.math_text import plain_formula
 from kshot.configs.evaluators.factories import Factory, plain
 from kshot.configs.evaluators.math import SameMath
 from kshot.configs.evaluators.scores import RIGHT, WRONG, Points, RightOrWrong, text_of
