@@ -1,11 +1,12 @@
 """Group averages of a config's summarizer."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
 
-from kshot.configs.summary_groups import group_rows, summary_groups
+from kshot.configs.summary_groups import group_notes, group_rows, summary_groups
 from kshot.core.errors import DataError
 from kshot.core.records import Gold, Sample
 from kshot.core.task import Task, TaskResult
@@ -92,6 +93,46 @@ def test_a_group_that_did_not_run_whole_has_no_row():
 def test_weights_that_cannot_be_used_are_told():
     with pytest.raises(DataError, match=r"weights of the group 'ab'"):
         figures({"name": "ab", "subsets": ["a", "b"], "weights": {"x": 1}})
+
+
+@pytest.mark.parametrize(
+    ("group", "note"),
+    [
+        (7, "left out: it is 7, not dict"),
+        ({}, "left out: its name is None; it must be text"),
+        ({"name": 5, "subsets": ["a"]}, "its name is 5"),
+        ({"name": "g", "subsets": "x"}, "the subsets of 'g' are 'x'; they must be a list"),
+        ({"name": "g", "subsets": ["a", [1, 2, 3]]}, r"a part of 'g' is \[1, 2, 3\]"),
+        ({"name": "g", "subsets": ["a"], "weights": {"a": "x"}}, "the weights of the group 'g' cannot be used"),
+        ({"name": "g", "subsets": ["a"], "weights": {"a": math.inf}}, "the weights of the group 'g' cannot be used"),
+        ({"name": "g", "subsets": ["a"], "weights": 3}, "the weights of the group 'g' are 3, not a dict"),
+    ],
+)
+def test_groups_that_are_written_wrongly_are_told_and_left_out(group, note):
+    good = {"name": "ab", "subsets": ["a", "b"]}
+    variables = {"summarizer": {"summary_groups": [group, good]}}
+    assert summary_groups(variables) == [good]
+    (told,) = group_notes(variables, {"a", "b"})
+    assert re.search(note, told)
+
+
+def test_groups_that_refer_to_each_other_are_told():
+    groups = [("g", ["g"]), ("h", ["k", "a"]), ("k", ["h"]), ("a", ["a", "b"]), ("all", ["a", "b"])]
+    listed = [{"name": name, "subsets": subsets} for name, subsets in groups]
+    told = list(group_notes({"summary_groups": listed}, {"a", "b"}))
+    assert [re.findall("'(.*?)'", each)[0] for each in told] == ["h", "k"]  # g is the name of a task, too
+    assert all("it is a part of one of its parts" in each for each in told)
+
+
+def test_a_part_that_is_named_twice_counts_twice_and_its_samples_once():
+    group = {"name": "aab", "subsets": ["a", "a", "b"]}
+    (row,) = group_rows([group], RESULTS, "")
+    assert (row["value"], row["n"], row["ci95"]) == (pytest.approx(175 / 3), 6, None)
+    *_, row = group_rows([{"name": "ab", "subsets": ["a", "b"]}, {"name": "x", "subsets": ["ab", "a"]}], RESULTS, "")
+    assert (row["value"], row["n"], row["ci95"]) == (56.25, 6, None)
+    assert list(group_notes({"summary_groups": [group]}, {"a"})) == [
+        "the summary group 'aab' names 'a' more than once, and counts it as often"
+    ]
 
 
 def test_where_groups_are_found():

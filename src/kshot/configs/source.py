@@ -19,7 +19,7 @@ from kshot.configs.loader import Config, load
 from kshot.configs.media_files import given_places
 from kshot.configs.models import ModelEntry
 from kshot.configs.settings import ConfigSettings
-from kshot.configs.summary_groups import group_rows, summary_groups
+from kshot.configs.summary_groups import group_notes, group_rows, summary_groups
 from kshot.configs.tasks import ConfigTask
 from kshot.core.errors import DataError, KshotError
 from kshot.core.options import settings_names
@@ -146,8 +146,9 @@ class ConfigSource(Source[ConfigSettings]):
         return [name for name, _ in counts.most_common()]
 
     def announcements(self) -> Sequence[str]:
-        """Return the folder in which the config reads files, and whether it was only read."""
-        return self.config.notes
+        """Return the folder in which the config reads files, whether it was only read, and groups that are faulty."""
+        tasks = {entry.abbr for entry in self.config.chosen}
+        return [*self.config.notes, *group_notes(self.config.variables, tasks)]
 
     def packages(self, settings: ConfigSettings, *, scored: bool = True) -> dict[str, tuple[str, ...]]:
         """Return the packages of kshot's extras that the entries need."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,13 +20,65 @@ _KINDS = {"std": "standard_deviation", "sum": "sum", "harmonic_mean": "harmonic_
 
 
 def summary_groups(variables: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the groups of a config: those of its summarizer, else those of all variables ``…summary_groups``."""
+    """Return the groups of a config that can be used: of its summarizer, else of all variables ``…summary_groups``."""
+    return [group for group in _written_groups(variables) if not _fault(group)]
+
+
+def group_notes(variables: Mapping[str, Any], tasks: Collection[str]) -> Iterator[str]:
+    """Yield a note on each group that is written wrongly, which has no figures; ``tasks`` are those of the config."""
+    for group in _written_groups(variables):
+        if fault := _fault(group):
+            yield f"a summary group is left out: {fault}"
+    groups = {str(group["name"]): _parts(group) for group in summary_groups(variables)}
+    parts = {name: [part for part, _ in listed if part != name] for name, listed in groups.items()}  # its own: a task
+    for name, listed in groups.items():
+        again = [part for (part, _), count in Counter(listed).items() if count > 1 and part in tasks]
+        if again:
+            yield f"the summary group {name!r:.60} names {again[0]!r:.60} more than once, and counts it as often"
+        if name not in tasks and name in _reached(parts[name], parts, tasks):
+            yield f"the summary group {name!r:.60} is left out: it is a part of one of its parts"
+
+
+def _reached(named: Sequence[str], parts: Mapping[str, Sequence[str]], tasks: Collection[str]) -> set[str]:
+    """Return everything that a group is made of, through other groups too."""
+    found: set[str] = set()
+    waiting = list(named)
+    while waiting:
+        part = waiting.pop()
+        if part not in found:
+            found.add(part)
+            waiting += parts.get(part, ()) if part not in tasks else ()
+    return found
+
+
+def _fault(group: Any) -> str:
+    """Return what is wrong with how a group is written, or an empty text."""
+    if not isinstance(group, Mapping):
+        return f"it is {group!r:.60}, not dict(name=…, subsets=[…])"
+    name = group.get("name")
+    if not isinstance(name, str) or not name:
+        return f"its name is {name!r:.60}; it must be text"
+    subsets = group.get("subsets")
+    if not isinstance(subsets, (list, tuple)):
+        return f"the subsets of {name!r:.60} are {subsets!r:.60}; they must be a list"
+    for each in subsets:
+        pair = isinstance(each, (list, tuple)) and len(each) == 2  # noqa: PLR2004 - a task and a metric
+        if not all(isinstance(part, str) for part in (each if pair else [each])):
+            return f"a part of {name!r:.60} is {each!r:.60}; it must be a task, or a task and a metric"
+    try:
+        _weights(group, _parts(group), "")
+    except DataError as exc:
+        return exc.what
+    return ""
+
+
+def _written_groups(variables: Mapping[str, Any]) -> list[Any]:
     summarizer = variables.get("summarizer")
     listed = summarizer.get("summary_groups") if isinstance(summarizer, Mapping) else None
     if not isinstance(listed, (list, tuple)):
         named = [value for name, value in variables.items() if name.endswith("summary_groups")]
         listed = [group for value in named if isinstance(value, (list, tuple)) for group in value]
-    return [group for group in listed if isinstance(group, Mapping) and "name" in group and "subsets" in group]
+    return list(listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +101,12 @@ def group_rows(groups: Sequence[Mapping[str, Any]], results: Sequence[TaskResult
     """
     known = {result.task.name: _of_task(result) for result in results}
     for group in groups:
-        name, subsets = str(group["name"]), [_part(each) for each in group["subsets"]]
+        name, subsets = str(group["name"]), _parts(group)
         if not subsets or any(part not in known or not known[part].has(metric) for part, metric in subsets):
             continue
         found = dict(_summaries(group, subsets, known, where))
-        parts = tuple(result for part, _ in subsets for result in known[part].results)
+        counted = [result for part, _ in subsets for result in known[part].results]
+        parts = tuple({id(each): each for each in counted}.values())
         known[name] = _GroupFigures(found, parts)
         for metric, value in found.items():
             yield {
@@ -65,8 +119,12 @@ def group_rows(groups: Sequence[Mapping[str, Any]], results: Sequence[TaskResult
                 "value": value,
                 "n": sum(len(result.positions) for result in parts),
                 "failed": sum(result.failed for result in parts),
-                "ci95": _interval(group, metric, parts) if len(parts) == len(subsets) else None,
+                "ci95": _interval(group, metric, parts) if len(parts) == len(counted) == len(subsets) else None,
             }
+
+
+def _parts(group: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [_part(each) for each in group["subsets"]]
 
 
 def _part(text: Any) -> tuple[str, str]:
@@ -118,11 +176,13 @@ def _summed(
 
 def _weights(group: Mapping[str, Any], subsets: Sequence[tuple[str, str]], where: str) -> list[float]:
     given = group.get("weights") or {}
-    if not isinstance(given, Mapping) or not given:
+    if not given:
         return [1.0] * len(subsets)
+    if not isinstance(given, Mapping):
+        raise DataError(f"the weights of the group {group['name']!r} are {given!r:.60}, not a dict", where=where)
     names = [(f"{part}@{metric}" if f"{part}@{metric}" in given else part) for part, metric in subsets]
     weights = [given.get(name, 0) for name in names]
-    if not all(isinstance(each, (int, float)) for each in weights) or not sum(weights) > 0:
+    if not all(isinstance(each, (int, float)) for each in weights) or not 0 < sum(weights) < math.inf:
         raise DataError(f"the weights of the group {group['name']!r} cannot be used: {given!r:.120}", where=where)
     return [float(each) for each in weights]
 
