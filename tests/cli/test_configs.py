@@ -94,7 +94,7 @@ def test_models_inside_a_config_are_asked(capsys, tiny_llama):
     Path("whole.py").write_text(NEWS.format(word="Text", more=models))
     done = kshot(capsys, "run", "whole.py", *DATA, "--out", "run", "--json")
     assert done.code == 0, done.err
-    assert json.loads(done.out)["results"][0]["model"] == f"hf:{tiny_llama}"
+    assert json.loads(done.out)["results"][0]["model"] == "tiny"
 
 
 def test_diff_shows_what_changed(capsys):
