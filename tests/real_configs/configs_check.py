@@ -108,7 +108,7 @@ def _scores(folder: Path, home: str, part: str, lines: list[dict[str, Any]]) -> 
     known = _scored_already(folder / f"{home}_without.json") if code else {}
     with tempfile.TemporaryDirectory() as temporary:
         root = place if code else evaluating.without_code(place, home, Path(temporary))
-        with ProcessPoolExecutor(CORES, max_tasks_per_child=200) as pool:
+        with ProcessPoolExecutor(CORES, max_tasks_per_child=20 if code else 200) as pool:
             jobs = [(str(root), line, code) for line in lines if line["file"] not in known]
             results = list(pool.map(evaluating.run_file, jobs, chunksize=4))
     results += [known[line["file"]] for line in lines if line["file"] in known]
