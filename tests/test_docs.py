@@ -10,6 +10,7 @@ import pytest
 
 from kshot.core.extras import is_installed
 from tests.commands import kshot
+from tests.configs.written import tree
 from tests.fake_server import FakeServer, chat, echo
 from tests.passages.books import small_book
 
@@ -17,6 +18,16 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"```(bash|python)\n(.*?)```", re.DOTALL)
 RIDDLES = '{"riddle": "What has a neck and no head?", "answers": ["a dog", "a bottle"], "right": 1}\n' * 2
+DEMO = """
+from mmengine.config import read_base
+from opencompass.models import HuggingFaceCausalLM
+
+with read_base():
+    from opencompass.configs.datasets.gsm8k.gsm8k_gen import gsm8k_datasets
+
+datasets = gsm8k_datasets
+models = [dict(type=HuggingFaceCausalLM, abbr="tiny", path="model", max_out_len=7)]
+"""
 QUIZ = '{"question": "Is water wet?", "a": "yes", "b": "no", "answer": 0}\n'
 
 
@@ -37,6 +48,7 @@ def user(tmp_path, monkeypatch, tiny_llama):
         lines = (json.dumps({"country": f"land of {city}", "city": city}) for city in cities)
         Path(f"rows/{split}.jsonl").write_text("\n".join(lines) + "\n")
     small_book(tmp_path / "book")
+    clone(tmp_path)
     monkeypatch.setenv("KSHOT_CACHE", str(tmp_path / "cache"))
     if is_installed("starlette") and is_installed("uvicorn"):
         from kshot.viewer.serving import Viewer
@@ -47,6 +59,21 @@ def user(tmp_path, monkeypatch, tiny_llama):
     for name in ("TRACKIO_DIR", "WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR"):  # else they are in HOME
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     return tmp_path
+
+
+def clone(folder):
+    """Write configs of OpenCompass, their data, and a file that evaluates them, as users of that project have them."""
+    tree(folder)
+    (folder / "eval_demo.py").write_text(DEMO)
+    gsm8k, mmlu = folder / "data" / "gsm8k", folder / "data" / "mmlu"
+    gsm8k.mkdir(parents=True)
+    for split in ("train", "test"):
+        (gsm8k / f"{split}.jsonl").write_text('{"question": "What is 1 + 1?", "answer": "It is 2. #### 2"}\n')
+        folder_of_split = mmlu / {"train": "dev"}.get(split, split)
+        folder_of_split.mkdir(parents=True)
+        for subject in ("anatomy", "virology"):
+            rows = "Which one?,this,that,one,none,A\nWhich other?,this,that,one,none,B\n"
+            (folder_of_split / f"{subject}_{folder_of_split.name}.csv").write_text(rows)
 
 
 @pytest.fixture
