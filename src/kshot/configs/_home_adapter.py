@@ -191,7 +191,7 @@ class _Home:
         """Load rows, keep them, and return how many each split has."""
         loader = self.named("loader", name)
         if isinstance(loader, type):  # ``load`` may be a method of an object that its base class has set up
-            made = loader.__new__(loader)
+            made: Any = object.__new__(loader)
             made.logger, made.abbr = Logger.get_instance("home"), name.rpartition(".")[2]
             loader = made
         loaded = loader.load(**copy.deepcopy(options))
