@@ -270,12 +270,12 @@ def _rehearsed(plan: Plan, faults: Faults) -> Plan:
 
 
 def _check_names(sources: Sequence[Source[Settings]], tasks: Mapping[int, Sequence[PlannedTask] | None]) -> None:
-    """Refuse two datasets of one name: figures, samples and gates are found by it."""
+    """Refuse a config and another dataset of one name: figures, samples and gates are found by it."""
     seen: dict[str, str] = {}
     for number, found in tasks.items():
         label = sources[number].label
         for name in {task.task: None for task in found or ()}:
-            if name in seen:
+            if name in seen and any(each.endswith(".py") for each in (label, seen[name])):
                 what = f"two datasets of the run are called {name!r}: {seen[name]} and {label}"
                 raise UsageError(what, hint="Give one of them another name, or run them one after the other.")
             seen[name] = label
