@@ -13,6 +13,7 @@ from kshot.configs.answers import Repeated, cleaner, role_part
 from kshot.configs.corpus_metrics import AucRoc, Mcc
 from kshot.configs.evaluators.basic import edit_distance
 from kshot.configs.evaluators.making import EVALUATORS, evaluator
+from kshot.configs.names import merged
 from kshot.configs.scope import Scope
 from kshot.core.errors import BackendError, DataError, MissingExtra
 from kshot.core.protocols import Scorer
@@ -26,7 +27,7 @@ from tests.lacking import lack
 def test_a_clean_up_that_fails_says_on_what():
     with pytest.raises(DataError, match=r"first_option_postprocess.*options"):
         cleaner({"type": "first_option_postprocess"}, Scope("here"))("x")
-    with pytest.raises(DataError, match="kshot has no clean-up dreamt"):
+    with pytest.raises(DataError, match="kshot has no clean-up opencompass.utils.dreamt"):
         cleaner({"type": "opencompass.utils.dreamt"}, Scope("here"))
     assert cleaner({"type": "mine"}, Scope("", registered={"mine": str.upper}))("a") == "A"
     assert cleaner(str.upper, Scope(""))("a") == "A"
@@ -269,3 +270,9 @@ def test_equal_pairs_are_one_and_pairs_go_with_their_metrics():
 def test_an_unknown_name_comes_with_those_that_are_close_and_not_with_all(name, said):
     with pytest.raises(DataError, match=said):
         evaluator({"type": name}, Scope(where="here"))
+
+
+def test_tables_do_not_overwrite_each_other():
+    assert merged({"a": 1}, {"b": 2}) == {"a": 1, "b": 2}
+    with pytest.raises(ValueError, match="the same names: a, b"):
+        merged({"a": 1, "b": 1, "c": 1}, {"b": 2, "a": 2})

@@ -34,9 +34,9 @@ def extract_non_reasoning_content(
         return [extract_non_reasoning_content(each, think_start_token, think_end_token) for each in text]
     if not isinstance(text, str):
         return text
-    if think_start_token not in text and think_end_token in text:
-        return text.split(think_end_token)[-1].strip()
-    return without(text, think_start_token, think_end_token).strip()
+    opened = think_start_token in text
+    answer = without(text, think_start_token, think_end_token) if opened else text.rpartition(think_end_token)[2]
+    return answer.strip()
 
 
 def think_pred_postprocess(prediction: str, re_pattern: str) -> str:

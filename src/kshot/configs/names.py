@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from kshot.configs._stand_ins import FRAMEWORKS
 from kshot.configs.confine import ConfigProcess
 from kshot.core.errors import DataError
+
+T = TypeVar("T")
 
 INFERENCERS = {
     "GenInferencer": "gen",
@@ -128,3 +130,13 @@ def names_framework(value: Any, *frameworks: str) -> bool:
     if isinstance(value, dict):
         return any(names_framework(each, *frameworks) for each in value.values())
     return isinstance(value, (list, tuple)) and any(names_framework(each, *frameworks) for each in value)
+
+
+def merged(*tables: Mapping[str, T]) -> dict[str, T]:
+    """Join tables of names; a name in two of them is a mistake of kshot's own."""
+    found: dict[str, T] = {}
+    for table in tables:
+        if twice := sorted(found.keys() & table.keys()):
+            raise ValueError(f"two tables have the same names: {', '.join(twice)}")
+        found |= table
+    return found

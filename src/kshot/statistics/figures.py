@@ -12,12 +12,6 @@ from kshot.core.records import Value
 ROUNDING = 1e-9
 """By so much of its scale a value may pass the ends: it was rounded."""
 
-NO_FIGURE: None = None
-"""Is returned where samples have no figure, such as none of a group.
-
-A sample without one has no score, a resample without one is not drawn, and a task without one has no row.
-"""
-
 OWN_AGGREGATE = "own"
 """Says that only the metric itself knows how its values become a figure."""
 

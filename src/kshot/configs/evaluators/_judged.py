@@ -10,23 +10,33 @@ from typing import Any
 
 def same_kind(actual: Any, expected: Any) -> bool:
     """Whether two values are equal and of the same type, all the way down: 1 is neither 1.0 nor True."""
-    if type(actual) is not type(expected):
-        return False
-    if isinstance(actual, (list, tuple)):
-        return len(actual) == len(expected) and all(map(same_kind, actual, expected))
-    if isinstance(actual, (dict, set, frozenset)):
-        left = list(expected.items() if isinstance(actual, dict) else expected)
-        for each in actual.items() if isinstance(actual, dict) else actual:
-            place = next((at for at, other in enumerate(left) if same_kind(each, other)), None)
-            if place is None:
+    pairs = [(actual, expected)]
+    while pairs:
+        one, other = pairs.pop()
+        kind = type(one)
+        if kind is not type(other):
+            return False
+        if not issubclass(kind, (list, tuple, dict, set, frozenset)):
+            try:
+                equal = one == other
+            except Exception:  # noqa: BLE001 - a comparison of a program may raise anything
+                equal = False
+            if equal is not True:
                 return False
-            left.pop(place)
-        return not left
-    try:
-        equal = actual == expected
-    except Exception:  # noqa: BLE001 - a comparison of a program may raise anything
-        return False
-    return type(equal) is bool and equal
+            continue
+        mine, theirs = ([*(each.items() if issubclass(kind, dict) else each)] for each in (one, other))
+        if len(mine) != len(theirs):
+            return False
+        if not issubclass(kind, (list, tuple)):  # in any order: each of ours is put beside the first that is its like
+            ordered = []
+            for each in mine:
+                likes = [at for at, their in enumerate(theirs) if same_kind(each, their)]
+                if not likes:
+                    return False
+                ordered.append(theirs.pop(likes[0]))
+            theirs = ordered
+        pairs += zip(mine, theirs, strict=True)
+    return True
 
 
 def equal_values(actual: Any, expected: Any) -> bool:

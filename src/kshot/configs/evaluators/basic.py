@@ -180,11 +180,6 @@ def _squad_words(text: str) -> list[str]:
     return re.sub(r"\b(?:a|an|the)\b", " ", bare).split()
 
 
-def _programs(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
-    k = options.get("k", (1,))
-    return CompletedPrograms([k] if isinstance(k, int) else list(k))
-
-
 def _free_form(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric:  # noqa: ARG001 - as every factory
     metric = SameFreeForm(name.framework)
     metric.name = "score" if name.framework else metric.name
@@ -209,5 +204,4 @@ EVALUATORS: dict[str, Factory] = {
     "BBHEvaluator": _free_form,
     "EDAccEvaluator": named("accuracy", NearestCandidate),
     "SquadEvaluator": plain(FirstLineF1),
-    **dict.fromkeys(("HumanEvalEvaluator", "HumanevalEvaluator", "HumanEvaluator"), _programs),
 }

@@ -124,7 +124,7 @@ def _alike(answer: str, reference: str) -> bool:
 class SameLetters(RightOrWrong):
     """Share of replies that choose the options of the reference, in any order (ELBench)."""
 
-    _MARK = re.compile(r"(?:ANSWER|答案|最终答案)\s*[:：是为]?\s*(.+)", re.IGNORECASE)
+    _MARK = re.compile(r"(?i:answer|答案)\s*(?:[:：]|[是为])?\s*(\S.*)")
     _LONE = re.compile("(?<![A-Za-z])[A-Ja-j](?![A-Za-z])")
     _OTHERS = re.compile(r"[^\sA-J,，、.。()\[\]:：和与]")
 

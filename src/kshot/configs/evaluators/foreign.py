@@ -13,7 +13,6 @@ from kshot.configs.home import Home
 from kshot.configs.scope import Name, located
 from kshot.core.errors import DataError
 from kshot.core.records import Row, Sample, Value, reference
-from kshot.statistics.figures import NO_FIGURE
 
 _MAX_RESAMPLES, _MAX_DRAWS, _MIN_RESAMPLES = 200, 200_000, 50
 """How many resamples are scored for the intervals of figures that are no means, and how many samples in all of them.
@@ -84,7 +83,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         """Let it score the pairs, once for the same ones; a figure that it does not give for them is none."""
         key = tuple(id(pair) for pair in pairs)  # all of them are kept, so no number is used again
         if key not in self._known:
-            none = dict.fromkeys(self._names, NO_FIGURE)
+            none: dict[str, float | None] = dict.fromkeys(self._names)
             if self._is_resample(key):
                 most = min(_MAX_RESAMPLES, _MAX_DRAWS // len(key))
                 self._resamples += 1
@@ -131,7 +130,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
             if len(self._pairs) == 1:  # it is the only sample there is so far
                 raise
             found = {}
-        return {name: found.get(name, NO_FIGURE) for name in self._names}
+        return {name: found.get(name) for name in self._names}
 
     def _is_resample(self, key: tuple[int, ...]) -> bool:
         """Whether pairs are drawn with repetition from all: such a figure only serves an interval."""

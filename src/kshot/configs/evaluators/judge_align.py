@@ -73,8 +73,8 @@ class Aligned(Ratings):
 
 def _rated(reply: str) -> dict[str, int | None] | None:
     """Return the ratings in the last braces of a reply, else those after the names of the qualities."""
-    if braces := re.search(r"{(.*?)}(?![^{]*{)", reply):
-        return {quality: int(rating) for quality, rating in re.findall(r"'(.*?)': (\d+)", braces[1])}
+    if braces := re.search(r"\{([^\n]*?)\}(?=[^{]*\Z)", reply):
+        return {quality: int(rating) for quality, rating in re.findall(r"'([^\n]*?)': (\d+)", braces[1])}
     asked = next((qualities for one, other, qualities in _ASKED if one in reply and other in reply), None)
     if asked is None:
         return None

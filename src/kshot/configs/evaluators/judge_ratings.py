@@ -13,6 +13,7 @@ from typing import Any
 
 from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
 from kshot.configs.evaluators.judge_grades import Reading
+from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.evaluators.tallies import Counts, Tally, gold_of, ratio
 from kshot.core.errors import DataError
 from kshot.core.records import Sample
@@ -104,7 +105,7 @@ def _by_difficulty(gold: Any) -> list[str]:
     return ["Average_score", f"{told(gold, 'category')}_{told(gold, 'difficulty')}"]
 
 
-class LowestOfTurns(CorpusMetric):
+class LowestOfTurns(SeesRows, CorpusMetric):
     """MT-Bench-101: the lowest rating of each conversation's turns, their means by task, and the mean of these."""
 
     name = "avg"

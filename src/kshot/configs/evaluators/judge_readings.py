@@ -10,8 +10,9 @@ from typing import Any
 from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair
 from kshot.configs.evaluators import judge_align, judge_grades, judge_pairs, judge_ratings, judge_rubrics
 from kshot.configs.evaluators.judge_grades import Reading
+from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.evaluators.tallies import gold_of
-from kshot.configs.names import ConfigCallable, short, unknown
+from kshot.configs.names import ConfigCallable, merged, short, unknown
 from kshot.configs.scope import Scope, located
 from kshot.core.errors import DataError
 from kshot.core.records import AskFailed, Failed, Row, Sample, Value
@@ -19,13 +20,9 @@ from kshot.metrics import Metric
 from kshot.metrics.judge_replies import parse_rating
 from kshot.sandbox.guest import SETUP_FAULTS, GuestFault
 
-READINGS: dict[str, Reading] = {
-    **judge_align.READINGS,
-    **judge_grades.READINGS,
-    **judge_pairs.READINGS,
-    **judge_ratings.READINGS,
-    **judge_rubrics.READINGS,
-}
+READINGS: dict[str, Reading] = merged(
+    judge_align.READINGS, judge_grades.READINGS, judge_pairs.READINGS, judge_ratings.READINGS, judge_rubrics.READINGS
+)
 
 _VERDICTS = {"A": 100.0, "B": 0.0, "CORRECT": 100.0, "INCORRECT": 0.0}
 _LETTER = re.compile(r"(?<![A-Za-z])(A|B|C|CORRECT|INCORRECT)(?![A-Za-z])")
@@ -103,7 +100,7 @@ Judged = Mapping[str, Mapping[str, Any]]
 """By number: the judge's reply (``prediction``), the reference (``gold``) and what the judge was asked about."""
 
 
-class CalledReading(CorpusMetric):
+class CalledReading(SeesRows, CorpusMetric):
     """Figures that a function of the config, or of a home, makes of all replies."""
 
     def __init__(self, name: str, call: Callable[[Judged, Sequence[Any]], Any]) -> None:

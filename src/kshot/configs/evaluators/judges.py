@@ -88,7 +88,7 @@ class JudgeEvaluator(SeesRows):
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Show the samples to what reads the replies."""
-        if hasattr(self.reading, "see"):
+        if isinstance(self.reading, SeesRows):
             self.reading.see(samples)
 
     def reduce(self, name: str, values: Sequence[Value]) -> float | None:

@@ -40,7 +40,7 @@ from kshot.configs.evaluators import (
 from kshot.configs.evaluators.cascade import cascade_of
 from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.foreign import HomeEvaluator
-from kshot.configs.names import ConfigCallable, unknown
+from kshot.configs.names import ConfigCallable, merged, unknown
 from kshot.configs.scope import Scope
 from kshot.core.errors import DataError
 from kshot.metrics import Metric
@@ -76,7 +76,7 @@ _MODULES = (
     vision,
     vqa,
 )
-EVALUATORS: dict[str, Factory] = {name: make for module in _MODULES for name, make in module.EVALUATORS.items()}
+EVALUATORS: dict[str, Factory] = merged(*(module.EVALUATORS for module in _MODULES))
 
 
 _CLEAN_THEMSELVES = ("GenericLLMEvaluator", "LMEvaluator", "CascadeEvaluator")

@@ -101,18 +101,16 @@ def of_same_kind(tests: str) -> str:
         tree = ast.parse(tests)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return tests
-    written = ast.unparse(ast.fix_missing_locations(_SameKind().visit(tree)))
-    return with_helpers(written, _judged.same_kind)
+    for each in ast.walk(tree):
+        match each:
+            case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
+                each.test = _call(_judged.same_kind.__name__, left, right)
+    return with_helpers(ast.unparse(tree), _judged.same_kind)
 
 
-class _SameKind(ast.NodeTransformer):
-    def visit_Assert(self, node: ast.Assert) -> ast.Assert:
-        self.generic_visit(node)
-        test = node.test
-        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
-            called = ast.Name(_judged.same_kind.__name__, ast.Load())
-            node.test = ast.Call(called, [test.left, test.comparators[0]], [])
-        return node
+def _call(name: str, *given: ast.expr) -> ast.expr:
+    """Return the call of a function."""
+    return ast.fix_missing_locations(ast.Call(ast.Name(name, ast.Load()), list(given), []))
 
 
 def with_helpers(tests: str, *helpers: Any) -> str:

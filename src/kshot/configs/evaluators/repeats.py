@@ -77,7 +77,7 @@ class RunsAverage(SeesRows):
         given = list(samples)
         if self.ks:
             self._subdivisions |= {str(s.fields["subdivision"]): None for s in given if "subdivision" in s.fields}
-        if hasattr(self.metric, "see"):
+        if isinstance(self.metric, SeesRows):
             self.metric.see(given)
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent] | RequestGenerator:

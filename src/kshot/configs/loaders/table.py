@@ -21,15 +21,12 @@ from kshot.configs.loaders import (
     texts,
 )
 from kshot.configs.loaders.reading import Loader
+from kshot.configs.names import merged
 
-LOADERS: dict[str, Loader] = {
-    name: loader
-    for module in (
-        *(exams, options, maths, contests, programs, commonsense, chinese, superglue),
-        *(texts, long_texts, knowledge, science, functions, copies, custom, media),
-    )
-    for name, loader in module.LOADERS.items()
-}
+LOADERS: dict[str, Loader] = merged(
+    *(each.LOADERS for each in (exams, options, maths, contests, programs, commonsense, chinese, superglue)),
+    *(each.LOADERS for each in (texts, long_texts, knowledge, science, functions, copies, custom, media)),
+)
 _OF: dict[str, dict[str, Loader]] = {"ais_bench": {"HLEDataset": media.HLE}}
 """Classes of the same name that give other rows in one framework."""
 
