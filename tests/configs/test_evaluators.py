@@ -27,7 +27,7 @@ from tests.lacking import lack
 def test_a_clean_up_that_fails_says_on_what():
     with pytest.raises(DataError, match=r"first_option_postprocess.*options"):
         cleaner({"type": "first_option_postprocess"}, Scope("here"))("x")
-    with pytest.raises(DataError, match="kshot has no clean-up opencompass.utils.dreamt"):
+    with pytest.raises(DataError, match=r"kshot has no clean-up opencompass\.utils\.dreamt"):
         cleaner({"type": "opencompass.utils.dreamt"}, Scope("here"))
     assert cleaner({"type": "mine"}, Scope("", registered={"mine": str.upper}))("a") == "A"
     assert cleaner(str.upper, Scope(""))("a") == "A"
@@ -187,7 +187,7 @@ def test_humaneval_runs_programs():
 JUDGED = {"prompt_template": {"type": "PromptTemplate", "template": "{prediction}"}}
 NEEDED = {
     **dict.fromkeys(("GenericLLMEvaluator", "LMEvaluator"), JUDGED),
-    "GaokaoBenchEvaluator": {"question_type": "single_choice"},
+    **{key: {"question_type": "single_choice"} for key in ("GaokaoBenchEvaluator", "KaoshiEvaluator")},
     **{f"BFCL{kind}Evaluator": {"category": "simple"} for kind in ("SingleTurn", "MultiTurn", "Relevance")},
 }
 
