@@ -45,7 +45,10 @@ def test_other_rules_options_and_measures():
 def test_names_of_lookup_and_of_config_files():
     for rules in (("first_character", "first_word"), rules_for("instruct")):
         assert set(LookupAccuracy("UR", rules).names) <= QUOTED
-    options = {"GaokaoBenchEvaluator": {"question_type": "single_choice"}}
+    options = {
+        **{key: {"question_type": "single_choice"} for key in ("GaokaoBenchEvaluator", "KaoshiEvaluator")},
+        **{f"BFCL{kind}Evaluator": {"category": "simple"} for kind in ("SingleTurn", "MultiTurn", "Relevance")},
+    }
     names = [name for name in EVALUATORS if "Jieba" not in name and "LM" not in name]
     plain = [evaluator({"type": name, **options.get(name, {})}, Scope()) for name in names]
     assert {name for metric in plain for name in names_of(metric)} <= QUOTED
