@@ -17,7 +17,7 @@ from kshot.backends.settings import ModelSettings
 from kshot.core.errors import UsageError
 from kshot.core.extras import require_all
 from kshot.core.memo import MemoryMemo
-from kshot.core.protocols import LanguageModel, Model
+from kshot.core.protocols import LanguageModel, Model, Source
 from kshot.core.watcher import Watcher
 from kshot.index.store import Store
 from kshot.metrics.settings import JUDGE_OPTIONS
@@ -59,8 +59,9 @@ def evaluate(
     code = ImportedCode()
     with code.watching():
         settings = settings_from(options)
-        with programs_wanted(unsafe=settings.unsafe_programs):
+        with programs_wanted(unsafe=settings.unsafe_programs), ExitStack() as ending:
             plan = planned(model, dataset, settings, log)
+            ending.callback(_close_all, plan.sources)
             shown = Watchers(*given_watchers(watcher))
             for logger in plan.loggers:
                 logger.show_on(shown)
@@ -73,6 +74,11 @@ def evaluate(
                     report_at_end(result, watching.note)
             result.notes += [note for logger in plan.loggers for note in logger.notes]
             return result
+
+
+def _close_all(sources: Iterable[Source[Settings]]) -> None:
+    for source in sources:
+        source.close()
 
 
 def _evaluated(plan: Plan, *, out: str | Path | None, reuse: Any, watcher: Watcher, code: ImportedCode) -> Result:
@@ -196,6 +202,7 @@ def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] =
                 note(text)
             for sample in task.samples:
                 yield previewed(task, sample, judged=judged)
+        source.close()
 
 
 # ---- what inspect, help and notebooks show ----

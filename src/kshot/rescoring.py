@@ -108,6 +108,8 @@ def _scored(
             for text in (text for source in sources for text in source.announcements()):
                 watcher.note(text)
             result = Result.of(again.all(models, sources))
+            for source in sources:
+                source.close()
             code.record_named_in(folder.spec)
             pairs = zip(labels, datasets, strict=True)
             folder.spec[_MOVED] = {label: now for label, now in pairs if isinstance(now, str) and now != label}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -592,3 +593,21 @@ def test_a_foreign_run_does_not_run_a_home_before_it_is_refused(project, capsys,
     assert "it has changed since the run" in shown
     assert "the home ran" not in shown
     assert f"--trust {project / 'clone' / 'opencompass'}" in shown
+
+
+def workers() -> list[str]:
+    """Return the workers of homes that this process has started and that still run."""
+    command = ["ps", "--ppid", str(os.getpid()), "-o", "args="]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return [line for line in shown.splitlines() if "_guest_worker" in line]
+
+
+def test_no_worker_outlives_its_run(project, home):
+    before = workers()
+    options = {"home": "clone", "data": ["own=rows.jsonl"]}
+    kept = kshot.evaluate(lambda prompt: "2", "own.py", **options)
+    assert workers() == before
+    assert kept.results[0]["value"] == 25.0
+    shown = kshot.preview("own.py", **options)
+    assert len(shown) == 4
+    assert workers() == before

@@ -145,6 +145,11 @@ class ConfigSource(Source[ConfigSettings]):
         counts = Counter(name for entry in self.config.chosen for name in names_of(entry))
         return [name for name, _ in counts.most_common()]
 
+    def close(self) -> None:
+        """End the config's process, and those of homes."""
+        if "config" in vars(self):  # it was loaded
+            self.config.close()
+
     def announcements(self) -> Sequence[str]:
         """Return the folder in which the config reads files, whether it was only read, and groups that are faulty."""
         tasks = {entry.abbr for entry in self.config.chosen}

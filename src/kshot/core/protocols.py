@@ -251,6 +251,9 @@ class Source(Protocol[SettingsT]):
         """Return what the user should see when it is run or previewed; the results do not depend on it."""
         return ()
 
+    def close(self) -> None:
+        """End what runs beside kshot for it, such as confined processes; what is needed again starts again."""
+
     def with_seed(self, seed: int, /) -> Source[SettingsT]:  # noqa: ARG002 - for classes that override it
         """Return the source for one draw of examples: a retriever that it names itself may have a seed of its own."""
         return self
