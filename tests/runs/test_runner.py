@@ -57,7 +57,7 @@ def test_a_model_is_closed_before_the_next_opens_by_the_code_that_opened_it(monk
 
     monkeypatch.setattr(kshot.api, "open_model", opened)
     monkeypatch.setattr(kshot.planning, "check_model", lambda spec, options: None)
-    monkeypatch.setattr(kshot.planning, "check_answers", lambda spec, asked: None)
+    monkeypatch.setattr(kshot.planning, "check_answers", lambda *_: None)
     own = Heavy(lambda r: Generated("1"))
     kshot.evaluate(["a", own, "b"], digits())
     assert seen == ["a opened", "a closed", "b opened", "b closed"]

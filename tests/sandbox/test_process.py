@@ -76,7 +76,7 @@ def inside():
     return found
 
 
-IMPORTED_WHEN_USED = ("jieba", "numpy", "latex2sympy2_extended", "rdkit")
+IMPORTED_WHEN_USED = ("jieba", "numpy", "latex2sympy2_extended", "math_verify", "rdkit")
 
 
 @pytest.mark.parametrize("path", sorted(inside()), ids=lambda path: f"{path.parent.name}/{path.name}")

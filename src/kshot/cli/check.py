@@ -181,7 +181,7 @@ def _show(file: _FileCheck, *, first: bool) -> None:
     if file.models:
         out.print(_models_table(file.models))
     for line in _lacking(file):
-        out.print(cell(line, "yellow"), soft_wrap=True)
+        out.print(cell(line, "magenta"), soft_wrap=True)
     out.print(cell(f"{file.config}: {_would_run([file])}"), soft_wrap=True)
 
 
@@ -217,7 +217,7 @@ def _entries_table(checks: Sequence[EntryCheck]) -> Table:
     for check in checks:
         scored = ", ".join(filter(None, [check.evaluation, check.judge and f"judge: {check.judge}"]))
         cells = [check.entry, check.prompts or "–", check.data or "–", scored or "–"]
-        table.add_row(*map(cell, cells), style="" if not check.missing else "yellow")
+        table.add_row(*map(cell, cells), style="" if not check.missing else "magenta")
     return table
 
 
@@ -229,7 +229,7 @@ def _models_table(models: Sequence[_ModelCheck]) -> Table:
         table.add_column(name, overflow="fold")
     for model in models:
         cells = [model.name, model.kind, model.gets or "–", model.spec or "–"]
-        table.add_row(*map(cell, cells), style="" if not model.fault else "yellow")
+        table.add_row(*map(cell, cells), style="" if not model.fault else "magenta")
     return table
 
 

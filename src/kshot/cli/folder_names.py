@@ -58,7 +58,10 @@ def _earlier_identity(settings: Options) -> dict[str, Any] | None:
     """Return what a folder was named by when its name depended on every option; None if it cannot have been."""
     if not settings.identity().keys() <= set(_EARLIER_OPTIONS):
         return None  # an option is set that did not exist then
-    values = settings.options()
+    declared = settings.declared()
+    values = {
+        name: declared[name].earlier_default if value is None else value for name, value in settings.options().items()
+    }
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name in _EARLIER_OPTIONS

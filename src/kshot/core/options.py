@@ -23,6 +23,7 @@ class OptionField:
 
     ``repeat``: it may be given several times. ``listed``: its values stand in one text, with commas between them.
     ``identity=False``: it cannot change a result. ``secret``: its value may hold a key, and is never shown or written.
+    ``earlier_default``: what an unset value was called before the default became None; it counts as unset in identities.
     """
 
     default: Any
@@ -39,6 +40,11 @@ class OptionField:
     most: float | None = None
     identity: bool = True
     secret: bool = False
+    earlier_default: Any = None
+
+    def is_unset(self, value: Any) -> bool:
+        """Whether a value is the default, or what the default was called earlier."""
+        return bool(value == self.default or (self.earlier_default is not None and value == self.earlier_default))
 
     @property
     def several(self) -> bool:
@@ -131,7 +137,7 @@ class Options:
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in self.changed().items()
-            if declared[name].identity
+            if declared[name].identity and not declared[name].is_unset(value)
         }
 
 

@@ -19,6 +19,7 @@ class PromptSettings(Options):
         "whether prompts are text (base) or messages (chat); default: what a config says of its model, else base",
         choices=("base", "chat"),
         group="model",
+        earlier_default="base",
     )
 
 

@@ -19,8 +19,11 @@ def differences(earlier: Mapping[str, Any], present: Mapping[str, Any]) -> list[
 def without_defaults(identity: Mapping[str, Any]) -> dict[str, Any]:
     """Return an identity without the values that are defaults: earlier folders hold every value."""
     declared = Settings.declared()
-    defaults = {name: declared[name].default for name in identity if name in declared}
-    return {name: value for name, value in identity.items() if value != defaults.get(name)}
+    return {
+        name: value
+        for name, value in identity.items()
+        if not (declared[name].is_unset(value) if name in declared else value is None)
+    }
 
 
 def _shown(name: str, identity: Mapping[str, Any]) -> str:
@@ -29,4 +32,7 @@ def _shown(name: str, identity: Mapping[str, Any]) -> str:
         text = json.dumps(identity[name], ensure_ascii=False)
         return text if len(text) <= 60 else text[:57] + "…"  # noqa: PLR2004 - about half a line
     declared = Settings.declared().get(name)
-    return "not set" if declared is None or declared.default is None else f"{json.dumps(declared.default)} (default)"
+    default = (
+        None if declared is None else declared.default if declared.default is not None else declared.earlier_default
+    )
+    return "not set" if default is None else f"{json.dumps(default)} (default)"
