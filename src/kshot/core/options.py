@@ -23,7 +23,7 @@ class OptionField:
 
     ``repeat``: it may be given several times. ``listed``: its values stand in one text, with commas between them.
     ``identity=False``: it cannot change a result. ``secret``: its value may hold a key, and is never shown or written.
-    ``earlier_default``: what an unset value was called before the default became None; it counts as unset in identities.
+    ``earlier_default``: what an unset value was called before the default became None; in identities it is unset, too.
     """
 
     default: Any

@@ -253,6 +253,7 @@ class Source(Protocol[SettingsT]):
 
     def close(self) -> None:
         """End what runs beside kshot for it, such as confined processes; what is needed again starts again."""
+        return
 
     def with_seed(self, seed: int, /) -> Source[SettingsT]:  # noqa: ARG002 - for classes that override it
         """Return the source for one draw of examples: a retriever that it names itself may have a seed of its own."""
