@@ -15,7 +15,7 @@ ROOT = Path(kshot.__file__).parent
 # Each part may import core, what stands here, and nothing else of kshot. Parts of one line never import each other.
 BASE = {"index", "sandbox", "tables", "prompts", "statistics", "cleanups"}
 MIDDLE = {"retrievers", "methods", "metrics"}
-FRONT_ENDS = {"datasets", "configs", "lookup", "passages"}
+FRONT_ENDS = {"datasets", "configs", "lmeval", "lookup", "passages"}
 TOP = {
     "option_types",
     "sources",

@@ -45,6 +45,8 @@ PACKAGES: Mapping[str, Package] = {
     "rouge": Package("rouge", "configs"),
     "rouge-chinese": Package("rouge_chinese", "configs"),
     "sentencepiece": Package("sentencepiece", "configs"),
+    "pyyaml": Package("yaml", "lmeval"),
+    "scikit-learn": Package("sklearn", "lmeval"),
     "pandas": Package("pandas", "pandas"),
     "polars": Package("polars", "polars"),
     "inspect-ai": Package("inspect_ai", "inspect"),
@@ -61,6 +63,7 @@ INCLUDED: Mapping[str, frozenset[str]] = {
     "datasets": frozenset({"parquet"}),
     "dense": frozenset({"hf"}),
     "late": frozenset({"hf", "dense"}),
+    "lmeval": frozenset({"datasets", "parquet"}),
     "passages": frozenset({"search"}),
 }
 """The extras that an extra installs too."""

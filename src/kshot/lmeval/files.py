@@ -1,0 +1,264 @@
+"""Task files of lm-evaluation-harness: one file with its includes, as data that was checked and not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from kshot.core.errors import DataError
+from kshot.lmeval.yaml_text import read_mapping
+
+MAX_INCLUDES = 200
+OUTPUT_TYPES = ("generate_until", "multiple_choice", "loglikelihood", "loglikelihood_rolling")
+DROPPED = ("tag", "group", "task_list")
+"""Keys that only place a task in lists and groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRef:
+    """What ``!function a.b.name`` names: an attribute of a Python file beside the YAML, or of a module."""
+
+    file: Path | None
+    """The file ``a/b.py`` beside the file that holds the tag; None: there is none, ``module`` is to be imported."""
+    module: str
+    name: str
+    where: str
+    """The place of the tag: ``file:line:column``."""
+
+    def __str__(self) -> str:
+        """Return the function as the task file writes it."""
+        return f"{self.module}.{self.name}"
+
+
+class Body(dict[str, Any]):
+    """The keys of a task file with those it includes; ``places`` says where each one stands."""
+
+    def __init__(self, values: Mapping[str, Any], places: Mapping[str, str], files: tuple[Path, ...] = ()) -> None:
+        """Take the values, the place (``file:line:column``) of each key, and the files that were read."""
+        super().__init__(values)
+        self.places, self.files = dict(places), files
+
+
+def read_body(path: str | Path) -> Body:
+    """Return the keys of a task file: included files in order, later ones win, the file's own win over all."""
+    seen: list[Path] = []
+    body = _read(Path(path).expanduser().resolve(), seen, "")
+    return Body(body, body.places, tuple(seen))
+
+
+def _read(path: Path, seen: list[Path], where: str) -> Body:
+    """Read a file and what it includes; ``where``: the place that includes it."""
+    if path in seen:
+        hint = "lm-eval allows each file once, also where there is no true cycle."
+        raise DataError(f"{path} is included a second time", where=where, hint=hint)
+    if len(seen) >= MAX_INCLUDES:
+        raise DataError(f"more than {MAX_INCLUDES} files are included", where=where)
+    if where and not path.is_file():
+        raise DataError(f"it includes {path}, which is no file", where=where, hint="Correct the path of the include.")
+    seen.append(path)
+    values, places = read_mapping(path, lambda text, place: function_ref(text, path.parent, place))
+    include = values.pop("include", None)
+    at = places.pop("include", "")
+    if not at:
+        return Body(values, places)
+    merged = Body({}, {})
+    for each in include if isinstance(include, list) else [include]:
+        if not isinstance(each, str):
+            raise DataError("include names a file, or a list of files", where=at)
+        inner = _read((path.parent / each).resolve(), seen, at)
+        inner.pop("task_list", None)
+        merged.update(inner)
+        merged.places.update(inner.places)
+    merged.update(values)
+    merged.places.update(places)
+    return merged
+
+
+def function_ref(text: str, folder: Path, where: str) -> FunctionRef:
+    """Return what ``!function`` names in a file of a folder."""
+    module, _, name = text.strip().rpartition(".")
+    if not module or not name:
+        hint = "Write the file and the name, such as !function utils.process_docs."
+        raise DataError(f"!function {text} names no module", where=where, hint=hint)
+    file = (folder / f"{module.replace('.', '/')}.py").resolve()
+    return FunctionRef(file if file.is_file() else None, module, name, where)
+
+
+@dataclass(frozen=True, slots=True)
+class FewshotConfig:
+    """How examples are made: ``fewshot_config``, with the task's own values for keys that it lacks."""
+
+    sampler: str | FunctionRef = "default"
+    split: str | None = None
+    process_docs: FunctionRef | None = None
+    fewshot_indices: Any = None
+    samples: list[dict[str, Any]] | FunctionRef | None = None
+    doc_to_text: Any = None
+    doc_to_choice: Any = None
+    doc_to_target: Any = None
+    gen_prefix: Any = None
+    fewshot_delimiter: str | None = None
+    target_delimiter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConfig:
+    """The keys of a task, with lm-eval's defaults. A function stands as a ``FunctionRef``."""
+
+    path: Path
+    """The task file."""
+    root: Path | None = None
+    """The tree of tasks that it belongs to, where one is known."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where each key stands: ``file:line:column``."""
+    files: tuple[Path, ...] = ()
+    """The file and all that it includes."""
+    task: str | None = None
+    task_alias: str | None = None
+    custom_dataset: FunctionRef | None = None
+    dataset_path: str | None = None
+    dataset_name: str | None = None
+    dataset_kwargs: dict[str, Any] | None = None
+    training_split: str | None = None
+    validation_split: str | None = None
+    test_split: str | None = None
+    fewshot_split: str | None = None
+    process_docs: FunctionRef | None = None
+    doc_to_text: Any = None
+    doc_to_target: Any = None
+    doc_to_image: Any = None
+    doc_to_audio: Any = None
+    unsafe_code: bool = False
+    doc_to_choice: Any = None
+    process_results: FunctionRef | None = None
+    use_prompt: str | None = None
+    description: Any = ""
+    target_delimiter: str = " "
+    fewshot_delimiter: str = "\n\n"
+    fewshot_config: FewshotConfig = field(default_factory=FewshotConfig)
+    num_fewshot: int | None = None
+    metric_list: list[dict[str, Any]] | None = None
+    output_type: str = "generate_until"
+    generation_kwargs: dict[str, Any] | None = None
+    """As lm-eval fills it: ``until`` is always there for tasks that generate."""
+    repeats: int = 1
+    filter_list: list[dict[str, Any]] | None = None
+    should_decontaminate: bool = False
+    doc_to_decontamination_query: Any = None
+    gen_prefix: Any = None
+    metadata: dict[str, Any] | None = None
+
+    def where(self, key: str = "task") -> str:
+        """Return the place of a key, or the file where it has none."""
+        return self.places.get(key, str(self.path))
+
+
+_OWN = ("path", "root", "places", "files")
+TASK_KEYS = tuple(each.name for each in fields(TaskConfig) if each.name not in _OWN)
+FEWSHOT_KEYS = tuple(each.name for each in fields(FewshotConfig))
+_INHERITED = {
+    "split": "fewshot_split",
+    **{
+        key: key
+        for key in FEWSHOT_KEYS
+        if key.startswith("doc_to_") or key.endswith("_delimiter") or key in {"process_docs", "gen_prefix"}
+    },
+}
+"""Keys of ``fewshot_config`` whose missing value is that of a key of the task."""
+
+
+def task_config(body: Mapping[str, Any], path: Path, root: Path | None = None) -> TaskConfig:
+    """Return the checked keys of a task; ``body``: what ``read_body`` gave, perhaps with overrides of a group."""
+    places = body.places if isinstance(body, Body) else {}
+    files = body.files if isinstance(body, Body) else (path,)
+    values = {key: value for key, value in body.items() if key not in DROPPED}
+    if "class" in values:
+        what = f"it is a task written as a Python class ({values['class']})"
+        raise DataError(what, where=places.get("class", str(path)), hint="kshot runs tasks that are YAML.")
+    _refuse_unknown(values, TASK_KEYS, "task", places, str(path))
+    _check_kinds(values, places, str(path))
+    if not isinstance(values.get("metadata"), dict | None):
+        values["metadata"] = {"_metadata": values["metadata"]}
+    fewshot = _fewshot_config(values, places.get("fewshot_config", str(path)))
+    values["generation_kwargs"] = _generation(values, places.get("generation_kwargs", str(path)))
+    return TaskConfig(**{**values, "fewshot_config": fewshot}, path=path, root=root, places=places, files=files)
+
+
+def _refuse_unknown(
+    values: Mapping[Any, Any], known: tuple[str, ...], what: str, places: Mapping[Any, str], where: str
+) -> None:
+    for key in values:
+        if key not in known:
+            near = get_close_matches(str(key), known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else f"The keys are: {', '.join(known)}."
+            raise DataError(f"a {what} has no key {key!r}", where=places.get(key, where), hint=hint)
+
+
+_TEXT: tuple[type, ...] = (str,)
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("task", "output_type"), ((str, int), "a name")),
+    **dict.fromkeys(("target_delimiter", "fewshot_delimiter"), (_TEXT, "a text")),
+    **dict.fromkeys(
+        ("dataset_path", "training_split", "validation_split", "test_split", "fewshot_split"), (_TEXT, "a name")
+    ),
+    **dict.fromkeys(("custom_dataset", "process_docs", "process_results"), ((FunctionRef,), "a !function")),
+    **dict.fromkeys(("dataset_kwargs", "generation_kwargs", "fewshot_config"), ((dict,), "keys and values")),
+    **dict.fromkeys(("num_fewshot", "repeats"), ((int,), "a whole number")),
+    "metric_list": ((list,), "a list of metrics"),
+    "filter_list": ((list,), "a list of filters"),
+    "description": ((str, FunctionRef), "a text"),
+    "gen_prefix": ((str, FunctionRef), "a text"),
+    "doc_to_text": ((str, int, FunctionRef), "a text, a number or a !function"),
+    "doc_to_target": ((str, int, list, FunctionRef), "a text, a number, a list or a !function"),
+    "doc_to_choice": ((str, list, dict, FunctionRef), "a text, a list, keys and values, or a !function"),
+}
+"""What a key may hold, beside null."""
+_NEEDED = ("output_type", "target_delimiter", "fewshot_delimiter", "repeats")
+"""Keys that may not be null."""
+
+
+def _check_kinds(values: Mapping[str, Any], places: Mapping[str, str], where: str) -> None:
+    """Refuse a value that no task can have."""
+    for key, value in values.items():
+        kinds, words = _KINDS.get(key, ((object,), ""))
+        missing = value is None and key in _NEEDED
+        if missing or (value is not None and not isinstance(value, kinds)):
+            raise DataError(f"{key} is {value!r}; it must be {words}", where=places.get(key, where))
+    if values.get("output_type", "generate_until") not in OUTPUT_TYPES:
+        what = f"output_type is {values['output_type']!r}"
+        raise DataError(what, where=places.get("output_type", where), hint=f"Use one of {', '.join(OUTPUT_TYPES)}.")
+    for key, least in (("num_fewshot", 0), ("repeats", 1)):
+        number = values.get(key)
+        if number is not None and (isinstance(number, bool) or number < least):
+            raise DataError(f"{key} is {number!r}; it must be {least} or more", where=places.get(key, where))
+    for key, inner in (("metric_list", "metric"), ("filter_list", "filter")):
+        for each in values.get(key) or ():
+            if not isinstance(each, dict) or inner not in each:
+                raise DataError(f"each entry of {key} needs the key {inner!r}", where=places.get(key, where))
+
+
+def _fewshot_config(values: Mapping[str, Any], where: str) -> FewshotConfig:
+    own = values.get("fewshot_config") or {}
+    _refuse_unknown(own, FEWSHOT_KEYS, "fewshot_config", {}, where)
+    defaults = {each.name: each.default for each in fields(TaskConfig)}
+    inherited = {key: values.get(source, defaults[source]) for key, source in _INHERITED.items()}
+    return FewshotConfig(**{**inherited, **own})
+
+
+def _generation(values: Mapping[str, Any], where: str) -> dict[str, Any] | None:
+    """Fill in what lm-eval fills in."""
+    given, delimiter = values.get("generation_kwargs"), values.get("fewshot_delimiter", "\n\n")
+    if given is None:
+        if values.get("output_type", "generate_until") != "generate_until":
+            return None
+        return {"until": [delimiter], "do_sample": False, "temperature": 0.0, "max_gen_toks": 256}
+    filled = {"until": [delimiter], **given}
+    if "temperature" in filled:
+        try:
+            filled["temperature"] = float(filled["temperature"])
+        except (TypeError, ValueError) as exc:
+            raise DataError(f"temperature is no number: {filled['temperature']!r}", where=where) from exc
+    return filled
