@@ -84,14 +84,15 @@ class GuestProject:
     """The packages of the guest's project: where their files are, and which module gives a name."""
 
     def __init__(self, packages: Mapping[str, str]) -> None:
-        """``packages``: the folder of each package, by the package's name."""
+        """``packages``: the folder of each package, by the package's name, which may be dotted (``host.part``)."""
         self.packages = dict(packages)
         self._files: dict[str, SourceFile | None] = {}
 
     def path(self, module: str) -> str | None:
         """Return the file of a module; None where there is none."""
-        top, *rest = module.split(".")
-        place = os.path.join(self.packages[top], *rest)  # noqa: PTH118 - pathlib takes long to load
+        owner = self._owner(module)
+        rest = module[len(owner) + 1 :].split(".") if module != owner else []
+        place = os.path.join(self.packages[owner], *rest)  # noqa: PTH118 - pathlib takes long to load
         for file in (os.path.join(place, "__init__.py"), f"{place}.py" if rest else ""):  # noqa: PTH118 - as above
             if file and os.path.isfile(file):  # noqa: PTH113 - as above
                 return file
@@ -106,7 +107,13 @@ class GuestProject:
 
     def holds(self, module: str) -> bool:
         """Whether a module is one of the project's, by its name."""
-        return module.partition(".")[0] in self.packages
+        return bool(self._owner(module))
+
+    def _owner(self, module: str) -> str:
+        """Return the package that a module belongs to; an empty text: none of the project's."""
+        while module and module not in self.packages:
+            module = module.rpartition(".")[0]
+        return module
 
     def gives(self, module: str, name: str, seen: frozenset[str] = frozenset()) -> tuple[str, str] | None:
         """Return the module that defines a name of another one, and its name there; None: there is no such name."""
@@ -284,6 +291,22 @@ class ProjectImporter(Loader, MetaPathFinder):
         if os.path.basename(source.path) == "__init__.py" and source.only_imports():  # noqa: PTH119 - pathlib takes long to load
             self._make_lazy(module)
             return
+        self._run(module, source)
+
+    def load_file(self, name: str, path: str) -> types.ModuleType:
+        """Load a file of the project as the module of this name, once; the packages above it are not loaded."""
+        if name in sys.modules:
+            return sys.modules[name]
+        module = sys.modules[name] = types.ModuleType(name)
+        module.__file__, module.__package__ = path, name.rpartition(".")[0]
+        try:
+            self._run(module, SourceFile(path))
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module
+
+    def _run(self, module: types.ModuleType, source: SourceFile) -> None:
         self._guarded[source.path] = source.guarded_lines()
         space = vars(module)
         space["__builtins__"] = {**vars(builtins), "__import__": self._import}
@@ -324,7 +347,7 @@ class ProjectImporter(Loader, MetaPathFinder):
 
     def _import(self, name: str, space: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
         top = name.partition(".")[0]
-        if level or self.project.holds(top) or name in self._stand_ins:
+        if level or self.project.holds(name) or name in self._stand_ins:
             return self._real_import(name, space, local, wanted, level)
         caller = sys._getframe(1)  # noqa: SLF001 - the frame of the import statement
         if "__builtins__" not in caller.f_locals and caller.f_code.co_name != "<module>" and not self._in_class(caller):

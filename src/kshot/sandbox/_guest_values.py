@@ -2,7 +2,8 @@
 
 Text, numbers, lists and dicts stay as they are. A number that JSON has not becomes ``{"$float": "nan"}``, bytes become
 ``{"$bytes": …}``, a dict with other keys than texts ``{"$dict": pairs}``; tuples, arrays and tables become lists, and
-sets sorted lists. Whatever else there is becomes ``{"$opaque": its class}``.
+sets sorted lists. Whatever else there is becomes ``{"$opaque": its class}``. Where tuples are to
+stay tuples they become ``{"$tuple": items}``.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from collections.abc import Mapping
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _MAX_DEPTH = 60
 
 
-def plain(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one form after the other
-    """Return the plain form of a value."""
+def plain(value: Any, depth: int = 0, *, tuples: bool = False) -> Any:  # noqa: PLR0911 - one form after the other
+    """Return the plain form of a value; ``tuples``: whether tuples stay tuples."""
     if value is None or type(value) in (bool, int, str):
         return value
     if depth > _MAX_DEPTH:
@@ -28,15 +30,17 @@ def plain(value: Any, depth: int = 0) -> Any:  # noqa: PLR0911 - one form after 
         return _plain_scalar(value)
     if isinstance(value, Mapping):
         if all(isinstance(name, str) for name in value):
-            return {str(name): plain(each, depth + 1) for name, each in value.items()}
-        return {"$dict": [[plain(name, depth + 1), plain(each, depth + 1)] for name, each in value.items()]}
+            return {str(name): plain(each, depth + 1, tuples=tuples) for name, each in value.items()}
+        pairs = value.items()
+        return {"$dict": [[plain(name, depth + 1), plain(each, depth + 1, tuples=tuples)] for name, each in pairs]}
     if isinstance(value, (list, tuple, set, frozenset)):
         listed = value if isinstance(value, (list, tuple)) else sorted(value, key=repr)  # a set has no order of its own
-        return [plain(each, depth + 1) for each in listed]
+        items = [plain(each, depth + 1, tuples=tuples) for each in listed]
+        return {"$tuple": items} if tuples and isinstance(value, tuple) else items
     for method in ("tolist", "item", "isoformat"):  # arrays, their elements, times; whatever package they are of
         convert = getattr(value, method, None)
         if callable(convert):
-            return plain(convert(), depth + 1)
+            return plain(convert(), depth + 1, tuples=tuples)
     return {"$opaque": type(value).__name__}
 
 
@@ -57,14 +61,18 @@ def restored(value: Any) -> Any:
         return value
     if len(value) == 1:
         (name, inner), *_ = value.items()
-        if name == "$float":
-            return float(inner)
-        if name == "$bytes":
-            return base64.b64decode(inner)
-        if name == "$dict":
-            return {_key(restored(key)): restored(each) for key, each in inner}
+        if name in _MARKED:
+            return _MARKED[name](inner)
     return {name: restored(each) for name, each in value.items()}
 
 
 def _key(value: Any) -> Any:
     return tuple(map(_key, value)) if isinstance(value, list) else value
+
+
+_MARKED: dict[str, Callable[[Any], Any]] = {
+    "$float": float,
+    "$bytes": base64.b64decode,
+    "$tuple": lambda inner: tuple(restored(each) for each in inner),
+    "$dict": lambda inner: {_key(restored(key)): restored(each) for key, each in inner},
+}

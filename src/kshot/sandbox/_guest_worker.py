@@ -38,7 +38,7 @@ def main() -> NoReturn:
         request = restored(json.loads(line))
         if not lacking and not actions:
             actions = _actions(adapter, job)
-        _write(channel, _answer(request, actions, job["packages"], lacking))
+        _write(channel, _answer(request, actions, job, lacking))
     os._exit(0)
 
 
@@ -52,16 +52,17 @@ def _actions(adapter: Any, job: dict[str, Any]) -> dict[str, Callable[..., Any]]
 
 
 def _answer(
-    request: dict[str, Any], actions: dict[str, Callable[..., Any]], packages: dict[str, str], lacking: str
+    request: dict[str, Any], actions: dict[str, Callable[..., Any]], job: dict[str, Any], lacking: str
 ) -> bytes:
     number = request.pop("id")
     dumps = json.dumps
     try:
         action = actions[request.pop("action")] if not lacking else _not_confined(lacking)
-        result = plain(action(**request))
+        result = plain(action(**request), tuples=job["tuples"])
         return dumps({"id": number, "result": result}).encode("ascii") + b"\n"
     except BaseException as error:  # noqa: BLE001 - whatever the project raises is told
-        return dumps({"id": number, "fault": fault(error, packages)}).encode("ascii") + b"\n"
+        told = fault(error, (*job["packages"].values(), *job["readable"]))
+        return dumps({"id": number, "fault": told}).encode("ascii") + b"\n"
 
 
 class _NotConfinedError(Exception):
@@ -72,11 +73,11 @@ def _not_confined(lacking: str) -> NoReturn:
     raise _NotConfinedError(lacking)
 
 
-def fault(error: BaseException, packages: dict[str, str]) -> dict[str, Any]:
-    """Describe an exception: its class, its message, and the innermost line of the project that it passed."""
+def fault(error: BaseException, places: tuple[str, ...]) -> dict[str, Any]:
+    """Describe an exception: its class, its message, and the innermost line in the project's places that it passed."""
     file, line = "", 0
     for frame, number in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_filename.startswith(tuple(packages.values())):
+        if frame.f_code.co_filename.startswith(places):
             file, line = frame.f_code.co_filename, number
     kind = type(error).__name__
     try:

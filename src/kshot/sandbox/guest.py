@@ -90,16 +90,19 @@ class Guest:
         memory_mb: int = MEMORY_MB,
         layers: Sequence[str] = LAYERS,
         variables: Mapping[str, str] | None = None,
+        tuples: bool = False,
     ) -> None:
         """``label`` names the project in messages. ``packages``: its packages and their folders.
 
-        ``adapter`` is the module of kshot that answers requests about it, inside the worker.
+        ``adapter`` is the module of kshot that answers requests about it, inside the worker. ``tuples``: whether tuples
+        cross as tuples; else they become lists.
         """
         self.label, self._adapter, self._network = label, adapter, network
         self._packages = {name: folder.resolve() for name, folder in packages.items()}
         self._readable = [*self._packages.values(), *(path.resolve() for path in readable)]
         self._cwd = cwd or Path.cwd()
         self._call_seconds, self._layers, self._variables = call_seconds, layers, dict(variables or {})
+        self._tuples = tuples
         self._limits = replace(GUEST.limits, memory_mb=memory_mb)
         self._lock = threading.RLock()
         self._process: RequestProcess | None = None
@@ -120,7 +123,7 @@ class Guest:
         with self._lock:
             process = self._process = self._process or self._started()
             try:
-                answer = process.ask({"action": action, **encoded(given)}, limit)
+                answer = process.ask({"action": action, **encoded(given, tuples=self._tuples)}, limit)
                 self.answered_bytes += process.answer_bytes
                 return restored(answer)
             except (RecursionError, ValueError, TypeError, OverflowError):
@@ -147,7 +150,11 @@ class Guest:
         return RequestProcess(
             GUEST,
             _WORKER,
-            {"adapter": self._adapter, "packages": {name: str(folder) for name, folder in self._packages.items()}},
+            {
+                "adapter": self._adapter,
+                "packages": {name: str(folder) for name, folder in self._packages.items()},
+                "tuples": self._tuples,
+            },
             layers=self._layers,
             limits=self._limits,
             readable=places,
@@ -184,9 +191,9 @@ class Guest:
         )
 
 
-def encoded(given: Mapping[str, Any]) -> Any:
+def encoded(given: Mapping[str, Any], *, tuples: bool = False) -> Any:
     """Return the plain form in which values go to the worker; what has none is an error."""
-    form = plain(given)
+    form = plain(given, tuples=tuples)
     opaque = _opaque(form)
     if opaque:
         raise DataError(f"a value of the class {opaque} cannot be given to the code of another project")

@@ -88,7 +88,7 @@ GUEST = Profile(
     name="a confined worker",
     folder_prefix="kshot-guest-",
     limits=ProcessLimits(file_mb=1024, memory_mb=8192, open_files=1024),
-    packages=("kshot", "kshot.sandbox", "kshot.configs"),
+    packages=("kshot", "kshot.sandbox", "kshot.configs", "kshot.lmeval"),
     variables={
         **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
         **dict.fromkeys(("TOKENIZERS_PARALLELISM", "HF_HUB_ENABLE_HF_TRANSFER", "WANDB_MODE"), "0"),
