@@ -11,11 +11,12 @@ from typing import Literal, TypedDict
 class EvaluateOptions(TypedDict, total=False):
     """Every option of ``kshot run``, with underscores. None stands for the default."""
 
-    num_shots: int | None
-    """Number of examples in the prompt."""
+    num_shots: int | Sequence[int | None] | None
+    """Number of examples in the prompt, or several, such as 0,1,2,5."""
 
-    retriever: str | None
-    """Retriever that chooses the examples, such as bm25,k1=1.2 (kshot list retrievers; default: one random draw)."""
+    retriever: str | Sequence[str | None] | None
+    """Retriever that chooses the examples, such as bm25,k1=1.2, or several (kshot list retrievers; default: one random
+    draw)."""
 
     retriever_seeds: str | None
     """Repeat the run over these seeds of the retriever, such as 0..9, and report the spread."""
@@ -29,8 +30,8 @@ class EvaluateOptions(TypedDict, total=False):
     limit: int | None
     """Evaluate only the first N samples of each subset."""
 
-    instruction: str | None
-    """Prompt template to use instead of the dataset's own."""
+    instruction: str | Sequence[str | None] | None
+    """Prompt template to use instead of the dataset's own (repeatable: each is evaluated)."""
 
     system_prompt: str | None
     """System message of chat models; for base models the text before all else."""
@@ -87,8 +88,8 @@ class EvaluateOptions(TypedDict, total=False):
     max_tokens: int | None
     """Maximum length of a reply, in tokens."""
 
-    temperature: float | None
-    """0 takes the most likely token; above 0, replies are sampled."""
+    temperature: float | Sequence[float | None] | None
+    """0 takes the most likely token; above 0, replies are sampled; or several."""
 
     top_p: float | None
     """Sample only from the most likely tokens that hold this share of the probability."""
@@ -126,8 +127,25 @@ class EvaluateOptions(TypedDict, total=False):
     judge_prompt: str | PathLike[str] | None
     """Jinja file that is the judge's prompt; it may use question, answer, reference, rubric, scale."""
 
-    ranking_type: Literal["ppl_no_option", "ppl", "prob", "generation", "first_token", "auto"] | None
-    """How multiple choice is decided; auto takes the best way that the model offers (default: ppl_no_option)."""
+    question: str | None
+    """Column of the question."""
+
+    options: str | list[str] | tuple[str, ...] | None
+    """Columns of the options, such as A,B,C,D, or one column that holds them all."""
+
+    answer: str | None
+    """Column that names the right option, by its letter, its index or its text."""
+
+    answer_as: Literal["letter", "index", "number", "text"] | None
+    """How --answer names an option: by its letter, its index (from 0), its number (from 1) or its text (default: what
+    fits all rows)."""
+
+    target: str | None
+    """Column of the right text, for questions without options."""
+
+    ranking_type: Literal["ppl_no_option", "ppl", "prob", "generation", "first_token", "auto"] | Sequence[str | None] | None
+    """How multiple choice is decided; several with commas; auto takes the best way that the model offers (default:
+    ppl_no_option)."""
 
     normalise: Literal["none", "chars", "bytes", "tokens", "mutual-info"] | None
     """What divides the log-likelihoods of options (mutual-info: less that after a baseline) before Accuracy compares
@@ -181,8 +199,8 @@ class EvaluateOptions(TypedDict, total=False):
     variant: str | list[str] | tuple[str, ...] | None
     """Prompt variant, such as 'sep|small|simple_rule'; 'all' means all 20 (repeatable)."""
 
-    shots: int | None
-    """Number of examples in the prompt (default: 5)."""
+    shots: int | Sequence[int | None] | None
+    """Number of examples in the prompt, or several (default: 5)."""
 
     samples: int | None
     """Number of records for each length (default: 100)."""

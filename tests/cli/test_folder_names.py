@@ -87,7 +87,7 @@ def _here(tmp_path, monkeypatch):
 
 
 def given(arguments, cls=Settings):
-    return cls(**settings_from(options_of(parser().parse_args(["run", *arguments]))).options())
+    return cls(**settings_from(options_of(parser().parse_args(["run", *arguments]))).values())
 
 
 @pytest.mark.parametrize("name", EARLIER_NAMES)

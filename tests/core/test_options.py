@@ -34,7 +34,7 @@ class Kit(Film, Camera):
 
 def test_joined_settings_have_the_options_of_all_owners_in_order():
     assert list(Kit.declared()) == [*Camera.declared(), *Film.declared()]
-    assert Kit(speed=400).options() == {**Camera().options(), **Film(speed=400).options()}
+    assert Kit(speed=400).values() == {**Camera().values(), **Film(speed=400).values()}
     assert isinstance(Kit(), Camera)
 
 

@@ -32,7 +32,7 @@ def begun(tmp_path):
         ({"seed": 2023, "limit": None, "model_type": "base"}, {}),
         ({"removed_since": None}, {}),
         ({"stop": ["a"], "num_shots": 0}, Settings(stop=("a",)).identity()),
-        (Settings(num_shots=2).identity(), {**Settings(num_shots=2).options(), "added_since": None}),
+        (Settings(num_shots=2).identity(), {**Settings(num_shots=2).values(), "added_since": None}),
     ],
 )
 def test_defaults_count_as_absent(begun, before, now):

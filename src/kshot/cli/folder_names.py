@@ -60,7 +60,7 @@ def _earlier_identity(settings: Options) -> dict[str, Any] | None:
         return None  # an option is set that did not exist then
     declared = settings.declared()
     values = {
-        name: declared[name].earlier_default if value is None else value for name, value in settings.options().items()
+        name: declared[name].earlier_default if value is None else value for name, value in settings.values().items()
     }
     return {
         name: list(value) if isinstance(value, tuple) else value

@@ -34,6 +34,7 @@ _STARTERS = ["lookup", "handbook"]
 _OF_DATASETS = (
     *("dataset_path", "instruction", "ranking_type", "evaluation_set", "example_set", "cot", "retriever", "normalise"),
     *("letters", "description", "target_delimiter", "fewshot_delimiter", "examples_as", "average"),
+    *("question", "options", "answer", "answer_as", "target"),
 )
 
 OK, WRONG, LIMIT_REACHED = 0, 2, 4  # cli/gate.py has the others

@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kshot.core.errors import UsageError
 
@@ -24,6 +24,7 @@ class OptionField:
     ``repeat``: it may be given several times. ``listed``: its values stand in one text, with commas between them.
     ``identity=False``: it cannot change a result. ``secret``: its value may hold a key, and is never shown or written.
     ``earlier_default``: what an unset value was called before the default became None; in identities it is unset, too.
+    ``sweeps``: it may have several values, and each is evaluated. See ``Options.sweep``.
     """
 
     default: Any
@@ -41,6 +42,7 @@ class OptionField:
     identity: bool = True
     secret: bool = False
     earlier_default: Any = None
+    sweeps: bool = False
 
     def is_unset(self, value: Any) -> bool:
         """Whether a value is the default, or what the default was called earlier."""
@@ -93,6 +95,10 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+SweptValues: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
+"""The options that have several values, with these; None among them stands for the default."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """The settings that one part declares, or several parts together.
@@ -101,31 +107,38 @@ class Options:
     no slots.
     """
 
+    sweep: SweptValues = ()
+    """The options with several values. Their own fields keep the default: a front end sees one value at a time."""
+
     def __post_init__(self) -> None:
         """Check every value."""
+        swept = dict(self.sweep)
         for name, declared in self.declared().items():
-            declared.check(name, getattr(self, name))
+            for value in swept.get(name, (getattr(self, name),)):
+                declared.check(name, value)
 
     @classmethod
     def declared(cls) -> dict[str, OptionField]:
         """Return every option by name."""
-        return {item.name: item.metadata["option"] for item in fields(cls)}
+        return {item.name: item.metadata["option"] for item in fields(cls) if "option" in item.metadata}
 
-    def options(self) -> dict[str, Any]:
-        """Return every value by name."""
-        return {name: getattr(self, name) for name in self.declared()}
+    def values(self) -> dict[str, Any]:
+        """Return every value by name; of an option with several values, all of them."""
+        return {name: getattr(self, name) for name in self.declared()} | dict(self.sweep)
 
     def recorded(self) -> dict[str, Any]:
         """Return every value that may be written to disk, by name."""
-        return {name: getattr(self, name) for name, declared in self.declared().items() if not declared.secret}
+        declared = self.declared()
+        return {name: value for name, value in self.values().items() if not declared[name].secret}
 
     def changed(self, *owners: type[Options]) -> dict[str, Any]:
         """Return the values that differ from their defaults; with ``owners``, only those that these classes declare."""
         wanted = {name for owner in owners or (type(self),) for name in owner.declared()}
+        values = self.values()
         return {
-            name: value
+            name: values[name]
             for name, declared in self.declared().items()
-            if name in wanted and (value := getattr(self, name)) != declared.default
+            if name in wanted and values[name] != declared.default
         }
 
     def identity(self) -> dict[str, Any]:
@@ -152,7 +165,11 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 def options_from(cls: type[OptionsT], given: Mapping[str, Any]) -> OptionsT:
     """Make settings from Python values by name; an unknown name is an error that lists the known ones."""
     declared = _declared(cls, given)
-    return cls(**{name: _read(name, declared[name], value) for name, value in given.items()})
+    values = {name: _read(name, declared[name], value) for name, value in given.items()}
+    swept = {name: values.pop(name) for name in declared if declared[name].sweeps and isinstance(given.get(name), _MANY)}
+    one = {name: each[0] for name, each in swept.items() if len(each) == 1 and each[0] is not None}
+    several = tuple((name, each) for name, each in swept.items() if len(each) > 1)
+    return cls(**values, **one, sweep=several)
 
 
 def with_options(settings: OptionsT, spec: Spec | None) -> OptionsT:
@@ -183,13 +200,20 @@ def _declared(cls: type[Options], names: Iterable[str], *, where: str = "") -> d
     return declared
 
 
+_MANY = (list, tuple, range)
+
+
 def _read(name: str, declared: OptionField, value: Any) -> Any:
     """Convert a Python value to the type of the option: a single stop string becomes a tuple, and so on."""
     if value is None:
         return declared.default
+    if declared.sweeps and isinstance(value, _MANY):
+        if not value:
+            raise UsageError(f"{name} is an empty list", hint="Give one value or more.")
+        return tuple(dict.fromkeys(None if each is None else _typed(name, declared, each) for each in value))
     if not declared.several:
         return _typed(name, declared, value)
-    values = value if isinstance(value, (list, tuple)) else (value,)
+    values = value if isinstance(value, _MANY) else (value,)
     return tuple(_typed(name, declared, each) for each in values)
 
 

@@ -15,6 +15,7 @@ from kshot.datasets.dataset import Dataset
 from kshot.datasets.generation import GenerationDataset
 from kshot.datasets.llmbox.classes import LLMBoxDataset, LLMBoxGeneration, LLMBoxMultipleChoice
 from kshot.datasets.multiple_choice import MultipleChoiceDataset
+from kshot.datasets.rows.settings import RowSettings
 from kshot.datasets.settings import DatasetSettings
 from kshot.metrics import Greedy, Perplexity, make_metric
 
@@ -35,7 +36,8 @@ def options_read(
     """
     averaged = settings.average == "macro" or len(subsets()) > 1
     unread = frozenset(_Use(cls, settings).unread()) | (frozenset() if averaged else {"average"})
-    return settings_names(DatasetSettings) - unread | names_in(cls) & settings_names(DatasetSettings)
+    known = settings_names(DatasetSettings) - settings_names(RowSettings)  # a class may call its own fields so
+    return known - unread | names_in(cls) & known
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from kshot.core.options import option
 from kshot.core.settings import GenerationSettings, RunSettings
+from kshot.datasets.rows.settings import RowSettings
 from kshot.metrics.settings import ScoringSettings
 from kshot.prompts.settings import PromptSettings, TemplateSettings
 from kshot.retrievers.settings import ExampleSettings
@@ -18,6 +19,7 @@ RANKING_TYPES = ("ppl_no_option", "ppl", "prob", "generation", "first_token", "a
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetSettings(
+    RowSettings,
     ScoringSettings,
     GenerationSettings,
     TableSettings,
@@ -30,8 +32,10 @@ class DatasetSettings(
 
     ranking_type: str | None = option(
         None,
-        "how multiple choice is decided; auto takes the best way that the model offers (default: ppl_no_option)",
+        "how multiple choice is decided; several with commas; auto takes the best way that the model offers (default: "
+        "ppl_no_option)",
         choices=RANKING_TYPES,
+        sweeps=True,
     )
     normalise: Literal["none", "chars", "bytes", "tokens", "mutual-info"] | None = option(
         None,

@@ -145,5 +145,5 @@ class ServersSettings(RewriterServerSettings, JudgeServerSettings, PriceSettings
         prefix = _PREFIXES.get(role)
         if prefix is None:
             return None, None
-        values = self.options()
+        values = self.values()
         return values[f"{prefix}price_in"], values[f"{prefix}price_out"]
