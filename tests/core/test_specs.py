@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from kshot.core.errors import UsageError
-from kshot.core.specs import bind_options, construct, parse_spec, read_option, split_names, split_options
+from kshot.core.specs import (
+    bind_options,
+    construct,
+    join_values,
+    parse_spec,
+    read_option,
+    split_names,
+    split_options,
+    split_values,
+)
 
 
 @pytest.mark.parametrize(
@@ -181,3 +190,11 @@ def test_a_comma_in_a_value_is_escaped():
     assert spec.options == {"pattern": r"\d{1,3}", "k": "2"}
     assert spec.option_text == r",pattern=\d{1\,3},k=2"
     assert split_names(r"em,match,pattern=\d{1\,3},f1") == ["em", r"match,pattern=\d{1\,3}", "f1"]
+
+
+def test_a_plus_in_one_of_several_values_is_written_with_a_backslash():
+    values = ["1+1", "2", "+", ""]
+    assert join_values(values) == r"1\+1+2+\++"
+    assert split_values(join_values(values)) == values
+    stops = inspect.Parameter("stop", inspect.Parameter.KEYWORD_ONLY, annotation="Sequence[str]")
+    assert read_option(stops, join_values(["a+b", "c"]), "here") == ("a+b", "c")

@@ -9,7 +9,7 @@ import ast
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ T = TypeVar("T")
 _FILE = re.compile(r"(.*?\.py)(?::(.*))?$", re.DOTALL)
 _OPTION = re.compile(r"(.*)(?<!\\),\s*([A-Za-z_]\w*)\s*=((?:\\,|[^,])*)", re.DOTALL)
 _COMMA = re.compile(r"(?<!\\),")
+_PLUS = re.compile(r"(?<!\\)\+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,16 @@ def split_names(text: str) -> list[str]:
         elif piece.strip():
             names.append(piece.strip())
     return names
+
+
+def split_values(text: str) -> list[str]:
+    r"""Split the values of one option, which have ``+`` between them; a ``+`` in a value is written ``\+``."""
+    return [part.replace("\\+", "+") for part in _PLUS.split(text)]
+
+
+def join_values(values: Iterable[str]) -> str:
+    """Write the values of one option as one text."""
+    return "+".join(value.replace("+", "\\+") for value in values)
 
 
 # ---- making objects from options ----
@@ -161,7 +172,7 @@ def options_of(factory: Callable[..., Any], *, positional: int = 0) -> dict[str,
 def read_option(parameter: inspect.Parameter, text: str, where: str) -> Any:
     """Read the text of an option as the annotation of its parameter says, or as the type of its default.
 
-    Several values are written with ``+`` between them: ``k=1+10`` for ``Sequence[int]``.
+    Several values are written with ``+`` between them: ``k=1+10`` for ``Sequence[int]`` (see ``split_values``).
     """
     hint = parameter.annotation
     if hint is parameter.empty and parameter.default not in (None, parameter.empty):
@@ -172,7 +183,7 @@ def read_option(parameter: inspect.Parameter, text: str, where: str) -> Any:
         return None
     items = next((inner for name, inner in kinds if name in _SEQUENCES), None)
     scalars = [name for name in names if name not in _SEQUENCES and name != "None"]
-    parts = text.split("+")
+    parts = split_values(text)
     if items is not None and (not scalars or (len(parts) > 1 and all(parts))):  # "c++" is one text
         return tuple(_read_value(parameter.name, items, part, where) for part in parts)
     return _read_value(parameter.name, scalars, text, where)
