@@ -28,7 +28,7 @@ TOP = {
     "api",
     "settings",
 }
-EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, *TOP, "backends", "runs", "studies", "report", "viewer", "loggers"}
+EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, *TOP, "backends", "runs", "studies", "report", "viewer", "loggers", "run_files"}
 MAY = {
     "core": set(),
     "loggers": set(),
@@ -43,6 +43,7 @@ MAY = {
     "report": {"runs"},
     "reporting": {"runs", "report", "comparing"},
     "viewer": {"runs", "report", "comparing"},
+    "run_files": {"settings"},
     "result": {"runs", "report", "comparing"},
     "comparing": {"metrics", "runs", "report"},
     "exporting": {"metrics", "datasets", "runs", "report", "rescoring"},
