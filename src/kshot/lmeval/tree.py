@@ -1,0 +1,274 @@
+"""A tree of task files: what a name, a pattern, a file or a folder stands for, as groups and tasks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from kshot.core.errors import DataError, UsageError
+from kshot.lmeval.files import DROPPED, Body, FunctionRef, TaskConfig, read_body, task_config
+from kshot.lmeval.names_index import Entry, index_tree, near_names
+from kshot.lmeval.roots import ROOT_HINT, root_around, root_of
+
+GROUP_KEYS = ("group", "group_alias", "task", "aggregate_metric_list", "metadata")
+"""The keys of a group itself; others replace those of all its tasks."""
+_AGGREGATE_KEYS = ("metric", "filter_list", "aggregation", "weight_by_size")
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A figure over the tasks of a group: the mean of a metric, weighted by the number of documents or not."""
+
+    metric: str
+    filters: tuple[str, ...] | None = None
+    """None: every filter that the tasks have for the metric."""
+    weighted: bool = True
+    aggregation: FunctionRef | None = None
+    """A function instead of the mean."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A task of a tree; its file is read when it is needed."""
+
+    name: str
+    path: Path
+    root: Path | None
+    overrides: Body = field(default_factory=lambda: Body({}, {}))
+    inline: bool = False
+    """Whether a group's file holds the whole task."""
+
+    @cached_property
+    def config(self) -> TaskConfig:
+        """The checked keys of the task, with what its groups say."""
+        body = Body({}, {}, (self.path,)) if self.inline else read_body(self.path)
+        whole = Body({**body, **self.overrides}, {**body.places, **self.overrides.places}, body.files)
+        return task_config(Body({**whole, "task": self.name}, whole.places, whole.files), self.path, self.root)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Several tasks and groups; a tag, a pattern and a folder are groups without aggregates."""
+
+    name: str
+    alias: str | None = None
+    children: tuple[Node, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+
+
+Node: TypeAlias = "Leaf | Group"
+
+
+def leaves(node: Node) -> list[Leaf]:
+    """Return the tasks below a node, each once.
+
+    Of two with one name the later one stays, as in lm-eval, at the place of the first.
+    """
+    found: dict[str, Leaf] = {}
+    for leaf in _all_leaves(node):
+        found[leaf.name] = leaf
+    return list(found.values())
+
+
+def groups(node: Node) -> Iterator[Group]:
+    """Yield a node and all below it that are groups, the outer ones first."""
+    if isinstance(node, Group):
+        yield node
+        for child in node.children:
+            yield from groups(child)
+
+
+def _all_leaves(node: Node) -> Iterator[Leaf]:
+    if isinstance(node, Leaf):
+        yield node
+    else:
+        for child in node.children:
+            yield from _all_leaves(child)
+
+
+# ---- what a user names ----
+
+
+def find(text: str, root: str | Path | None = None) -> Node:
+    """Return what a user names: a file, a folder, or the name or pattern of tasks, groups and tags of a tree."""
+    path, tree = _existing(text), None
+    if root is not None or path is None:
+        tree = TaskTree(root_of(root))
+        path = path or _existing(text, tree.root)
+    looks_like_path = text.endswith((".yaml", ".yml")) or "/" in text or os.sep in text or text in {".", ".."}
+    if path is None and looks_like_path and not is_pattern(text):
+        raise UsageError("there is no such task file or folder", where=text)
+    if path is None or (tree is not None and not looks_like_path and text in tree.entries):
+        return (tree or TaskTree(root_of(root))).named(text)
+    tree = tree or TaskTree(root_around(path))
+    return tree.folder(path, text) if path.is_dir() else tree.file(path)
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text stands for all names that match it."""
+    return any(sign in text for sign in "*?[")
+
+
+def _existing(text: str, folder: Path | None = None) -> Path | None:
+    own = Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib raises for users that there are not
+    place = own if folder is None else folder / own
+    return place.resolve() if os.path.exists(place) else None  # noqa: PTH110 - pathlib raises for long names
+
+
+# ---- names ----
+
+
+class TaskTree:
+    """The tasks, groups and tags of a folder."""
+
+    def __init__(self, root: Path) -> None:
+        """Name the folder; its files are looked through when a name is needed."""
+        self.root = root
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """What each name stands for."""
+        return index_tree(self.root)
+
+    def named(self, text: str) -> Node:
+        """Return a task, a group, the tasks of a tag, or all that match a pattern."""
+        if text in self.entries:
+            return self._node(self.entries[text], Body({}, {}), ())
+        if not is_pattern(text):
+            near = near_names(text, list(self.entries))
+            hint = f"Did you mean {', '.join(near)}?" if near else f"kshot list lmeval --lmeval-root {self.root}"
+            raise UsageError(f"no task, group or tag is called {text!r}", where=str(self.root), hint=hint)
+        matching = [self.entries[name] for name in sorted(self.entries) if fnmatchcase(name, text)]
+        if not matching:
+            raise UsageError(f"no task, group or tag matches {text!r}", where=str(self.root))
+        return self._several(text, matching)
+
+    def folder(self, path: Path, name: str) -> Node:
+        """Return all groups and tasks whose files are in a folder."""
+        inside = [each for each in self.entries.values() if each.path is not None and path in each.path.parents]
+        if not inside:
+            raise DataError("no file in this folder defines a task or a group", where=str(path))
+        return self._several(name.rstrip("/"), sorted(inside, key=lambda each: each.name))
+
+    def file(self, path: Path) -> Node:
+        """Return the task or the group that a file defines."""
+        body = read_body(path)
+        if "group" in body and "class" not in body:
+            return self._group(str(body["group"]), body, path, Body({}, {}), ())
+        if "task" not in body:
+            hint = "A file that others include is no task by itself."
+            raise DataError("it has neither the key 'task' nor 'group'", where=str(path), hint=hint)
+        return Leaf(str(body["task"]), path, self.root)
+
+    def _several(self, name: str, entries: Sequence[Entry]) -> Group:
+        """Join groups and tasks; what is in one of the groups already does not stand beside it."""
+        built = [self._node(each, Body({}, {}), ()) for each in entries if each.kind == "group"]
+        inner = {each.name for node in built for child in _children(node) for each in groups(child)}
+        outer = [node for node in built if isinstance(node, Group) and node.name not in inner]
+        held = {leaf.name for node in outer for leaf in _all_leaves(node)}
+        tags = [task for each in entries if each.kind == "tag" for task in each.tasks]
+        tasks = [each.name for each in entries if each.kind in {"task", "class"}]
+        single = [task for task in dict.fromkeys([*tasks, *tags]) if task not in held]
+        alone = [self._node(self.entries[task], Body({}, {}), ()) for task in single]
+        return Group(name, children=(*outer, *alone))
+
+    def _node(self, entry: Entry, overrides: Body, above: tuple[str, ...]) -> Node:
+        if entry.kind == "tag":
+            inner = [self._node(self.entries[name], overrides, above) for name in entry.tasks]
+            return Group(entry.name, children=tuple(inner))
+        path = entry.path or self.root
+        if entry.kind == "group":
+            return self._group(entry.name, read_body(path), path, overrides, above)
+        return Leaf(entry.name, path, self.root, overrides)
+
+    # ---- groups ----
+
+    def _group(self, name: str, body: Body, path: Path, overrides: Body, above: tuple[str, ...]) -> Group:
+        """Build a group; ``overrides`` are those of the groups around it, which are ``above``."""
+        if name in above:
+            where = body.places.get("task", str(path))
+            raise DataError(f"the group {name} is inside itself: {' → '.join((*above, name))}", where=where)
+        own = {key: value for key, value in body.items() if key not in (*GROUP_KEYS, *DROPPED)}
+        merged = Body({**own, **overrides}, {**body.places, **overrides.places}, body.files)
+        items = body.get("task") or []
+        children: list[Node] = []
+        for item in items if isinstance(items, list) else [items]:
+            children += self._members(item, name, _GroupFile(path, body), merged, (*above, name))
+        alias = body.get("group_alias")
+        return Group(name, None if alias is None else str(alias), tuple(children), _aggregates(body, path))
+
+    def _members(
+        self, item: Any, group: str, file: _GroupFile, overrides: Body, above: tuple[str, ...]
+    ) -> Sequence[Node]:
+        """Return what an item of a group's list stands for: a tag for all its tasks."""
+        if isinstance(item, str):
+            name, own = item, {}
+        elif isinstance(item, dict) and "group" in item:
+            return [self._inner_group(item, group, file, overrides, above)]
+        elif isinstance(item, dict) and isinstance(item.get("task"), str):
+            name, own = item["task"], {key: value for key, value in item.items() if key not in ("task", *DROPPED)}
+        else:
+            raise DataError(f"the group {group} lists {item!r:.80}, which names no task or group", where=file.place)
+        merged = file.over(overrides, own)
+        if name not in self.entries:
+            if not own:
+                near = near_names(name, list(self.entries))
+                hint = f"Did you mean {', '.join(near)}?" if near else ROOT_HINT
+                what = f"the group {group} lists {name!r}, which is not in {self.root}"
+                raise DataError(what, where=file.place, hint=hint)
+            return [Leaf(f"{group}::{name}", file.path, self.root, merged, inline=True)]
+        node = self._node(self.entries[name], merged, above)
+        return node.children if isinstance(node, Group) and self.entries[name].kind == "tag" else [node]
+
+    def _inner_group(
+        self, item: Mapping[str, Any], group: str, file: _GroupFile, overrides: Body, above: tuple[str, ...]
+    ) -> Node:
+        name = str(item["group"])
+        if name in self.entries:
+            own = {key: value for key, value in item.items() if key not in (*GROUP_KEYS, *DROPPED)}
+            return self._node(self.entries[name], file.over(overrides, own), above)
+        body = Body(item, dict.fromkeys(item, file.place), file.body.files)
+        return self._group(f"{group}::{name}", body, file.path, overrides, above)
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupFile:
+    """A file with a group, whose items give keys to tasks of other files."""
+
+    path: Path
+    body: Body
+
+    @property
+    def place(self) -> str:
+        """Where its list of tasks stands."""
+        return self.body.places.get("task", str(self.path))
+
+    def over(self, overrides: Body, own: Mapping[str, Any]) -> Body:
+        """Put the keys of an item over those of the groups around it."""
+        return Body({**overrides, **own}, {**overrides.places, **dict.fromkeys(own, self.place)}, self.body.files)
+
+
+def _children(node: Node) -> tuple[Node, ...]:
+    return node.children if isinstance(node, Group) else ()
+
+
+def _aggregates(body: Body, path: Path) -> tuple[Aggregate, ...]:
+    """Read ``aggregate_metric_list``: a list, or one entry."""
+    given, where = body.get("aggregate_metric_list"), body.places.get("aggregate_metric_list", str(path))
+    found: list[Aggregate] = []
+    for each in given if isinstance(given, list) else [] if given is None else [given]:
+        if not isinstance(each, dict) or "metric" not in each or any(key not in _AGGREGATE_KEYS for key in each):
+            hint = f"It has the keys {', '.join(_AGGREGATE_KEYS)}."
+            raise DataError(f"an entry of aggregate_metric_list cannot be read: {each!r:.80}", where=where, hint=hint)
+        how, filters = each.get("aggregation", "mean"), each.get("filter_list")
+        if how != "mean" and not isinstance(how, FunctionRef):
+            raise DataError(f"a group's aggregation is 'mean' or a !function, not {how!r}", where=where)
+        names = None if filters is None else tuple(map(str, [filters] if isinstance(filters, str) else filters))
+        function = how if isinstance(how, FunctionRef) else None
+        found.append(Aggregate(str(each["metric"]), names, bool(each.get("weight_by_size", True)), function))
+    return tuple(found)
