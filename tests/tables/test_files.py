@@ -136,9 +136,9 @@ def test_a_line_without_end_is_one_message(tmp_path, monkeypatch, name, text):
 
 
 def test_a_field_without_end_is_one_message(tmp_path, monkeypatch):
-    monkeypatch.setattr("kshot.tables.files.MAX_LINE_CHARACTERS", 1000)
+    monkeypatch.setattr("kshot.tables.csv_files.MAX_LINE_CHARACTERS", 1000)
     (tmp_path / "a.csv").write_text('a\n"' + "x\n" * 2000 + '"\n')
-    with pytest.raises(DataError, match="field larger than field limit"):
+    with pytest.raises(DataError, match=r"a\.csv:2: a field is above the limit"):
         load_raw_dataset_from_file(tmp_path / "a.csv")
 
 
@@ -172,5 +172,7 @@ def test_a_small_parquet_file_cannot_fill_the_memory(tmp_path, monkeypatch):
 
 def test_a_header_that_is_no_csv_is_named(tmp_path):
     (tmp_path / "rows.csv").write_bytes(b'"\x00\x00')
-    with pytest.raises(DataError, match=r"rows\.csv:\d: this line is not CSV: unexpected end of data"):
+    with pytest.raises(
+        DataError, match=r"rows\.csv:\d: this line is not CSV: in the field 1 a quote is opened and never closed"
+    ):
         load_raw_dataset_from_file(tmp_path / "rows.csv")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
 from kshot.core.extras import importing
 from kshot.core.json_text import parse_first_json, parse_json
-from kshot.core.text_files import MAX_LINE_CHARACTERS, check_regular, lines_of, read_whole
+from kshot.core.text_files import check_regular, lines_of, read_whole
+from kshot.tables.csv_files import csv_rows
+from kshot.tables.encodings import not_utf8
 
 FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".tsv", ".parquet")
 
@@ -21,6 +23,11 @@ FileRows: TypeAlias = "list[dict[str, Any]]"
 
 FileSplits: TypeAlias = "dict[str, list[dict[str, Any]]]"
 """The rows of each split of a JSON file."""
+
+_Placed: TypeAlias = "list[tuple[str, dict[str, Any]]]"
+"""Rows, each after its place."""
+
+_Found: TypeAlias = "_Placed | dict[str, _Placed]"
 
 MAX_PARQUET_BYTES = 8 << 30
 _PARQUET_BATCH = 1024
@@ -44,36 +51,66 @@ def load_raw_dataset_from_file(path: str | Path, split: str | None = None) -> li
 
 def read_file(path: str | Path) -> FileRows | FileSplits:
     """Read a file as it is: its rows, or the rows of each split."""
+    found = _read(path)
+    if isinstance(found, dict):
+        return {name: [row for _, row in rows] for name, rows in found.items()}
+    return [row for _, row in found]
+
+
+def read_located(path: str | Path) -> list[LocatedRow] | dict[str, list[LocatedRow]]:
+    """Read a file as it is; each row knows its place in it."""
+    found = _read(path, lines=True)
+    if isinstance(found, dict):
+        return {name: [LocatedRow(row, place) for place, row in rows] for name, rows in found.items()}
+    return [LocatedRow(row, place) for place, row in found]
+
+
+class LocatedRow(dict[str, Any]):
+    """A row that knows where it stands: ``rows.csv:3``."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, row: Mapping[str, Any], place: str) -> None:
+        super().__init__(row)
+        self.place = place
+
+
+def _read(path: str | Path, *, lines: bool = False) -> _Found:
+    """Read the rows of a file with their places; ``lines``: rows of a JSON list are counted by lines, too."""
     file = Path(path).expanduser()
     suffix = file.suffix.lower()
-    reader = {".json": _json, ".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet}.get(suffix)
-    if reader is None:
+    readers: dict[str, Callable[[Path], _Found]] = {
+        ".json": partial(_json, lines=lines), ".jsonl": _jsonl, ".csv": _csv, ".tsv": _csv, ".parquet": _parquet
+    }  # fmt: skip
+    if suffix not in readers:
         known = ", ".join(FILE_SUFFIXES)
         raise DataError(f"files of type {suffix!r} cannot be read", where=str(file), hint=f"Known types: {known}.")
     try:
         check_regular(file)
-        return reader(file)
+        return readers[suffix](file)
     except OSError as exc:
         raise DataError(f"the file cannot be read: {exc.strerror or exc}", where=str(file)) from exc
     except UnicodeDecodeError as exc:
-        raise DataError(f"the file is not UTF-8 text (byte {exc.start})", where=str(file)) from exc
+        raise not_utf8(file) from exc
 
 
-def _jsonl(file: Path) -> FileRows:
+def _jsonl(file: Path) -> _Placed:
     rows = []
     with file.open(encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines_of(lines, file), start=1):
             if line.strip():
-                rows.append(_row(_parsed(line, file, number), f"{file}:{number}"))
+                where = f"{file}:{number}"
+                rows.append((where, _row(_parsed(line, where), where)))
     return rows
 
 
-def _parsed(line: str, file: Path, number: int) -> Any:
+def _parsed(line: str, where: str) -> Any:
     try:
         return parse_json(line)
+    except json.JSONDecodeError as exc:
+        raise DataError(f"this line is not JSON: {exc.msg} (character {exc.colno})", where=where) from exc
     except ValueError as exc:
-        reason = exc.msg if isinstance(exc, json.JSONDecodeError) else exc
-        raise DataError(f"this line is not JSON: {reason}", where=f"{file}:{number}") from exc
+        raise DataError(f"this line is not JSON: {exc}", where=where) from exc
 
 
 def _row(row: Any, where: str) -> dict[str, Any]:
@@ -82,24 +119,52 @@ def _row(row: Any, where: str) -> dict[str, Any]:
     return row
 
 
-def _json(file: Path) -> FileRows | FileSplits:
+def _json(file: Path, *, lines: bool) -> _Found:
     text = read_whole(file).decode("utf-8-sig")
     start = len(text) - len(text.lstrip(_JSON_SPACE))
     try:
         found, end = parse_first_json(text, start)
     except json.JSONDecodeError as exc:
-        raise DataError(f"this is not JSON: {exc.msg}", where=f"{file}:{exc.lineno}") from exc
+        what = f"this is not JSON: {exc.msg} (character {exc.colno})"
+        raise DataError(what, where=f"{file}:{exc.lineno}") from exc
     except ValueError as exc:
         raise DataError(f"its JSON cannot be read: {exc}", where=str(file)) from exc
     if text[end:].strip(_JSON_SPACE):  # several values: JSON lines in a file called .json
         return _jsonl(file)
     if isinstance(found, dict):
-        if not _has_splits(found):
-            return [found]
-        return {name: [_row(r, f"{file}, {name} row {i}") for i, r in enumerate(rows)] for name, rows in found.items()}
+        return (
+            {name: _listed(f"{file}, {name}", rows) for name, rows in found.items()}
+            if _has_splits(found)
+            else [(str(file), found)]
+        )
     if not isinstance(found, list):
         raise DataError("the file must hold a list of rows", where=str(file))
-    return [_row(row, f"{file}, row {index}") for index, row in enumerate(found)]
+    if not lines:
+        return _listed(f"{file},", found)
+    places = [f"{file}:{line}" for line in _lines_of_list(text, start)]
+    return [(place, _row(row, place)) for place, row in zip(places, found, strict=True)]
+
+
+def _listed(before: str, rows: list[Any]) -> _Placed:
+    return [(f"{before} row {index}", _row(row, f"{before} row {index}")) for index, row in enumerate(rows)]
+
+
+def _lines_of_list(text: str, start: int) -> Iterator[int]:
+    """Yield the line where each value of a JSON list begins, which stands at ``start`` and has been read already."""
+    place, line, counted = _next_value(text, start + 1), 1, 0
+    while text[place] != "]":
+        line, counted = line + text.count("\n", counted, place), place
+        yield line
+        _, end = parse_first_json(text, place)
+        place = _next_value(text, end)
+
+
+_BETWEEN = re.compile(r"[\s,]*")
+
+
+def _next_value(text: str, place: int) -> int:
+    found = _BETWEEN.match(text, place)
+    return place if found is None else found.end()
 
 
 def _has_splits(found: dict[str, Any]) -> bool:
@@ -110,38 +175,11 @@ def _has_splits(found: dict[str, Any]) -> bool:
     return not any(lists) or any(isinstance(row, dict) for value in lists for row in value)
 
 
-def _csv(file: Path) -> FileRows:
-    rows: FileRows = []
-    with file.open(encoding="utf-8-sig", newline="") as lines, long_fields():
-        reader = csv.DictReader(
-            lines_of(lines, file), delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True
-        )
-        try:
-            names = list(reader.fieldnames or ())
-            if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise DataError(f"the header names the column {twice!r} twice", where=f"{file}:1")
-            for row in reader:
-                if None in row or None in row.values():
-                    where = f"{file}:{reader.line_num}"
-                    raise DataError(f"this row does not have the {len(names)} fields of the header", where=where)
-                rows.append(row)
-        except csv.Error as exc:
-            raise DataError(f"this line is not CSV: {exc}", where=f"{file}:{reader.reader.line_num}") from exc
-    return rows
+def _csv(file: Path) -> _Placed:
+    return [(f"{file}:{line}", row) for line, row in csv_rows(file)]
 
 
-@contextmanager
-def long_fields() -> Iterator[None]:
-    """Raise the csv module's limit of 128 KiB for a field: documents are longer."""
-    before = csv.field_size_limit(MAX_LINE_CHARACTERS)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
-
-
-def _parquet(file: Path) -> FileRows:
+def _parquet(file: Path) -> _Placed:
     with importing("reading parquet files", "pyarrow"):
         import pyarrow as pa
         import pyarrow.parquet
@@ -157,7 +195,7 @@ def _parquet(file: Path) -> FileRows:
                 rows += batch.to_pylist()
     except (pa.ArrowException, ValueError) as exc:
         raise DataError(f"this parquet file cannot be read: {exc}", where=str(file)) from exc
-    return rows
+    return _listed(f"{file},", rows)
 
 
 def _check_parquet_size(size: int, file: Path) -> None:

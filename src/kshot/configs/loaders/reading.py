@@ -20,7 +20,8 @@ from kshot.core.file_names import leaves_folder
 from kshot.core.json_text import parse_json
 from kshot.core.records import Row
 from kshot.core.text_files import check_regular, lines_of, read_whole
-from kshot.tables.files import long_fields, read_file
+from kshot.tables.csv_files import long_fields
+from kshot.tables.files import read_file
 from kshot.tables.hub import load_from_hub
 from kshot.tables.loading import get_raw_dataset_loader
 
