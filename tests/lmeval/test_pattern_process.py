@@ -1,0 +1,44 @@
+import pytest
+
+from kshot.core.errors import DataError
+from kshot.core.records import Failed
+from kshot.lmeval import pattern_process
+from kshot.lmeval.pattern_process import PATTERN_PROCESS
+
+
+def test_a_filter_runs_in_the_confined_process():
+    found = PATTERN_PROCESS.filtered("regex", {"regex_pattern": r"(\d+)"}, [["a 12", "b"], ["7"]], [{}, {}])
+    assert found == [["12", "[invalid]"], ["7"]]
+
+
+def test_only_the_choices_of_a_document_are_sent():
+    docs = [{"choices": ["yes", "no"], "picture": object()}]
+    options = {"regex_pattern": "(z)"}
+    assert PATTERN_PROCESS.filtered("multi_choice_regex", options, [["no"]], docs) == [["(B)"]]
+
+
+def test_texts_lose_what_patterns_match():
+    assert PATTERN_PROCESS.without([","], [["1,000", "2"], []]) == [["1000", "2"], []]
+
+
+def test_a_pattern_that_does_not_finish_fails_only_where_it_does_not(monkeypatch):
+    monkeypatch.setattr(pattern_process, "SECONDS", 0.2)
+    PATTERN_PROCESS.close()  # the next one has the shorter limit
+    try:
+        endless = {"regex_pattern": r"(x+x+)+y"}
+        found = PATTERN_PROCESS.filtered("regex", endless, [["xxy"], ["x" * 40], ["-"]], [{}] * 3)
+    finally:
+        PATTERN_PROCESS.close()
+    assert (found[0], found[2]) == (["xx"], ["[invalid]"])
+    assert isinstance(found[1], Failed)
+    assert "(x+x+)+y" in found[1].message
+
+
+def test_a_pattern_that_cannot_be_read_is_named():
+    with pytest.raises(DataError, match=r"regex_pattern='\('.*unterminated"):
+        PATTERN_PROCESS.filtered("regex", {"regex_pattern": "("}, [["a"]], [{}])
+
+
+def test_an_unknown_option_is_an_error():
+    with pytest.raises(DataError, match="regex_patern"):
+        PATTERN_PROCESS.filtered("regex", {"regex_patern": "a"}, [["a"]], [{}])
