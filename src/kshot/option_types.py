@@ -39,6 +39,10 @@ class EvaluateOptions(TypedDict, total=False):
     model_type: Literal["base", "chat"] | None
     """Whether prompts are text (base) or messages (chat); default: what a config says of its model, else base."""
 
+    examples_as: Literal["turns", "text"] | None
+    """How a chat model sees examples: as turns of the conversation, or as text in the one turn of the user (default:
+    turns)."""
+
     chat_template: str | PathLike[str] | None
     """File with a jinja chat template to use instead of the model's own."""
 
@@ -82,8 +86,12 @@ class EvaluateOptions(TypedDict, total=False):
     example_set: str | None
     """Split to take examples from instead of the dataset's own."""
 
+    allow_download: bool | None
+    """Let the code of a config's home, or of a task file, use the network, to download data."""
+
     data: str | PathLike[str] | Sequence[str | PathLike[str]] | None
-    """Where the data is: FILE for lookup, FOLDER_OR_URL for passages, KEY=FILE_OR_FOLDER for a config (repeatable)."""
+    """Where the data is: FILE for lookup, FOLDER_OR_URL for passages, KEY=FILE_OR_FOLDER for a config or task file
+    (repeatable)."""
 
     max_tokens: int | None
     """Maximum length of a reply, in tokens."""
@@ -163,10 +171,6 @@ class EvaluateOptions(TypedDict, total=False):
     fewshot_delimiter: str | None
     """Text between examples (default: a blank line)."""
 
-    examples_as: Literal["turns", "text"] | None
-    """How a chat model sees examples: as turns of the conversation, or as text in the one turn of the user (default:
-    turns)."""
-
     average: Literal["macro", "weighted"] | None
     """How subsets are averaged: each counts the same (macro), or by its number of samples (weighted) (default:
     macro)."""
@@ -184,14 +188,17 @@ class EvaluateOptions(TypedDict, total=False):
     home: str | PathLike[str] | None
     """Source of OpenCompass or AISBench: what kshot does not know runs by its code, confined."""
 
-    allow_download: bool | None
-    """Let the home's code use the network, to download data."""
-
     only: str | list[str] | tuple[str, ...] | None
     """Run only the entries of a config that have this abbr, or match this pattern."""
 
     config_root: str | PathLike[str] | None
     """Older name of --home: the folder in which a config may read and import files."""
+
+    lmeval_root: str | PathLike[str] | None
+    """Folder of the task files: a clone of lm-evaluation-harness, or your own (default: the installed lm_eval)."""
+
+    num_fewshot: int | None
+    """Number of examples instead of the task file's own, 0 included; -k N does the same for N above 0."""
 
     length: int | list[int] | tuple[int, ...] | None
     """Lengths of the records, such as 10,20,30."""

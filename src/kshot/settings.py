@@ -12,6 +12,7 @@ from kshot.configs.settings import ConfigSettings
 from kshot.core.options import options_from
 from kshot.core.settings import FolderSettings, LimitSettings, ProgramSettings, ResponseSettings
 from kshot.datasets.settings import DatasetSettings
+from kshot.lmeval.settings import LmevalSettings
 from kshot.lookup.settings import LookupSettings
 from kshot.passages.settings import PassageSettings
 
@@ -25,6 +26,7 @@ class Settings(
     ServersSettings,
     PassageSettings,
     LookupSettings,
+    LmevalSettings,
     ConfigSettings,
     DatasetSettings,
     ModelSettings,

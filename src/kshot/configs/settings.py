@@ -8,20 +8,25 @@ from kshot.core.options import option
 from kshot.core.settings import GenerationSettings, RunSettings
 from kshot.metrics.settings import ScoringSettings
 from kshot.prompts.settings import PromptSettings
-from kshot.tables.settings import DataSettings, TableSettings
+from kshot.tables.settings import DataSettings, DownloadSettings, TableSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfigSettings(ScoringSettings, GenerationSettings, DataSettings, TableSettings, PromptSettings, RunSettings):
+class ConfigSettings(
+    ScoringSettings,
+    GenerationSettings,
+    DataSettings,
+    DownloadSettings,
+    TableSettings,
+    PromptSettings,
+    RunSettings,
+):
     """What a config file reads."""
 
     home: str | None = option(
         None,
         "source of OpenCompass or AISBench: what kshot does not know runs by its code, confined",
         metavar="DIR",
-    )
-    allow_download: bool = option(
-        default=False, text="let the home's code use the network, to download data", kind=bool
     )
     only: tuple[str, ...] | None = option(
         None,

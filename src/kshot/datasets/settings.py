@@ -9,7 +9,7 @@ from kshot.core.options import option
 from kshot.core.settings import GenerationSettings, RunSettings
 from kshot.datasets.rows.settings import RowSettings
 from kshot.metrics.settings import ScoringSettings
-from kshot.prompts.settings import PromptSettings, TemplateSettings
+from kshot.prompts.settings import ConversationSettings, PromptSettings, TemplateSettings
 from kshot.retrievers.settings import ExampleSettings
 from kshot.tables.settings import TableSettings
 
@@ -24,6 +24,7 @@ class DatasetSettings(
     GenerationSettings,
     TableSettings,
     TemplateSettings,
+    ConversationSettings,
     PromptSettings,
     RunSettings,
     ExampleSettings,
@@ -53,11 +54,6 @@ class DatasetSettings(
         None, "text between a question and its answer (default: a space, where there is no white space)", metavar="TEXT"
     )
     fewshot_delimiter: str | None = option(None, "text between examples (default: a blank line)", metavar="TEXT")
-    examples_as: Literal["turns", "text"] = option(
-        "turns",
-        "how a chat model sees examples: as turns of the conversation, or as text in the one turn of the user",
-        choices=("turns", "text"),
-    )
     average: Literal["macro", "weighted"] = option(
         "macro",
         "how subsets are averaged: each counts the same (macro), or by its number of samples (weighted)",

@@ -12,7 +12,9 @@ from kshot.core.options import Options, option
 class PromptSettings(Options):
     """What a prompt says beside the sample, and in which form."""
 
-    instruction: str | None = option(None, "prompt template to use instead of the dataset's own")
+    instruction: str | None = option(
+        None, "prompt template to use instead of the dataset's own (repeatable: each is evaluated)", sweeps=True
+    )
     system_prompt: str | None = option(None, "system message of chat models; for base models the text before all else")
     model_type: Literal["base", "chat"] | None = option(
         None,
@@ -20,6 +22,17 @@ class PromptSettings(Options):
         choices=("base", "chat"),
         group="model",
         earlier_default="base",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversationSettings(Options):
+    """How a chat model sees the examples."""
+
+    examples_as: Literal["turns", "text"] = option(
+        "turns",
+        "how a chat model sees examples: as turns of the conversation, or as text in the one turn of the user",
+        choices=("turns", "text"),
     )
 
 

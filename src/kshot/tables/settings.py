@@ -19,12 +19,24 @@ class TableSettings(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DownloadSettings(Options):
+    """Whether code that kshot runs confined may use the network."""
+
+    allow_download: bool = option(
+        default=False,
+        text="let the code of a config's home, or of a task file, use the network, to download data",
+        kind=bool,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataSettings(Options):
     """Files and folders that a front end reads in its own way."""
 
     data: tuple[str, ...] | None = option(
         None,
-        "where the data is: FILE for lookup, FOLDER_OR_URL for passages, KEY=FILE_OR_FOLDER for a config (repeatable)",
+        "where the data is: FILE for lookup, FOLDER_OR_URL for passages, KEY=FILE_OR_FOLDER for a config or task "
+        "file (repeatable)",
         repeat=True,
         metavar="[KEY=]FILE",
     )
