@@ -28,7 +28,19 @@ TOP = {
     "api",
     "settings",
 }
-EVERYTHING = {*BASE, *MIDDLE, *FRONT_ENDS, *TOP, "backends", "runs", "studies", "report", "viewer", "loggers", "run_files"}
+EVERYTHING = {
+    *BASE,
+    *MIDDLE,
+    *FRONT_ENDS,
+    *TOP,
+    "backends",
+    "runs",
+    "studies",
+    "report",
+    "viewer",
+    "loggers",
+    "run_files",
+}
 MAY = {
     "core": set(),
     "loggers": set(),
@@ -43,7 +55,7 @@ MAY = {
     "report": {"runs"},
     "reporting": {"runs", "report", "comparing"},
     "viewer": {"runs", "report", "comparing"},
-    "run_files": {"settings"},
+    "run_files": {"settings", "runs"},
     "result": {"runs", "report", "comparing"},
     "comparing": {"metrics", "runs", "report"},
     "exporting": {"metrics", "datasets", "runs", "report", "rescoring"},

@@ -65,7 +65,7 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
     faults, datasets = Faults(), _once(listed(dataset))
     sources: list[Source[Settings]] = []
     for spec in datasets:
-        with faults.collected():
+        with faults.collected("dataset", spec):
             source = source_of(spec, settings)
             source.check(settings)
             sources.append(source)
@@ -141,7 +141,7 @@ def _sound(role: str, specs: Sequence[str | Model], settings: Settings, faults: 
     """Return the specs without a fault. One that lacks a package is not checked: all of those are named together."""
     sound: list[str | Model] = []
     for spec in specs:
-        with faults.collected():
+        with faults.collected("model", spec):
             if isinstance(spec, str) and all(map(is_installed, model_packages(spec))):
                 check_model(spec, options_for(role, settings, spec))
                 if settings.truncate and role == "model":
@@ -168,9 +168,10 @@ def _check_named(settings: Settings, faults: Faults) -> None:
 
     metrics = [name for names in settings.metric or () for name in split_names(names)]
     cleanups = [settings.cleanup] if settings.cleanup is not None else []
-    for make, registry, specs in ((make_metric, METRICS, metrics), (make_cleanup, CLEANUPS, cleanups)):
+    kinds = (("metric", make_metric, METRICS, metrics), ("cleanup", make_cleanup, CLEANUPS, cleanups))
+    for name, make, registry, specs in kinds:
         for spec in specs:
-            with faults.collected():
+            with faults.collected("setting", name):
                 if all(map(is_installed, registry.packages(parse_spec(spec)))):
                     make(spec)
 
@@ -179,7 +180,7 @@ def _made_loggers(log: Any, faults: Faults) -> list[GuardedLogger]:
     """Make the loggers; one that lacks a package is left out: all of those are named together."""
     made: list[GuardedLogger] = []
     for each in named_loggers(log):
-        with faults.collected():
+        with faults.collected("log", each):
             if all(is_installed(name) for names in logger_packages(each).values() for name in names):
                 made.append(make_logger(each))
     return made
@@ -188,7 +189,7 @@ def _made_loggers(log: Any, faults: Faults) -> list[GuardedLogger]:
 def _check_scoring(settings: Settings, faults: Faults) -> None:
     """Refuse options of the judge where nothing is judged, or that cannot be read."""
     given = [*(name for name in JUDGE_OPTIONS if name in settings.changed()), *settings.changed_of("judge")]
-    with faults.collected():
+    with faults.collected("setting", *given):
         if given and settings.judge is None:
             raise UsageError(f"{flag(given[0])} needs a judge, and none is named", hint="Add --judge MODEL.")
         if given:
@@ -196,10 +197,10 @@ def _check_scoring(settings: Settings, faults: Faults) -> None:
 
             check_judge_options(settings)
     of_rewriter = [*settings.changed_of("rewriter")]
-    with faults.collected():
+    with faults.collected("setting", *of_rewriter):
         if of_rewriter and settings.rewrite is None:
             raise UsageError(f"{flag(of_rewriter[0])} needs a rewriter, and none is named", hint="Add --rewrite MODEL.")
-    with faults.collected():
+    with faults.collected("setting", "answer_pattern"):
         if settings.answer_pattern is not None:
             AnswerPattern(settings.answer_pattern)
 
@@ -249,7 +250,7 @@ def _rehearsed(plan: Plan, faults: Faults) -> Plan:
     tasks: dict[int, Sequence[PlannedTask] | None] = {}
     for number, source in enumerate(plan.sources):
         asked = RehearsedRequests()
-        with faults.collected(), rehearsal():
+        with faults.collected("dataset", source.label), rehearsal():
             found: list[PlannedTask] = []
             for task in source.rehearsals(settings):
                 judges += any(isinstance(metric, JudgedScorer) for metric in task.metrics)
@@ -259,7 +260,7 @@ def _rehearsed(plan: Plan, faults: Faults) -> Plan:
                 found.append(planned_task(task))
             tasks[number] = source.planned(settings, found)
         for spec in () if source.searches(settings) else plan.models:
-            with faults.collected():
+            with faults.collected("model", spec):
                 check_answers(spec, asked.types, source.without_logprobs)
                 check_reads(spec, asked.media)
     with faults.collected():

@@ -116,17 +116,20 @@ class Gating:
 def gating(parsed: argparse.Namespace) -> Gating:
     """Return what the command line asks for. What cannot be read or written is an error, before anything is asked."""
     from kshot.core.errors import UsageError
+    from kshot.core.origins import naming
     from kshot.runs.gates import Gates
 
     gates = Gates.of(parsed.fail_under or (), parsed.fail_if_worse or (), fail_on_failed=parsed.fail_on_failed)
-    junit = None if parsed.junit is None else _file(parsed.junit, "--junit", ".xml")
+    with naming("gate", "junit"):
+        junit = None if parsed.junit is None else _file(parsed.junit, "--junit", ".xml")
     if parsed.step_summary is None:
         return Gating(gates, junit)
     place = parsed.step_summary or os.environ.get(SUMMARY_VARIABLE, "")
-    if not place:
-        hint = "Name a file: --step-summary summary.md."
-        raise UsageError(f"--step-summary has no file, and {SUMMARY_VARIABLE} is not set", hint=hint)
-    return Gating(gates, junit, _file(place, "--step-summary", ".md" if parsed.step_summary else ""))
+    with naming("gate", "step_summary"):
+        if not place:
+            hint = "Name a file: --step-summary summary.md."
+            raise UsageError(f"--step-summary has no file, and {SUMMARY_VARIABLE} is not set", hint=hint)
+        return Gating(gates, junit, _file(place, "--step-summary", ".md" if parsed.step_summary else ""))
 
 
 def _file(text: str, option: str, suffix: str) -> Path:

@@ -86,9 +86,15 @@ def _parsed(arguments: Sequence[str] | None) -> int:
 def _guarded(parsed: argparse.Namespace) -> int:
     """Run a command; any error becomes one line on stderr."""
     try:
-        _check_homes(vars(parsed).values())
         own = COMMANDS.get(parsed.command)
-        return _COMMANDS[parsed.command](parsed) if own is None else own.execute(parsed)
+        if own is not None:
+            _check_homes(vars(parsed).values())
+            return own.execute(parsed)
+        from kshot.cli.run_file import applied
+
+        with applied(parsed):
+            _check_homes(vars(parsed).values())
+            return _COMMANDS[parsed.command](parsed)
     except (BrokenPipeError, OutputError):
         raise
     except BaseException as exc:  # noqa: BLE001 - a signal may come out of a library as any error
@@ -139,6 +145,7 @@ def _run(parsed: argparse.Namespace) -> int:
     from kshot.cli.folder_names import default_folder
     from kshot.cli.gate import finish, gating
     from kshot.cli.progress import Progress
+    from kshot.cli.run_file import in_folder, save
     from kshot.cli.settings_options import options_of
     from kshot.passages import is_passages
     from kshot.settings import settings_from
@@ -154,7 +161,10 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.out == "":
         raise UsageError("--out is empty", hint="Name a folder, or leave it out.")
     out = parsed.out or default_folder(models or [usual], datasets, settings_from(options), _work_folder(parsed))
+    out = in_folder(parsed, out)
     wanted = gating(parsed)
+    if parsed.save_run_file is not None:
+        save(parsed, parsed.save_run_file)
     with wanted.telling(out):
         wanted.gates.check_baselines(out)
         with results_apart(), Progress() as progress:

@@ -19,6 +19,7 @@ _EXAMPLES = """examples:
   kshot run -m hf:path/to/model -d my_dataset.py:MyDataset --limit 100 --out runs/first
   kshot run -d handbook -m fts5 -m hybrid                (compare search engines)
   kshot run -m openai:NAME --base-url http://localhost:8000/v1 --model-type chat -d my_dataset.py:MyDataset
+  kshot run suite.toml                                   (a whole suite, as --save-run-file writes it)
   kshot preview -d my_dataset.py:MyDataset -k 2
   kshot score runs/first
 """
@@ -117,7 +118,10 @@ def _add_run(commands: Any) -> None:
         description="Evaluate models on datasets. Without -d, run a starter suite of token lookup and passage search.",
     )
     run.add_argument(
-        "config", nargs="*", metavar="CONFIG.py", help="config files of AISBench or OpenCompass, or in their form"
+        "config",
+        nargs="*",
+        metavar="FILE",
+        help="a run file (suite.toml), or config files of AISBench or OpenCompass (CONFIG.py), or in their form",
     )
     _add_datasets(run)
     run.add_argument(
@@ -142,6 +146,11 @@ def _add_run(commands: Any) -> None:
     )
     _add_log(run)
     run.add_argument("--json", action="store_true", help="print the results as JSON")
+    run.add_argument(
+        "--save-run-file",
+        metavar="FILE.toml",
+        help="write a run file that asks for the same as this command, and run it",
+    )
     add_gates(run)
     add_settings(run)
 
@@ -152,7 +161,7 @@ def _add_preview(commands: Any) -> None:
         help="print the exact prompts, without a model",
         description="Print the exact prompts and continuations. This needs no model.",
     )
-    look.add_argument("config", nargs="*", metavar="CONFIG.py", help="config files to preview")
+    look.add_argument("config", nargs="*", metavar="FILE", help="a run file, or config files, to preview")
     look.add_argument(
         "--diff", metavar="OTHER.py", help="show how the prompts differ from those of this config or dataset"
     )

@@ -7,9 +7,15 @@ from collections.abc import Collection
 from typing import Any
 
 from kshot.core.options import flag
+from kshot.core.specs import split_names
 from kshot.settings import Settings, settings_from
 
 _METAVARS = {int: "N", float: "X", str: "TEXT"}
+_WHOLE_TEXTS = ("instruction",)
+"""Options that sweep and whose values may have commas: each is given by a flag of its own."""
+
+_PATH = "dataset_path"
+"""It may be given once for each dataset of a run."""
 
 
 class Once(argparse.Action):
@@ -52,14 +58,18 @@ def add_settings(command: argparse.ArgumentParser, only: Collection[str] | None 
             groups[title] = command.add_argument_group(title)
         default = "" if declared.default is None else f" (default: {declared.default})"
         options: dict[str, Any] = {"help": declared.help + default, "dest": name, "default": None}
-        if declared.choices:
+        if declared.choices and declared.sweeps:
+            options["metavar"] = f"{{{','.join(declared.choices)}}}"  # each of several is checked with the others
+        elif declared.choices:
             options["choices"] = declared.choices
         elif declared.kind is not bool:
             options["metavar"] = declared.metavar or _METAVARS[declared.kind]
-        if declared.repeat:
+        if declared.repeat or name in _WHOLE_TEXTS or (name == _PATH and only is None):
             options["action"] = "append"
         if declared.kind is bool:
             options["action"] = _OnceOrNot
+        elif declared.sweeps and name not in _WHOLE_TEXTS:
+            options["type"] = one_or_several(declared.kind)
         else:
             options["type"] = list_of(declared.kind) if declared.listed else declared.kind
         groups[title].add_argument(*declared.flags, flag(name), **options)
@@ -72,6 +82,18 @@ def list_of(kind: Any) -> Any:
         return tuple(kind(part) for part in text.split(","))
 
     read.__name__ = f"list of {kind.__name__}"
+    return read
+
+
+def one_or_several(kind: Any) -> Any:
+    """Return the function that reads one value, or several with commas between them; a name may have options."""
+
+    def read(text: str) -> Any:
+        parts = split_names(text) if kind is str else text.split(",")
+        values = tuple(kind(part) for part in parts)
+        return values if len(values) > 1 else kind(text)
+
+    read.__name__ = kind.__name__
     return read
 
 

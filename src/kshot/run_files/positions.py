@@ -132,8 +132,9 @@ class _Places:
             if self._text[self._at] == ",":
                 self._at += 1
                 continue
-            self.found[(*path, number)] = self._here()
-            self._value((*path, number))
+            item = (*path, number)
+            self.found[item] = self._here()
+            self._value(item)
             number += 1
         self._at += 1
 
@@ -161,7 +162,8 @@ def loads(text: str) -> dict[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
-    return tomllib.loads(text)
+    body: dict[str, Any] = tomllib.loads(text)
+    return body
 
 
 def nearest(places: Mapping[KeyPath, Position], path: KeyPath) -> Position:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kshot.core.arguments import checked_flag
 from kshot.core.errors import KshotError, RunError, UsageError
+from kshot.core.origins import naming
 from kshot.core.records import ResultRow
 from kshot.core.watcher import Meter, PlannedTask, Watcher
 from kshot.runs.baseline_checks import Sides, brief_reason, check_worse
@@ -119,8 +120,9 @@ class Gates:
 
     def check_baselines(self, run: str | Path | None = None) -> None:
         """Refuse baselines that are not finished runs, or that are this run, before anything is asked."""
-        for baseline in self.baselines:
-            _baseline(baseline, run)
+        with naming("gate", "fail_if_worse"):
+            for baseline in self.baselines:
+                _baseline(baseline, run)
 
     def check(self, record: RunRecord, compare: CompareTwo) -> Checked:
         """Return what every gate found. One that makes no sense for this run does not hide what the others found."""
@@ -177,7 +179,8 @@ class ThresholdWatcher(Watcher):
         del meter  # it counts what comes later
         metrics = [name for task in tasks for name in task.metrics]
         if complete and metrics:
-            check_names(self._gates.under, metrics)
+            with naming("gate", "fail_under"):
+                check_names(self._gates.under, metrics)
 
 
 def check_finished(path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from kshot.core.content import needs
 from kshot.core.errors import BackendError, KshotError, UsageError
+from kshot.core.origins import Kind, located
 from kshot.core.protocols import JudgedScorer
 from kshot.core.records import Search
 from kshot.core.task import Task
@@ -66,11 +67,12 @@ class Faults:
         self._found: list[KshotError] = []
 
     @contextmanager
-    def collected(self) -> Iterator[None]:
-        """Keep an error of this block, and go on after it."""
+    def collected(self, kind: Kind = "file", *texts: Any) -> Iterator[None]:
+        """Keep an error of this block, and go on after it. It names the place where the user wrote these texts."""
         try:
             yield
         except KshotError as exc:
+            located(exc, kind, *(text for text in texts if isinstance(text, str)))
             if not any(each.what == exc.what and each.where in ("", exc.where) for each in self._found):
                 self._found.append(exc)
 

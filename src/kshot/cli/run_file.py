@@ -1,0 +1,150 @@
+"""Run files on the command line: ``kshot run suite.toml``, ``--save-run-file``; one ``--dataset-path`` per ``-d``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kshot.core.errors import UsageError
+from kshot.core.specs import option_text, parse_spec, split_options
+
+if TYPE_CHECKING:
+    import argparse
+
+SUFFIX = ".toml"
+_OUTPUTS = ("out", "junit", "step_summary", "save_run_file")
+"""Options that name what is written: it need not exist yet."""
+
+
+@contextmanager
+def applied(parsed: argparse.Namespace) -> Iterator[None]:
+    """Add what a run file asks for to the arguments, and work in its folder; what the command line gives goes first."""
+    files = [text for text in vars(parsed).get("config") or () if text.endswith(SUFFIX)]
+    if not files:
+        pair_paths(parsed)
+        yield
+        return
+    if len(files) > 1:
+        raise UsageError(f"{len(files)} run files are named: {', '.join(files)}", hint="Run one after the other.")
+    from kshot.core.origins import written_at
+    from kshot.run_files.reading import read_run_file
+
+    parsed.config = [text for text in parsed.config if text not in files]
+    file = read_run_file(Path(files[0]).expanduser())
+    before = Path.cwd()
+    folder = Path(os.path.realpath(file.folder))
+    if folder != before.resolve():
+        _rebase(parsed, before, folder)
+        parsed.moved_to = str(folder)
+    _merge(parsed, file.values)
+    os.chdir(folder)
+    try:
+        with written_at(file.origins):
+            yield
+    finally:
+        os.chdir(before)
+
+
+def _merge(parsed: argparse.Namespace, values: Mapping[str, Any]) -> None:
+    """Take each value of the file that the command line does not give, and that the command knows."""
+    from kshot.run_files.writing import is_given
+
+    given = vars(parsed)
+    evaluated = bool(given.get("config") or given.get("dataset"))
+    for name, value in values.items():
+        if name not in given or (evaluated and name in {"config", "dataset"}):
+            continue  # preview has no gates; -d names other datasets in the place of all
+        if not is_given(name, given[name]):
+            setattr(parsed, name, value)
+    pair_paths(parsed)
+
+
+def in_folder(parsed: argparse.Namespace, place: str) -> str:
+    """Return a path as the user can find it: in full, if it starts from the folder of a run file elsewhere."""
+    moved_to = vars(parsed).get("moved_to")
+    return place if moved_to is None else str(Path(moved_to) / Path(place).expanduser())
+
+
+# ---- one path for each dataset ----
+
+
+def pair_paths(parsed: argparse.Namespace) -> None:
+    """Give each dataset the path that was given for it; one path is for all datasets."""
+    given = vars(parsed)
+    paths = given.get("dataset_path")
+    if not isinstance(paths, list):
+        return
+    datasets = given.get("dataset") or []
+    if len(paths) == 1:
+        parsed.dataset_path = paths[0]
+        return
+    if len(paths) != len(datasets):
+        raise UsageError(
+            f"--dataset-path is given {len(paths)} times, and -d {len(datasets)} times",
+            hint="Give one path for all datasets, or one for each -d in the same order.",
+        )
+    for text in datasets:
+        if "dataset_path" in split_options(text)[1]:
+            raise UsageError("the dataset has two paths: in its name, and by --dataset-path", where=text)
+    parsed.dataset = [text + option_text({"dataset_path": path}) for text, path in zip(datasets, paths, strict=True)]
+    parsed.dataset_path = None
+
+
+# ---- the paths of a command, as seen from the folder of the file ----
+
+
+def _rebase(parsed: argparse.Namespace, before: Path, folder: Path) -> None:
+    """Write the relative paths that the command line gives so that they mean the same in the folder of the file."""
+    for name, value in vars(parsed).items():
+        if name in _OUTPUTS:
+            if value:
+                setattr(parsed, name, str(before / Path(value).expanduser()))
+        elif isinstance(value, str):
+            setattr(parsed, name, _rebased(value, before, folder))
+        elif isinstance(value, (list, tuple)):
+            items = [_rebased(each, before, folder) if isinstance(each, str) else each for each in value]
+            setattr(parsed, name, type(value)(items))
+
+
+def _rebased(text: str, before: Path, folder: Path) -> str:
+    """Return a text whose path, if it names a file or folder that is there, starts from another folder."""
+    head, options = split_options(text)
+    spec = parse_spec(head)
+    for path in (str(spec.file) if spec.file is not None else head, spec.argument, head.partition("=")[2]):
+        if path and not Path(path).is_absolute() and os.path.lexists(before / path):
+            moved = os.path.relpath(before / path, folder)
+            changed = head.replace(path, moved, 1)
+            return changed + option_text({key: _rebased(value, before, folder) for key, value in options.items()})
+    return text
+
+
+# ---- writing one ----
+
+
+def save(parsed: argparse.Namespace, file: str) -> None:
+    """Write the run file of a command. One that is there stays as it is, if it asks for something else."""
+    from kshot.core.durable import OTHER_FILE, new_version
+    from kshot.run_files.writing import run_file_text
+
+    path = Path(file).expanduser()
+    if path.suffix != SUFFIX:
+        raise UsageError(f"--save-run-file {file!r:.80} does not end in {SUFFIX}", hint="Name another file.")
+    here, there = Path.cwd().resolve(), Path(os.path.realpath(path)).parent
+    text = run_file_text(vars(parsed), "" if here == there else os.path.relpath(here, there))
+    if path.exists():
+        from kshot.core.text_files import read_text
+
+        try:
+            same = read_text(path) == text
+        except (OSError, UnicodeDecodeError):
+            same = False
+        if not same:
+            what = "there is a file already, and it differs from what this command would write"
+            raise UsageError(what, where=str(path), hint="Remove it, or name another file.")
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with new_version(path, otherwise=OTHER_FILE) as out:
+        out.write(text)

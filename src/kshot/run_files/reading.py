@@ -1,0 +1,260 @@
+"""Reading a run file: what it asks for by the names of the command line, and where each thing stands in it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kshot.core.errors import DataError, KshotError, UsageError
+from kshot.core.options import OptionField
+from kshot.core.origins import Kind
+from kshot.core.text_files import read_at_most
+from kshot.run_files.named import NAME, spec_text
+from kshot.run_files.positions import KeyPath, Position, loads, nearest, positions
+from kshot.runs.gates import Gates
+from kshot.settings import Settings, settings_from
+
+SUFFIX = ".toml"
+MAX_BYTES = 4 << 20
+LISTS = {"models": "model", "datasets": "dataset", "log": "log"}
+"""Keys whose items are names, or tables of a name and its options; and what the command line calls them."""
+TEXTS = {"configs": "config", "reuse": "reuse"}
+FLAGS = ("json",)
+FOLDER = "folder"
+GATES = ("fail_under", "fail_if_worse", "fail_on_failed", "junit", "step_summary")
+_KEYS = (FOLDER, "out", *LISTS, *TEXTS, *FLAGS, "settings", "gates")
+_KINDS: Mapping[str, Kind] = {"models": "model", "datasets": "dataset", "log": "log"}
+_FREE_OPTIONS = "lmeval:"
+"""Datasets whose options are not settings alone: the front end reads them."""
+_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """What a run file asks for.
+
+    ``values`` are by the names that the command line's parser uses. ``folder``: where relative paths start.
+    """
+
+    path: Path
+    folder: Path
+    values: Mapping[str, Any]
+    origins: Mapping[tuple[Kind, str], str]
+
+
+def read_run_file(path: Path) -> RunFile:
+    """Read a run file; whatever is wrong in it is an error that names the line."""
+    try:
+        text = read_at_most(path, MAX_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = exc.object.count(b"\n", 0, exc.start) + 1
+        raise DataError("this is not UTF-8", where=f"{path}:{line}", hint="Save the file as UTF-8.") from exc
+    except OSError as exc:
+        raise UsageError(f"it cannot be read: {exc.strerror or exc}", where=str(path)) from exc
+    try:
+        body = loads(text)
+    except ValueError as exc:
+        found = _PLACE.search(str(exc))
+        line = int(found[1]) if found else text.count("\n") + 1
+        what = f"this is not TOML: {_PLACE.sub('', str(exc))}" + (f" (column {found[2]})" if found else "")
+        raise DataError(what, where=f"{path}:{line}") from exc
+    except RecursionError as exc:
+        raise DataError("its values are nested too deeply", where=str(path)) from exc
+    return _Reader(path, body, positions(text)).read()
+
+
+class _Reader:
+    """Reads the values of one file."""
+
+    def __init__(self, path: Path, body: Mapping[str, Any], places: Mapping[KeyPath, Position]) -> None:
+        self._path, self._body, self._places = path, body, places
+        self._values: dict[str, Any] = {}
+        self._origins: dict[tuple[Kind, str], str] = {("file", ""): str(path)}
+
+    def read(self) -> RunFile:
+        self._check_keys(self._body, (), _KEYS, "a run file")
+        folder = self._path.parent / (self._text((FOLDER,)) if FOLDER in self._body else "")
+        if not folder.is_dir():
+            raise self._error((FOLDER,), f"there is no folder {folder}")
+        if "out" in self._body:
+            self._values["out"] = self._text(("out",))
+        for key in FLAGS:
+            if key in self._body:
+                self._values[key] = self._flag((key,))
+        for key, name in TEXTS.items():
+            if key in self._body:
+                self._values[name] = self._texts((key,))
+        for key, name in LISTS.items():
+            if key in self._body:
+                self._values[name] = [*self._named(key)]
+        self._read_settings()
+        self._read_gates()
+        return RunFile(self._path, folder, self._values, self._origins)
+
+    # ---- parts ----
+
+    def _named(self, key: str) -> Iterator[str]:
+        """Yield the names of a list, with their options."""
+        items = self._body[key]
+        if not isinstance(items, list):
+            yield self._entry(key, items, (key,))
+            return
+        if not items:
+            raise self._error((key,), f"{key} is empty", "Name at least one, or leave it out.")
+        for number, item in enumerate(items):
+            yield self._entry(key, item, (key, number))
+
+    def _entry(self, key: str, item: Any, path: KeyPath) -> str:
+        if isinstance(item, str):
+            text = item
+        elif isinstance(item, dict):
+            text = self._with_options(key, item, path)
+        else:
+            raise self._error(path, f"{item!r:.60} is no name", 'Write "NAME", or { name = "NAME", … }.')
+        if not text.strip():
+            raise self._error(path, f"a name in {key} is empty")
+        self._origins.setdefault((_KINDS[key], text), self._where(path))
+        return text
+
+    def _with_options(self, key: str, item: Mapping[str, Any], path: KeyPath) -> str:
+        if NAME not in item:
+            raise self._error(path, f"an entry of {key} has no name", 'Add name = "…".')
+        name = self._text((*path, NAME))
+        options = {option: value for option, value in item.items() if option != NAME}
+        known = Settings.declared() if key == "datasets" and not name.startswith(_FREE_OPTIONS) else {}
+        if known:
+            self._check_keys(options, path, known, "a dataset")
+        for option, value in options.items():
+            if not option.isidentifier():
+                raise self._error((*path, option), f"{option!r} is no name of an option")
+            if known:
+                with self._locating((*path, option)):
+                    settings_from({option: value})
+        try:
+            return spec_text(name, options, known)
+        except TypeError as exc:
+            what = f"an option of {name} is no text, number, true, false or list of them"
+            raise self._error(path, what) from exc
+        except UsageError as exc:
+            raise self._error(path, exc.what, exc.hint) from exc
+
+    def _read_settings(self) -> None:
+        declared = Settings.declared()
+        given = self._table("settings")
+        self._check_keys(given, ("settings",), declared, "[settings]")
+        for name, value in given.items():
+            with self._locating(("settings", name)):
+                settings_from({name: value})
+            self._values[name] = _as_given(value, declared[name])
+            self._origins["setting", name] = self._where(("settings", name))
+
+    def _read_gates(self) -> None:
+        gates = self._table("gates")
+        self._check_keys(gates, ("gates",), GATES, "[gates]")
+        for name, value in gates.items():
+            path = ("gates", name)
+            self._origins["gate", name] = self._where(path)
+            if name == "fail_on_failed":
+                self._values[name] = self._flag(path)
+            elif name == "fail_under":
+                self._values[name] = self._thresholds(path, value)
+            elif name == "fail_if_worse":
+                self._values[name] = self._texts(path)
+            elif name == "step_summary" and isinstance(value, bool):
+                self._values[name] = "" if value else None
+            else:
+                self._values[name] = self._text(path)
+
+    def _thresholds(self, path: KeyPath, value: Any) -> list[str]:
+        """Return thresholds as the command line writes them; the file may have a table of metrics and numbers."""
+        texts = self._texts(path) if not isinstance(value, dict) else []
+        found = {(*path, number) if isinstance(value, list) else path: text for number, text in enumerate(texts)}
+        for metric, least in value.items() if isinstance(value, dict) else ():
+            if isinstance(least, bool) or not isinstance(least, (int, float)):
+                raise self._error((*path, metric), f"{metric} is {least!r:.60}; it must be a number")
+            found |= {(*path, metric): f"{metric}={least!r}"}
+        for place, text in found.items():
+            with self._locating(place):
+                Gates.of([text])
+        return [*found.values()]
+
+    # ---- values ----
+
+    def _at(self, path: KeyPath) -> Any:
+        value: Any = self._body
+        for key in path:
+            value = value[key]
+        return value
+
+    def _table(self, key: str) -> Mapping[str, Any]:
+        value = self._body.get(key, {})
+        if not isinstance(value, dict):
+            raise self._error((key,), f"{key} is no table", f"Write its keys below a line [{key}].")
+        return value
+
+    def _text(self, path: KeyPath) -> str:
+        return str(self._checked(path, lambda value: isinstance(value, str), "a text in quotation marks"))
+
+    def _flag(self, path: KeyPath) -> bool:
+        return bool(self._checked(path, lambda value: isinstance(value, bool), "true or false"))
+
+    def _texts(self, path: KeyPath) -> list[str]:
+        value = self._at(path)
+        if isinstance(value, list):
+            return [self._text((*path, number)) for number in range(len(value))]
+        return [self._text(path)]
+
+    def _checked(self, path: KeyPath, right: Callable[[Any], bool], wanted: str) -> Any:
+        value = self._at(path)
+        if not right(value):
+            name = next(key for key in reversed(path) if isinstance(key, str))
+            raise self._error(path, f"{name} is {value!r:.60}; it must be {wanted}")
+        return value
+
+    # ---- errors ----
+
+    def _check_keys(self, table: Mapping[str, Any], path: KeyPath, known: Collection[str], what: str) -> None:
+        """Refuse a key that means nothing here, and say which one may be meant."""
+        for key in table:
+            if key not in known:
+                raise self._error((*path, key), f"{what} has no key {key!r}", _advice(key, known, top=not path))
+
+    def _where(self, path: KeyPath) -> str:
+        return f"{self._path}:{nearest(self._places, path).line}"
+
+    def _error(self, path: KeyPath, what: str, hint: str = "") -> UsageError:
+        return UsageError(what, where=self._where(path), hint=hint)
+
+    @contextmanager
+    def _locating(self, path: KeyPath) -> Iterator[None]:
+        try:
+            yield
+        except KshotError as exc:
+            exc.where = f"{self._where(path)}: {exc.where}" if exc.where else self._where(path)
+            raise
+
+
+def _advice(key: str, known: Collection[str], *, top: bool) -> str:
+    """Say which key may be meant, or where it belongs."""
+    name = key.replace("-", "_")
+    declared = Settings.declared()
+    if top and (name in declared or name in GATES):
+        return f"It belongs below a line [{'settings' if name in declared else 'gates'}]."
+    short = {each.lstrip("-"): long for long, field in declared.items() for each in field.flags}
+    close = [short[key]] if short.get(key) in known else difflib.get_close_matches(name, list(known), 1)
+    if close:
+        return f"Do you mean {close[0]}?"
+    several = "It may be an option of kshot run: kshot run --help lists them." if len(known) > len(_KEYS) else ""
+    return several or f"There are: {', '.join(known)}."
+
+
+def _as_given(value: Any, declared: OptionField) -> Any:
+    """Return a setting as the command line's parser would give it."""
+    if isinstance(value, list):
+        return tuple(value)
+    return (value,) if declared.several else value
