@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any, TypeAlias
-from weakref import WeakValueDictionary
 
 from kshot.configs.names import ConfigCallable
 from kshot.core.errors import DataError
 from kshot.core.records import Row, Sample, Value, reference
 from kshot.metrics import Metric
+from kshot.metrics.kept_values import KeptValue, keep, kept_value
 
 ScoredPair: TypeAlias = tuple[Any, Any, Row]
 """A prediction, its reference, and the row of both."""
-
-_MAX_NUMBERS = 2**52
-"""Numbers of pairs are whole numbers that a float holds exactly."""
-
-
-class _Kept:
-    """A pair, and a digest of what it contains."""
-
-    __slots__ = ("__weakref__", "digest", "pair")
-
-    def __init__(self, pair: ScoredPair, digest: bytes) -> None:
-        self.pair, self.digest = pair, digest
 
 
 class CorpusMetric(Metric):
@@ -38,7 +25,7 @@ class CorpusMetric(Metric):
     """
 
     def __init__(self) -> None:
-        self._pairs: list[_Kept] = []
+        self._pairs: list[KeptValue] = []
 
     def __repr__(self) -> str:
         """Show the class alone: the pairs are not settings."""
@@ -62,35 +49,21 @@ class CorpusMetric(Metric):
 
     def keep(self, pair: ScoredPair) -> Mapping[str, Value]:
         """Keep a pair, and return its value under every name."""
-        number, kept = _entered(pair)
+        kept = keep(pair)
         self._pairs.append(kept)
-        return dict.fromkeys(self.names, (float(number), 1.0))
+        return dict.fromkeys(self.names, (float(kept.number), 1.0))
 
     def reduce(self, name: str, values: Sequence[Value]) -> float | None:
         """Measure the samples whose values these are."""
         numbered = [value for value in values if isinstance(value, tuple)]
         if any(times != 1.0 for _, times in numbered):  # sums of such values mean nothing
             return None
-        return self.figure(name, [_PAIRS[int(number)].pair for number, _ in numbered])
-
-
-_PAIRS: WeakValueDictionary[int, _Kept] = WeakValueDictionary()
-"""All pairs by their numbers; the metrics keep them."""
-
-
-def _entered(pair: ScoredPair) -> tuple[int, _Kept]:
-    """Return the number of a pair, which is the same for equal ones, and the pair as it is kept."""
-    digest = sha256(repr(pair).encode("utf-8", "surrogatepass")).digest()
-    number = int.from_bytes(digest[:8], "big") % _MAX_NUMBERS
-    while (known := _PAIRS.get(number)) is not None and known.digest != digest:
-        number = (number + 1) % _MAX_NUMBERS
-    kept = known or _PAIRS.setdefault(number, _Kept(pair, digest))
-    return number, kept
+        return self.figure(name, [kept_value(number) for number, _ in numbered])
 
 
 def pair_number(pair: ScoredPair) -> int:
     """Return the number of a pair that a metric keeps."""
-    return _entered(pair)[0]
+    return keep(pair).number
 
 
 class Mcc(CorpusMetric):

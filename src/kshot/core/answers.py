@@ -18,12 +18,14 @@ class Explained:
 
     ``why`` goes into the sample's row. ``others`` are the answers by other rules, by the name of the rule, which a
     metric with that ``rule`` scores. ``tied`` are the rules by which several options came first; "": the answer's own.
+    ``values`` were measured with the answer: a metric with that ``rule`` gets its value in place of an answer.
     """
 
     answer: Any
     why: Mapping[str, Any] = field(default_factory=dict)
     others: Mapping[str, Any] = field(default_factory=dict)
     tied: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

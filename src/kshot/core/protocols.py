@@ -327,7 +327,10 @@ class Scorer(Protocol):
 
     @property
     def rule(self) -> str:
-        """The rule whose answer it scores, where a method decides by several (``Explained.others``); "": the answer."""
+        """The rule whose answer it scores, where a method decides by several; "": the answer.
+
+        See ``Explained.others``, and ``Explained.values`` for what was measured with the answer.
+        """
         ...
 
     @property
