@@ -13,7 +13,7 @@ from kshot.core.lazy import lazy_names
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from kshot import configs, datasets, lookup, methods, metrics, passages, prompts, retrievers, statistics
+    from kshot import configs, datasets, lmeval, lookup, methods, metrics, passages, prompts, retrievers, statistics
     from kshot.api import evaluate, preview
     from kshot.backends.search.search_engine import IndexSearchEngine
     from kshot.comparing import compare
@@ -156,6 +156,7 @@ _HOMES = {
 _PARTS = (
     "configs",
     "datasets",
+    "lmeval",
     "lookup",
     "methods",
     "metrics",
@@ -236,6 +237,7 @@ __all__ = [
     "export",
     "get_raw_dataset_loader",
     "list_runs",
+    "lmeval",
     "load",
     "load_raw_dataset_from_file",
     "lookup",

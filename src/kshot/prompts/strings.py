@@ -34,11 +34,12 @@ def jinja_environment() -> LimitedEnvironment:
 def compile_string(text: str, environment: jinja2.Environment | None = None, *, where: str = "") -> Render:
     """Return an instruction as a function of its fields; a faulty one is a DataError that says what and where."""
     if _JINJA.search(text):
-        return _compile_jinja(text, environment or jinja_environment(), where)
+        return compile_jinja(text, environment or jinja_environment(), where)
     return _compile_format(text, where)
 
 
-def _compile_jinja(text: str, environment: jinja2.Environment, where: str) -> Render:
+def compile_jinja(text: str, environment: jinja2.Environment, where: str) -> Render:
+    """Return a jinja template as a function of its fields, as ``compile_string`` does."""
     try:
         template = environment.from_string(text)
     except jinja2.TemplateSyntaxError as exc:
@@ -72,6 +73,16 @@ def names_used(text: str, environment: jinja2.Environment) -> set[str]:
     if not _JINJA.search(text):
         return set()
     return find_undeclared_variables(environment.parse(text)) - set(environment.globals)
+
+
+def field_names(text: str) -> set[str]:
+    """Return the names of the fields that an instruction shows; one that cannot be read seems to show none."""
+    try:
+        if _JINJA.search(text):
+            return names_used(text, jinja_environment())
+        return {name for _, name, _, _ in Formatter().parse(text) if name}
+    except (jinja2.TemplateSyntaxError, ValueError):
+        return set()
 
 
 _MAX_WIDTH_DIGITS = 4

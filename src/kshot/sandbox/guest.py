@@ -164,6 +164,10 @@ class Guest:
             variables={**self._variables, **({} if self._network else dict.fromkeys(_OFFLINE, "1"))},
         )
 
+    def described(self, fault: Mapping[str, Any]) -> GuestFault:
+        """Return the error for a fault that an action of the adapter told, and did not raise."""
+        return self._fault(RequestFailed(fault))
+
     def _fault(self, exc: RequestFailed) -> GuestFault:
         where = f"{exc.file}:{exc.line}" if exc.file else self.label
         if exc.kind == "MissingPackage":

@@ -1,0 +1,172 @@
+"""The documents of a task: the rows of a split as they come out of ``process_docs``, and what is asked about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from kshot.core.errors import DataError
+from kshot.core.records import Row
+from kshot.lmeval.files import FunctionRef, TaskConfig
+from kshot.lmeval.functions import Functions
+from kshot.lmeval.rendering import DocFields
+
+
+class TaskSplits:
+    """The splits of a task's dataset, processed as lm-eval processes them."""
+
+    def __init__(self, config: TaskConfig, functions: Functions, rows: Mapping[str, Sequence[Row]]) -> None:
+        """``rows``: the raw rows by split."""
+        self._config, self._functions, self._rows = config, functions, rows
+        self._pool: list[Row] | None = None
+
+    @property
+    def evaluated_split(self) -> str:
+        """The name of the split whose documents are evaluated."""
+        split = self._config.test_split or self._config.validation_split
+        if split is None:
+            what = "the task names neither a test_split nor a validation_split"
+            raise DataError(what, where=str(self._config.path), hint="Add the split to evaluate.")
+        return split
+
+    @cached_property
+    def evaluated(self) -> tuple[list[Row], list[str]]:
+        """The evaluated documents and their columns."""
+        process = self._config.process_docs
+        if process is not None:
+            self._functions.seed()
+        docs, columns, drew = self._processed(self.evaluated_split, process)
+        if drew:  # what it draws depends on what was drawn before: lm-eval makes the examples first, these twice
+            self._functions.seed()
+            self._pool = self._made_pool()
+            self._processed(self.evaluated_split, process)
+            docs, columns, _ = self._processed(self.evaluated_split, process)
+        if not docs:
+            what = f"the split {self.evaluated_split!r} has no documents"
+            raise DataError(what, where=str(self._config.path), hint="Nothing is left to evaluate.")
+        return docs, columns
+
+    @property
+    def pool(self) -> list[Row]:
+        """The documents that examples are taken from."""
+        docs, _ = self.evaluated  # first: they may draw from the same generator
+        if self._pool is None:
+            shot = self._config.fewshot_config
+            same = shot.split == self.evaluated_split and shot.process_docs == self._config.process_docs
+            self._pool = docs if same else self._made_pool()
+        return self._pool
+
+    def _made_pool(self) -> list[Row]:
+        config, shot = self._config, self._config.fewshot_config
+        if shot.split is not None:
+            return self._processed(shot.split, shot.process_docs)[0]
+        if shot.samples is not None:
+            samples = self._functions.value(shot.samples) if isinstance(shot.samples, FunctionRef) else shot.samples
+            if not isinstance(samples, list) or not all(isinstance(each, dict) for each in samples):
+                what = "the samples of fewshot_config must be a list of documents, or a function that gives one"
+                raise DataError(what, where=config.where("fewshot_config"))
+            return list(samples)
+        split = config.training_split or config.validation_split or self.evaluated_split
+        return self._processed(split, config.process_docs)[0]
+
+    def _processed(self, split: str, process: FunctionRef | None) -> tuple[list[Row], list[str], bool]:
+        if split not in self._rows:
+            there = ", ".join(map(str, self._rows)) or "none"
+            what = f"the dataset has no split {split!r}"
+            raise DataError(what, where=str(self._config.path), hint=f"The splits are: {there}.")
+        rows = as_table(self._rows[split])
+        if process is None:
+            return rows, list(rows[0]) if rows else [], False
+        docs, columns, drew = self._functions.documents(process, rows)
+        return docs, columns if columns is not None else list(dict.fromkeys(key for doc in docs for key in doc)), drew
+
+
+class Documents:
+    """The evaluated documents of a task."""
+
+    def __init__(
+        self,
+        config: TaskConfig,
+        functions: Functions,
+        rows: Mapping[str, Sequence[Row]],
+        *,
+        limit: int | None = None,
+    ) -> None:
+        """``rows``: the raw rows by split; ``limit``: only the first so many documents."""
+        self.config, self.functions = config, functions
+        self.splits = TaskSplits(config, functions, rows)
+        docs, self.columns = self.splits.evaluated
+        self.docs = docs[:limit]
+        self.fields = DocFields(config, functions, self.columns)
+        self._values: dict[str, list[Any]] = {}
+
+    @cached_property
+    def multiple_inputs(self) -> bool:
+        """Whether the choices stand in the context: the first document decides."""
+        return self.config.doc_to_choice is not None and isinstance(self.texts()[0], int)
+
+    @cached_property
+    def multiple_targets(self) -> bool:
+        """Whether documents have several right answers: the first document decides."""
+        return isinstance(self.targets()[0], list)
+
+    def texts(self) -> list[Any]:
+        """Return the text of each document."""
+        if "texts" not in self._values:
+            self._values["texts"] = self.fields.texts(self.docs, None)
+        return self._values["texts"]
+
+    def targets(self) -> list[Any]:
+        """Return the target of each document."""
+        if "targets" not in self._values:
+            self._values["targets"] = self.fields.targets(self.docs, None)
+        return self._values["targets"]
+
+    def choices(self) -> list[Any]:
+        """Return the choices of each document."""
+        if "choices" not in self._values:
+            found = self.fields.choices(self.docs, None)
+            for row, each in enumerate(found):
+                if not isinstance(each, (list, tuple)):
+                    what = f"doc_to_choice must give a list; for row {row} it gives {each!r:.80}"
+                    raise DataError(what, where=self.config.where("doc_to_choice"))
+            self._values["choices"] = found
+        return self._values["choices"]
+
+
+# ---- rows as a table has them ----
+
+
+def as_table(rows: Sequence[Row]) -> list[Row]:
+    """Return rows as an Arrow table gives them back: the same columns in each, and one type in each column."""
+    columns = dict.fromkeys(str(name) for row in rows for name in row)
+    made = [_column([row.get(name) for row in rows]) for name in columns]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*made, strict=True)]
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """Return the values of a column in one type: dicts with the keys of all, numbers as floats if one is a float."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds and kinds <= {list, tuple}:
+        return _lists(values)
+    if kinds and all(issubclass(kind, Mapping) for kind in kinds):
+        return _structs(values)
+    if kinds == {int, float}:
+        return [value if value is None else float(value) for value in values]
+    return values
+
+
+def _lists(values: Iterable[Any]) -> list[Any]:
+    kept = list(values)
+    inner = iter(_column([each for value in kept if value is not None for each in value]))
+    return [value if value is None else [next(inner) for _ in value] for value in kept]
+
+
+def _structs(values: list[Any]) -> list[Any]:
+    names = dict.fromkeys(name for value in values if value is not None for name in value)
+    columns = [_column([None if value is None else value.get(name) for value in values]) for name in names]
+    rows = zip(*columns, strict=True) if columns else ((),) * len(values)
+    return [
+        value if value is None else dict(zip(names, row, strict=True)) for value, row in zip(values, rows, strict=True)
+    ]

@@ -1,0 +1,87 @@
+"""A task file in Python: its requests and its scores, for rows that the caller has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from kshot.core.errors import DataError
+from kshot.core.records import Row
+from kshot.lmeval.documents import Documents
+from kshot.lmeval.files import TaskConfig, read_body, task_config
+from kshot.lmeval.functions import Functions, functions_of
+from kshot.lmeval.requests import ChatForm, ChatTemplate, RequestForm, doc_requests, shots_of
+
+
+class TaskFile:
+    """One task of lm-eval. Its functions run confined, in a worker that ``close`` ends."""
+
+    def __init__(self, config: TaskConfig, functions: Functions | None = None) -> None:
+        """``functions``: a worker that several tasks share; without one it has its own."""
+        self.config = config
+        self._functions = functions or functions_of(config)
+
+    def __enter__(self) -> TaskFile:  # noqa: PYI034 - Self came with Python 3.11
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker of its functions; the next call starts another."""
+        self._functions.close()
+
+    def documents(self, rows: Mapping[str, Sequence[Row]]) -> Documents:
+        """Return the documents that are evaluated; ``rows``: the raw rows by split."""
+        return Documents(self.config, self._functions, rows)
+
+    def requests(
+        self,
+        rows: Mapping[str, Sequence[Row]],
+        num_fewshot: int | None = None,
+        *,
+        chat_template: ChatTemplate | None = None,
+        multiturn: bool = True,
+    ) -> list[RequestForm]:
+        """Return the requests that the task makes of rows.
+
+        ``rows`` are the raw rows by split. ``num_fewshot``: how many examples, in place of the file's number, unless
+        that is 0. ``chat_template(turns, add_generation_prompt)`` writes contexts for a chat model; ``multiturn``:
+        examples are turns of their own.
+        """
+        chat = None if chat_template is None else ChatForm(chat_template, multiturn)
+        found = doc_requests(self.documents(rows), shots_of(self.config, num_fewshot), chat)
+        return [dict(each) for requests in found for each in requests for _ in range(self.config.repeats)]
+
+    def score(
+        self, rows: Mapping[str, Sequence[Row]], responses: Sequence[Any], num_fewshot: int | None = None
+    ) -> dict[str, Any]:
+        """Return the figures of responses, given in the order of the requests: ``metrics``, and ``docs`` for each.
+
+        A response is a text, or ``[log-probability, is greedy]``.
+        """
+        from kshot.lmeval.scoring import scored
+
+        documents = self.documents(rows)
+        sizes = [len(each) for each in doc_requests(documents, shots_of(self.config, num_fewshot))]
+        wanted = sum(sizes) * self.config.repeats
+        if len(responses) != wanted:
+            what = f"there are {len(responses)} responses to {wanted} requests"
+            raise DataError(what, where=str(self.config.path), hint="Give one response for each request, in order.")
+        return scored(self.config, self._functions, documents, _by_document(responses, sizes, self.config.repeats))
+
+
+def _by_document(responses: Sequence[Any], sizes: Sequence[int], repeats: int) -> list[list[list[Any]]]:
+    """Return the responses of each document, by request: a list of so many as it is repeated."""
+    waiting: Iterator[Any] = iter(responses)
+    return [[[next(waiting) for _ in range(repeats)] for _ in range(size)] for size in sizes]
+
+
+def load(path: str | Path) -> TaskFile:
+    """Return the task of a file of lm-eval."""
+    place = Path(path).expanduser().resolve()
+    return TaskFile(task_config(read_body(place), place))
