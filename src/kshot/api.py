@@ -58,7 +58,7 @@ def evaluate(
     """
     code = ImportedCode()
     with code.watching():
-        settings = settings_from(options)
+        settings = settings_from(options, dataset)
         with programs_wanted(unsafe=settings.unsafe_programs), ExitStack() as ending:
             plan = planned(model, dataset, settings, log)
             ending.callback(_close_all, plan.sources)
@@ -185,7 +185,7 @@ def preview(dataset: Any, **options: Unpack[EvaluateOptions]) -> list[Preview]:
 
     With ``judge`` or one of its options they come with what the judge would be asked.
     """
-    return list(iter_preview(dataset, settings_from(options)))
+    return list(iter_preview(dataset, settings_from(options, dataset)))
 
 
 def iter_preview(dataset: Any, settings: Settings, note: Callable[[str], None] = lambda _: None) -> Iterator[Preview]:

@@ -37,6 +37,14 @@ class Settings(
     """
 
 
-def settings_from(options: Mapping[str, Any]) -> Settings:
-    """Make settings from keyword options; an unknown name is an error that lists the known ones."""
+def settings_from(options: Mapping[str, Any], dataset: Any = None) -> Settings:
+    """Make settings from keyword options; an unknown name is an error that lists the known ones.
+
+    ``dataset``: what the user names, one or several. A task file of lm-eval says itself how many examples it shows, so
+    0 of them, which is the default elsewhere, means something there if the user gives it.
+    """
+    named = dataset if isinstance(dataset, (list, tuple)) else [dataset]
+    task_files = any(isinstance(each, str) and each.startswith("lmeval:") for each in named)
+    if task_files and options.get("num_shots") == 0 and options.get("num_fewshot") is None:
+        options = {**options, "num_fewshot": 0}
     return options_from(Settings, options)

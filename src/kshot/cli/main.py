@@ -160,7 +160,7 @@ def _run(parsed: argparse.Namespace) -> int:
     usual = "config" if parsed.config else "fts5" if is_passages(datasets[0]) else "embedded"
     if parsed.out == "":
         raise UsageError("--out is empty", hint="Name a folder, or leave it out.")
-    out = parsed.out or default_folder(models or [usual], datasets, settings_from(options), _work_folder(parsed))
+    out = parsed.out or default_folder(models or [usual], datasets, settings_from(options, datasets), _work_folder(parsed))
     out = in_folder(parsed, out)
     wanted = gating(parsed)
     if parsed.save_run_file is not None:

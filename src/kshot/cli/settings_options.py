@@ -99,7 +99,7 @@ def one_or_several(kind: Any) -> Any:
 
 def settings_of(parsed: argparse.Namespace) -> Settings:
     """Return the settings that the command line gives."""
-    return settings_from(options_of(parsed))
+    return settings_from(options_of(parsed), getattr(parsed, "dataset", None))
 
 
 def options_of(parsed: argparse.Namespace) -> dict[str, Any]:

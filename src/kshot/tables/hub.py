@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
@@ -38,6 +38,17 @@ def load_from_hub(name: str, subset: str | None, split: str, where: str, more: M
     return _without_decoding(rows)
 
 
+def load_from_urls(kind: str, files: Sequence[str], where: str, more: Mapping[str, Any] | None = None) -> Rows:
+    """Load the rows of files on the web or the hub (``https://``, ``hf://``) that are of one kind, such as ``json``."""
+    library = _datasets_library()
+    try:
+        with _without_waiting(library):
+            rows: Rows = library.load_dataset(kind, data_files={"rows": list(files)}, split="rows", **(more or {}))
+    except (OSError, ValueError, RuntimeError, LookupError) as exc:
+        raise _not_loaded(files[0], where, exc) from exc
+    return _without_decoding(rows)
+
+
 def hub_subsets(name: str, where: str) -> list[str] | None:
     """Return the subsets of a dataset on the hub: none where it has a single one, None where the hub does not say."""
     library = _datasets_library()
@@ -50,6 +61,20 @@ def hub_subsets(name: str, where: str) -> list[str] | None:
     except (OSError, ValueError, RuntimeError, LookupError):
         return None  # the error of loading says more
     return sorted(names) if len(names) > 1 else []
+
+
+def hub_splits(name: str, subset: str | None, where: str) -> list[str]:
+    """Return the splits of a dataset on the hub; none where the hub does not say."""
+    library = _datasets_library()
+    _check_on_hub(name, where)
+    try:
+        with _without_waiting(library):
+            names: list[str] = library.get_dataset_split_names(name, subset)
+    except ConnectionError as exc:  # loading would wait as long, and fail too
+        raise _not_loaded(name, where, exc) from exc
+    except (OSError, ValueError, RuntimeError, LookupError):
+        return []  # the error of loading says more
+    return names
 
 
 def _check_on_hub(name: str, where: str) -> None:
