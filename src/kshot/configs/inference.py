@@ -229,3 +229,15 @@ def conversation(
         return extract(sample, tuple(replies))
 
     return method
+
+
+def answer_to(rendered: Rendered, extract: Extract) -> Callable[[Sample, str], Any]:
+    """Return the function that makes an answer of a text as if a model had said it, in each turn of a conversation."""
+
+    def answer(sample: Sample, text: str) -> Any:
+        if rendered.mode != "multiturn":
+            return extract(sample, text)
+        turns = rendered.turn_count(rendered.rows.first_copy(sample.position))
+        return extract(sample, (text,) * turns)
+
+    return answer

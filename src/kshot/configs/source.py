@@ -51,7 +51,10 @@ class ConfigSource(Source[ConfigSettings]):
         retriever: Mapping[str, Any] | None = None,
         only: Sequence[str] = (),
     ) -> None:
-        """Name the file; it is run when it is first needed. ``only``: the abbrs of the entries to run, or patterns."""
+        """Name the file; it is run when it is first needed.
+
+        ``only``: the abbrs of the entries to run, or patterns, with or without the variable: ``x_datasets/abbr``.
+        """
         self.path, self._data, self._network = Path(path), dict(data or {}), allow_download
         self._home, self._root = home, config_root
         self._retriever, self._only = retriever, tuple(only)
@@ -123,10 +126,12 @@ class ConfigSource(Source[ConfigSettings]):
         names = ", ".join(each.abbr for each in chosen)
         if not names:
             raise DataError("it has no datasets", where=str(self.path), hint=_NO_DATASETS)
+        variables = {id(each): name for name, entries in self.config.datasets.items() for each in entries}
+        called = [(each, (each.abbr, f"{variables.get(id(each), '')}/{each.abbr}")) for each in chosen]
         for pattern in self._only:
-            if not any(_matches(each, pattern) for each in chosen):
+            if not any(_matches(own, pattern) for _, own in called):
                 raise DataError(f"it has no entry {pattern}", where=str(self.path), hint=f"It has: {names}.")
-        return [each for each in chosen if not self._only or any(_matches(each, pattern) for pattern in self._only)]
+        return [each for each, own in called if not self._only or any(_matches(own, one) for one in self._only)]
 
     def check(self, settings: ConfigSettings) -> None:
         """Refuse a retriever that has nothing to choose."""
@@ -192,7 +197,8 @@ class ConfigSource(Source[ConfigSettings]):
             ).task(scored=scored)
             task = replace(task, name=self._shown(task.name)) if self.apart else task
             if task.name in seen:
-                raise DataError(f"two entries are called {task.name!r}", where=str(self.path), hint="Change an abbr.")
+                hint = "Change an abbr, or choose one by its variable: --only x_datasets/abbr."
+                raise DataError(f"two entries are called {task.name!r}", where=str(self.path), hint=hint)
             seen.add(task.name)
             yield task
 
@@ -255,5 +261,5 @@ def tell_apart(sources: Sequence[Source[Any]]) -> None:
             source.apart = source.label if same_file else source.path.stem
 
 
-def _matches(entry: DatasetEntry, pattern: str) -> bool:
-    return entry.abbr == pattern or fnmatchcase(entry.abbr, pattern)
+def _matches(names: Collection[str], pattern: str) -> bool:
+    return pattern in names or any(fnmatchcase(name, pattern) for name in names)

@@ -21,6 +21,7 @@ from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.inference import (
     LENGTH_COLUMN,
     ConfigMethod,
+    answer_to,
     as_prompt,
     conversation,
     generate_by_row,
@@ -115,8 +116,9 @@ class ConfigTask:
     def _show_rows(self, metrics: Sequence[Scorer], samples: Sequence[Sample]) -> None:
         """Let metrics look at the rows, and those of a home that want them at the prompts."""
         for metric in metrics:
-            if isinstance(metric, HomeEvaluator) and metric.wants_prompts:
-                metric.prompt_of = self._prompt_shown
+            if isinstance(metric, HomeEvaluator):
+                metric.answer_of = answer_to(self.rendered, self._extraction())
+                metric.prompt_of = self._prompt_shown if metric.wants_prompts else None
             if isinstance(metric, SeesRows):
                 metric.see(samples)
 

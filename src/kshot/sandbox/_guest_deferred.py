@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import importlib
 import operator
+import sys
 import types
 
 TYPE_CHECKING = False  # without the module typing, which takes long to load
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+
+_SLOW_BASES = frozenset(("torch",))
+"""Packages that take seconds to import and whose classes many modules inherit from and never use."""
 
 
 class MissingPackage(ImportError):  # noqa: N818 - it names what is wrong
@@ -41,6 +46,9 @@ class Deferred:
         return Deferred(f"{self._called}()", lambda: resolved(self)(*args, **kwargs), self._loading)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        package = self._called.partition(".")[0]
+        if package in _SLOW_BASES and package not in sys.modules:
+            return (_later_base(self),)
         try:
             found = resolved(self)
         except ImportError as exc:
@@ -137,3 +145,26 @@ def _unusable_class(called: str, why: ImportError) -> type:
         raise why
 
     return type(called.rpartition(".")[2], (), {"__new__": refuse})
+
+
+def _later_base(deferred: Deferred) -> type:
+    """Return a class to inherit from until an object of a class below it is made: then the real one takes its place."""
+
+    def make(cls: type, *args: Any, **kwargs: Any) -> Any:
+        real = resolved(deferred)
+        below: type
+        for below in base.__subclasses__():
+            below.__bases__ = tuple(real if each is base else each for each in below.__bases__)
+            if "__new__" not in vars(below):
+                setattr(below, "__new__", make)  # noqa: B010 - Python keeps calling what overrides object's
+        create = real.__new__
+        return object.__new__(cls) if create is object.__new__ else create(cls, *args, **kwargs)
+
+    called: str = deferred.__dict__["_called"]
+    parents: tuple[Any, ...] = ()
+    if called.startswith("torch.utils.data."):  # these are generic: a class takes the place of one of the same layout
+        import typing
+
+        parents = (vars(typing)["Generic"][typing.TypeVar("T")],)
+    base = types.new_class(called.rpartition(".")[2], parents, exec_body=lambda space: space.update(__new__=make))
+    return base

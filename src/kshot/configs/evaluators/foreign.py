@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from kshot.configs.corpus_metrics import CorpusMetric, ScoredPair, pair_number
@@ -12,7 +13,7 @@ from kshot.configs.evaluators.scores import SeesRows
 from kshot.configs.home import Home
 from kshot.configs.scope import Name, located
 from kshot.core.errors import DataError
-from kshot.core.records import Row, Sample, Value, reference
+from kshot.core.records import AskFailed, Row, Sample, Value, reference
 
 _MAX_RESAMPLES, _MAX_DRAWS, _MIN_RESAMPLES = 200, 200_000, 50
 """How many resamples are scored for the intervals of figures that are no means, and how many samples in all of them.
@@ -45,6 +46,8 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         self._resamples = 0
         self.prompt_of: Callable[[Sample], Any] | None = None
         """Gives the prompt of a sample, for an evaluator that wants to see it."""
+        self.answer_of: Callable[[Sample, str], Any] = lambda _, text: text
+        """Makes the answer to a sample of a text that a model might say: the clean-ups of the entry."""
 
     def __repr__(self) -> str:
         """Show whose it is, and its options."""
@@ -62,15 +65,20 @@ class HomeEvaluator(SeesRows, CorpusMetric):
 
     def see(self, samples: Iterable[Sample]) -> None:
         """Score the references themselves, and then empty replies, to learn the names of the figures."""
-        given = [(sample, None if sample.target is None else reference(sample.target)) for sample in samples]
-        pairs = [
-            (gold if isinstance(gold, str) else str(gold), gold, self._row(sample))
-            for sample, gold in given[:_MAX_PROBED]
-        ]
-        names = dict.fromkeys(self._measured(pairs)[0])
+        shown = list(islice(samples, _MAX_PROBED))
+        given = [(sample, None if sample.target is None else reference(sample.target)) for sample in shown]
+        names = dict.fromkeys(self._measured([self._probe(sample, gold, str(gold)) for sample, gold in given])[0])
         with suppress(DataError):  # it may want replies of a form that these have not
-            names |= dict.fromkeys(self._measured([("", gold, row) for _, gold, row in pairs])[0])
+            names |= dict.fromkeys(self._measured([self._probe(sample, gold, "") for sample, gold in given])[0])
         self._names = tuple(names)
+
+    def _probe(self, sample: Sample, gold: Any, text: str) -> ScoredPair:
+        """Return what would be scored if a model said this text; a text that cannot be cleaned up is left as it is."""
+        try:
+            answer = self.answer_of(sample, text)
+        except (AskFailed, DataError, ValueError, LookupError, TypeError, AttributeError):
+            answer = text
+        return answer, gold, self._row(sample)
 
     def score(self, sample: Sample, answer: Any) -> Mapping[str, Value]:
         """Keep the pair, with the prompt where the evaluator wants it."""
@@ -134,7 +142,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
 
     def _is_resample(self, key: tuple[int, ...]) -> bool:
         """Whether pairs are drawn with repetition from all: such a figure only serves an interval."""
-        return len(set(key)) < len(key) and sorted(key) != sorted(id(kept.pair) for kept in self._pairs)
+        return len(set(key)) < len(key) and sorted(key) != sorted(id(kept.value) for kept in self._pairs)
 
     def _note_means(
         self, pairs: Sequence[ScoredPair], figures: Mapping[str, float | None], singles: Sequence[float]

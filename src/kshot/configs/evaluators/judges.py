@@ -47,7 +47,8 @@ class JudgeEvaluator(SeesRows):
         are part of a reply, as in the projects whose configs these are; ``clean_reply`` may take them away.
         """
         self.whole_replies = whole_replies
-        self.template, self.reading, self.max_tokens, self.several = dict(template), reading, max_tokens, several
+        self.template = dict(template) if isinstance(template, Mapping) else template  # a home's is an object
+        self.reading, self.max_tokens, self.several = reading, max_tokens, several
         self._clean, self._clean_reply = clean, tuple(clean_reply)
 
     def __repr__(self) -> str:
