@@ -71,6 +71,12 @@ def share(values: Sequence[Value]) -> float | None:
     return 100 * points / out_of if out_of else None
 
 
+def f1(values: Sequence[Value]) -> float:
+    """Return F1 of a label in percent, of (how often it was right, was the gold, was predicted)."""
+    right, golds, predicted = _sums(values)
+    return 200 * right / (golds + predicted) if golds + predicted else 0.0
+
+
 def rounded_share(values: Sequence[Value]) -> float | None:
     """Return the same, rounded to two digits."""
     found = share(values)
@@ -97,6 +103,7 @@ _RULES: Mapping[str, tuple[Callable[..., float | None], Callable[[int], bool]]] 
     "perplexity": (perplexity, lambda width: width == 2),  # noqa: PLR2004 - nats and units
     "bits": (bits, lambda width: width == 2),  # noqa: PLR2004 - nats and units
     "share": (share, lambda width: width == 2),  # noqa: PLR2004 - points and how many there are
+    "f1": (f1, lambda width: width == 3),  # noqa: PLR2004 - right, golds and predictions
     "rounded_share": (rounded_share, lambda width: width == 2),  # noqa: PLR2004 - points and how many there are
 }
 """By name: the rule, and whether it can sum up tuples of so many numbers."""

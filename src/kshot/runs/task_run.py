@@ -245,8 +245,10 @@ def _checked_values(metric: Scorer, given: Mapping[str, Value | Absent], where: 
 
 
 def _given(metric: Scorer, answer: Any) -> Any:
+    if isinstance(answer, Explained) and metric.rule in answer.values:
+        return answer.values[metric.rule]
     if isinstance(answer, Explained) and metric.rule:
-        return (answer.values if metric.rule in answer.values else answer.others)[metric.rule]
+        return answer.others[metric.rule]
     answer = bare(answer)
     if metric.grouped:
         return answer.answers if isinstance(answer, Repeats) else (answer,)
