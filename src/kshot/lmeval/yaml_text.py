@@ -36,6 +36,8 @@ def read_mapping(path: Path, function_tag: Tag) -> tuple[dict[Any, Any], dict[An
             loader.place, loader.function_tag = _Place(path), function_tag
             node = loader.get_single_node()
             value = None if node is None else loader.construct_document(node)
+            keys = [key for key, _ in node.value] if isinstance(value, dict) else []
+            places = {loader.construct_object(key, deep=True): _Place(path)(key.start_mark) for key in keys}
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as exc:
@@ -47,8 +49,7 @@ def read_mapping(path: Path, function_tag: Tag) -> tuple[dict[Any, Any], dict[An
     if not isinstance(value, dict):
         kind = "nothing" if value is None else f"a {type(value).__name__}"
         raise DataError(f"it holds {kind}, where keys with values are needed", where=str(path))
-    keys = {entry.value: _Place(path)(entry.start_mark) for entry, _ in node.value}
-    return value, {key: keys.get(str(key), str(path)) for key in value}
+    return value, places
 
 
 class _Place:
