@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kshot.core.errors import DataError
+from kshot.core.records import Absent
 
 Values: TypeAlias = dict[str, Any]
 """The values of one document, by metric."""
@@ -16,12 +17,14 @@ Values: TypeAlias = dict[str, Any]
 NO_OPTION = -100
 """The gold where the target names none of the options: the document counts as wrong, as in lm-eval."""
 MUTUAL_INFO = "acc_mutual_info"
+UNKNOWN_GREEDY = Absent("it is not known which tokens are the likeliest")
+"""The value where a server does not say whether a text is the greedy one."""
 
 
 def likelihood_values(results: Sequence[Any], metrics: Sequence[str], where: str) -> Values:
     """Return the values of one target after its context: its log-likelihood, and whether it is the greedy one."""
     logprob, greedy = _measured(results, where)[0]
-    known = {"perplexity": logprob, "acc": int(greedy)}
+    known = {"perplexity": logprob, "acc": UNKNOWN_GREEDY if greedy is None else int(greedy)}
     return {name: known[name] for name in known if name in metrics}
 
 
@@ -83,14 +86,14 @@ def gold_index(gold: Any, options: Sequence[str], where: str) -> int | list[int]
     raise DataError(f"the right option is {gold!r:.80}; it must be a number, a text or a list of numbers", where=where)
 
 
-def _measured(results: Sequence[Any], where: str) -> list[tuple[float, bool]]:
+def _measured(results: Sequence[Any], where: str) -> list[tuple[float, bool | None]]:
     """Return the log-likelihood of each request, and whether its text is the greedy one."""
     found = []
     for each in results:
         if not isinstance(each, list | tuple) or len(each) != 2:  # noqa: PLR2004 - a pair
             what = f"a likelihood is {each!r:.80}, not a pair of log-probability and flag"
             raise DataError(what, where=where, hint="Filters of tasks that are scored by likelihood end in take_first.")
-        found.append((float(each[0]), bool(each[1])))
+        found.append((float(each[0]), None if each[1] is None else bool(each[1])))
     if not found:
         raise DataError("there is no likelihood for it", where=where)
     return found
@@ -107,9 +110,9 @@ def _is_right(index: int, right: int | Sequence[int]) -> float:
     return float(index in right if isinstance(right, Sequence) else index == right)
 
 
-def _is_greedy(greedy: Sequence[bool], right: int | Sequence[int]) -> int:
-    golds = right if isinstance(right, Sequence) else [right]
-    return int(any(greedy[index] for index in golds if index != NO_OPTION))
+def _is_greedy(greedy: Sequence[bool | None], right: int | Sequence[int]) -> int | Absent:
+    golds = [greedy[index] for index in (right if isinstance(right, Sequence) else [right]) if index != NO_OPTION]
+    return UNKNOWN_GREEDY if None in golds else int(any(golds))
 
 
 def _softmax(logprobs: Any) -> list[float]:
