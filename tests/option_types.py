@@ -31,6 +31,10 @@ def type_of(declared):
         one = declared.kind.__name__
     if declared.kind is str and any(word in (declared.metavar or "") for word in ("FILE", "PATH", "DIR")):
         return "str | PathLike[str] | " + ("Sequence[str | PathLike[str]] | None" if declared.several else "None")
+    if declared.sweeps:
+        kind = declared.kind.__name__
+        many = f"list[{kind}] | tuple[{kind}, ...]" if kind == "str" else f"Sequence[{kind}]"
+        return f"{one} | {many} | None"
     return f"{one} | list[{one}] | tuple[{one}, ...] | None" if declared.several else f"{one} | None"
 
 
@@ -42,7 +46,13 @@ def written():
         text = (declared.help + default).replace("\\", "\\\\")
         text = text[0].upper() + text[1:]
         doc = textwrap.fill(f'"""{text}."""', 116, break_long_words=False, break_on_hyphens=False)
-        parts.append(f"\n    {name}: {type_of(declared)}\n" + textwrap.indent(doc, "    ") + "\n")
+        line = f"    {name}: {type_of(declared)}"
+        line = (
+            line
+            if len(line) <= 120
+            else f"    {name}: (\n        {type_of(declared)}\n    )".replace(" | ", "\n        | ")
+        )
+        parts.append(f"\n{line}\n" + textwrap.indent(doc, "    ") + "\n")
     return "".join(parts)
 
 

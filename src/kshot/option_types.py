@@ -11,10 +11,10 @@ from typing import Literal, TypedDict
 class EvaluateOptions(TypedDict, total=False):
     """Every option of ``kshot run``, with underscores. None stands for the default."""
 
-    num_shots: int | Sequence[int | None] | None
+    num_shots: int | Sequence[int] | None
     """Number of examples in the prompt, or several, such as 0,1,2,5."""
 
-    retriever: str | Sequence[str | None] | None
+    retriever: str | list[str] | tuple[str, ...] | None
     """Retriever that chooses the examples, such as bm25,k1=1.2, or several (kshot list retrievers; default: one random
     draw)."""
 
@@ -30,7 +30,7 @@ class EvaluateOptions(TypedDict, total=False):
     limit: int | None
     """Evaluate only the first N samples of each subset."""
 
-    instruction: str | Sequence[str | None] | None
+    instruction: str | list[str] | tuple[str, ...] | None
     """Prompt template to use instead of the dataset's own (repeatable: each is evaluated)."""
 
     system_prompt: str | None
@@ -96,7 +96,7 @@ class EvaluateOptions(TypedDict, total=False):
     max_tokens: int | None
     """Maximum length of a reply, in tokens."""
 
-    temperature: float | Sequence[float | None] | None
+    temperature: float | Sequence[float] | None
     """0 takes the most likely token; above 0, replies are sampled; or several."""
 
     top_p: float | None
@@ -151,7 +151,12 @@ class EvaluateOptions(TypedDict, total=False):
     target: str | None
     """Column of the right text, for questions without options."""
 
-    ranking_type: Literal["ppl_no_option", "ppl", "prob", "generation", "first_token", "auto"] | Sequence[str | None] | None
+    ranking_type: (
+        Literal["ppl_no_option", "ppl", "prob", "generation", "first_token", "auto"]
+        | list[str]
+        | tuple[str, ...]
+        | None
+    )
     """How multiple choice is decided; several with commas; auto takes the best way that the model offers (default:
     ppl_no_option)."""
 
@@ -206,7 +211,7 @@ class EvaluateOptions(TypedDict, total=False):
     variant: str | list[str] | tuple[str, ...] | None
     """Prompt variant, such as 'sep|small|simple_rule'; 'all' means all 20 (repeatable)."""
 
-    shots: int | Sequence[int | None] | None
+    shots: int | Sequence[int] | None
     """Number of examples in the prompt, or several (default: 5)."""
 
     samples: int | None

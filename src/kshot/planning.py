@@ -30,6 +30,7 @@ from kshot.runs.rehearsal import Faults, RehearsedRequests, planned_task, rehear
 from kshot.runs.runner import suits
 from kshot.settings import Settings
 from kshot.sources import TaskSource, check_data_names, helpers_of, source_of, tell_apart
+from kshot.studies.swept_sources import check_sweeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ def planned(model: Any, dataset: Any, settings: Settings, log: Any = None) -> Pl
     found = False
     with faults.collected():
         check_data_names(settings, plan.sources)
+        if len(sources) == len(datasets):
+            check_sweeps(settings, sources)
         found = True  # else the rehearsal would look for other rows
     if _check_together(plan, faults, logger_packages(log), complete=complete) and found:
         plan = _rehearsed(plan, faults)

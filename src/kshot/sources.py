@@ -20,6 +20,7 @@ from kshot.core.task import Task
 from kshot.methods.search import REWRITER
 from kshot.passages import is_passages
 from kshot.settings import Settings
+from kshot.studies.swept_sources import own_values, sweep_of
 
 _NAMES_LISTED = 12
 HELPER_ROLES = ("judge", REWRITER, "corpus")
@@ -68,6 +69,8 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
     source: Source[Settings]
     if isinstance(spec, Path):
         spec = str(spec)
+    if settings.sweep or (isinstance(spec, str) and own_values(spec)):
+        return _sweep(spec, settings)
     if isinstance(spec, Task):
         source = TaskSource(spec)
     elif isinstance(spec, str) and parse_spec(spec).name == "lookup":
@@ -101,6 +104,15 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
     from kshot.studies.example_draws import ExampleDraws
 
     return ExampleDraws(source.label, source, lambda whole, seed: _drawn(spec, whole, seed))
+
+
+def _sweep(spec: Any, settings: Settings) -> Source[Settings]:
+    """Return the sweep of a dataset. Passages have none: their table has search engines, not values, side by side."""
+    if isinstance(spec, str) and is_passages(spec):
+        name = settings.sweep[0][0] if settings.sweep else next(iter(own_values(spec)))
+        hint = "Run it once for each value, and compare the runs: kshot compare."
+        raise UsageError(f"{flag(name)} has several values, and passages take one", where=spec, hint=hint)
+    return sweep_of(spec, settings, source_of)
 
 
 def tell_apart(sources: Sequence[Source[Settings]]) -> None:

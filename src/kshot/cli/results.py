@@ -11,6 +11,7 @@ from kshot.cli.screen import Screen
 from kshot.cli.streams import OutputError, flushed, say, show_json
 from kshot.core.visible import one_line
 from kshot.reporting import own_report
+from kshot.runs.swept_rows import is_swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,14 +65,16 @@ def _failures(result: Result) -> Iterator[str]:
 
 def _print(result: Result) -> None:
     console = Screen()
-    looked_up = [row for row in result.results if row.get("kind") == "lookup"]
-    searched = [row for row in result.results if row.get("kind") == "passages"]
-    others = [row for row in result.results if "kind" not in row]
+    single = [row for row in result.results if not is_swept(row)]
+    looked_up = [row for row in single if row.get("kind") == "lookup"]
+    searched = [row for row in single if row.get("kind") == "passages"]
+    others = [row for row in single if "kind" not in row]
     tables = [*report.grids(looked_up), *report.systems_tables(searched)]
     if any(not row.get("detail") for row in others):
         tables.append(report.results_table(others))
     alone = not tables and not others  # details of token lookup, by a metric that the user named
-    tables += report.details_tables(result.results if alone else others)
+    tables += report.details_tables(single if alone else others)
+    tables += report.sweep_tables(result.results)
     for table in tables:
         console.print(table)
     names = {row["benchmark"] for row in searched}

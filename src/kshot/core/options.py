@@ -166,7 +166,9 @@ def options_from(cls: type[OptionsT], given: Mapping[str, Any]) -> OptionsT:
     """Make settings from Python values by name; an unknown name is an error that lists the known ones."""
     declared = _declared(cls, given)
     values = {name: _read(name, declared[name], value) for name, value in given.items()}
-    swept = {name: values.pop(name) for name in declared if declared[name].sweeps and isinstance(given.get(name), _MANY)}
+    swept = {
+        name: values.pop(name) for name in declared if declared[name].sweeps and isinstance(given.get(name), _MANY)
+    }
     one = {name: each[0] for name, each in swept.items() if len(each) == 1 and each[0] is not None}
     several = tuple((name, each) for name, each in swept.items() if len(each) > 1)
     return cls(**values, **one, sweep=several)

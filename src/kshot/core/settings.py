@@ -94,7 +94,11 @@ class GenerationSettings(Options):
 
     max_tokens: int | None = _option(None, "maximum length of a reply, in tokens", kind=int, least=1)
     temperature: float | None = _option(
-        None, "0 takes the most likely token; above 0, replies are sampled", kind=float, least=0
+        None,
+        "0 takes the most likely token; above 0, replies are sampled; or several",
+        kind=float,
+        least=0,
+        sweeps=True,
     )
     top_p: float | None = _option(
         None,

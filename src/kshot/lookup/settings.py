@@ -28,7 +28,9 @@ class LookupSettings(ScoringSettings, GenerationSettings, DataSettings, PromptSe
     variant: tuple[str, ...] | None = _option(
         None, "prompt variant, such as 'sep|small|simple_rule'; 'all' means all 20 (repeatable)", repeat=True
     )
-    shots: int | None = _option(None, "number of examples in the prompt (default: 5)", kind=int, least=0)
+    shots: int | None = _option(
+        None, "number of examples in the prompt, or several (default: 5)", kind=int, least=0, sweeps=True
+    )
     samples: int | None = _option(
         None, "number of records for each length (default: 100)", kind=int, least=1, most=MAX_SAMPLES
     )

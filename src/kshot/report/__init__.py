@@ -1,6 +1,7 @@
 """Results for people: tables, grids, and short findings."""
 
 from kshot.report.grid import findings, grids
+from kshot.report.sweeps import sweep_tables
 from kshot.report.systems import systems_tables
 from kshot.report.table import details_tables, results_table, spending
 from kshot.report.verdicts import model_verdicts, spreads, verdicts
@@ -13,6 +14,7 @@ __all__ = [
     "results_table",
     "spending",
     "spreads",
+    "sweep_tables",
     "systems_tables",
     "verdicts",
 ]

@@ -1,0 +1,154 @@
+"""The figures of sweeps, read back: what was measured, the values along an axis, and a line for each other choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kshot.core.records import ResultRow
+from kshot.runs.headline import headlines
+
+SWEEP, BASE = "sweep", "swept"
+"""The labels of a figure of a sweep: the values of its point by option, and the name that its task has without them."""
+
+_ACROSS = ("num_shots", "shots", "temperature")
+"""The options whose values are numbers, in the order in which one becomes the axis of a curve."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweptLine:
+    """One line of a sweep: what is told apart by it, and its figure at each value of the axis; None where none is."""
+
+    parts: tuple[tuple[str, Any], ...]
+    """The model (``model``), the lookup task (``lookup``) and the values of the other options, where they differ."""
+    rows: tuple[ResultRow | None, ...]
+
+    @property
+    def name(self) -> str:
+        """What the line is called; "" if it is the only one."""
+        return " · ".join(shown_value(name, value) for name, value in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SweptFigures:
+    """The figures of one dataset by one metric over a sweep."""
+
+    of: str
+    metric: str
+    across: str
+    """The option along the axis."""
+    steps: tuple[Any, ...]
+    lines: tuple[SweptLine, ...]
+
+    @property
+    def found(self) -> list[ResultRow]:
+        """All rows, those of several lines once."""
+        return list({id(row): row for line in self.lines for row in line.rows if row is not None}.values())
+
+    @property
+    def is_curve(self) -> bool:
+        """Whether the values along the axis are numbers: figures then belong on a line, and not side by side."""
+        return self.across in _ACROSS
+
+    @property
+    def title(self) -> str:
+        """What is shown, for a heading."""
+        upwards = self.found[0].get("higher_is_better") is not False
+        by = AXES.get(self.across, self.across)
+        return f"{self.of} · {self.metric} by {by}{'' if upwards else ' (lower is better)'}"
+
+
+AXES = {
+    "num_shots": "number of examples",
+    "shots": "number of examples",
+    "temperature": "temperature",
+    "ranking_type": "ranking type",
+    "retriever": "retriever",
+    "instruction": "instruction",
+}
+"""What the options of sweeps are called in titles."""
+
+
+def is_swept(row: ResultRow) -> bool:
+    """Whether a figure is one of a sweep."""
+    return isinstance(row.get(SWEEP), Mapping) and bool(row[SWEEP])
+
+
+def swept_figures(rows: Sequence[ResultRow], *, every_metric: bool = False) -> list[SweptFigures]:
+    """Return the sweeps among the figures of a run: by default those of the headline of each task.
+
+    Categories, details and gaps are left out; averages stand for their subsets, and spreads for their draws.
+    """
+    whole = [row for row in rows if is_swept(row) and not {"category", "gap"} & row.keys()]
+    main = [row for row in whole if not row.get("detail")] or whole  # the user may have asked for a detail alone
+    if not every_metric:
+        main = headlines(main, lambda row: (row["task"], row.get("model")))
+    averaged = {row.get("dataset") for row in main if "average" in row}
+    spread = any("sd" in row for row in main)
+    groups: dict[tuple[str, str], list[ResultRow]] = {}
+    for row in main:
+        part = ("subset" in row and row.get("dataset") in averaged) or (spread and "example_seed" in row)
+        if not part:
+            groups.setdefault((_of(row), row["metric"]), []).append(row)
+    return [found for (of, metric), own in groups.items() if (found := _figures(of, metric, own)) is not None]
+
+
+def _of(row: ResultRow) -> str:
+    """Return what a curve is of; the tasks of token lookup at one length are lines of one picture."""
+    if row.get("kind") == "lookup":
+        return f"lookup, length {row['length']}, {row['variant']}"
+    return str(row[BASE])
+
+
+def _figures(of: str, metric: str, rows: Sequence[ResultRow]) -> SweptFigures | None:
+    names = list(dict.fromkeys(name for row in rows for name in row[SWEEP]))
+    across = next((name for name in _ACROSS if name in names), names[0])
+    others = [name for name in names if name != across]
+    steps = _steps(row[SWEEP][across] for row in rows if across in row[SWEEP])
+    if not steps:
+        return None
+    fixed = [name for name in ("model", "lookup") if len({row.get(name) for row in rows}) > 1]
+    values = {
+        name: list(dict.fromkeys(_hashable(row[SWEEP][name]) for row in rows if name in row[SWEEP])) for name in others
+    }
+    lines: dict[tuple[tuple[str, Any], ...], list[ResultRow | None]] = {}
+    whole = [row for row in rows if all(name in row[SWEEP] for name in others)] or list(rows)
+    for row in sorted(whole, key=lambda row: [_place(row, name, values) for name in others]):
+        lines.setdefault(_parts(row, fixed, others), [None] * len(steps))
+    for row in rows:
+        own = dict(_parts(row, fixed, others))
+        for parts, cells in lines.items():
+            if all(dict(parts).get(name) == value for name, value in own.items()):
+                for at in [steps.index(row[SWEEP][across])] if across in row[SWEEP] else range(len(steps)):
+                    cells[at] = row
+    return SweptFigures(of, metric, across, tuple(steps), tuple(SweptLine(p, tuple(c)) for p, c in lines.items()))
+
+
+def _place(row: ResultRow, name: str, values: Mapping[str, list[Any]]) -> int:
+    return values[name].index(_hashable(row[SWEEP][name])) if name in row[SWEEP] else 0
+
+
+def _parts(row: ResultRow, fixed: Sequence[str], others: Sequence[str]) -> tuple[tuple[str, Any], ...]:
+    """Return what tells the line of a figure from the others; one that an option does not change is on several."""
+    told = [(name, row.get(name)) for name in fixed]
+    return (*told, *((name, _hashable(row[SWEEP][name])) for name in others if name in row[SWEEP]))
+
+
+def _steps(values: Iterable[Any]) -> list[Any]:
+    """Return the values along the axis: numbers in their order, others as they were given."""
+    found = list(dict.fromkeys(map(_hashable, values)))
+    numbers = all(isinstance(value, (int, float)) for value in found)
+    return sorted(found) if numbers else found
+
+
+def _hashable(value: Any) -> Any:
+    """Return a value of a file, which may be anything, so that it can be compared and looked up."""
+    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+
+
+def shown_value(name: str, value: Any) -> str:
+    """Return a value for a heading: None is the dataset's own."""
+    if value is None:
+        return f"the usual {AXES.get(name, name)}"
+    return f"{value:g}" if isinstance(value, float) else str(value)

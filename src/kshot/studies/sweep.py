@@ -1,0 +1,232 @@
+"""Sweeps: a source evaluated once for each value of an option, such as each number of examples, and all combinations.
+
+A value that changes nothing at some point, such as the retriever where there are no examples, is left out there, so
+that no point is evaluated twice. The answers of a run are kept by request: what several points ask alike is asked once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
+
+from kshot.core.options import SweptValues
+from kshot.core.protocols import Model, Source
+from kshot.core.records import ResultRow
+from kshot.core.specs import option_text
+from kshot.core.task import Task, TaskResult
+from kshot.core.watcher import PlannedTask
+from kshot.runs.swept_rows import BASE, SWEEP
+from kshot.settings import Settings
+
+_NUMBERED = ("instruction",)
+"""Options whose values are too long for a name: there they have their number, from 1."""
+
+_Values: TypeAlias = Mapping[str, Any]
+_Key: TypeAlias = tuple[tuple[str, Any], ...]
+
+
+class SweepPlace(NamedTuple):
+    """One point of a sweep before it is known what it reads: the settings there, and the values that set them."""
+
+    settings: Settings
+    values: _Values
+
+
+class SweepPoint(NamedTuple):
+    """One point of a sweep: the source and the settings there, the values that matter, and the end of its names."""
+
+    source: Source[Settings]
+    settings: Settings
+    values: _Values
+    suffix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(Source[Settings]):
+    """Evaluates a source at every point of a sweep; the names of its tasks end in the values.
+
+    ``text`` is what the user wrote. ``own`` are the options with several values that follow the name of the dataset;
+    they go before those of the run. ``placed`` returns the settings at one point, ``made`` the source for them.
+    """
+
+    text: str
+    own: SweptValues
+    placed: Callable[[Settings, _Values], SweepPlace]
+    made: Callable[[Settings], Source[Settings]]
+    whole: Source[Settings]
+    """The source at the first point: what it says of models and judges holds for all points."""
+    _sources: dict[_Key, Source[Settings]] = field(default_factory=dict, compare=False, repr=False)
+    """The sources by the values that made them; those of configs have processes that are ended once."""
+    _points: dict[_Key, SweepPoint] = field(default_factory=dict, compare=False, repr=False)
+    """The points by the values that matter, as they were compiled last."""
+
+    @property
+    def label(self) -> str:
+        """The source as the user wrote it."""
+        return self.text
+
+    @property
+    def has_corpus(self) -> bool:
+        """Whether the tasks of the source have passages."""
+        return self.whole.has_corpus
+
+    @property
+    def models(self) -> Sequence[str]:
+        """The models that the source names."""
+        return self.whole.models
+
+    @property
+    def model_names(self) -> Mapping[str, str]:
+        """What the results call these models."""
+        return self.whole.model_names
+
+    @property
+    def judges(self) -> Sequence[str]:
+        """The judges that the source names."""
+        return self.whole.judges
+
+    @property
+    def without_logprobs(self) -> str:
+        """What the user can do if a model gives no log-probabilities."""
+        return self.whole.without_logprobs
+
+    def wants_chat(self, model: Model) -> bool:
+        """Whether a model gets messages unless the user says otherwise."""
+        return self.whole.wants_chat(model)
+
+    def data_names(self) -> Collection[str] | None:
+        """Return the names that ``--data`` may have."""
+        return self.whole.data_names()
+
+    def announcements(self) -> Sequence[str]:
+        """Return what the source announces."""
+        return self.whole.announcements()
+
+    def searches(self, settings: Settings) -> bool:
+        """Whether search engines are evaluated on the source."""
+        return self.whole.searches(self.points(settings)[0].settings)
+
+    def default_model(self, settings: Settings) -> str | None:
+        """Return the built-in model that suits the source."""
+        return self.whole.default_model(self.points(settings)[0].settings)
+
+    def packages(self, settings: Settings, *, scored: bool = True) -> Mapping[str, Sequence[str]]:
+        """Return the packages that any point needs."""
+        found = [point.source.packages(point.settings, scored=scored) for point in self.points(settings)]
+        return {purpose: names for each in found for purpose, names in each.items()}
+
+    def reads(self, settings: Settings) -> Collection[str]:
+        """Return the names of the options that matter at some point; its own values go before those of the run."""
+        found = (name for point in self.points(settings) for name in point.source.reads(point.settings))
+        return set(found) - dict(self.own).keys()
+
+    def check(self, settings: Settings) -> None:
+        """Refuse settings that cannot mean anything at some point."""
+        for point in self.points(settings):
+            point.source.check(point.settings)
+
+    def close(self) -> None:
+        """End what runs beside kshot for any point."""
+        for source in (self.whole, *self._sources.values()):
+            source.close()
+
+    def tasks(
+        self, settings: Settings, model: Model | None = None, facts: Mapping[str, Any] | None = None
+    ) -> Iterator[Task[Any]]:
+        """Compile the source at every point; the names of tasks end as if the values followed the dataset's name."""
+        for point in self.points(settings):
+            suffix = point.suffix
+            own = {name.removesuffix(suffix): each for name, each in (facts or {}).items() if name.endswith(suffix)}
+            yield from (named_at(point, task) for task in point.source.tasks(point.settings, model, own))
+
+    def previews(self, settings: Settings) -> Iterator[Task[Any]]:
+        """Compile the source at every point for its prompts."""
+        for point in self.points(settings):
+            yield from (named_at(point, task) for task in point.source.previews(point.settings))
+
+    def rehearsals(self, settings: Settings) -> Iterator[Task[Any]]:
+        """Compile what every point would try out: each may ask for something else."""
+        for point in self.points(settings):
+            yield from (named_at(point, task) for task in point.source.rehearsals(point.settings))
+
+    def planned(self, settings: Settings, rehearsed: Sequence[PlannedTask]) -> Sequence[PlannedTask] | None:
+        """Return the tasks of all points."""
+        left, found = list(rehearsed), []
+        for point in sorted(self.points(settings), key=lambda point: -len(point.suffix)):  # one may end as another
+            own = [task for task in left if task.task.endswith(point.suffix)]
+            left = [task for task in left if not task.task.endswith(point.suffix)]
+            bare = [replace(each, task=each.task.removesuffix(point.suffix)) for each in own]
+            planned = point.source.planned(point.settings, bare)
+            if planned is None:
+                return None
+            found.append((point, [_planned_at(point, task) for task in planned]))
+        order = {point.suffix: at for at, point in enumerate(self.points(settings))}
+        return [task for point, tasks in sorted(found, key=lambda each: order[each[0].suffix]) for task in tasks]
+
+    def totals(self, results: Sequence[TaskResult]) -> Iterator[ResultRow]:
+        """Return the figures over several tasks of each point."""
+        groups: dict[_Key, list[TaskResult]] = {}
+        for result in results:
+            groups.setdefault(_key(result.task.labels.get(SWEEP, {})), []).append(result)
+        for key, found in groups.items():
+            point = self._points[key]
+            for row in point.source.totals(found):
+                yield row_at(point, row, found)
+
+    def points(self, settings: Settings) -> list[SweepPoint]:
+        """Return the points that differ, in the order of the values; the last option changes fastest."""
+        swept = {**dict(settings.sweep), **dict(self.own)}
+        self._points.clear()
+        for values in product(*swept.values()):
+            given = dict(zip(swept, values, strict=True))
+            place = self.placed(settings, given)
+            source = self._sources.get(_key(place.values))
+            if source is None:
+                source = self._sources[_key(place.values)] = self.made(place.settings)
+            read = source.reads(place.settings)
+            chosen = {name: value for name, value in place.values.items() if name in read}
+            numbers = {name: swept[name].index(value) + 1 for name, value in chosen.items() if name in _NUMBERED}
+            suffix = option_text({name: value_text(value) for name, value in {**chosen, **numbers}.items()})
+            self._points.setdefault(_key(chosen), SweepPoint(source, place.settings, chosen, suffix))
+        return list(self._points.values())
+
+
+def value_text(value: Any) -> str:
+    """Return a value as it stands in a name: whole numbers without a point, and None as the default that it is."""
+    if value is None:
+        return "default"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def named_at(point: SweepPoint, task: Task[Any]) -> Task[Any]:
+    """Return the task of a point, with its values in its name, and as labels of its figures."""
+    if not point.values:
+        return task
+    ended = {name: f"{task.labels[name]}{point.suffix}" for name in ("dataset", "of") if name in task.labels}
+    labels = {**task.labels, **ended, BASE: task.name, SWEEP: dict(point.values)}
+    return replace(task, name=f"{task.name}{point.suffix}", labels=labels)
+
+
+def row_at(point: SweepPoint, row: ResultRow, results: Sequence[TaskResult]) -> ResultRow:
+    """Return a figure over several tasks of a point; its values stand behind the name of what it is over."""
+    if not point.values:
+        return row
+    task, suffix = str(row["task"]), point.suffix
+    labels = {BASE: task.replace(suffix, "", 1), SWEEP: dict(point.values)}
+    if suffix not in task:
+        over = [row.get("dataset"), *(result.task.labels[BASE] for result in results)]
+        head = max((str(name) for name in over if name and task.startswith(str(name))), key=len, default=task)
+        task = f"{head}{suffix}{task[len(head) :]}"
+    dataset = {"dataset": f"{row['dataset']}{suffix}"} if "dataset" in row else {}
+    return {**row, "task": task, **dataset, **labels}
+
+
+def _planned_at(point: SweepPoint, task: PlannedTask) -> PlannedTask:
+    group = f"{task.group}{point.suffix}" if task.group and not task.group.endswith(point.suffix) else task.group
+    return replace(task, task=f"{task.task}{point.suffix}", group=group)
+
+
+def _key(values: _Values) -> _Key:
+    return tuple(values.items())
