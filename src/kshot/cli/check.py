@@ -1,4 +1,4 @@
-"""``kshot check CONFIG…``: what of each entry of a config would run, by whose code, and what is missing."""
+"""``kshot check CONFIG…``: what of each entry of a config, or task of a tree, would run, and what is missing."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from kshot.configs.checking import EntryCheck
     from kshot.configs.models import ModelEntry
     from kshot.configs.source import ConfigSource
+    from kshot.core.entry_checks import EntryCheck
+    from kshot.lmeval.source import LmevalSource
     from kshot.settings import Settings
 
 _OPTIONS = frozenset(
-    ("data", "dataset_path", "home", "config_root", "allow_download", "only", "model_type", "limit", "judge")
+    (
+        *("data", "dataset_path", "home", "config_root", "allow_download", "only", "model_type", "limit", "judge"),
+        *("lmeval_root", "num_fewshot"),
+    )
 )
 
 _NAMED = 3
@@ -65,11 +69,17 @@ def add(commands: Any) -> None:
 
     command = commands.add_parser(
         "check",
-        help="say of each entry of a config whether it would run, by whose code, and what is missing",
-        description="Say of each entry of configs: its prompts, its data, what scores it and by whose code, and what "
-        "is missing. Neither a model nor the hub is asked. The exit code is 1 if something is missing.",
+        help="say of each entry of a config or task of lm-eval whether it would run, and what is missing",
+        description="Say of each entry of configs, and of each task of lm-eval: its prompts, its data, what scores it "
+        "and by whose code, and what is missing. Neither a model nor the hub is asked. The exit code is 1 if something "
+        "is missing.",
     )
-    command.add_argument("config", nargs="+", metavar="CONFIG.py", help="config files of AISBench or OpenCompass")
+    command.add_argument(
+        "config",
+        nargs="+",
+        metavar="CONFIG.py|lmeval:NAME",
+        help="config files of AISBench or OpenCompass, or names, files and folders of lm-eval's tasks",
+    )
     command.add_argument("--json", action="store_true", help="print one JSON object for each entry")
     add_settings(command, only=_OPTIONS)
 
@@ -106,6 +116,7 @@ def execute(parsed: argparse.Namespace) -> int:
 def _checked(config: str, settings: Settings, said: set[str]) -> _FileCheck:
     """Check a file. What it announces is told once, for all files that announce the same."""
     from kshot.cli.streams import say
+    from kshot.configs.source import ConfigSource
 
     file = _FileCheck(config)
     try:
@@ -114,8 +125,11 @@ def _checked(config: str, settings: Settings, said: set[str]) -> _FileCheck:
             if note not in said:
                 said.add(note)
                 say(note)
-        file.models = [_model(entry, settings) for entry in source.model_entries]
-        file.entries = [*source.checks(settings, _judge(source, settings))]
+        if isinstance(source, ConfigSource):
+            file.models = [_model(entry, settings) for entry in source.model_entries]
+            file.entries = [*source.checks(settings, _judge(source, settings))]
+        else:
+            file.entries = [*source.checks(settings)]
     except UsageError:  # an option that cannot be used is wrong for all files
         raise
     except KshotError as exc:
@@ -123,13 +137,20 @@ def _checked(config: str, settings: Settings, said: set[str]) -> _FileCheck:
     return file
 
 
-def _source(config: str, settings: Settings) -> ConfigSource:
+def _source(config: str, settings: Settings) -> ConfigSource | LmevalSource:
+    from kshot.core.specs import parse_spec
+
+    if parse_spec(config).name == "lmeval":
+        from kshot.lmeval.source import LmevalSource
+
+        return LmevalSource(config, settings.lmeval_root)
     from kshot.configs.source import ConfigSource
     from kshot.sources import source_of
 
     source = source_of(config, settings)
     if not isinstance(source, ConfigSource):
-        raise UsageError("it is not a config file", where=config, hint="kshot check takes CONFIG.py files.")
+        hint = "kshot check takes CONFIG.py files, and lmeval:NAME."
+        raise UsageError("it is not a config file", where=config, hint=hint)
     return source
 
 

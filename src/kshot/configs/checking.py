@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kshot.configs.data import OnHub, splits_of
@@ -12,6 +12,7 @@ from kshot.configs.rows import Splits
 from kshot.configs.scope import Scope
 from kshot.configs.settings import ConfigSettings
 from kshot.configs.tasks import ConfigTask
+from kshot.core.entry_checks import EntryCheck, Lack
 from kshot.core.errors import DataError, KshotError
 from kshot.core.extras import require
 from kshot.core.protocols import JudgedScorer
@@ -20,43 +21,6 @@ from kshot.core.records import Row
 _MADE_UP_ROWS = 8
 _POSTPROCESSORS = ("pred_postprocessor", "dict_postprocessor", "postprocessor")
 _NO_JUDGE = DataError("its metrics ask a judge, and none is named", hint="Name the judging model: --judge MODEL.")
-
-
-@dataclass(frozen=True, slots=True)
-class Lack:
-    """What an entry lacks to run."""
-
-    part: str
-    """The part that lacks it: ``data``, ``prompts``, ``evaluation``, ``judge``, ``name``."""
-    message: str
-    """What is wrong, and what to do, for this entry."""
-    alike: tuple[str, ...]
-    """What is the same for all entries that lack the same, whatever each is called."""
-
-    def __str__(self) -> str:
-        """Show the part and the message."""
-        return f"{self.part}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True)
-class EntryCheck:
-    """One entry: what of it works, by whose code, and what does not."""
-
-    entry: str
-    prompts: str
-    """What the model gets: ``text``, ``messages``, ``turns``, ``labels``; empty where there is no prompt."""
-    data: str
-    """Where its rows come from, and how many there are; empty where there are none."""
-    evaluation: str
-    """What scores it, and by whose code; empty where nothing can."""
-    judge: str = ""
-    """The model that judges its replies; empty where none is asked, or none is named."""
-    missing: tuple[Lack, ...] = ()
-    """What is missing."""
-
-    def plain(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return {**asdict(self), "missing": [str(lack) for lack in self.missing]}
 
 
 def check_entry(

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kshot.configs.checking import EntryCheck, called_twice, check_entry
+from kshot.configs.checking import called_twice, check_entry
 from kshot.configs.copies import numbers_among_equals
 from kshot.configs.data import given_text, names_of, read_data, splits_of
 from kshot.configs.dataset_entry import DatasetEntry
@@ -21,6 +21,7 @@ from kshot.configs.models import ModelEntry
 from kshot.configs.settings import ConfigSettings
 from kshot.configs.summary_groups import group_notes, group_rows, summary_groups
 from kshot.configs.tasks import ConfigTask
+from kshot.core.entry_checks import EntryCheck
 from kshot.core.errors import DataError, KshotError
 from kshot.core.options import settings_names
 from kshot.core.protocols import LanguageModel, Model, Source

@@ -179,6 +179,10 @@ def task_config(body: Mapping[str, Any], path: Path, root: Path | None = None) -
         what = f"it is a task written as a Python class ({values['class']})"
         raise DataError(what, where=places.get("class", str(path)), hint="kshot runs tasks that are YAML.")
     _refuse_unknown(values, TASK_KEYS, "task", places, str(path))
+    for key in ("doc_to_image", "doc_to_audio"):
+        if values.get(key) is not None:
+            what = f"the task needs {key.removeprefix('doc_to_')} input, and kshot runs tasks of text"
+            raise DataError(what, where=places.get(key, str(path)))
     _check_kinds(values, places, str(path))
     if not isinstance(values.get("metadata"), dict | None):
         values["metadata"] = {"_metadata": values["metadata"]}

@@ -120,6 +120,15 @@ class TaskRows(Mapping[str, Sequence[Row]]):
         return load(split)
 
 
+def hub_name(config: TaskConfig, given: str | None) -> str | None:
+    """Return the dataset on the hub whose rows a run would ask for; None: they are elsewhere."""
+    if given is not None or config.custom_dataset is not None or not config.dataset_path:
+        return None
+    if config.dataset_path in FILE_KINDS or local_place(config, config.dataset_path) is not None:
+        return None
+    return config.dataset_path if config.dataset_name is None else f"{config.dataset_path} ({config.dataset_name})"
+
+
 def row_packages(config: TaskConfig, given: str | None) -> tuple[str, ...]:
     """Return the packages of kshot's extras that the rows of a task need, as far as their place tells."""
     if config.process_docs is not None or config.custom_dataset is not None:
