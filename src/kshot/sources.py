@@ -77,6 +77,10 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
         from kshot.lookup.source import LookupSource
 
         source = LookupSource(spec)
+    elif isinstance(spec, str) and parse_spec(spec).name == "lmeval":
+        from kshot.lmeval.source import LmevalSource
+
+        source = LmevalSource(spec, settings.lmeval_root)
     elif isinstance(spec, str) and is_passages(spec):
         from kshot.passages.source import PassagesSource
 
