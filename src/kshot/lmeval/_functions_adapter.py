@@ -54,6 +54,7 @@ def actions(importer: ProjectImporter, job: dict[str, Any]) -> dict[str, Callabl
     _accept_antlr()
     functions = _TaskFunctions(importer, (*job["packages"].values(), *job["readable"]))
     return {
+        "find": functions.find,
         "each": functions.each,
         "value": functions.value,
         "name": functions.name,
@@ -106,6 +107,10 @@ class _TaskFunctions:
         if any("." in part for part in parts):  # it lies elsewhere, or its path makes no dotted name
             return self._importer.load_file(f"task_file_{hashlib.sha256(file.encode()).hexdigest()[:16]}", file)
         return self._importer.load_file(".".join([TREE, *parts]), file)
+
+    def find(self, function: dict[str, Any]) -> None:
+        """Load what ``!function`` names; what is missing is an error."""
+        self._thing(function)
 
     def name(self, function: dict[str, Any]) -> str:
         """Return the name of a function itself."""

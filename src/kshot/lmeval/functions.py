@@ -123,6 +123,10 @@ class Functions:
             raise DataError(what, where=function.where)
         return found
 
+    def find(self, function: FunctionRef) -> None:
+        """Load a function without calling it; a file or name that is missing is an error."""
+        self._ask("find", function)
+
     def value(self, function: FunctionRef) -> Any:
         """Return a thing that is no function, such as a list; a function is called without arguments."""
         return self._ask("value", function)
