@@ -18,7 +18,7 @@ from kshot.core.errors import UsageError
 from kshot.core.extras import is_installed, require_all
 from kshot.core.options import flag
 from kshot.core.protocols import JudgedScorer, Model, Source
-from kshot.core.specs import parse_spec, split_names
+from kshot.core.specs import parse_spec, split_names, split_options
 from kshot.core.watcher import PlannedTask
 from kshot.loggers import logger_packages, make_logger, named_loggers
 from kshot.loggers.guarded import GuardedLogger
@@ -31,6 +31,7 @@ from kshot.runs.runner import suits
 from kshot.settings import Settings
 from kshot.sources import TaskSource, check_data_names, helpers_of, source_of, tell_apart
 from kshot.studies.swept_sources import check_sweeps
+from kshot.tables.files import FILE_SUFFIXES
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,15 +275,20 @@ def _rehearsed(plan: Plan, faults: Faults) -> Plan:
 
 
 def _check_names(sources: Sequence[Source[Settings]], tasks: Mapping[int, Sequence[PlannedTask] | None]) -> None:
-    """Refuse a config and another dataset of one name: figures, samples and gates are found by it."""
+    """Refuse a config or a table and another dataset of one name: figures, samples and gates are found by it."""
     seen: dict[str, str] = {}
     for number, found in tasks.items():
         label = sources[number].label
         for name in {task.task: None for task in found or ()}:
-            if name in seen and any(each.endswith(".py") for each in (label, seen[name])):
+            if name in seen and any(_is_file(each) for each in (label, seen[name])):
                 what = f"two datasets of the run are called {name!r}: {seen[name]} and {label}"
                 raise UsageError(what, hint="Give one of them another name, or run them one after the other.")
             seen[name] = label
+
+
+def _is_file(label: str) -> bool:
+    """Whether a config or a table is meant, whose name is that of its file."""
+    return split_options(label)[0].lower().endswith((".py", *FILE_SUFFIXES))
 
 
 def _all_tasks(plan: Plan, of_sources: Sequence[Sequence[PlannedTask] | None]) -> list[PlannedTask] | None:

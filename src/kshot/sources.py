@@ -100,14 +100,20 @@ def source_of(spec: Any, settings: Settings) -> Source[Settings]:
             only=settings.only or (),
         )
     else:
-        from kshot.datasets.source import resolve
-
-        source = resolve(spec)
+        source = _dataset(spec, settings)
     if settings.retriever_seeds is None:
         return source
     from kshot.studies.example_draws import ExampleDraws
 
     return ExampleDraws(source.label, source, lambda whole, seed: _drawn(spec, whole, seed))
+
+
+def _dataset(spec: Any, settings: Settings) -> Source[Settings]:
+    """Return the source of a table whose columns flags name, else that of a dataset class."""
+    from kshot.datasets.rows.source import is_rows, rows_source
+    from kshot.datasets.source import resolve
+
+    return rows_source(spec, settings) if isinstance(spec, str) and is_rows(spec, settings) else resolve(spec)
 
 
 def _sweep(spec: Any, settings: Settings) -> Source[Settings]:

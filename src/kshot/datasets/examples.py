@@ -58,7 +58,7 @@ class ShownExamples:
     def select(self, sample: Sample) -> Sequence[Sample]:
         """Return the examples before a sample."""
         if self._chosen is None:
-            return self.shots
+            return self._others(sample) if self.shots and self.among_evaluated else self.shots
         chosen = self._chosen[sample.position]
         kept = self._kept.get(str(sample.position), len(chosen))
         shots = tuple(self._writer.example_at(i) for i in chosen[len(chosen) - kept :])
@@ -107,17 +107,42 @@ class ShownExamples:
         if not wanted:
             return ()
         size = len(self._dataset.example_data)
-        if not size:
+        if not size or (self.among_evaluated and size == 1):
             raise DataError(
                 f"it has no examples to show ({wanted} wanted)",
                 where=where_of(self._dataset),
                 hint="Set example_set.",
             )
         if wanted >= size:
-            if wanted > size:
-                self._writer.note(f"{wanted} examples wanted, all {size} shown")
-            return range(size)
+            if wanted > size or self.among_evaluated:
+                shown = f"the {size - 1} other rows are shown" if self.among_evaluated else f"all {size} shown"
+                self._writer.note(f"{wanted} examples wanted, {shown}")
+            return range(size - 1 if self.among_evaluated else size)
         return self.draw(size, wanted)
+
+    @property
+    def among_evaluated(self) -> bool:
+        """Whether the examples are drawn from the evaluated rows; a row is then never an example of itself."""
+        own = self._dataset
+        if own.example_set is None or own.example_set != own.evaluation_set:
+            return False
+        size = min(len(own.evaluation_data), len(own.example_data))
+        return size > 0 and all(own.example_data[number] == own.evaluation_data[number] for number in {0, size - 1})
+
+    def _others(self, sample: Sample) -> Sequence[Sample]:
+        """Return the examples before a sample that may be one of them: another row then takes its place."""
+        numbers = list(self.numbers[: len(self.shots)])
+        if sample.position not in numbers:
+            return self.shots
+        return tuple(self._writer.example_at(self._spare if each == sample.position else each) for each in numbers)
+
+    @cached_property
+    def _spare(self) -> int:
+        """The number of the example row that takes the place of a row in its own examples."""
+        size = len(self._dataset.example_data)
+        if len(self.numbers) == size - 1:
+            return next(number for number in range(size) if number not in self.numbers)
+        return int(self.draw(size, len(self.numbers) + 1)[-1])  # a longer draw begins with the same rows
 
     def draw(self, size: int, wanted: int) -> Sequence[int]:
         """Draw the numbers of example rows, by the seed of the dataset."""

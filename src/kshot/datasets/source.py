@@ -32,6 +32,8 @@ from kshot.datasets.llmbox.compilers import compile_llmbox
 from kshot.datasets.llmbox.files import load_dataset_file
 from kshot.datasets.multiple_choice import MultipleChoiceCompiler, MultipleChoiceDataset
 from kshot.datasets.options_read import options_read
+from kshot.datasets.rows.classes import RowsDataset
+from kshot.datasets.rows.compilers import compile_rows
 from kshot.datasets.samples import DatasetSamples
 from kshot.datasets.settings import RANKING_TYPES, DatasetSettings
 from kshot.prompts.strings import decode_escapes
@@ -115,7 +117,7 @@ class DatasetSource(Source[DatasetSettings]):
         recorded = [facts.get(f"{name}{self.options}", {}) for name in names]
         auto = settings.ranking_type == "auto" and issubclass(self.dataset, MultipleChoiceDataset)
         if auto:
-            settings = replace(settings, ranking_type=_ranking_type(settings, model, recorded))
+            settings = replace(settings, ranking_type=ranking_that_fits(settings, model, recorded))
         for dataset in instances(self, settings, subsets):
             earlier = facts.get(f"{dataset.display_name}{self.options}", {})
             with _naming_errors(where_of(dataset)):
@@ -192,7 +194,7 @@ def _token_counter(model: Model | None) -> TokenCounter | None:
 # ---- the ranking type ``auto`` ----
 
 
-def _ranking_type(settings: DatasetSettings, model: Model | None, recorded: Iterable[Mapping[str, Any]]) -> str:
+def ranking_that_fits(settings: DatasetSettings, model: Model | None, recorded: Iterable[Mapping[str, Any]]) -> str:
     """Return what ``--ranking-type auto`` stands for.
 
     That is what an earlier run recorded, else what the model offers, else the default.
@@ -326,6 +328,8 @@ def compile_dataset(
     """
     if isinstance(dataset, LLMBoxDataset):
         return compile_llmbox(dataset, count_tokens, recorded)
+    if isinstance(dataset, RowsDataset):
+        return compile_rows(dataset)
     for compiler in (MultipleChoiceCompiler, GenerationCompiler):
         if isinstance(dataset, compiler.dataset_class):
             return compiler(dataset)

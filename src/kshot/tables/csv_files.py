@@ -28,7 +28,7 @@ def csv_rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     with file.open(encoding="utf-8-sig", newline="") as opened, long_fields():
         for _ in range(first):
             opened.readline()
-        yield from _Reader(file, opened, delimiter, first).rows()
+        yield from _CsvReader(file, opened, delimiter, first).rows()
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def _fit(lines: Sequence[str], delimiter: str) -> float:
 # ---- rows ----
 
 
-class _Reader:
+class _CsvReader:
     """Reads the records of an open file, and keeps the lines of the present one for messages."""
 
     def __init__(self, file: Path, opened: IO[str], delimiter: str, before: int) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from kshot.core.errors import DataError
 from kshot.core.file_names import leaves_folder
 from kshot.tables.files import FILE_SUFFIXES, read_file
 from kshot.tables.hub import is_saved_copy, load_saved_copy
 from kshot.tables.splits import Rows, slice_rows, split_name
+
+FileReader: TypeAlias = Callable[[Path], "Rows | Mapping[str, Rows]"]
+"""Reads a file: its rows, or the rows of each split."""
 
 _MAX_NAMES = 12
 """A message lists at most this many names of files."""
@@ -23,12 +27,19 @@ class LocalRows:
     A file without splits may serve one split only: examples drawn from the evaluated rows would give the answers away.
     """
 
-    def __init__(self, path: str, dataset: str, subset: str | None, check: Callable[[Path], object] = Path) -> None:
+    def __init__(
+        self,
+        path: str,
+        dataset: str,
+        subset: str | None,
+        check: Callable[[Path], object] = Path,
+        read: FileReader = read_file,
+    ) -> None:
         """``path`` is a file, a folder or a pattern; a folder may have subfolders for the dataset and the subset.
 
-        ``check`` is called with everything that is read, and raises for what may not be.
+        ``check`` is called with everything that is read, and raises for what may not be; ``read`` reads a file.
         """
-        self._path, self._dataset, self._subset, self._check = path, dataset, subset, check
+        self._path, self._dataset, self._subset, self._check, self._read = path, dataset, subset, check, read
         self._served: dict[Path, str] = {}  # files without splits, and the split that each one served
 
     def load(self, split: str) -> Rows:
@@ -41,7 +52,7 @@ class LocalRows:
             raise DataError("there is no such file or folder", where=str(root))
         self._check(root)
         if root.is_file():
-            return slice_rows(self._one_split(read_file(root), root, name), split, str(root))
+            return slice_rows(self._one_split(self._read(root), root, name), split, str(root))
         if not root.is_dir():
             raise DataError("this is neither a file nor a folder, but a pipe or a device", where=str(root))
         for folder in _candidate_folders(root, self._dataset, self._subset):
@@ -53,7 +64,7 @@ class LocalRows:
             if files:
                 for file in files:
                     self._check(file)
-                rows = [row for file in files for row in _split_of(read_file(file), file, name)]
+                rows = [row for file in files for row in _split_of(self._read(file), file, name)]
                 return slice_rows(rows, split, str(folder))
         raise self._no_file(root, name)
 
@@ -110,6 +121,19 @@ def local_subsets(path: str, dataset: str, split: str) -> list[str] | None:
         if found:
             return found
     return None
+
+
+def local_splits(path: str, names: Iterable[str], read: FileReader = read_file) -> list[str]:
+    """Return the splits below a local path, those of a folder or a pattern among ``names``; none: it has none."""
+    if "{split}" in path:
+        return [name for name in dict.fromkeys(names) if Path(path.replace("{split}", name)).expanduser().exists()]
+    root = Path(path).expanduser()
+    if root.is_dir() and not is_saved_copy(root):
+        return [name for name in dict.fromkeys(names) if _files_of_split(root, None, name)]
+    if root.suffix.lower() not in {".json", ""}:
+        return []  # only a JSON file or a saved copy can have splits
+    found = load_saved_copy(root) if root.is_dir() else read(root)
+    return list(found) if isinstance(found, Mapping) else []
 
 
 def _split_of(found: Rows | Mapping[str, Rows], place: Path, split: str) -> Rows:

@@ -36,7 +36,9 @@ _LENGTHS = "token_lengths"
 
 
 class GlobalDraw(ShownExamples):
-    """Examples that the global generator draws, as LLMBox does."""
+    """Examples that the global generator draws, as LLMBox does: a row may be its own example."""
+
+    among_evaluated = False
 
     def draw(self, size: int, wanted: int) -> Sequence[int]:
         """Draw the numbers of example rows."""

@@ -1,0 +1,123 @@
+"""What the cells of a table hold: texts, and options that stand together in one cell."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from kshot.cleanups.letters import letter
+from kshot.core.errors import DataError
+from kshot.core.json_text import parse_json
+
+MIN_OPTIONS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The options of a row. ``labels`` are the names that the table gives them, such as those of their columns."""
+
+    texts: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+
+
+Cut: TypeAlias = Callable[[str], "tuple[str, ...] | None"]
+"""Cuts a cell into its options; None if it cannot."""
+
+
+def text_of(value: Any) -> str:
+    """Return a cell as text; an empty one, null or NaN is the empty text."""
+    if value is None or value != value:  # noqa: PLR0124 - NaN, which tables have where nothing stands
+        return ""
+    return value if isinstance(value, str) else str(value)
+
+
+# ---- several columns ----
+
+
+def from_columns(row: Mapping[str, Any], names: Sequence[str]) -> Listed:
+    """Return the options of several columns; those at the end may be empty, where a question has fewer."""
+    texts = [text_of(row.get(name)) for name in names]
+    while texts and not texts[-1].strip():
+        texts.pop()
+    empty = next((name for name, text in zip(names, texts, strict=False) if not text.strip()), None)
+    if empty is not None:
+        raise DataError("this option is empty, and another one follows it", where=f"column {empty!r}")
+    if len(texts) < MIN_OPTIONS:
+        what = f"there are {len(texts)} options; a question needs two or more"
+        raise DataError(what, where=f"column {names[len(texts)]!r}" if len(texts) < len(names) else "")
+    return Listed(tuple(texts), tuple(name.strip() for name in names[: len(texts)]))
+
+
+# ---- one column ----
+
+
+def listed_value(value: Any) -> Listed | None:
+    """Return the options that a value lists: a list, or an object of texts and labels; None if it is no list.
+
+    A text may be a JSON or Python list.
+    """
+    if isinstance(value, str):
+        parsed = _literal(value)
+        return None if parsed is None else listed_value(parsed)
+    if isinstance(value, Mapping):
+        texts, labels = value.get("text"), value.get("label", ())
+        if isinstance(texts, (list, tuple)):
+            return Listed(tuple(map(text_of, texts)), tuple(map(text_of, labels)))
+        return Listed(tuple(map(text_of, value.values())), tuple(map(str, value)))
+    if not isinstance(value, (list, tuple)):
+        return None
+    if value and all(isinstance(each, Mapping) and "text" in each for each in value):
+        labels = [text_of(each.get("label")) for each in value]
+        return Listed(tuple(text_of(each["text"]) for each in value), tuple(labels) if all(labels) else ())
+    return Listed(tuple(map(text_of, value)))
+
+
+def _literal(text: str) -> Any:
+    """Return the list or object that a text writes, in JSON or in Python; None if it writes none."""
+    if text.lstrip()[:1] not in {"[", "{", "("}:
+        return None
+    for read in (parse_json, ast.literal_eval):
+        try:
+            found = read(text.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+            continue
+        if isinstance(found, (list, tuple, dict)):
+            return found
+    return None
+
+
+def _by_marks(text: str) -> tuple[str, ...] | None:
+    """Cut ``A. first B. second`` or ``(a) first (b) second`` at its letters, which must come in order."""
+    starts: list[re.Match[str]] = []
+    for found in re.finditer(r"(?:(?<=\s)|^)(?:\(([A-Za-z])\)|([A-Za-z])[.):])\s*", text.strip()):
+        if (found[1] or found[2]).upper() == letter(len(starts)):
+            starts.append(found)
+    if len(starts) < MIN_OPTIONS or starts[0].start() > 0:
+        return None
+    ends = [*(found.start() for found in starts[1:]), len(text.strip())]
+    parts = [text.strip()[found.end() : end].strip(" \t\r\n;|") for found, end in zip(starts, ends, strict=True)]
+    return tuple(parts) if all(parts) else None
+
+
+def _by(separator: str) -> Cut:
+    def cut(text: str) -> tuple[str, ...] | None:
+        parts = [part.strip() for part in text.strip().split(separator)]
+        return tuple(parts) if len(parts) >= MIN_OPTIONS and all(parts) else None
+
+    return cut
+
+
+SEPARATORS = {"\n": "lines", "||": "'||'", "|": "'|'", ";": "';'", "\t": "tabs", " / ": "' / '", ",": "commas"}
+"""What may stand between options in one cell, and how a message names it."""
+
+CUTS: Mapping[str, Cut] = {"letters such as A.": _by_marks, **{name: _by(each) for each, name in SEPARATORS.items()}}
+"""The ways to cut a text into options, the surest first, by name."""
+
+
+def cuts_that_fit(texts: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield each way to cut and the number of texts that it cuts."""
+    for name, cut in CUTS.items():
+        yield name, sum(cut(text) is not None for text in texts)

@@ -1,0 +1,114 @@
+"""The dataset classes that rows and flags stand for; their attributes are those that a user would write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kshot.core.errors import UsageError
+from kshot.datasets.dataset import Dataset
+from kshot.datasets.generation import GenerationDataset
+from kshot.datasets.multiple_choice import MultipleChoiceDataset
+from kshot.datasets.rows.columns import RowColumns, column_names, columns_named
+from kshot.datasets.rows.loading import RowTables
+from kshot.datasets.rows.reading import RowReading, reading_of
+from kshot.metrics import F1, Em
+from kshot.prompts.strings import field_names
+from kshot.tables.files import FILE_SUFFIXES
+
+OPTIONS_INSTRUCTION = "Question: {{question}}{{'\n' + options if options}}\nAnswer:"
+TARGET_INSTRUCTION = "Question: {{question}}\nAnswer:"
+
+
+class RowsDataset(Dataset):
+    """Rows of a table, whose columns the settings name."""
+
+    place: str = ""
+    reading: RowReading | None = None
+    evaluation_set = ""
+    example_set = ""
+
+    def load_raw_dataset(
+        self, dataset_path: str | None, subset_name: str | None, evaluation_set: str | None, example_set: str | None
+    ) -> None:
+        """Read the rows, and look at all of them before any is asked."""
+        tables = RowTables(dataset_path or self.place, subset_name)
+        if not evaluation_set or not example_set:
+            evaluated, shown = tables.splits()
+            evaluation_set = evaluation_set or evaluated
+            example_set = example_set or (shown if evaluation_set == evaluated else evaluation_set)
+        self.evaluation_set, self.example_set = evaluation_set, example_set
+        self.evaluation_data = tables.load(evaluation_set)
+        self.reading = self._read(self.evaluation_data, tables.place)
+        if self.num_shots:
+            self._load_examples(tables, example_set)
+
+    def _load_examples(self, tables: RowTables, example_set: str) -> None:
+        if example_set == self.evaluation_set:
+            self.example_data = self.evaluation_data
+            return
+        self.example_data = tables.load(example_set)
+        self._read(self.example_data, tables.place)
+
+    def _read(self, rows: Sequence[Any], table: str) -> RowReading:
+        columns = self._columns(rows, table)
+        reading = reading_of(rows, columns, table, self.args.answer_as)
+        raise_first(reading, table)
+        return reading
+
+    def _columns(self, rows: Sequence[Any], table: str) -> RowColumns:
+        names = column_names(rows)
+        instruction = self.args.instruction
+        if instruction is not None and not field_names(instruction):
+            hint = "Write the names of columns in braces: {question}. --description is a text before all questions."
+            raise UsageError("--instruction shows nothing of a row", where=table, hint=hint)
+        where = f"{table}:1" if table.lower().endswith((".csv", ".tsv")) else table
+        return columns_named(self.args, names, where, templated=instruction is not None)
+
+    def format_instance(self, instance: dict[str, Any], /) -> dict[str, Any]:
+        """Read a row by the rules that fit all rows."""
+        if self.reading is None:
+            self.reading = self._read(self.evaluation_data, self.place)
+        return self.reading.fields(instance)
+
+
+def raise_first(reading: RowReading, table: str) -> None:
+    """Raise the first fault of the rows, and say how many more there are."""
+    if reading.faults:
+        first, more = reading.faults[0], len(reading.faults) - 1
+        if more:
+            rest = f"{more} more {'row has' if more == 1 else 'rows have'} faults: kshot check {table} lists them."
+            first.hint = f"{first.hint.rstrip('.')}. {rest}" if first.hint else rest
+        raise first
+
+
+class RowsWithOptions(RowsDataset, MultipleChoiceDataset):
+    """Rows with options and the one that is right."""
+
+    instruction = OPTIONS_INSTRUCTION
+
+
+class RowsWithTargets(RowsDataset, GenerationDataset):
+    """Rows with the right text."""
+
+    instruction = TARGET_INSTRUCTION
+    metrics = (Em(), F1())
+
+    def load_raw_dataset(
+        self, dataset_path: str | None, subset_name: str | None, evaluation_set: str | None, example_set: str | None
+    ) -> None:
+        """Read the rows; a base model would go on with another question, so its reply ends where an answer does."""
+        super().load_raw_dataset(dataset_path, subset_name, evaluation_set, example_set)
+        if self.model_type == "base" and self.reading is not None:
+            self.extra_model_args = {**self.extra_model_args, "stop": ["\n\n" if self.reading.lines else "\n"]}
+
+
+def rows_class(name: str, place: str, base: type[RowsDataset]) -> type[RowsDataset]:
+    """Return the class of one table."""
+    attributes: Mapping[str, Any] = {"name": name, "place": place, "__doc__": f"The rows of {place}."}
+    return type(base.__name__, (base,), dict(attributes))
+
+
+def is_file_name(text: str) -> bool:
+    """Whether a text ends as the names of tables do."""
+    return text.lower().endswith(FILE_SUFFIXES)
