@@ -160,7 +160,9 @@ def _run(parsed: argparse.Namespace) -> int:
     usual = "config" if parsed.config else "fts5" if is_passages(datasets[0]) else "embedded"
     if parsed.out == "":
         raise UsageError("--out is empty", hint="Name a folder, or leave it out.")
-    out = parsed.out or default_folder(models or [usual], datasets, settings_from(options, datasets), _work_folder(parsed))
+    out = parsed.out or default_folder(
+        models or [usual], datasets, settings_from(options, datasets), _work_folder(parsed)
+    )
     out = in_folder(parsed, out)
     wanted = gating(parsed)
     if parsed.save_run_file is not None:
@@ -240,7 +242,7 @@ def _print_difference(before: list[str], after: list[str], old: str, new: str) -
 
 
 def _list(parsed: argparse.Namespace) -> int:
-    entries = _entries(parsed.what)
+    entries = _task_files(parsed.lmeval_root) if parsed.what == "lmeval" else _entries(parsed.what)
     if parsed.json:
         show_json(entries, indent=2)
         return OK
@@ -253,6 +255,13 @@ def _list(parsed: argparse.Namespace) -> int:
         origin = f"  [{entry['from']}]" if packages else ""
         show(f"{set_cell_size(name, width)}  {one_line(entry['text'] + origin)}".rstrip())
     return OK
+
+
+def _task_files(root: str | None) -> list[dict[str, str]]:
+    """Return the names that ``lmeval:`` may have, in the form of ``_entries``."""
+    from kshot.lmeval.tree import listed
+
+    return [{"name": f"lmeval:{name}", "text": text, "from": "kshot"} for name, text in listed(root)]
 
 
 def _entries(kind: str) -> list[dict[str, str]]:

@@ -73,9 +73,11 @@ def parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_preview(commands)
 
-    shown = commands.add_parser("list", help=f"list what you can name, and where it comes from: {', '.join(KINDS)}")
-    shown.add_argument("what", choices=tuple(KINDS), help="the kind of thing to show")
+    listed = (*KINDS, "lmeval")
+    shown = commands.add_parser("list", help=f"list what you can name, and where it comes from: {', '.join(listed)}")
+    shown.add_argument("what", choices=listed, help="the kind of thing to show (lmeval: tasks, groups and tags)")
     shown.add_argument("--json", action="store_true", help="print JSON")
+    shown.add_argument("--lmeval-root", metavar="DIR", help="folder of lm-eval's task files, or of your own")
 
     _add_lookup(commands)
     _add_passages(commands)

@@ -43,7 +43,8 @@ class TaskRows(Mapping[str, Sequence[Row]]):
             try:
                 self._loaded[split] = self._load(split)
             except KshotError as exc:
-                exc.hint = exc.hint if self._given is not None else f"{_hint(self._config)} {exc.hint}".strip()
+                if self._given is None and self._config.custom_dataset is None:
+                    exc.hint = f"Give its rows: --data {self._config.task}=FILE_OR_FOLDER."
                 raise
         return self._loaded[split]
 
@@ -137,10 +138,6 @@ def row_packages(config: TaskConfig, given: str | None) -> tuple[str, ...]:
         return ("pyarrow",) if given.lower().endswith(".parquet") else ()
     named = config.dataset_path in FILE_KINDS or local_place(config, config.dataset_path) is not None
     return () if named else ("datasets",)
-
-
-def _hint(config: TaskConfig) -> str:
-    return f"Give its rows: --data {config.task}=FILE_OR_FOLDER."
 
 
 def _one_of(found: Mapping[str, Sequence[Row]], split: str, where: str) -> Sequence[Row]:

@@ -109,6 +109,18 @@ def find(text: str, root: str | Path | None = None) -> Node:
     return tree.folder(path, text) if path.is_dir() else tree.file(path)
 
 
+def listed(root: str | Path | None) -> Iterator[tuple[str, str]]:
+    """Yield every name of a tree, and what it stands for."""
+    folder = root_of(root)
+    for name, entry in sorted(index_tree(folder).items()):
+        if entry.kind == "tag":
+            count = len(entry.tasks)
+            yield name, f"tag of {count} task{'s' if count > 1 else ''}"
+        elif entry.path is not None:
+            kind = "task written in Python, which kshot does not run" if entry.kind == "class" else entry.kind
+            yield name, f"{kind} in {entry.path.relative_to(folder).as_posix()}"
+
+
 def is_pattern(text: str) -> bool:
     """Whether a text stands for all names that match it."""
     return any(sign in text for sign in "*?[")
