@@ -11,7 +11,7 @@ from kshot.cli.screen import Screen
 from kshot.cli.streams import OutputError, flushed, say, show_json
 from kshot.core.visible import one_line
 from kshot.reporting import own_report
-from kshot.runs.swept_rows import is_swept
+from kshot.runs.swept_rows import SWEEP, is_swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,10 +79,11 @@ def _print(result: Result) -> None:
         console.print(table)
     names = {row["benchmark"] for row in searched}
     of_systems = [row for row in result.comparisons if row["task"] in names]
-    of_models = [row for row in result.comparisons if row["task"] not in names]
+    of_models = [row for row in result.comparisons if row["task"] not in names and SWEEP not in row]
     for line in report.findings(looked_up):
         console.print(one_line(line), soft_wrap=True)
     compared = (*report.verdicts(of_systems, searched), *report.model_verdicts(of_models))
+    compared += tuple(report.sweep_verdicts(result.comparisons))
     for line in (*compared, *report.spreads(result.results)):
         console.print(one_line(line))  # as wide as the table above
     for line in (*report.spending(result.usage), f"run folder: {result.path}", *_report(result)):

@@ -1,6 +1,7 @@
 """Results for people: tables, grids, and short findings."""
 
 from kshot.report.grid import findings, grids
+from kshot.report.sweep_verdicts import sweep_verdicts
 from kshot.report.sweeps import sweep_tables
 from kshot.report.systems import systems_tables
 from kshot.report.table import details_tables, results_table, spending
@@ -15,6 +16,7 @@ __all__ = [
     "spending",
     "spreads",
     "sweep_tables",
+    "sweep_verdicts",
     "systems_tables",
     "verdicts",
 ]

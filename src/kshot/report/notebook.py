@@ -16,6 +16,7 @@ from kshot.report.verdicts import model_verdicts, p_value
 from kshot.runs.comparing import Comparison
 from kshot.runs.headline import failed_samples, finite
 from kshot.runs.record import RunRecord
+from kshot.runs.swept_rows import SWEEP
 
 MAX_ROWS = 30
 """Rows that a table shows; a notebook is no place for hundreds."""
@@ -57,7 +58,7 @@ def results_html(record: RunRecord) -> str:
 
 def _of_models(comparisons: Sequence[ResultRow]) -> list[ResultRow]:
     """Return the comparisons that can be put into sentences: those of search engines name their passages, too."""
-    return [row for row in comparisons if "a_chunks" not in row]
+    return [row for row in comparisons if "a_chunks" not in row and SWEEP not in row]
 
 
 def _table(rows: Sequence[ResultRow]) -> str:

@@ -35,7 +35,7 @@ HEADS = {
 }
 """What the column of an axis is called."""
 
-_AXIS = {"num_shots": "examples in the prompt (k)", "shots": "examples in the prompt (k)"}
+AXIS_TITLES = {"num_shots": "examples in the prompt (k)", "shots": "examples in the prompt (k)"}
 
 
 def sweep_tables(rows: Sequence[ResultRow]) -> Iterator[RenderableType]:
@@ -71,7 +71,7 @@ def _curve(found: SweptFigures, names: Sequence[str]) -> Curve:
     ]
     low, high = found.found[0].get("bounds") or (None, None)
     steps = [shown_value(found.across, step) for step in found.steps]
-    return Curve(steps, series, _AXIS.get(found.across, found.across), (low, high))
+    return Curve(steps, series, AXIS_TITLES.get(found.across, found.across), (low, high))
 
 
 def _point(row: ResultRow | None) -> CurvePoint | None:

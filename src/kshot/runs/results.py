@@ -10,6 +10,8 @@ from itertools import combinations, pairwise
 from kshot.core.protocols import Scorer
 from kshot.core.records import ResultRow, Value
 from kshot.core.task import TaskResult
+from kshot.runs.swept_pairs import swept_pairs
+from kshot.runs.swept_rows import SWEEP
 from kshot.statistics.figures import OWN_AGGREGATE, figure, reduced
 from kshot.statistics.intervals import interval, within_scale
 from kshot.statistics.paired import Pair, Paired, averaged, compare_by_family, has_figures, holm
@@ -86,8 +88,9 @@ def compared(results: Sequence[TaskResult], rows: Sequence[ResultRow] = ()) -> l
     """Compare every two systems that have the same samples, sample by sample; by the averages among ``rows``, too.
 
     ``ahead`` names the better one only if p, corrected for all comparisons of the run by this measure (on tasks of
-    one kind), is below 5 %. Passages of different sizes are compared only by measures with a token budget: at equal k,
-    larger passages win by their size alone. Models that divide texts into other tokens are not compared per token.
+    one kind), is below 5 %. The points of a sweep are compared too, with a correction of their own. Passages of
+    different sizes are compared only by measures with a token budget: at equal k, larger passages win by their size
+    alone. Models that divide texts into other tokens are not compared per token.
     """
     groups: dict[str, list[TaskResult]] = {}
     for result in results:
@@ -99,6 +102,7 @@ def compared(results: Sequence[TaskResult], rows: Sequence[ResultRow] = ()) -> l
         for each in _between(name, one, other, several_cuts=len({each.task.labels.get("chunks") for each in group}) > 1)
     ]
     found += _averages(results, rows)
+    found += [(SWEEP, row, pair) for row, pair in swept_pairs(results, rows, _pair_by)]
     verdicts = compare_by_family([((kind, row["metric"]), pair) for kind, row, pair in found])
     return [_comparison(row, verdict) for (_, row, _), verdict in zip(found, verdicts, strict=True)]
 
@@ -128,6 +132,12 @@ def _between(
         pair = _pair(one, other, metric, scorer, shared)
         if same_units(scorer.aggregates.get(metric), pair.a, pair.b) and has_figures(pair):
             yield one.task.kind, row, pair
+
+
+def _pair_by(one: TaskResult, other: TaskResult, metric: str) -> Pair:
+    """Return the values of two results by a metric, on the samples that both have."""
+    scorer = next(scorer for name, scorer in one.named() if name == metric)
+    return _pair(one, other, metric, scorer, _shared(one, other))
 
 
 def _pair(one: TaskResult, other: TaskResult, metric: str, scorer: Scorer, shared: Sequence[tuple[int, int]]) -> Pair:
@@ -160,8 +170,7 @@ def _averages(results: Sequence[TaskResult], rows: Sequence[ResultRow]) -> Itera
 def _averaged(row: ResultRow, subsets: Sequence[tuple[TaskResult, TaskResult]]) -> Pair | None:
     """Return the values of two models on all subsets, with their weights; None where they are not means."""
     metric = row["metric"]
-    scorer = next(scorer for name, scorer in subsets[0][0].named() if name == metric)
-    pairs = [_pair(one, other, metric, scorer, _shared(one, other)) for one, other in subsets]
+    pairs = [_pair_by(one, other, metric) for one, other in subsets]
     return averaged(pairs, weighted=row["average"] == "weighted")
 
 
@@ -223,10 +232,16 @@ def _counts(row: ResultRow) -> tuple[int, int]:
 
 
 def _neighbours(rows: Sequence[ResultRow]) -> Iterator[tuple[ResultRow, ResultRow]]:
-    """Yield the pairs of neighbouring lengths of one lookup task under one variant."""
+    """Yield the pairs of neighbouring lengths of one lookup task under one variant; a sweep has a curve of its own."""
     lines: dict[tuple[str, str, str], list[ResultRow]] = {}
     for row in rows:
-        if row.get("kind") == "lookup" and not row.get("detail") and "gap" not in row and row["value"] is not None:
+        if (
+            row.get("kind") == "lookup"
+            and SWEEP not in row
+            and not row.get("detail")
+            and "gap" not in row
+            and row["value"] is not None
+        ):
             lines.setdefault((row["model"], row["variant"], row["lookup"]), []).append(row)
     for line in lines.values():
         yield from pairwise(sorted(line, key=lambda row: row["length"]))

@@ -12,7 +12,7 @@ from kshot.runs.headline import headlines
 SWEEP, BASE = "sweep", "swept"
 """The labels of a figure of a sweep: the values of its point by option, and the name that its task has without them."""
 
-_ACROSS = ("num_shots", "shots", "temperature")
+NUMERIC = ("num_shots", "shots", "temperature")
 """The options whose values are numbers, in the order in which one becomes the axis of a curve."""
 
 
@@ -49,7 +49,7 @@ class SweptFigures:
     @property
     def is_curve(self) -> bool:
         """Whether the values along the axis are numbers: figures then belong on a line, and not side by side."""
-        return self.across in _ACROSS
+        return self.across in NUMERIC
 
     @property
     def title(self) -> str:
@@ -103,7 +103,7 @@ def _of(row: ResultRow) -> str:
 
 def _figures(of: str, metric: str, rows: Sequence[ResultRow]) -> SweptFigures | None:
     names = list(dict.fromkeys(name for row in rows for name in row[SWEEP]))
-    across = next((name for name in _ACROSS if name in names), names[0])
+    across = next((name for name in NUMERIC if name in names), names[0])
     others = [name for name in names if name != across]
     steps = _steps(row[SWEEP][across] for row in rows if across in row[SWEEP])
     if not steps:

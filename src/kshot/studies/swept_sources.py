@@ -75,6 +75,8 @@ def place_of(spec: Any, whole: Settings, values: Mapping[str, Any]) -> SweepPlac
         if at.shots is not None:  # its own option goes before -k
             return SweepPlace(at, {name: value for name, value in values.items() if name != "num_shots"})
         return SweepPlace(replace(at, shots=at.num_shots), values)  # 0 examples, not as many as it shows by default
+    if isinstance(spec, str) and parse_spec(spec).name == "lmeval":
+        return SweepPlace(replace(at, num_fewshot=at.num_shots), values)  # a task file has a number of its own, too
     if at.num_shots:
         return SweepPlace(at, values)
     of_config = isinstance(spec, str) and parse_spec(spec).file is not None and not parse_spec(spec).argument

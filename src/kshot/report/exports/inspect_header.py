@@ -103,10 +103,10 @@ def _score(row: ResultRow, form: ScoreForm) -> EvalScore:
 class StandardErrors:
     """The standard error of the mean of the scores of each metric, as Inspect defines it, from one sample at a time."""
 
-    def __init__(self, figures: Sequence[ResultRow]) -> None:
-        """Take the figures of a task."""
+    def __init__(self, figures: Sequence[ResultRow], forms: Mapping[str, ScoreForm] | None = None) -> None:
+        """Take the figures of a task; ``forms`` say their scales, where they are not those of Inspect."""
         means = {row["metric"]: finite(row["value"]) for row in figures if row.get("aggregate") is None}
-        self._forms = forms_of(figures)
+        self._forms = forms_of(figures) if forms is None else forms
         self._means = {name: self._forms[name].share(mean) for name, mean in means.items() if mean is not None}
         self._sums = dict.fromkeys(self._means, (0, 0.0, 0.0))
 

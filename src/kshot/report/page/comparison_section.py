@@ -18,6 +18,7 @@ from kshot.report.page.numbers import Estimate, Number, estimate, field_number
 from kshot.report.systems import shown_measures
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import correction, p_value
+from kshot.runs.swept_rows import SWEEP
 
 if TYPE_CHECKING:
     from kshot.report.page.page_run import PageRun
@@ -153,8 +154,13 @@ def _flip_links(rows: Sequence[ResultRow], keys: Mapping[str, str]) -> Markup:
 
 def within_run(runs: Sequence[PageRun]) -> Section | None:
     """Return the section on the comparisons that runs made of their own systems; None if there are none."""
-    parts = [part for run in runs if run.record.comparisons for part in _within(run, named=len(runs) > 1)]
+    parts = [part for run in runs if _compared(run) for part in _within(run, named=len(runs) > 1)]
     return Section("systems-compared", "Systems compared", together(parts)) if parts else None
+
+
+def _compared(run: PageRun) -> list[ResultRow]:
+    """Return the comparisons of systems; those of the values of a sweep are in its section."""
+    return [row for row in run.record.comparisons if SWEEP not in row]
 
 
 def _within(run: PageRun, *, named: bool) -> Iterator[Markup]:
@@ -164,10 +170,11 @@ def _within(run: PageRun, *, named: bool) -> Iterator[Markup]:
         yield tag("h3", text(run.name))
     searched = [row for row in record.results if row.get("kind") == "passages"]
     benchmarks, shown = {row["benchmark"] for row in searched}, set(shown_measures(searched))
-    main = [row for row in record.comparisons if row["task"] not in benchmarks or row["metric"] in shown]
+    compared = _compared(run)
+    main = [row for row in compared if row["task"] not in benchmarks or row["metric"] in shown]
     chosen = {id(row) for row in main}
-    others = [row for row in record.comparisons if id(row) not in chosen]
-    names = short_names(row[side] for row in record.comparisons for side in ("a_model", "b_model"))
+    others = [row for row in compared if id(row) not in chosen]
+    names = short_names(row[side] for row in compared for side in ("a_model", "b_model"))
     id_ = f"systems-{run.key}"
     yield from _pairs(id_, run, main, names)
     if others:

@@ -20,6 +20,7 @@ from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.page.svg import SERIES
 from kshot.report.verdicts import model_verdicts
 from kshot.runs.headline import failed_samples, finite, headline_results
+from kshot.runs.swept_rows import SWEEP, is_swept
 
 _MAX_CHARTS = 4
 """Charts that are open; the others fold."""
@@ -67,12 +68,12 @@ def headline_section(runs: Sequence[PageRun]) -> Section | None:
 def _main(run: PageRun) -> list[ResultRow]:
     """Return the rows that stand for a run: those of all metrics if its user chose them."""
     chosen = bool(run.spec.get("identity", {}).get("metric"))
-    return [row for row in headline_results(run.record.results, every_metric=chosen) if not _is_lookup(row)]
+    return [row for row in headline_results(run.record.results, every_metric=chosen) if not _is_elsewhere(row)]
 
 
-def _is_lookup(row: ResultRow) -> bool:
-    """Whether a row is of token lookup: its grid shows it."""
-    return row.get("kind") == "lookup"
+def _is_elsewhere(row: ResultRow) -> bool:
+    """Whether another section shows a row: the grid of token lookup, or the curve of a sweep."""
+    return row.get("kind") == "lookup" or is_swept(row)
 
 
 class _InChart(NamedTuple):
@@ -139,7 +140,7 @@ def _badness(row: ResultRow) -> float:
 def _verdicts(run: PageRun, *, named: bool) -> Iterator[str]:
     """Yield who is ahead among the models of a run; search engines have a section of their own."""
     benchmarks = {row["benchmark"] for row in run.record.results if "benchmark" in row}
-    compared = [row for row in run.record.comparisons if row["task"] not in benchmarks]
+    compared = [row for row in run.record.comparisons if row["task"] not in benchmarks and SWEEP not in row]
     yield from (f"{run.name}: {line}" if named else line for line in model_verdicts(compared))
 
 

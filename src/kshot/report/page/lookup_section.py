@@ -21,6 +21,7 @@ from kshot.report.page.numbers import Estimate, Number, estimate
 from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.verdicts import correction
 from kshot.runs.headline import finite
+from kshot.runs.swept_rows import is_swept
 
 _Cell: TypeAlias = tuple[str, str, int]
 """A cell of the grid: variant, task and length."""
@@ -39,7 +40,7 @@ def lookup_section(runs: Sequence[PageRun]) -> Section | None:
     names = system_names(runs)
     parts: list[Markup] = []
     for run in runs:
-        rows = [row for row in run.record.results if row.get("kind") == "lookup"]
+        rows = [row for row in run.record.results if row.get("kind") == "lookup" and not is_swept(row)]
         models = list(dict.fromkeys(row["model"] for row in rows))
         for model in models:
             own = _ModelLookup(run, [row for row in rows if row["model"] == model], f"lookup-{len(parts)}")

@@ -19,6 +19,7 @@ from kshot.report.page.page_run import PageRun, system_names
 from kshot.report.table import number, short_names
 from kshot.report.verdicts import spreads
 from kshot.runs.headline import headlines
+from kshot.runs.swept_rows import SWEEP
 
 _MAX_CHARTS = 12
 _Bounds: TypeAlias = tuple[float | None, ...]
@@ -64,7 +65,8 @@ def shots_section(runs: Sequence[PageRun]) -> Section | None:
 def _shots(runs: Sequence[PageRun]) -> Iterator[_Shot]:
     """Yield the main figure of each task whose number of shots is known; of draws of examples, the single ones."""
     for run in runs:
-        rows = [row for row in run.record.results if not {"category", "average", "gap", "sd", "kind"} & row.keys()]
+        parts = {"category", "average", "gap", "sd", "kind", SWEEP}  # a sweep has a section of its own
+        rows = [row for row in run.record.results if not parts & row.keys()]
         for row in headlines(rows, lambda row: (row["task"], row.get("model"))):
             shots = shots_in_prompts(run.record, run.spec, row["task"], row["model"])
             if shots is not None and row["value"] is not None:

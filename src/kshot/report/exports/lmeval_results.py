@@ -1,0 +1,217 @@
+"""Runs as the files of lm-evaluation-harness: ``results_*.json`` and ``samples_*.jsonl`` for each model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from kshot.core.durable import new_version
+from kshot.core.errors import RunError, UsageError
+from kshot.core.file_names import FileNames, path_inside
+from kshot.core.records import ResultRow
+from kshot.core.shareable import shareable, well_formed_value
+from kshot.core.visible import one_line
+from kshot.report.exports.inspect_header import StandardErrors, figures_of
+from kshot.report.exports.inspect_samples import ScoreForm
+from kshot.report.exports.lmeval_samples import LoggedMetric, logged_metrics, logged_samples, sample_hash, task_hash
+from kshot.report.exports.shots import shots_in_prompts
+from kshot.report.sample_responses import read_response
+from kshot.runs.checked_samples import checked_samples
+from kshot.runs.folder import SUMMARY
+from kshot.runs.headline import TaskOnModel, finite
+from kshot.runs.record import RunRecord
+
+_UNKNOWN = "N/A"
+"""What lm-eval writes for a standard error that it does not compute."""
+
+
+@dataclass
+class _ModelResults:
+    """What the results of one model are made of, task by task."""
+
+    model: str
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    configs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    shots: dict[str, Any] = field(default_factory=dict)
+    higher_is_better: dict[str, dict[str, bool]] = field(default_factory=dict)
+    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=dict)
+
+
+def write_results(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> Iterator[Path]:
+    """Write the files of a run to a folder, one inside for each model; yield their paths."""
+    _check_samples(record)
+    started, ended = _times(record, spec)
+    stamp = ended.replace(tzinfo=None).isoformat(timespec="microseconds").replace(":", "-")
+    folders, files = FileNames("__"), FileNames("_")
+    models: dict[str, _ModelResults] = {}
+    for (task, model), rows in _by_task(record.iter_samples()):
+        own = models.setdefault(model, _ModelResults(model))
+        place = folder / folders.of(model)
+        path = path_inside(place, f"samples_{files.of(f'{task}')}_{stamp}.jsonl")
+        _write_task(path, own, record, spec, task, rows)
+        yield path
+    for model, own in models.items():
+        path = path_inside(folder / folders.of(model), f"results_{stamp}.json")
+        with new_version(path) as file:
+            file.write(json.dumps(_results(own, record, spec, started, ended), indent=2, ensure_ascii=False))
+        yield path
+
+
+def _by_task(rows: Iterable[ResultRow]) -> Iterator[tuple[TaskOnModel, Iterator[ResultRow]]]:
+    return groupby(rows, key=lambda row: (row["task"], row["model"]))
+
+
+def _check_samples(record: RunRecord) -> None:
+    """Refuse samples that lm-eval has no form for, before a file is written."""
+    done = set()
+    for key, rows in _by_task(checked_samples(record)):
+        if key in done:
+            hint = "kshot score writes the file again from the journal."
+            raise RunError("samples.jsonl is not in the order of tasks", where=str(record.path), hint=hint)
+        done.add(key)
+        for row in rows:
+            if read_response(row, "").ranks:
+                hint = "--to trec writes rankings."
+                raise UsageError(f"{key[0]} searches, which lm-eval has no form for", hint=hint)
+    if not done:
+        raise RunError("the run has no samples", where=str(record.path))
+
+
+def _write_task(
+    path: Path, own: _ModelResults, record: RunRecord, spec: Mapping[str, Any], task: str, rows: Iterable[ResultRow]
+) -> None:
+    """Write the samples of a task, one in memory at a time, and note its figures. Samples that failed have no line."""
+    figures = figures_of(record, task, own.model)
+    metrics = logged_metrics(figures)
+    errors = StandardErrors(figures, {name: ScoreForm(metric.scale) for name, metric in metrics.items()})
+    hashes: dict[str, list[str]] = {}
+    with new_version(path) as file:
+        for number, row in enumerate(rows):
+            if row.get("failed"):
+                continue
+            if isinstance(row.get("scores"), dict):
+                errors.add(row["scores"])
+            for sample in logged_samples(row, number, metrics):
+                hashes.setdefault(sample["filter"], []).append(sample_hash(sample))
+                file.write(json.dumps(sample, ensure_ascii=False) + "\n")
+    own.hashes[task] = task_hash([each for found in hashes.values() for each in found])
+    _note_task(own, task, figures, metrics, errors.errors())
+    facts = _facts(spec, own.model, task)
+    shots = facts.get("num_fewshot", shots_in_prompts(record, spec, task, own.model))
+    own.versions[task], own.shots[task] = facts.get("version"), shots
+    own.configs[task] = _config(task, figures, metrics, facts, shots)
+
+
+def _note_task(
+    own: _ModelResults,
+    task: str,
+    figures: Sequence[ResultRow],
+    metrics: Mapping[str, LoggedMetric],
+    errors: Mapping[str, float],
+) -> None:
+    answered = max((row["n"] for row in figures), default=0)
+    failed = max((row["failed"] for row in figures), default=0)
+    found: dict[str, Any] = {"name": task, "alias": task, "sample_len": answered}
+    for row in figures:
+        found |= _figure(row, metrics[row["metric"]], errors.get(row["metric"]))
+    own.results[task] = found
+    own.counts[task] = {"original": answered + failed, "effective": answered}
+    own.higher_is_better[task] = {
+        metrics[row["metric"]].metric: row["higher_is_better"] for row in figures if "higher_is_better" in row
+    }
+
+
+def _figure(row: ResultRow, metric: LoggedMetric, error: float | None) -> dict[str, Any]:
+    """Return a figure and its standard error under lm-eval's names."""
+    value = finite(row["value"])
+    return {
+        metric.key: None if value is None else metric.share(value),
+        f"{metric.metric}_stderr,{metric.filter}": _UNKNOWN if error is None else error,
+    }
+
+
+def _config(
+    task: str,
+    figures: Sequence[ResultRow],
+    metrics: Mapping[str, LoggedMetric],
+    facts: Mapping[str, Any],
+    shots: int | None,
+) -> dict[str, Any]:
+    """Return what is known of a task in the form of a task file."""
+    better = {metrics[row["metric"]].metric: row.get("higher_is_better", True) for row in figures}
+    listed = [{"metric": name, "higher_is_better": higher} for name, higher in better.items()]
+    split = {"test_split": facts["split"]} if "split" in facts else {}
+    metadata = {"version": facts.get("version")}
+    return {"task": task, **split, "num_fewshot": shots, "metric_list": listed, "repeats": 1, "metadata": metadata}
+
+
+def _facts(spec: Mapping[str, Any], model: str, task: str) -> Mapping[str, Any]:
+    of_model = spec.get("tasks", {}).get(model, {})
+    found = of_model.get(task, {}) if isinstance(of_model, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _results(
+    own: _ModelResults, record: RunRecord, spec: Mapping[str, Any], started: datetime, ended: datetime
+) -> dict[str, Any]:
+    groups, below = _groups(own, record)
+    limit = record.settings.get("limit")
+    found = {
+        "results": {**own.results, **groups},
+        **({"groups": groups} if groups else {}),
+        "group_subtasks": {**below, **{task: [] for task in own.results}},
+        "configs": own.configs,
+        "versions": own.versions,
+        "n-shot": own.shots,
+        "higher_is_better": own.higher_is_better,
+        "n-samples": own.counts,
+        "config": {"model": own.model, "model_args": "", "limit": limit, "kshot": shareable(record.settings)},
+        "git_hash": None,
+        "date": started.timestamp(),
+        "task_hashes": own.hashes,
+        "model_source": "kshot",
+        "model_name": one_line(own.model),
+        "model_name_sanitized": FileNames("__").of(own.model),
+        "system_instruction": record.settings.get("system_prompt"),
+        "chat_template": record.settings.get("chat_template"),
+        "total_evaluation_time_seconds": str((ended - started).total_seconds()),
+    }
+    return dict(well_formed_value(found))
+
+
+def _groups(own: _ModelResults, record: RunRecord) -> tuple[dict[str, dict[str, Any]], dict[str, list[str]]]:
+    """Return the figures over several tasks, and the tasks of each."""
+    totals = [
+        row for row in record.results
+        if row["model"] == own.model and row["task"] not in own.results and "category" not in row and "average" in row
+    ]  # fmt: skip
+    groups: dict[str, dict[str, Any]] = {}
+    below: dict[str, list[str]] = {}
+    for task, rows in groupby(sorted(totals, key=lambda row: str(row["task"])), key=lambda row: str(row["task"])):
+        held = list(rows)
+        metrics = logged_metrics(held)
+        groups[task] = {"alias": task, "name": task, "sample_len": max(row["n"] for row in held)}
+        for row in held:
+            groups[task] |= _figure(row, metrics[row["metric"]], None)
+        tasks = held[0].get("tasks")
+        below[task] = [str(name) for name in tasks] if isinstance(tasks, list) else []
+    return groups, below
+
+
+def _times(record: RunRecord, spec: Mapping[str, Any]) -> tuple[datetime, datetime]:
+    """Return when the run began and ended; if it recorded neither, when its figures were written."""
+    sessions = spec.get("sessions", ())
+    seconds = 0.0 if record.path is None else (record.path / SUMMARY).stat().st_mtime
+    times = [datetime.fromtimestamp(seconds, timezone.utc)] * 2
+    for at, (session, name) in enumerate(((0, "started"), (-1, "ended"))):
+        with suppress(ValueError, TypeError, IndexError):
+            times[at] = datetime.fromisoformat(sessions[session].get(name)).astimezone(timezone.utc)
+    return times[0], times[1]

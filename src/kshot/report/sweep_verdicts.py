@@ -1,0 +1,86 @@
+"""What a sweep shows, in sentences: between which values a figure changes beyond chance, and where not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kshot.core.records import ResultRow
+from kshot.report.table import number, short_names
+from kshot.report.verdicts import correction, shown_p
+from kshot.runs.swept_rows import AXES, NUMERIC, SWEEP, shown_value
+
+_MAX_LINES, _MAX_LISTED = 6, 4
+_SHORT = {"num_shots": "k = ", "shots": "k = ", "temperature": "temperature "}
+
+
+def sweep_verdicts(comparisons: Sequence[ResultRow]) -> Iterator[str]:
+    """Say of each line of a sweep which values are ahead of which: the numbers first, and only a few of many."""
+    found = sorted((row for row in comparisons if SWEEP in row), key=lambda row: row[SWEEP] not in NUMERIC)
+    models = short_names(dict.fromkeys(str(row["a_model"]) for row in found))
+    lines: dict[str, list[ResultRow]] = {}
+    for row in found:
+        lines.setdefault(_subject(row, models), []).append(row)
+    shown = list(lines.items())
+    for subject, own in shown[:_MAX_LINES]:
+        yield f"{subject}: {_said(own)}."
+    if len(shown) > _MAX_LINES:
+        decided = sum(any(row["ahead"] is not None for row in own) for _, own in shown[_MAX_LINES:])
+        yield f"… and {len(shown) - _MAX_LINES} more lines in summary.json; in {decided} of them values differ."
+    families = {row["metric"]: row["family"] for row in found if row["family"] > 1}
+    if families:
+        yield f"Between the values of sweeps {correction(max(families.values()))}."
+
+
+def _subject(row: ResultRow, models: Mapping[str, str]) -> str:
+    """Return what a sentence is about. Along numbers each line has its own; of other values one tells all pairs."""
+    of = [models[str(row["a_model"])]] if len(models) > 1 else []
+    where = [_value(name, value) for name, value in _at(row).items()] if row[SWEEP] in NUMERIC else []
+    by = [] if row[SWEEP] in NUMERIC else [f"by {AXES.get(row[SWEEP], row[SWEEP])}"]
+    return " · ".join([" ".join([f"{row['task']} {row['metric']}", *by]), *of, *where])
+
+
+def _at(row: ResultRow) -> Mapping[str, Any]:
+    """Return the values of the other options at which two are compared."""
+    at = row.get("at")
+    return at if isinstance(at, Mapping) else {}
+
+
+def _said(rows: Sequence[ResultRow]) -> str:
+    ahead = [row for row in rows if row["ahead"] is not None]
+    level = [row for row in rows if row["ahead"] is None]
+    if not ahead and len(rows) > 1:
+        return "no two neighbours can be told apart" if rows[0][SWEEP] in NUMERIC else "no two can be told apart"
+    parts = [_against(row) for row in ahead[:_MAX_LISTED]]
+    if len(ahead) > _MAX_LISTED:
+        parts.append(f"{len(ahead) - _MAX_LISTED} more pairs differ")
+    pairs = [f"{_value(row[SWEEP], row['b_value'])} and {shown_value(row[SWEEP], row['a_value'])}" for row in level]
+    if len(pairs) > _MAX_LISTED:
+        parts.append(f"{len(pairs)} pairs cannot be told apart")
+    elif pairs:
+        told = [f"{pair}{_where(row)}" for pair, row in zip(pairs, level, strict=True)]
+        parts.append(f"{', '.join(told)} cannot be told apart")
+    return "; ".join(parts)
+
+
+def _against(row: ResultRow) -> str:
+    """Say which of two values is ahead, and by how much."""
+    swapped = row["ahead"] != row["a"]
+    first, second = ("b_value", "a_value") if swapped else ("a_value", "b_value")
+    sign = -1.0 if swapped else 1.0
+    difference = sign * row["difference"]
+    ends = sorted(sign * end for end in row["ci95"] or ())
+    digits = 3 if abs(difference) <= 1 and all(abs(end) <= 1 for end in ends) else 1
+    between = f", 95 %: {number(ends[0], digits, '+')} to {number(ends[1], digits, '+')}" if ends else ""
+    who = f"{_value(row[SWEEP], row[first])} is ahead of {shown_value(row[SWEEP], row[second])}"
+    return f"{who}{_where(row)} ({number(difference, digits, '+')}{between}, {shown_p(row)})"
+
+
+def _where(row: ResultRow) -> str:
+    """Return at which values of the other options two are compared, where the subject does not say it."""
+    at = _at(row)
+    return f" at {', '.join(_value(*each) for each in at.items())}" if at and row[SWEEP] not in NUMERIC else ""
+
+
+def _value(option: str, value: Any) -> str:
+    return f"{_SHORT.get(option, '')}{shown_value(option, value)}"

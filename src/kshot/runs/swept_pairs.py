@@ -1,0 +1,120 @@
+"""Which values of a sweep differ, sample by sample: neighbours along an axis of numbers, and every two of other values.
+
+Two points are compared if they differ by one option alone. Where subsets have an average, that is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
+from typing import Any, TypeAlias
+
+from kshot.core.records import ResultRow
+from kshot.core.task import TaskResult
+from kshot.runs.swept_rows import BASE, NUMERIC, SWEEP
+from kshot.statistics.paired import Pair, averaged, has_figures
+from kshot.statistics.units import same_units
+
+PairOf: TypeAlias = Callable[[TaskResult, TaskResult, str], Pair]
+_Point: TypeAlias = Mapping[str, Any]
+
+
+def swept_pairs(
+    results: Sequence[TaskResult], rows: Sequence[ResultRow], pair_of: PairOf
+) -> Iterator[tuple[ResultRow, Pair]]:
+    """Yield what two points of a sweep are compared by: who they are, and their values on the same samples.
+
+    ``pair_of(one, other, metric)`` returns the values of two results.
+    """
+    swept = [result for result in results if result.task.labels.get(SWEEP)]
+    averages = [row for row in rows if SWEEP in row and "tasks" in row]
+    averaged_sets = {row.get("dataset") for row in averages}
+    alone = [
+        result
+        for result in swept
+        if result.task.labels.get("dataset") not in averaged_sets and "example_seed" not in result.task.labels
+    ]
+    yield from _of_tasks(alone, pair_of)
+    yield from _of_averages(averages, swept, pair_of)
+
+
+def _of_tasks(results: Sequence[TaskResult], pair_of: PairOf) -> Iterator[tuple[ResultRow, Pair]]:
+    groups: dict[tuple[str, str], list[TaskResult]] = {}
+    for result in results:
+        groups.setdefault((result.model, str(result.task.labels[BASE])), []).append(result)
+    for (model, base), own in groups.items():
+        for option, one, other in _neighbours([(result.task.labels[SWEEP], result) for result in own]):
+            for metric, scorer in one.named():
+                if metric in scorer.details or metric not in other.values:
+                    continue
+                pair = pair_of(one, other, metric)
+                if not pair.a or not same_units(scorer.aggregates.get(metric), pair.a, pair.b) or not has_figures(pair):
+                    continue
+                points = one.task.labels[SWEEP], other.task.labels[SWEEP]
+                names = one.task.name, other.task.name
+                shared = {"task": base, "metric": metric, "higher_is_better": scorer.higher_is_better}
+                yield shared | _sides(model, names, option, points), pair
+
+
+def _of_averages(
+    averages: Sequence[ResultRow], results: Sequence[TaskResult], pair_of: PairOf
+) -> Iterator[tuple[ResultRow, Pair]]:
+    by_name = {(result.model, result.task.name): result for result in results}
+    groups: dict[tuple[str, str, str], list[ResultRow]] = {}
+    for row in averages:
+        groups.setdefault((row["model"], row[BASE], row["metric"]), []).append(row)
+    for (model, base, metric), own in groups.items():
+        for option, one, other in _neighbours([(row[SWEEP], row) for row in own]):
+            subsets = [
+                (by_name[model, a], by_name[model, b]) for a, b in zip(one["tasks"], other["tasks"], strict=False)
+            ]
+            same = all(a.task.labels[BASE] == b.task.labels[BASE] for a, b in subsets)
+            if not same or len(one["tasks"]) != len(other["tasks"]):
+                continue
+            pair = averaged([pair_of(a, b, metric) for a, b in subsets], weighted=one["average"] == "weighted")
+            if pair is not None:
+                names, points = (one["task"], other["task"]), (one[SWEEP], other[SWEEP])
+                shared = {name: one[name] for name in ("metric", "higher_is_better", "average")}
+                yield {"task": base} | shared | _sides(model, names, option, points), pair
+
+
+def _sides(model: str, names: tuple[str, str], option: str, points: tuple[_Point, _Point]) -> ResultRow:
+    """Return who is compared: the tasks of two points, the option by which they differ, and the others' values."""
+    return {
+        "a": names[0],
+        "b": names[1],
+        "a_model": model,
+        "b_model": model,
+        SWEEP: option,
+        "a_value": points[0].get(option),
+        "b_value": points[1].get(option),
+        "at": {name: value for name, value in points[0].items() if name != option},
+    }
+
+
+def _neighbours(found: Sequence[tuple[_Point, Any]]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the pairs that differ by one option: along numbers the larger value first, then the one before it.
+
+    A point at which another option changes nothing, as no examples for the retriever, is a neighbour of all its values.
+    """
+    options = list(dict.fromkeys(name for point, _ in found for name in point))
+    for option in options:
+        lines = _lines(option, found)
+        for line in lines:
+            if option in NUMERIC:
+                ordered = sorted(line, key=lambda each: each[0][option])
+                yield from ((option, larger[1], smaller[1]) for smaller, larger in pairwise(ordered))
+            else:
+                yield from ((option, one[1], other[1]) for one, other in combinations(line, 2))
+
+
+def _lines(option: str, found: Sequence[tuple[_Point, Any]]) -> list[list[tuple[_Point, Any]]]:
+    """Return the points that differ by an option alone, for each choice of the others."""
+    having = [(point, each) for point, each in found if option in point]
+    keys = [{name: value for name, value in point.items() if name != option} for point, _ in having]
+    longest = max((len(key) for key in keys), default=0)
+    whole = [key for at, key in enumerate(keys) if len(key) == longest and key not in keys[:at]]
+    return [
+        [(point, each) for (point, each), key in zip(having, keys, strict=True) if key.items() <= line.items()]
+        for line in whole
+    ]
