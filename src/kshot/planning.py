@@ -287,8 +287,8 @@ def _check_names(sources: Sequence[Source[Settings]], tasks: Mapping[int, Sequen
 
 
 def _is_file(label: str) -> bool:
-    """Whether a config or a table is meant, whose name is that of its file."""
-    return split_options(label)[0].lower().endswith((".py", *FILE_SUFFIXES))
+    """Whether a config, a table or a task file is meant: files name what they hold."""
+    return label.startswith("lmeval:") or split_options(label)[0].lower().endswith((".py", *FILE_SUFFIXES))
 
 
 def _all_tasks(plan: Plan, of_sources: Sequence[Sequence[PlannedTask] | None]) -> list[PlannedTask] | None:

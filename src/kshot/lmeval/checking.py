@@ -51,7 +51,8 @@ def check_task(
             evaluation = ", ".join(name for metric in task.metrics for name in metric.names)
     except KshotError as exc:
         missing.append(_lack("data" if not data else "prompts", exc))
-    shots = f", {config.num_fewshot} examples" if config.num_fewshot else ""
+    count = config.num_fewshot or 0
+    shots = f", {count} example{'s' if count > 1 else ''}" if count else ""
     return EntryCheck(leaf.name, f"{_ASKS[config.output_type]}{shots}", data, evaluation, missing=tuple(missing))
 
 

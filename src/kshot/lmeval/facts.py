@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,13 @@ def file_facts(config: TaskConfig) -> dict[str, Any]:
     facts: dict[str, Any] = {"files": {_shown(file, config): _digest(file) for file in files}}
     version = (config.metadata or {}).get("version")
     return facts | ({"version": version} if isinstance(version, (int, float, str)) else {})
+
+
+def changed_files(now: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[str]:
+    """Return the files of a task that are not what an earlier run recorded; none where it recorded nothing."""
+    before = earlier.get("files")
+    files: Mapping[str, Any] = now["files"]
+    return [name for name, digest in files.items() if isinstance(before, dict) and before.get(name) != digest]
 
 
 def _shown(file: Path, config: TaskConfig) -> str:

@@ -19,7 +19,7 @@ from kshot.core.watcher import PlannedTask
 from kshot.lmeval.checking import check_task
 from kshot.lmeval.compiling import compiled
 from kshot.lmeval.documents import Documents
-from kshot.lmeval.facts import file_facts, has_functions
+from kshot.lmeval.facts import changed_files, file_facts, has_functions
 from kshot.lmeval.files import TaskConfig
 from kshot.lmeval.functions import Functions, functions_of
 from kshot.lmeval.group_averages import group_rows
@@ -130,10 +130,13 @@ class LmevalSource(Source[LmevalSettings]):
         self, settings: LmevalSettings, model: Model | None = None, facts: Mapping[str, Any] | None = None
     ) -> Iterator[Task[Any]]:
         """Compile each task."""
-        del model, facts  # nothing depends on them
+        del model  # nothing depends on it
         own = with_options(settings, self._spec)
         for leaf in self.leaves:
-            yield self._task(leaf, own)
+            task = self._task(leaf, own)
+            changed = changed_files(task.facts, (facts or {}).get(task.name, {}))
+            since = f"{task.name}: {', '.join(changed)} changed since the run" if changed else ""
+            yield replace(task, notes=(*task.notes, *filter(None, [since])))
 
     def previews(self, settings: LmevalSettings) -> Iterator[Task[Any]]:
         """Compile each task for its prompts."""
