@@ -185,11 +185,12 @@ class WholeFigure(DocumentFigure):
         if not values:
             return None
         try:
-            return _number(self._compute(values), self.name) * self.scale
+            found = _number(self._compute(values), self.name) * self.scale
         except DataError:
             if not self._lenient:
                 raise
             return None
+        return found if math.isfinite(found) else None
 
 
 class UnlistedFigures(Metric):
