@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kshot.runs.compared_run import ComparedRun
     from kshot.runs.comparing import Comparison
 
-_PAPER, _FOLDERS = ("markdown", "latex"), ("trec", "inspect", "hf")
+_PAPER, _FOLDERS = ("markdown", "latex"), ("trec", "inspect", "hf", "lmeval")
 _OWN_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "--what": (*TEXTS, "parquet"),
     "--raw": ("csv",),
@@ -138,6 +138,10 @@ class Export:
             from kshot.report.exports.inspect_logs import write_logs
 
             yield from write_logs(place.expanduser(), runs[0].record, runs[0].spec)
+        elif self.to == "lmeval":
+            from kshot.report.exports.lmeval_results import write_results
+
+            yield from write_results(place.expanduser(), runs[0].record, runs[0].spec)
         elif self.to == "hf":
             from kshot.report.exports.hub import write_eval_results
 

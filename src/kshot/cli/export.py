@@ -19,15 +19,16 @@ def add(commands: Any) -> None:
         "export",
         help="write runs as tables, or for other tools",
         description="Write the figures or the samples of runs as a table (csv, parquet, markdown, latex), or a run for "
-        "other tools: trec (rankings and a BEIR folder), inspect (logs of Inspect), hf (.eval_results of the hub).",
+        "other tools: trec (rankings and a BEIR folder), inspect (logs of Inspect), lmeval (files of lm-eval), "
+        "hf (.eval_results of the hub).",
     )
     export.add_argument("run", nargs="+", metavar="RUN", help="run folder; tables take several, side by side")
     export.add_argument("--to", required=True, choices=FORMATS, help="the format to write")
     export.add_argument(
         "--out",
         metavar="PATH",
-        help="file (for trec, inspect and hf: folder) to write; what is there is replaced (default: csv, markdown and "
-        "latex are printed, the others get a name here after the run)",
+        help="file (for trec, inspect, lmeval and hf: folder) to write; what is there is replaced (default: csv, "
+        "markdown and latex are printed, the others get a name here after the run)",
     )
     export.add_argument("--what", choices=PARTS, help="what a table shows (default: results)")
     export.add_argument(

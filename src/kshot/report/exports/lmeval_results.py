@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kshot.core.durable import new_version
 from kshot.core.errors import RunError, UsageError
@@ -55,13 +55,13 @@ def write_results(folder: Path, record: RunRecord, spec: Mapping[str, Any]) -> I
     for (task, model), rows in _by_task(record.iter_samples()):
         own = models.setdefault(model, _ModelResults(model))
         place = folder / folders.of(model)
-        path = path_inside(place, f"samples_{files.of(f'{task}')}_{stamp}.jsonl")
-        _write_task(path, own, record, spec, task, rows)
+        path = path_inside(place, f"samples_{files.of(task)}_{stamp}.jsonl")
+        _write_task(path, own, _Asked(record, spec, task), rows)
         yield path
     for model, own in models.items():
         path = path_inside(folder / folders.of(model), f"results_{stamp}.json")
         with new_version(path) as file:
-            file.write(json.dumps(_results(own, record, spec, started, ended), indent=2, ensure_ascii=False))
+            file.write(json.dumps(_results(own, record, started, ended), indent=2, ensure_ascii=False))
         yield path
 
 
@@ -85,10 +85,17 @@ def _check_samples(record: RunRecord) -> None:
         raise RunError("the run has no samples", where=str(record.path))
 
 
-def _write_task(
-    path: Path, own: _ModelResults, record: RunRecord, spec: Mapping[str, Any], task: str, rows: Iterable[ResultRow]
-) -> None:
+class _Asked(NamedTuple):
+    """A task of a run."""
+
+    record: RunRecord
+    spec: Mapping[str, Any]
+    task: str
+
+
+def _write_task(path: Path, own: _ModelResults, asked: _Asked, rows: Iterable[ResultRow]) -> None:
     """Write the samples of a task, one in memory at a time, and note its figures. Samples that failed have no line."""
+    record, spec, task = asked
     figures = figures_of(record, task, own.model)
     metrics = logged_metrics(figures)
     errors = StandardErrors(figures, {name: ScoreForm(metric.scale) for name, metric in metrics.items()})
@@ -159,19 +166,17 @@ def _facts(spec: Mapping[str, Any], model: str, task: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _results(
-    own: _ModelResults, record: RunRecord, spec: Mapping[str, Any], started: datetime, ended: datetime
-) -> dict[str, Any]:
-    groups, below = _groups(own, record)
+def _results(own: _ModelResults, record: RunRecord, started: datetime, ended: datetime) -> dict[str, Any]:
+    groups, below, better = _groups(own, record)
     limit = record.settings.get("limit")
     found = {
         "results": {**own.results, **groups},
         **({"groups": groups} if groups else {}),
-        "group_subtasks": {**below, **{task: [] for task in own.results}},
+        "group_subtasks": below,
         "configs": own.configs,
-        "versions": own.versions,
-        "n-shot": own.shots,
-        "higher_is_better": own.higher_is_better,
+        "versions": {**own.versions, **dict.fromkeys(groups)},
+        "n-shot": {**own.shots, **{name: _shared(own.shots, below[name]) for name in groups}},
+        "higher_is_better": {**own.higher_is_better, **better},
         "n-samples": own.counts,
         "config": {"model": own.model, "model_args": "", "limit": limit, "kshot": shareable(record.settings)},
         "git_hash": None,
@@ -187,23 +192,33 @@ def _results(
     return dict(well_formed_value(found))
 
 
-def _groups(own: _ModelResults, record: RunRecord) -> tuple[dict[str, dict[str, Any]], dict[str, list[str]]]:
-    """Return the figures over several tasks, and the tasks of each."""
+def _shared(shots: Mapping[str, Any], tasks: Sequence[str]) -> Any:
+    """Return the number of examples of a group, if its tasks have the same."""
+    found = {shots.get(task) for task in tasks}
+    return found.pop() if len(found) == 1 else None
+
+
+def _groups(
+    own: _ModelResults, record: RunRecord
+) -> tuple[dict[str, dict[str, Any]], dict[str, list[str]], dict[str, dict[str, bool]]]:
+    """Return the figures over several tasks, the tasks of each, and which way its metrics go."""
     totals = [
         row for row in record.results
         if row["model"] == own.model and row["task"] not in own.results and "category" not in row and "average" in row
     ]  # fmt: skip
     groups: dict[str, dict[str, Any]] = {}
     below: dict[str, list[str]] = {}
+    better: dict[str, dict[str, bool]] = {}
     for task, rows in groupby(sorted(totals, key=lambda row: str(row["task"])), key=lambda row: str(row["task"])):
         held = list(rows)
         metrics = logged_metrics(held)
         groups[task] = {"alias": task, "name": task, "sample_len": max(row["n"] for row in held)}
         for row in held:
             groups[task] |= _figure(row, metrics[row["metric"]], None)
+        better[task] = {metrics[row["metric"]].metric: bool(row.get("higher_is_better", True)) for row in held}
         tasks = held[0].get("tasks")
         below[task] = [str(name) for name in tasks] if isinstance(tasks, list) else []
-    return groups, below
+    return groups, below, better
 
 
 def _times(record: RunRecord, spec: Mapping[str, Any]) -> tuple[datetime, datetime]:

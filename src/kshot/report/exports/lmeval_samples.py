@@ -100,9 +100,14 @@ class _Requests(NamedTuple):
 def _requests(row: ResultRow) -> _Requests:
     """Return the measured texts, each after its context; else the prompt with its replies."""
     measured = [part for part in parts_of(row.get("response")) if isinstance(part, dict) and "logprob" in part]
-    if measured:
-        arguments = [{"arg_0": _prompt(each.get("prompt", row.get("prompt"))), "arg_1": each["text"]} for each in measured]
-        responses: list[Any] = [[[str(each["logprob"]), str(bool(each.get("greedy")))]] for each in measured]
+    if len(measured) == 1 and not row.get("prompt"):  # a document by itself
+        arguments = [{"arg_0": measured[0]["text"]}]
+        responses: list[Any] = [[str(measured[0]["logprob"])]]
+    elif measured:
+        arguments = [
+            {"arg_0": _prompt(each.get("prompt", row.get("prompt"))), "arg_1": each["text"]} for each in measured
+        ]
+        responses = [[[str(each["logprob"]), str(bool(each.get("greedy")))]] for each in measured]
     else:
         arguments = [{"arg_0": _prompt(row.get("prompt")), "arg_1": {}}]
         responses = [list(read_response(row, "").replies)]
