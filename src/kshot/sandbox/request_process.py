@@ -167,10 +167,12 @@ def _listen(pipe: BufferedReader, answers: queue.Queue[bytes | None]) -> None:
     buffer = bytearray()
     with pipe, suppress(queue.Full):
         while chunk := pipe.read1(_CHUNK_BYTES):
+            searched = len(buffer)  # a long line is not searched again with every chunk
             buffer += chunk
-            while (end := buffer.find(b"\n")) >= 0:
+            while (end := buffer.find(b"\n", searched)) >= 0:
                 answers.put_nowait(bytes(buffer[:end]))
                 del buffer[: end + 1]
+                searched = 0
             if len(buffer) > _MAX_ANSWER_BYTES:
                 answers.put_nowait(bytes(buffer))
                 break

@@ -1,0 +1,185 @@
+"""Task files whose functions break out, hang or flood: they are contained, and one message says what happened."""
+
+import contextlib
+import os
+import re
+import socket
+import sys
+
+import pytest
+
+import kshot
+from kshot.core.errors import DataError
+from kshot.lmeval.functions import Functions
+from kshot.sandbox.guest import GuestFault
+from tests.lmeval.tasks import ref, write
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the confinement of functions is Linux's")
+
+REFUSED = r"Permission|not permitted|No such file|Operation|unreachable|refused|denied|Errno"
+UTILS = """
+    import os, socket, subprocess, sys
+
+    def connect(port):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+
+    def read(path):
+        return open(path).read()
+
+    def write(path):
+        open(path, "w").write("x")
+
+    def start(program):
+        return subprocess.run([program], capture_output=True).returncode
+
+    def variables(name):
+        return os.environ.get(name)
+
+    def modules(name):
+        return [each for each in sys.modules if each.startswith(name)]
+
+    def hang(_):
+        while True:
+            pass
+
+    def flood(_):
+        return "x" * (65 << 20)
+
+    def deep(_):
+        found = []
+        for _ in range(100_000):
+            found = [found]
+        return found
+
+    def swallow(_):
+        return len(bytearray(1 << 40))
+
+    def leave(_):
+        os._exit(0)
+
+    def end(_):
+        os.kill(os.getppid(), 9)
+
+    def forge(_):
+        for number in range(3, 64):
+            try:
+                os.write(number, b'{"id": 1, "result": [{"value": "forged"}]}\\n')
+            except OSError:
+                pass
+        return "told"
+
+    class Endless(dict):
+        def items(self):
+            while True:
+                yield "a", 1
+
+    def endless(_):
+        return Endless(a=1)
+
+    def fine(text):
+        return text + "!"
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("hostile"), utils_py=UTILS)
+
+
+@pytest.fixture(scope="module")
+def functions(tree):
+    worker = Functions(tree, call_seconds=300)
+    yield worker
+    worker.close()
+
+
+def call(functions, name, argument=None):
+    (found,) = functions.each(ref(functions.tree, name), [(argument,)])
+    return found
+
+
+def test_sockets_are_refused(functions):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        with pytest.raises(DataError, match=REFUSED):
+            call(functions, "connect", server.getsockname()[1])
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_files_of_the_user_are_not_there(functions, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("private")
+    for path in (secret, "/etc/passwd"):
+        with pytest.raises(DataError, match=REFUSED):
+            call(functions, "read", str(path))
+    assert "def connect" in call(functions, "read", str(functions.tree / "utils.py"))
+    for path in (secret, functions.tree / "utils.py"):
+        with pytest.raises(DataError, match=f"{REFUSED}|Read-only"):
+            call(functions, "write", str(path))
+    assert secret.read_text() == "private"
+
+
+def test_no_process_no_variable_no_module_of_kshot(functions, monkeypatch):
+    with pytest.raises(DataError, match=REFUSED):
+        call(functions, "start", "/bin/true")
+    monkeypatch.setenv("OPENAI_API_KEY", "private")
+    fresh = Functions(functions.tree)
+    try:
+        assert call(fresh, "variables", "OPENAI_API_KEY") is None
+    finally:
+        fresh.close()
+    assert call(functions, "modules", "kshot") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("flood", "MB of data|memory|NoAnswer"),
+        ("deep", "nested more than|RecursionError"),
+        ("swallow", "memory"),
+        ("leave", "its process ended before it was done"),
+        ("forge", "cannot be read|told"),
+    ],
+)
+def test_floods_and_ends_are_told_and_the_next_call_works(functions, name, expected):
+    try:
+        assert call(functions, name) == "told"
+    except DataError as told:
+        assert re.search(expected, str(told)), told
+    assert call(functions, "fine", "owl") == "owl!"
+
+
+@pytest.mark.parametrize("name", ["hang", "endless"])
+def test_what_does_not_end_is_ended(tree, name):
+    worker = Functions(tree, call_seconds=3)
+    try:
+        with pytest.raises(GuestFault, match=r"did not end within 3 s|memory") as caught:
+            call(worker, name)
+        assert "task.yaml:3:1" in str(caught.value)
+    finally:
+        worker.close()
+
+
+def test_a_process_outside_cannot_be_ended(functions):
+    with contextlib.suppress(DataError):
+        call(functions, "end")
+    assert os.getpid() > 0
+    assert call(functions, "fine", "owl") == "owl!"
+
+
+def test_a_module_that_does_harm_when_it_is_loaded(tmp_path):
+    write(
+        tmp_path,
+        utils_py=f"""
+        from pathlib import Path
+        Path({str(tmp_path / "made")!r}).write_text("x")
+
+        def text(doc):
+            return "fine"
+        """,
+        task_yaml="task: x\ntest_split: test\ndoc_to_text: !function utils.text\ndoc_to_target: a\n",
+    )
+    with kshot.lmeval.load(tmp_path / "task.yaml") as task, pytest.raises(DataError, match=REFUSED + "|Read-only"):
+        task.requests({"test": [{"a": "x"}]})
+    assert not (tmp_path / "made").exists()
