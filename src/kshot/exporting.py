@@ -141,6 +141,7 @@ class Export:
         elif self.to == "lmeval":
             from kshot.report.exports.lmeval_results import write_results
 
+            _check_figures(runs)
             yield from write_results(place.expanduser(), runs[0].record, runs[0].spec)
         elif self.to == "hf":
             from kshot.report.exports.hub import write_eval_results

@@ -334,7 +334,7 @@ def test_figures_that_are_older_than_the_last_session_are_told(here, capsys, run
 @pytest.mark.parametrize("to", [to for to in FORMATS if to not in {"trec", "inspect"}])
 def test_a_run_without_figures_is_refused_in_every_format(here, capsys, to):
     Path("five/summary.json").write_text('{"results": [], "notes": []}')
-    runs = ("five",) if to == "hf" else ("zero", "five")
+    runs = ("five",) if to in {"hf", "lmeval"} else ("zero", "five")
     assert "five: the run has no figures" in refused(capsys, *runs, "--to", to)
 
 
@@ -363,6 +363,7 @@ def test_the_hub_knows_the_datasets_of_kshot(tmp_path, monkeypatch, capsys):
     [
         (("zero", "five", "--to", "inspect"), "--to inspect takes one run"),
         (("zero", "five", "--to", "trec"), "--to trec takes one run"),
+        (("zero", "five", "--to", "lmeval"), "--to lmeval takes one run"),
         (("zero", "--to", "markdown", "--raw"), "--raw is for --to csv"),
         (("zero", "--to", "csv", "--raw"), "--raw needs --out"),
         (("zero", "--to", "csv", "--trust", "a.py"), "--trust is for --to trec"),
