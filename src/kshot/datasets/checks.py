@@ -14,7 +14,7 @@ from kshot.metrics import make_metric
 from kshot.metrics.judge_options import with_judge_options
 from kshot.prompts.strings import names_used
 
-_RESERVED_FIELDS = {
+RESERVED_FIELDS = {
     *("options", "target", "source", "target_idx", "label", "source_idx", "num_turns", "turn_idx", "real_num_shots"),
     *("example_idx", "dataset_name", "subset_name", "display_name"),
 }
@@ -60,7 +60,7 @@ def likely_mistakes(dataset: Dataset, kind: type[Dataset], fields: Callable[[], 
 
     ``fields`` gives those of the first row; it is called only if they matter.
     """
-    unknown = names_used(dataset.instruction or "", dataset.jinja2_env) - _RESERVED_FIELDS
+    unknown = names_used(dataset.instruction or "", dataset.jinja2_env) - RESERVED_FIELDS
     for name in sorted(unknown - set(fields()) if unknown else ()):
         yield f"the instruction uses {name!r}, which row 0 does not have: it renders as nothing"
     known = set(dir(kind))

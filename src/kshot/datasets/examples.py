@@ -111,7 +111,7 @@ class ShownExamples:
             raise DataError(
                 f"it has no examples to show ({wanted} wanted)",
                 where=where_of(self._dataset),
-                hint="Set example_set.",
+                hint="Its only row would be its own example." if size else "Set example_set.",
             )
         if wanted >= size:
             if wanted > size or self.among_evaluated:

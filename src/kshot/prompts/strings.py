@@ -75,14 +75,14 @@ def names_used(text: str, environment: jinja2.Environment) -> set[str]:
     return find_undeclared_variables(environment.parse(text)) - set(environment.globals)
 
 
-def field_names(text: str) -> set[str]:
-    """Return the names of the fields that an instruction shows; one that cannot be read seems to show none."""
+def field_names(text: str) -> set[str] | None:
+    """Return the names of the fields that an instruction shows; None if it cannot be read."""
     try:
         if _JINJA.search(text):
             return names_used(text, jinja_environment())
-        return {name for _, name, _, _ in Formatter().parse(text) if name}
-    except (jinja2.TemplateSyntaxError, ValueError):
-        return set()
+        return {re.split(r"[.\[]", name, maxsplit=1)[0] for _, name, _, _ in Formatter().parse(text) if name}
+    except (jinja2.TemplateSyntaxError, ValueError, RecursionError):
+        return None
 
 
 _MAX_WIDTH_DIGITS = 4

@@ -147,8 +147,8 @@ class _CsvReader:
                 raise DataError(what, where=where, hint="Name it in the first line.")
 
     def _too_many(self) -> str:
-        mark = self._delimiter if self._delimiter != "\t" else "a tab"
-        return f"Put quotes around a text that contains {mark}, with no space before them."
+        mark = "a tab" if self._delimiter == "\t" else repr(self._delimiter)
+        return f"Put quotes around a text that contains {mark}, with no space before the quotes."
 
     def _too_few(self) -> str:
         text = "".join(self._record)

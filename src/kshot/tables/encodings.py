@@ -25,7 +25,7 @@ def check_text(file: Path) -> None:
         head = opened.read(_HEAD_BYTES)
     for mark, (kind, hint) in _KINDS.items():
         if head.startswith(mark):
-            raise DataError(f"it is {kind}, not text", where=str(file), hint=hint)
+            raise DataError(f"it is {kind}, not text in UTF-8", where=str(file), hint=hint)
     if b"\0" in head:
         line, column = _place(head, head.index(b"\0"))
         what = f"it is a binary file, not text: byte {column} of this line is 0"

@@ -106,7 +106,7 @@ def _jsonl(file: Path) -> _Placed:
 
 def _parsed(line: str, where: str) -> Any:
     try:
-        return parse_json(line)
+        return parse_json(line.rstrip("\r\n"))
     except json.JSONDecodeError as exc:
         raise DataError(f"this line is not JSON: {exc.msg} (character {exc.colno})", where=where) from exc
     except ValueError as exc:

@@ -14,7 +14,8 @@ from kshot.datasets.rows.cells import Listed, text_of
 Find: TypeAlias = Callable[[Any, Listed], "int | None"]
 """Finds the option that an answer names; None if it names none in this form."""
 
-_LETTER = re.compile(r"\(?([A-Za-z])[).:]?")
+_LETTER = re.compile(r"\(?([A-Za-z])[).:]?()")
+_LETTER_AND_TEXT = re.compile(r"\(?([A-Za-z])[).:]\s*(.+)", re.DOTALL)
 _BETWEEN = re.compile(r"\s*(?:[,;/&+|]|\band\b|\bor\b)\s*")
 _SHOWN = 60
 
@@ -27,9 +28,13 @@ def _by_label(value: Any, listed: Listed) -> int | None:
 
 
 def _by_letter(value: Any, listed: Listed) -> int | None:
-    found = _LETTER.fullmatch(text_of(value).strip())
+    """Find the letter; the text of the same option may follow it."""
+    text = text_of(value).strip()
+    found = _LETTER.fullmatch(text) or _LETTER_AND_TEXT.fullmatch(text)
     index = letter_index(found[1].upper()) if found else -1
-    return index if 0 <= index < len(listed.texts) else None
+    if found is None or not 0 <= index < len(listed.texts):
+        return None
+    return index if found[2] in {"", listed.texts[index].strip()} else None
 
 
 def _by_text(value: Any, listed: Listed) -> int | None:
@@ -108,8 +113,7 @@ class ChosenForm:
         if len(parts) > 1 and all(FORMS[self.name](part, listed) is not None for part in parts):
             what = f"the answer is {shown}, which names {len(parts)} options"
             return DataError(what, hint="Name one; in JSON, a list of answers means that each of them is right.")
-        texts = [text.strip().casefold() for text in listed.texts]
-        if self.name == "text" and texts.count(text_of(value).strip().casefold()) > 1:
+        if self.name == "text" and _has_text(value, listed):
             return DataError(f"the answer is {shown}, and several options have this text")
         among = {
             "label": f"the options are called {', '.join(listed.labels)}",
@@ -119,6 +123,10 @@ class ChosenForm:
             "number": f"there are {count} options: 1 to {count}",
         }[self.name]
         return DataError(f"the answer is {shown}, but {among[:200]}")
+
+
+def _has_text(value: Any, listed: Listed) -> bool:
+    return text_of(value).strip().casefold() in {text.strip().casefold() for text in listed.texts}
 
 
 def chosen_form(values: Sequence[Any], options: Sequence[Listed], wanted: str | None, column: str) -> ChosenForm:
@@ -135,7 +143,8 @@ def chosen_form(values: Sequence[Any], options: Sequence[Listed], wanted: str | 
     missing = {name: indices.count(None) for name, indices in found.items()}
     best = min(FORMS, key=missing.__getitem__)  # the first of those that fit equally
     if missing[best]:
-        return ChosenForm(best)
+        named = any(_has_text(value, listed) for value, listed in pairs)  # of several options with the same text
+        return ChosenForm("text" if missing[best] == len(pairs) and named else best)
     others = [name for name in FORMS if name != best and not missing[name] and found[name] != found[best]]
     return ChosenForm(best, tuple(_notes(best, others, column)))
 

@@ -46,7 +46,7 @@ def from_columns(row: Mapping[str, Any], names: Sequence[str]) -> Listed:
     if empty is not None:
         raise DataError("this option is empty, and another one follows it", where=f"column {empty!r}")
     if len(texts) < MIN_OPTIONS:
-        what = f"there are {len(texts)} options; a question needs two or more"
+        what = f"there {'is one option' if texts else 'are no options'}; a question needs two or more"
         raise DataError(what, where=f"column {names[len(texts)]!r}" if len(texts) < len(names) else "")
     return Listed(tuple(texts), tuple(name.strip() for name in names[: len(texts)]))
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kshot.core.errors import UsageError
+from kshot.datasets.checks import RESERVED_FIELDS
 from kshot.datasets.dataset import Dataset
 from kshot.datasets.generation import GenerationDataset
 from kshot.datasets.multiple_choice import MultipleChoiceDataset
@@ -40,8 +42,17 @@ class RowsDataset(Dataset):
         self.evaluation_set, self.example_set = evaluation_set, example_set
         self.evaluation_data = tables.load(evaluation_set)
         self.reading = self._read(self.evaluation_data, tables.place)
+        self._number_if_needed()
         if self.num_shots:
             self._load_examples(tables, example_set)
+
+    def _number_if_needed(self) -> None:
+        """Number the rows if their ids do not tell them apart."""
+        ids = [str(row.get(self.id_column or "") or "") for row in self.evaluation_data]
+        if any(ids) and self.reading is not None and ("" in ids or len({*ids}) < len(ids)):
+            note = f"the values of column {self.id_column!r} do not tell the rows apart: samples have numbers instead"
+            self.reading = replace(self.reading, notes=(*self.reading.notes, note))
+            self.id_column = None
 
     def _load_examples(self, tables: RowTables, example_set: str) -> None:
         if example_set == self.evaluation_set:
@@ -58,18 +69,33 @@ class RowsDataset(Dataset):
 
     def _columns(self, rows: Sequence[Any], table: str) -> RowColumns:
         names = column_names(rows)
-        instruction = self.args.instruction
-        if instruction is not None and not field_names(instruction):
-            hint = "Write the names of columns in braces: {question}. --description is a text before all questions."
-            raise UsageError("--instruction shows nothing of a row", where=table, hint=hint)
         where = f"{table}:1" if table.lower().endswith((".csv", ".tsv")) else table
-        return columns_named(self.args, names, where, templated=instruction is not None)
+        columns = columns_named(self.args, names, where, templated=self.args.instruction is not None)
+        if self.args.instruction is not None:
+            check_instruction(self.args.instruction, names, columns, where)
+        return columns
 
     def format_instance(self, instance: dict[str, Any], /) -> dict[str, Any]:
         """Read a row by the rules that fit all rows."""
         if self.reading is None:
             self.reading = self._read(self.evaluation_data, self.place)
         return self.reading.fields(instance)
+
+
+def check_instruction(instruction: str, names: Sequence[str], columns: RowColumns, where: str) -> None:
+    """Refuse an instruction that shows nothing of a row, or a column that there is not."""
+    used = field_names(instruction)
+    if used is None:
+        return
+    shown = ", ".join(names)
+    if not used:
+        hint = f"Write the names of columns in braces ({shown}). --description is a text before all questions."
+        raise UsageError("--instruction shows nothing of a row", where=where, hint=hint)
+    known = {*names, *RESERVED_FIELDS, "row", *(("question",) if columns.question is not None else ())}
+    unknown = sorted(used - known)
+    if unknown:
+        what = f"--instruction shows {unknown[0]!r}, and there is no such column"
+        raise UsageError(what, where=where, hint=f"The columns are {shown}.")
 
 
 def raise_first(reading: RowReading, table: str) -> None:

@@ -60,15 +60,18 @@ class RowTables:
             found = self._local.load(split)
         rows = _without_empty_end(found)
         if not len(rows):
-            raise DataError(*_nothing(split, self.place), where=self.place)
+            raise _nothing(split, self.place)
         return rows
 
 
-def _nothing(split: str, place: str) -> tuple[str]:
-    if Path(place).is_file() and not Path(place).stat().st_size:
-        return ("the file is empty",)
+def _nothing(split: str, place: str) -> DataError:
+    path = Path(place).expanduser()
+    if path.is_file() and not path.read_bytes().strip():
+        return DataError("the file is empty", where=f"{place}:1")
+    if path.suffix.lower() in {".csv", ".tsv"} and split_name(split) == WHOLE:
+        return DataError("below the header there are no rows", where=f"{place}:1")
     named = "" if split_name(split) == WHOLE else f" in the split {split!r}"
-    return (f"there are no rows{named}",)
+    return DataError(f"there are no rows{named}", where=place)
 
 
 def _file_rows(file: str) -> Rows:
@@ -88,9 +91,9 @@ def _check_exists(place: str) -> None:
     path = Path(place).expanduser()
     if "{" in place or path.exists():
         return
-    near = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-    close = difflib.get_close_matches(path.name, near, 1)
-    hint = f"Did you mean {str(path.parent / close[0])!r}?" if close else ""
+    near = {each.stem.lower(): each for each in path.parent.iterdir()} if path.parent.is_dir() else {}
+    close = difflib.get_close_matches(path.stem.lower(), list(near), 1)
+    hint = f"Did you mean {str(near[close[0]])!r}?" if close else ""
     raise DataError("there is no such file or folder", where=place, hint=hint)
 
 

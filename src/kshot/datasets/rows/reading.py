@@ -108,7 +108,8 @@ def reading_of(rows: Sequence[Mapping[str, Any]], columns: RowColumns, table: st
     reading = RowReading(columns)
     if columns.has_options:
         reading = _with_cut(reading, rows)
-        reading = _with_form(reading, rows, answer_as)
+        with _naming_table(table):
+            reading = _with_form(reading, rows, answer_as)
     faults = tuple(_faults(reading, rows, table))
     notes = [*reading.notes, *(_about_options(reading, rows) if not faults else ())]
     lines = columns.target is not None and any("\n" in text for row in rows for text in _targets(reading, row))
@@ -179,6 +180,16 @@ def _targets(reading: RowReading, row: Mapping[str, Any]) -> list[str]:
     except DataError:
         return []
     return target if isinstance(target, list) else [target]
+
+
+@contextmanager
+def _naming_table(table: str) -> Iterator[None]:
+    """Put the table before the place of an error that is raised in the block."""
+    try:
+        yield
+    except DataError as exc:
+        exc.where = f"{table}, {exc.where}"
+        raise
 
 
 @contextmanager

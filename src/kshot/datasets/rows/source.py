@@ -111,9 +111,10 @@ def _name(place: str) -> str:
     """Return what the results call a table: the name of its file or folder without ending, or that on the hub."""
     if not is_local(place):
         return place
-    path = Path(place.replace("{split}", "").replace("{subset}", "")).expanduser()
-    stem = path.stem if is_file_name(path.name) and path.stem else path.name
+    path = Path(place).expanduser()
+    stem = path.stem if is_file_name(path.name) else path.name
+    stem = stem.replace("{split}", "").replace("{subset}", "").strip("_-. ")
     folder = path.resolve().parent.name
     if stem.lower() in _SPLIT_NAMES and folder:
         return f"{folder}_{stem}"  # many folders have a file of this name
-    return stem.strip("_-. ") or folder
+    return stem or folder
