@@ -119,6 +119,7 @@ def _checked(config: str, settings: Settings, said: set[str]) -> _FileCheck:
     from kshot.configs.source import ConfigSource
 
     file = _FileCheck(config)
+    source = None
     try:
         source = _source(config, settings)
         for note in source.announcements():
@@ -134,6 +135,9 @@ def _checked(config: str, settings: Settings, said: set[str]) -> _FileCheck:
         raise
     except KshotError as exc:
         file.fault = str(exc)
+    finally:
+        if source is not None:
+            source.close()
     return file
 
 

@@ -24,13 +24,13 @@ _ASKS = {
 
 def check_task(
     leaf: Leaf,
-    given: str | None,
+    given_place: Callable[[], str | None],
     functions_of: Callable[[TaskConfig], Functions],
     compile_task: Callable[[], Task[Any]],
 ) -> EntryCheck:
     """Compile a task with its rows, if they are here; else read its file, and look for its functions alone.
 
-    ``given``: the place that the user names for its rows.
+    ``given_place``: the place that the user names for its rows.
     """
     missing: list[Lack] = []
     try:
@@ -40,7 +40,7 @@ def check_task(
     functions = functions_of(config)
     missing += filter(None, (_missing_function(functions, each) for each in dict.fromkeys(references(config))))
     data, evaluation = "", ", ".join(dict.fromkeys(_metrics(config)))
-    hub = hub_name(config, given)
+    hub = hub_name(config, given_place())
     try:
         if hub is not None:
             require("loading Hugging Face datasets", "datasets")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kshot.core.entry_checks import EntryCheck
-from kshot.core.errors import DataError, UsageError
+from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.options import settings_names, with_options
 from kshot.core.protocols import Model, Source
 from kshot.core.records import ResultRow
@@ -113,7 +113,7 @@ class LmevalSource(Source[LmevalSettings]):
 
     def announcements(self) -> Sequence[str]:
         """Say that code of the files runs, and how."""
-        trees = dict.fromkeys(leaf.root or leaf.path.parent for leaf in self.leaves if has_functions(leaf.config))
+        trees = dict.fromkeys(leaf.root or leaf.path.parent for leaf in self.leaves if _runs_code(leaf))
         return [f"functions of the task files in {tree} run confined" for tree in trees]
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class LmevalSource(Source[LmevalSettings]):
         for leaf in self.leaves:
             yield check_task(
                 leaf,
-                self._given(leaf, own),
+                partial(self._given, leaf, own),
                 partial(self._functions, network=own.allow_download),
                 partial(self._task, leaf, own),
             )
@@ -222,6 +222,14 @@ class LmevalSource(Source[LmevalSettings]):
         ]
         for row in group_rows([each for each in groups(self.node) if isinstance(each, Group)], own):
             yield {**row, "task": f"{row['task']}{self.options}"}
+
+
+def _runs_code(leaf: Leaf) -> bool:
+    """Whether a task has functions; one that cannot be read has none, and its fault is told where it is needed."""
+    try:
+        return has_functions(leaf.config)
+    except KshotError:
+        return False
 
 
 def given_shots(settings: LmevalSettings) -> int | None:
