@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kshot.configs.models import ModelEntry
     from kshot.configs.source import ConfigSource
     from kshot.core.entry_checks import EntryCheck
+    from kshot.datasets.rows.source import RowsSource
     from kshot.lmeval.source import LmevalSource
     from kshot.settings import Settings
 
@@ -23,6 +24,7 @@ _OPTIONS = frozenset(
     (
         *("data", "dataset_path", "home", "config_root", "allow_download", "only", "model_type", "limit", "judge"),
         *("lmeval_root", "num_fewshot"),
+        *("question", "options", "answer", "answer_as", "target", "instruction", "metric", "evaluation_set"),
     )
 )
 
@@ -71,14 +73,14 @@ def add(commands: Any) -> None:
         "check",
         help="say of each entry of a config or task of lm-eval whether it would run, and what is missing",
         description="Say of each entry of configs, and of each task of lm-eval: its prompts, its data, what scores it "
-        "and by whose code, and what is missing. Neither a model nor the hub is asked. The exit code is 1 if something "
-        "is missing.",
+        "and by whose code, and what is missing; of a table, every row that cannot be used. Neither a model nor the hub "
+        "is asked. The exit code is 1 if something is missing.",
     )
     command.add_argument(
         "config",
         nargs="+",
-        metavar="CONFIG.py|lmeval:NAME",
-        help="config files of AISBench or OpenCompass, or names, files and folders of lm-eval's tasks",
+        metavar="CONFIG.py|lmeval:NAME|ROWS.csv",
+        help="config files of AISBench or OpenCompass, names, files and folders of lm-eval's tasks, or tables of rows",
     )
     command.add_argument("--json", action="store_true", help="print one JSON object for each entry")
     add_settings(command, only=_OPTIONS)
@@ -141,7 +143,7 @@ def _checked(config: str, settings: Settings, said: set[str]) -> _FileCheck:
     return file
 
 
-def _source(config: str, settings: Settings) -> ConfigSource | LmevalSource:
+def _source(config: str, settings: Settings) -> ConfigSource | LmevalSource | RowsSource:
     from kshot.core.specs import parse_spec
 
     if parse_spec(config).name == "lmeval":
@@ -149,11 +151,14 @@ def _source(config: str, settings: Settings) -> ConfigSource | LmevalSource:
 
         return LmevalSource(config, settings.lmeval_root)
     from kshot.configs.source import ConfigSource
+    from kshot.datasets.rows.source import RowsSource
     from kshot.sources import source_of
 
     source = source_of(config, settings)
+    if isinstance(source, RowsSource):
+        return source
     if not isinstance(source, ConfigSource):
-        hint = "kshot check takes CONFIG.py files, and lmeval:NAME."
+        hint = "kshot check takes CONFIG.py files, lmeval:NAME, and tables of rows."
         raise UsageError("it is not a config file", where=config, hint=hint)
     return source
 

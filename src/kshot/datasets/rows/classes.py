@@ -35,16 +35,12 @@ class RowsDataset(Dataset):
     ) -> None:
         """Read the rows, and look at all of them before any is asked."""
         tables = RowTables(dataset_path or self.place, subset_name)
-        if not evaluation_set or not example_set:
-            evaluated, shown = tables.splits()
-            evaluation_set = evaluation_set or evaluated
-            example_set = example_set or (shown if evaluation_set == evaluated else evaluation_set)
-        self.evaluation_set, self.example_set = evaluation_set, example_set
-        self.evaluation_data = tables.load(evaluation_set)
+        self.evaluation_set, self.example_set = tables.chosen_splits(evaluation_set, example_set)
+        self.evaluation_data = tables.load(self.evaluation_set)
         self.reading = self._read(self.evaluation_data, tables.place)
         self._number_if_needed()
         if self.num_shots:
-            self._load_examples(tables, example_set)
+            self._load_examples(tables, self.example_set)
 
     def _number_if_needed(self) -> None:
         """Number the rows if their ids do not tell them apart."""
@@ -62,10 +58,13 @@ class RowsDataset(Dataset):
         self._read(self.example_data, tables.place)
 
     def _read(self, rows: Sequence[Any], table: str) -> RowReading:
-        columns = self._columns(rows, table)
-        reading = reading_of(rows, columns, table, self.args.answer_as)
+        reading = self.examined(rows, table)
         raise_first(reading, table)
         return reading
+
+    def examined(self, rows: Sequence[Any], table: str) -> RowReading:
+        """Look at all rows; the reading lists what is wrong with them."""
+        return reading_of(rows, self._columns(rows, table), table, self.args.answer_as)
 
     def _columns(self, rows: Sequence[Any], table: str) -> RowColumns:
         names = column_names(rows)
@@ -103,7 +102,7 @@ def raise_first(reading: RowReading, table: str) -> None:
     if reading.faults:
         first, more = reading.faults[0], len(reading.faults) - 1
         if more:
-            rest = f"{more} more {'row has' if more == 1 else 'rows have'} faults: kshot check {table} lists them."
+            rest = f"{more} more {'row has' if more == 1 else 'rows have'} faults; kshot check with the same flags lists them."
             first.hint = f"{first.hint.rstrip('.')}. {rest}" if first.hint else rest
         raise first
 

@@ -35,11 +35,15 @@ class RowTables:
         self.place, self._subset = place, subset
         self._local = LocalRows(place, "", subset, check=_check_file, read=read_located) if is_local(place) else None
 
-    def splits(self) -> tuple[str, str]:
-        """Return the splits that are evaluated and that examples are taken from, if the user names none."""
+    def chosen_splits(self, evaluated: str | None, shown: str | None) -> tuple[str, str]:
+        """Return the splits that are evaluated and that examples are taken from: the user's, else the usual ones."""
+        if evaluated and shown:
+            return evaluated, shown
         names = self._splits()
-        evaluated = next((name for name in _EVALUATED if name in names), names[0] if names else WHOLE)
-        return evaluated, next((name for name in _SHOWN if name in names and name != evaluated), evaluated)
+        usual = next((name for name in _EVALUATED if name in names), names[0] if names else WHOLE)
+        others = next((name for name in _SHOWN if name in names and name != usual), usual)
+        chosen = evaluated or usual
+        return chosen, shown or (others if chosen == usual else chosen)
 
     def _splits(self) -> Sequence[str]:
         if self._local is None:

@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kshot.core.entry_checks import EntryCheck
 from kshot.core.errors import DataError, UsageError
+from kshot.core.extras import require_all
 from kshot.core.options import settings_names, with_options
 from kshot.core.protocols import Model
 from kshot.core.specs import Spec, option_text, parse_spec, split_options
 from kshot.core.task import Task
 from kshot.datasets.dataset import display_name, name_of
-from kshot.datasets.rows.classes import RowsWithOptions, RowsWithTargets, is_file_name, rows_class
+from kshot.datasets.rows.checking import check_table
+from kshot.datasets.rows.classes import RowsDataset, RowsWithOptions, RowsWithTargets, is_file_name, rows_class
 from kshot.datasets.rows.columns import check_named
 from kshot.datasets.rows.loading import is_local
 from kshot.datasets.rows.settings import RowSettings
 from kshot.datasets.settings import DatasetSettings
-from kshot.datasets.source import DATASET_OPTIONS, DATASETS, DatasetSource, ranking_that_fits
+from kshot.datasets.source import DATASET_OPTIONS, DATASETS, DatasetSource, instances, ranking_that_fits
 from kshot.tables.files import FILE_SUFFIXES
 from kshot.tables.loading import row_packages
 
@@ -86,6 +89,14 @@ class RowsSource(DatasetSource):
             if not decided or ranking_that_fits(own, model, earlier) != USUAL_RANKING:
                 settings = replace(settings, ranking_type="auto")
         return DatasetSource.tasks(self, settings, model, facts)
+
+    def checks(self, settings: DatasetSettings) -> Iterator[EntryCheck]:
+        """Say of each subset what of it would run, and which rows have faults."""
+        self.check(settings)
+        require_all(self.packages(settings))
+        for dataset in instances(self, with_options(settings, self.spec), self.subsets or (None,)):
+            if isinstance(dataset, RowsDataset):
+                yield check_table(dataset)
 
     @property
     def _task_names(self) -> list[str]:

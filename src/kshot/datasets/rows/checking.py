@@ -1,0 +1,50 @@
+"""What ``kshot check`` says of a table: its rows, how its answers are read, and every row that cannot be used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kshot.cleanups.letters import letter
+from kshot.core.entry_checks import EntryCheck, Lack
+from kshot.core.errors import DataError
+from kshot.datasets.checks import checked_metrics, requested_metrics
+from kshot.datasets.rows.classes import RowsDataset
+from kshot.datasets.rows.loading import RowTables
+from kshot.datasets.rows.reading import RowReading
+
+
+def check_table(dataset: RowsDataset) -> EntryCheck:
+    """Look at all rows of a table, and list what is wrong with them."""
+    args = dataset.args
+    tables = RowTables(args.dataset_path or dataset.place, dataset.subset_name)
+    split, _ = tables.chosen_splits(args.evaluation_set, args.example_set)
+    rows = tables.load(split)
+    reading = dataset.examined(rows, tables.place)
+    if args.metric:
+        dataset.metrics = requested_metrics(dataset)
+    return EntryCheck(
+        dataset.display_name,
+        "messages" if dataset.model_type == "chat" else "text",
+        _described(rows, reading),
+        ", ".join(name for metric in checked_metrics(dataset) for name in metric.names),
+        missing=tuple(Lack("row", str(fault), (str(fault),)) for fault in reading.faults),
+    )
+
+
+def _described(rows: Sequence[Mapping[str, Any]], reading: RowReading) -> str:
+    counted = f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}"
+    if reading.form is None:
+        return counted
+    found = Counter(index for row in rows for index in _right(reading, row))
+    shares = " ".join(f"{letter(index)} {count}" for index, count in sorted(found.items()))
+    return f"{counted}; right: {shares or 'none'}"
+
+
+def _right(reading: RowReading, row: Mapping[str, Any]) -> Sequence[int]:
+    try:
+        found = reading.fields(row)["target_idx"]
+    except DataError:
+        return ()
+    return found if isinstance(found, list) else [found]
