@@ -43,7 +43,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         self._names: tuple[str, ...] = ()
         self._known: dict[tuple[int, ...], Mapping[str, float | None]] = {}
         self._single: dict[str, dict[int, float]] = {}
-        self._resamples = 0
+        self._resamples = self._size = 0
         self.prompt_of: Callable[[Sample], Any] | None = None
         """Gives the prompt of a sample, for an evaluator that wants to see it."""
         self.answer_of: Callable[[Sample, str], Any] = lambda _, text: text
@@ -66,6 +66,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
     def see(self, samples: Iterable[Sample]) -> None:
         """Score the references themselves, and then empty replies, to learn the names of the figures."""
         shown = list(islice(samples, _MAX_PROBED))
+        self._size = len(shown)
         given = [(sample, None if sample.target is None else reference(sample.target)) for sample in shown]
         names = dict.fromkeys(self._measured([self._probe(sample, gold, str(gold)) for sample, gold in given])[0])
         with suppress(DataError):  # it may want replies of a form that these have not
@@ -135,7 +136,7 @@ class HomeEvaluator(SeesRows, CorpusMetric):
         try:
             found, _ = self._measured(pairs)
         except DataError:
-            if len(self._pairs) == 1:  # it is the only sample there is so far
+            if self._size == 1:  # it is the only sample that there is
                 raise
             found = {}
         return {name: found.get(name) for name in self._names}

@@ -3,40 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from kshot.configs.corpus_metrics import ConfigEvaluator
-from kshot.configs.evaluators import (
-    agents,
-    assorted,
-    basic,
-    bfcl,
-    contests,
-    exams,
-    instructions,
-    judges,
-    korbench,
-    livecode,
-    longbench,
-    losses,
-    materials,
-    math,
-    more_programs,
-    multilingual,
-    needles,
-    options,
-    programs,
-    proteins,
-    puzzles,
-    row_groups,
-    science,
-    seedbench,
-    stated,
-    summaries,
-    theorems,
-    vision,
-    vqa,
-)
 from kshot.configs.evaluators.cascade import cascade_of
 from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.foreign import HomeEvaluator
@@ -46,37 +16,14 @@ from kshot.core.errors import DataError
 from kshot.metrics import Metric
 
 _MODULES = (
-    agents,
-    assorted,
-    basic,
-    bfcl,
-    contests,
-    exams,
-    instructions,
-    judges,
-    korbench,
-    livecode,
-    longbench,
-    losses,
-    materials,
-    math,
-    more_programs,
-    multilingual,
-    needles,
-    options,
-    programs,
-    proteins,
-    puzzles,
-    row_groups,
-    science,
-    seedbench,
-    stated,
-    summaries,
-    theorems,
-    vision,
-    vqa,
+    "agents assorted basic bfcl bigcodebench contests evalplus exams instructions judges korbench livecode longbench "
+    "losses materials math more_programs multilingual needles options programs proteins puzzles row_groups "
+    "science seedbench stated summaries theorems vision vqa"
 )
-EVALUATORS: dict[str, Factory] = merged(*(module.EVALUATORS for module in _MODULES))
+"""The modules beside this one that know evaluators by name."""
+EVALUATORS: dict[str, Factory] = merged(
+    *(import_module(f"kshot.configs.evaluators.{name}").EVALUATORS for name in _MODULES.split())
+)
 
 
 _CLEAN_THEMSELVES = ("GenericLLMEvaluator", "LMEvaluator", "CascadeEvaluator")

@@ -149,7 +149,9 @@ def _is_opencompass(name: Name) -> bool:
 
 def _mbpp_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric | None:  # noqa: ARG001 - as every factory
     if options.get("metric", "MBPP") != "MBPP":
-        return None  # MBPPPlus has its tests in the package evalplus
+        from kshot.configs.evaluators.evalplus import mbpp_plus  # it builds on this module
+
+        return mbpp_plus() if options["metric"] == "MBPPPlus" else None
     cases = _mbpp(same_kind=_is_opencompass(name))
     if name.last == "MBPPPassKEvaluator":
         return PassedAtK("MBPP", cases, options.get("k", (1, 10, 100)))
