@@ -73,8 +73,8 @@ def add(commands: Any) -> None:
         "check",
         help="say of each entry of a config or task of lm-eval whether it would run, and what is missing",
         description="Say of each entry of configs, and of each task of lm-eval: its prompts, its data, what scores it "
-        "and by whose code, and what is missing; of a table, every row that cannot be used. Neither a model nor the hub "
-        "is asked. The exit code is 1 if something is missing.",
+        "and by whose code, and what is missing; of a table, every row that cannot be used. Neither a model nor the "
+        "hub is asked. The exit code is 1 if something is missing.",
     )
     command.add_argument(
         "config",

@@ -59,7 +59,7 @@ class RowsDataset(Dataset):
 
     def _read(self, rows: Sequence[Any], table: str) -> RowReading:
         reading = self.examined(rows, table)
-        raise_first(reading, table)
+        raise_first(reading)
         return reading
 
     def examined(self, rows: Sequence[Any], table: str) -> RowReading:
@@ -97,12 +97,13 @@ def check_instruction(instruction: str, names: Sequence[str], columns: RowColumn
         raise UsageError(what, where=where, hint=f"The columns are {shown}.")
 
 
-def raise_first(reading: RowReading, table: str) -> None:
+def raise_first(reading: RowReading) -> None:
     """Raise the first fault of the rows, and say how many more there are."""
     if reading.faults:
         first, more = reading.faults[0], len(reading.faults) - 1
         if more:
-            rest = f"{more} more {'row has' if more == 1 else 'rows have'} faults; kshot check with the same flags lists them."
+            counted = "1 more row has faults" if more == 1 else f"{more} more rows have faults"
+            rest = f"{counted}; kshot check with the same flags lists them."
             first.hint = f"{first.hint.rstrip('.')}. {rest}" if first.hint else rest
         raise first
 
