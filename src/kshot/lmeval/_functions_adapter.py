@@ -76,7 +76,7 @@ def _accept_antlr() -> None:
 
     def version(name: str) -> str:
         found = str(real(name))
-        return "4.11.1" if name == _ANTLR and found.startswith(("4.12", "4.13")) else found
+        return "4.11.0" if name == _ANTLR and found.startswith(("4.12", "4.13")) else found
 
     vars(metadata)["version"] = version
 
