@@ -274,8 +274,8 @@ def test_a_source_names_the_packages_that_it_needs(tasks):
     assert LmevalSource("lmeval:planets_write", "tasks").packages(settings_from({})) == {
         "a task file of lm-eval": ("pyyaml", "datasets")
     }
-    with pytest.raises(UsageError, match="a task file has no option 'seed'"):
-        LmevalSource(f"{CHOICE},seed=3", "tasks")
+    with pytest.raises(UsageError, match="a task file has no option 'retriever'"):
+        LmevalSource(f"{CHOICE},retriever=bm25", "tasks")
 
 
 # ---- check and list ----

@@ -33,7 +33,7 @@ _Prepared: TypeAlias = tuple[Documents, list[list[RequestForm]]]
 
 PREFIX = "lmeval:"
 _PURPOSE = "a task file of lm-eval"
-_NO_EFFECT = ("instruction", "evaluation_set", "example_set", "retriever", "max_example_tokens", "seed")
+_NO_EFFECT = ("instruction", "evaluation_set", "example_set", "retriever", "max_example_tokens", "sample_num")
 """Options of the run that a task file decides itself."""
 _OF_A_WHOLE_RUN = ("retriever_seeds", *_NO_EFFECT)
 LMEVAL_OPTIONS = tuple(name for name in LmevalSettings.declared() if name not in _OF_A_WHOLE_RUN)
@@ -221,7 +221,9 @@ class LmevalSource(Source[LmevalSettings]):
             for result in results
         ]
         for row in group_rows([each for each in groups(self.node) if isinstance(each, Group)], own):
-            yield {**row, "task": f"{row['task']}{self.options}"}
+            named = [f"{name}{self.options}" for name in row.get("tasks", ())]
+            task = f"{row['task']}{self.options}"
+            yield {**row, "task": task, "dataset": task, **({"tasks": named} if named else {})}
 
 
 def _runs_code(leaf: Leaf) -> bool:
