@@ -15,12 +15,10 @@ from kshot.report.cells import cell, shortened
 from kshot.report.curve import Curve, CurvePoint, CurveSeries
 from kshot.report.table import number, short_names
 from kshot.runs.headline import finite
-from kshot.runs.swept_rows import SweptFigures, shown_value, swept_figures
+from kshot.runs.swept_rows import MAX_LINES, SweptFigures, shown_value, swept_figures
 
 _MAX_CURVES = 6
 """Pictures on the screen; every sweep has a table."""
-_MAX_LINES = 7
-"""Lines that can be told apart in a picture."""
 _NAME_ROOM, _VALUE_ROOM = 28, 40
 _BAR = 31
 """Columns of the bars of intervals."""
@@ -67,7 +65,7 @@ def line_names(found: SweptFigures) -> list[str]:
 def _curve(found: SweptFigures, names: Sequence[str]) -> Curve:
     series = [
         CurveSeries(name, [_point(row) for row in line.rows])
-        for name, line in list(zip(names, found.lines, strict=True))[:_MAX_LINES]
+        for name, line in list(zip(names, found.lines, strict=True))[:MAX_LINES]
     ]
     low, high = found.found[0].get("bounds") or (None, None)
     steps = [shown_value(found.across, step) for step in found.steps]

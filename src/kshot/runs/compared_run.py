@@ -49,7 +49,7 @@ class ComparedRun:
     def names(self, task: str, model: str) -> list[str]:
         """The names by which a user may choose a task: its own, those of its dataset, and of averages over it."""
         row = next(iter(self.figures[task, model].values()))
-        labels = [row[label] for label in ("dataset", "of", "benchmark") if isinstance(row.get(label), str)]
+        labels = [row[label] for label in ("dataset", "of", "swept", "benchmark") if isinstance(row.get(label), str)]
         averages = [each["task"] for each in self.averages if each["model"] == model and task in each["tasks"]]
         return list(dict.fromkeys((task, *labels, *averages)))
 

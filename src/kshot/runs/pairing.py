@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from kshot.core.errors import RunError
 from kshot.core.records import ResultRow
 from kshot.runs.compared_run import ComparedRun
 from kshot.runs.sample_scores import TaskScores
+from kshot.runs.swept_rows import SWEEP
 
 _MAX_IDS, _MAX_NAMES = 5, 8
 """Ids and names that a message lists."""
@@ -38,6 +40,12 @@ class ComparedSystem:
     def averages(self) -> list[ResultRow]:
         """The averages over subsets."""
         return [row for row in self.run.averages if row["model"] == self.model]
+
+    def swept(self, task: str) -> Mapping[str, Any]:
+        """The values of a task that is a point of a sweep; none of another."""
+        row = next(iter(self.run.figures[task, self.model].values()))
+        values = row.get(SWEEP)
+        return values if isinstance(values, Mapping) else {}
 
     def scores(self, task: str) -> TaskScores:
         """The scores of a task."""
@@ -91,14 +99,18 @@ def task_pairs(baseline: ComparedSystem, other: ComparedSystem) -> list[tuple[st
     """Return which tasks of two systems are compared: those of one name, and others that ask the same questions.
 
     Of the others, one task is compared with every task of the other system that asks the same, as a task without
-    examples with each draw of examples; where both systems have several, they are compared in their order.
+    examples with each draw of examples; where both systems have several, they are compared in their order. Points of
+    two sweeps are compared only where no option has another value.
     """
     ones, others = baseline.tasks(), other.tasks()
     found = [(task, task) for task in ones if task in others]
     left, right = [t for t in ones if t not in others], [t for t in others if t not in ones]
     lonely = len(left) == len(right) == 1
     same = {
-        (a, b) for a, b in product(left, right) if _asks_the_same(baseline.scores(a), other.scores(b), lonely=lonely)
+        (a, b)
+        for a, b in product(left, right)
+        if _same_point(baseline.swept(a), other.swept(b))
+        and _asks_the_same(baseline.scores(a), other.scores(b), lonely=lonely)
     }
     while same:
         first = next(task for task in left if any(task == a for a, _ in same))
@@ -108,6 +120,11 @@ def task_pairs(baseline: ComparedSystem, other: ComparedSystem) -> list[tuple[st
         found += zip(lefts, rights, strict=False) if several else product(lefts, rights)
         same = {(a, b) for a, b in same if a not in lefts and b not in rights}
     return found
+
+
+def _same_point(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two points of sweeps have the same values of the options that both have; a task alone is no point."""
+    return all(other[name] == value for name, value in one.items() if name in other)
 
 
 def _asks_the_same(one: TaskScores, other: TaskScores, *, lonely: bool) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,15 @@ AXES = {
 """What the options of sweeps are called in titles."""
 
 
+SWEPT_NAMES = tuple(AXES)
+MAX_LINES = 7
+"""Lines that can be told apart in a picture."""
+_TEXT_ROOM = 36
+_CROWDED, _BESIDE = 4, ("lookup", "retriever")
+_APART = ("model", "instruction", "ranking_type", "temperature", *_BESIDE)
+"""By what the lines of a crowded picture are divided among several, the first first; what is to be compared, last."""
+
+
 def is_swept(row: ResultRow) -> bool:
     """Whether a figure is one of a sweep."""
     return isinstance(row.get(SWEEP), Mapping) and bool(row[SWEEP])
@@ -91,7 +100,34 @@ def swept_figures(rows: Sequence[ResultRow], *, every_metric: bool = False) -> l
         part = ("subset" in row and row.get("dataset") in averaged) or (spread and "example_seed" in row)
         if not part:
             groups.setdefault((_of(row), row["metric"]), []).append(row)
-    return [found for (of, metric), own in groups.items() if (found := _figures(of, metric, own)) is not None]
+    return [found for (of, metric), own in groups.items() for found in _divided(of, metric, own, _APART)]
+
+
+def _divided(of: str, metric: str, rows: Sequence[ResultRow], apart: Sequence[str]) -> Iterator[SweptFigures]:
+    """Yield the figures as one picture, or, where it would have too many lines, as one for each model, and so on."""
+    found = _figures(of, metric, rows)
+    if found is None:
+        return
+    count = len(found.lines)
+    crowded = [name for name in apart if count > (MAX_LINES if name in _BESIDE else _CROWDED)]
+    by = next((name for name in crowded if _several(name, rows, found.across)), None)
+    if by is None:
+        yield found
+        return
+    rest = [name for name in apart if name != by]
+    for value in dict.fromkeys(_told(by, row) for row in rows if by not in SWEPT_NAMES or by in row[SWEEP]):
+        own = [row for row in rows if _told(by, row) == value or (by in SWEPT_NAMES and by not in row[SWEEP])]
+        yield from _divided(f"{of} · {shown_value(by, value)}", metric, own, rest)
+
+
+def _several(name: str, rows: Sequence[ResultRow], across: str) -> bool:
+    """Whether rows differ by a model, a lookup task or an option, which is not that of the axis."""
+    having = [row for row in rows if name not in SWEPT_NAMES or name in row[SWEEP]]
+    return name != across and len({_told(name, row) for row in having}) > 1
+
+
+def _told(name: str, row: ResultRow) -> Any:
+    return _hashable(row[SWEEP].get(name) if name in SWEPT_NAMES else row.get(name))
 
 
 def _of(row: ResultRow) -> str:
@@ -104,7 +140,7 @@ def _of(row: ResultRow) -> str:
 def _figures(of: str, metric: str, rows: Sequence[ResultRow]) -> SweptFigures | None:
     names = list(dict.fromkeys(name for row in rows for name in row[SWEEP]))
     across = next((name for name in NUMERIC if name in names), names[0])
-    others = [name for name in names if name != across]
+    others = [name for name in names if name != across and _several(name, rows, across)]
     steps = _steps(row[SWEEP][across] for row in rows if across in row[SWEEP])
     if not steps:
         return None
@@ -148,7 +184,10 @@ def _hashable(value: Any) -> Any:
 
 
 def shown_value(name: str, value: Any) -> str:
-    """Return a value for a heading: None is the dataset's own."""
+    """Return a value for a heading: None is the dataset's own, and of a long text there is the beginning."""
     if value is None:
         return f"the usual {AXES.get(name, name)}"
+    if name == "instruction":
+        text = " ".join(str(value).split())
+        return f"“{text if len(text) <= _TEXT_ROOM else text[: _TEXT_ROOM - 1] + '…'}”"
     return f"{value:g}" if isinstance(value, float) else str(value)

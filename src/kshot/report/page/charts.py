@@ -16,8 +16,8 @@ from kshot.report.page.tables import boxed_table
 Cell: TypeAlias = Markup | str | Number | Estimate | None
 """A cell of a table. An estimate stands there as its interval: its value has a cell of its own."""
 
-_VALUES = re.compile(r"(?<=\d) (?=%)|(?<=\bp) (?=[<\d])|(?<=\bp <) (?=\d)")
-"""Blanks within a value, at which no line is broken: 95 %, p < 0.0001."""
+_VALUES = re.compile(r"(?<=\d) (?=%)|(?<=\bp) (?=[<\d])|(?<=\bp <) (?=\d)|(?<=\bk) (?==)|(?<=\bk =) (?=\d)")
+"""Blanks within a value, at which no line is broken: 95 %, p < 0.0001, k = 5."""
 
 
 MAX_LISTED = 200

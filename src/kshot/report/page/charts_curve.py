@@ -32,7 +32,7 @@ from kshot.report.page.svg import (
 
 _MAX_RIBBONS = 3
 """Lines whose intervals are ribbons; of more, each figure has a thin line, so that none hides another."""
-_CHARACTER = 7.2
+_CHARACTER = 7.7
 _SHIFT = 5.5
 _TEXT_HEIGHT = 16
 
@@ -186,6 +186,6 @@ class _CurvePlot:
 def _ticks(values: Sequence[float], bounds: Sequence[float | None]) -> list[float]:
     """Return the ticks of the scale: round numbers around all figures, and none beyond the ends of the metric."""
     low, high = bounds if len(bounds) == len(("low", "high")) else (None, None)
-    found = nice_ticks(min(values, default=0.0), max(values, default=1.0))
+    found = nice_ticks(min(values, default=0.0), max(values, default=1.0), 7)
     kept = [tick for tick in found if (low is None or tick >= low) and (high is None or tick <= high)]
     return kept if len(kept) > 1 else found

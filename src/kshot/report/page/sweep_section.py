@@ -18,24 +18,23 @@ from kshot.report.sweeps import AXIS_TITLES, line_names
 from kshot.runs.swept_rows import SweptFigures, shown_value, swept_figures
 
 _MAX_OPEN, _MAX_CHARTS = 6, 24
+_SHOTS = ("num_shots", "shots")
 
 
 def sweep_section(runs: Sequence[PageRun]) -> Section | None:
     """Return the section on sweeps; None if no run has one."""
-    charts = [
-        _chart(f"sweep-{at}-{number}", run, found, named=len(runs) > 1)
-        for at, run in enumerate(runs, start=1)
-        for number, found in enumerate(swept_figures(run.record.results, every_metric=True), start=1)
-    ]
+    swept = [(run, found) for run in runs for found in swept_figures(run.record.results, every_metric=True)]
+    charts = [_chart(f"sweep-{at}", *each, named=len(runs) > 1) for at, each in enumerate(swept, start=1)]
     if not charts:
         return None
     said = sentences(line for run in runs for line in sweep_verdicts(run.record.comparisons))
-    parts = [said, chart_grid(chart.html for chart in charts[:_MAX_OPEN])]
+    parts = [chart_grid(chart.html for chart in charts[:_MAX_OPEN]), said]
     if rest := charts[_MAX_OPEN:_MAX_CHARTS]:
         parts.append(folded(f"{len(rest)} more charts", chart_grid(chart.html for chart in rest)))
     if len(charts) > _MAX_CHARTS:
         parts.append(tag("p", f"… and {len(charts) - _MAX_CHARTS:,} more sweeps in summary.json.", class_="soft"))
-    return Section("sweeps", "Sweeps", together(parts))
+    by_shots = all(found.across in _SHOTS for _, found in swept)
+    return Section("sweeps", "The few-shot curve" if by_shots else "Sweeps", together(parts))
 
 
 def _chart(id_: str, run: PageRun, found: SweptFigures, *, named: bool) -> Chart:
