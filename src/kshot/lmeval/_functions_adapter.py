@@ -5,6 +5,7 @@ Runs inside the confined process; standard library only, but for ``datasets`` wh
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import json
@@ -66,6 +67,7 @@ def actions(importer: ProjectImporter, job: dict[str, Any]) -> dict[str, Callabl
         "sample": functions.sample,
         "filter": functions.filter,
         "measure": functions.measure,
+        "sum_up": functions.sum_up,
     }
 
 
@@ -88,6 +90,7 @@ class _TaskFunctions:
         self._importer, self._places = importer, places
         self._tree = importer.project.packages[TREE]
         self._given: list[dict[str, Any]] = []
+        self._values: dict[int, Any] = {}
         self._kept: dict[str, Any] = {}
 
     # ---- names ----
@@ -155,6 +158,19 @@ class _TaskFunctions:
                 return thing([gold, response])
 
         return _first(self._called(partial(measured, *pair)) for pair in pairs)
+
+    def sum_up(self, function: dict[str, Any], values: list[Any], groups: list[str]) -> list[dict[str, Any]]:
+        """Call an aggregation for each group of values, which are named by numbers and were given once.
+
+        An empty list says that a value is not known: this worker was started anew.
+        """
+        self._values.update(dict(values))
+        wanted = [list(map(int, group.split(","))) for group in groups]
+        if any(number not in self._values for group in wanted for number in group):
+            return []
+        thing = self._thing(function)
+        lists = [[self._values[number] for number in group] for group in wanted]
+        return [self._called(functools.partial(thing, given)) for given in lists]
 
     # ---- documents ----
 

@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 
 from kshot.core.records import Absent, Sample, Value
 from kshot.lmeval.aggregation import AGGREGATIONS, aggregated
-from kshot.lmeval.figures import PERCENT, DocumentFigure, MeanFigure, SumsFigure, WholeFigure
+from kshot.lmeval.figures import PERCENT, ComputeMany, DocumentFigure, MeanFigure, SumsFigure, WholeFigure
 from kshot.lmeval.files import FunctionRef, TaskConfig
 from kshot.lmeval.functions import Functions
 from kshot.metrics import Bleu, Chrf, Metric, Ter
+from kshot.metrics.kept_values import KeptValue
 
 SHARES = frozenset({"acc", "acc_norm", "acc_bytes", "acc_mutual_info", "acc_all", "exact_match", "f1"})
 """The metrics of lm-eval whose values are shares, 0 to 1."""
@@ -61,7 +62,7 @@ def figure_of(config: TaskConfig, functions: Functions, spec: FigureSpec) -> Doc
     match spec.aggregation:
         case FunctionRef() as function:
             compute = _by_function(functions, function)
-            return WholeFigure(name, compute, higher_is_better=better, lenient=True, share=is_share)
+            return WholeFigure(name, compute, higher_is_better=better, ahead=True, share=is_share)
         case "mean" | "nanmean" as rule:
             share = None if is_share and spec.by_function else is_share
             return MeanFigure(name, higher_is_better=better, share=share, skip_nan=rule == "nanmean")
@@ -80,12 +81,16 @@ def figure_of(config: TaskConfig, functions: Functions, spec: FigureSpec) -> Doc
             return WholeFigure(name, compute, higher_is_better=better, bounds=bounds_of, scale=scale)
 
 
-def _by_function(functions: Functions, aggregation: FunctionRef) -> Callable[[Sequence[Any]], Any]:
-    return lambda values: functions.each(aggregation, [(list(values),)])[0]
+def _by_function(functions: Functions, aggregation: FunctionRef) -> ComputeMany:
+    def compute(groups: Sequence[Sequence[KeptValue]]) -> list[Any]:
+        values = {each.number: each.value for group in groups for each in group}
+        return functions.summed(aggregation, values, [[each.number for each in group] for group in groups])
+
+    return compute
 
 
-def _by_name(aggregation: str, metric: str, where: str) -> Callable[[Sequence[Any]], Any]:
-    return lambda values: aggregated(aggregation, metric, values, where)
+def _by_name(aggregation: str, metric: str, where: str) -> ComputeMany:
+    return lambda groups: [aggregated(aggregation, metric, [each.value for each in group], where) for group in groups]
 
 
 # ---- sums ----

@@ -6,16 +6,18 @@ Shares are figures of 0 to 100, as everywhere in kshot; what a function of the t
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from hashlib import sha256
+from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError
 from kshot.core.records import Absent, AskFailed, Failed, Sample, Value
 from kshot.metrics import Metric
 from kshot.metrics.aggregates import aggregate
-from kshot.metrics.kept_values import KeptValue, keep, kept_value
+from kshot.metrics.kept_values import KeptValue, keep, kept
 from kshot.statistics.figures import OWN_AGGREGATE
-from kshot.statistics.resampling import mean
+from kshot.statistics.resampling import bootstrap_samples, mean
 
 PERCENT = (0.0, 100.0)
 
@@ -125,30 +127,35 @@ class SumsFigure(DocumentFigure):
         return reduce(values)
 
 
+ComputeMany: TypeAlias = Callable[[Sequence[Sequence[KeptValue]]], list[Any]]
+"""Returns the figure of each group of kept values, or the DataError that tells why there is none."""
+
+
 class WholeFigure(DocumentFigure):
     """A figure that an aggregation computes from the values of all documents, whatever these are.
 
-    ``compute`` returns the figure of some values, or raises a DataError. ``lenient``: where it fails for a part of the
-    documents, such as a single one, that part has no figure; where it fails for all, ``fit`` says so. ``share``: the
-    figure is shown as a percentage if it is 0 to 1.
+    ``ahead``: it takes long, so the resamples of its interval are computed together. A part of the documents, such as
+    a single one, may have no figure; where all of them have none, ``fit`` says why. ``share``: the figure is shown as a
+    percentage if it is 0 to 1.
     """
 
     def __init__(
         self,
         name: str,
-        compute: Callable[[Sequence[Any]], Any],
+        compute: ComputeMany,
         *,
         higher_is_better: bool,
         bounds: tuple[float, float] | None = None,
         scale: float = 1.0,
-        lenient: bool = False,
+        ahead: bool = False,
         share: bool = False,
     ) -> None:
         super().__init__(name, higher_is_better=higher_is_better)
-        self._compute, self.bounds, self.scale = compute, bounds, scale
-        self._lenient, self._share = lenient, share
+        self._compute, self.bounds, self.scale, self._share = compute, bounds, scale, share
         self._kept: list[KeptValue] = []
-        self._known: dict[tuple[float, ...], float | None] = {}
+        self._known: dict[bytes, float | None] = {}
+        self._waiting: list[Value] = []
+        self._ahead = ahead
 
     def __repr__(self) -> str:
         """Show the name alone: values are not settings."""
@@ -156,41 +163,62 @@ class WholeFigure(DocumentFigure):
 
     def fit(self, values: Sequence[Any]) -> None:
         """Refuse values of which there is no figure."""
-        told = [value for value in values if not isinstance(value, Absent)]
-        found = _number(self._compute(told), self.name) if told else 0.0
+        numbered = [self._numbered(value) for value in values]
+        told = _told(numbered)
+        found = self._checked(self._compute([[kept(number) for number in told]])[0]) if told else 0.0
         if self._share and 0 <= found <= 1:
             self.scale, self.bounds = 100.0, PERCENT
+        self._waiting = numbered if self._ahead and len(numbered) > 1 else []
 
-    def value(self, measured: Any) -> Value:
-        """Keep the value, and return its number."""
-        kept = keep(measured)
-        self._kept.append(kept)
-        return (float(kept.number), 1.0)
-
-    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:
+    def score(self, sample: Sample, answer: Any) -> Mapping[str, Value | Absent]:  # noqa: ARG002 - it was measured
         """Return the value of a document; one without a value takes no part."""
-        return {self.name: (-1.0, 1.0)} if isinstance(answer, Absent) else super().score(sample, answer)
+        return {self.name: self._numbered(answer)}
+
+    def _numbered(self, measured: Any) -> Value:
+        """Keep a value, and return its number; that of a missing one is below 0."""
+        if isinstance(measured, Absent):
+            return (-1.0, 1.0)
+        held = keep(measured)
+        self._kept.append(held)
+        return (float(held.number), 1.0)
 
     def reduce(self, name: str, values: Sequence[Value]) -> float | None:  # noqa: ARG002 - there is one name
         """Compute the figure of these documents; of sums of values there is none."""
-        numbers = [value for value in values if isinstance(value, tuple)]
-        if any(times != 1.0 for _, times in numbers):
+        if any(value[1] != 1.0 for value in values if isinstance(value, tuple)):
             return None
-        key = tuple(number for number, _ in numbers if number >= 0)
-        if key not in self._known:
-            self._known[key] = self._figure([kept_value(number) for number in key])
-        return self._known[key]
+        told = _told(values)
+        if not told:
+            return None
+        if _key(told) not in self._known:
+            self._remember([told, *self._resamples(len(values))])
+        return self._known[_key(told)]
 
-    def _figure(self, values: Sequence[Any]) -> float | None:
-        if not values:
-            return None
-        try:
-            found = _number(self._compute(values), self.name) * self.scale
-        except DataError:
-            if not self._lenient:
-                raise
-            return None
-        return found if math.isfinite(found) else None
+    def _resamples(self, size: int) -> list[array[float]]:
+        """Return the resamples of all documents, once, when the first of them is asked for."""
+        if size != len(self._waiting):
+            return []
+        waiting, self._waiting = self._waiting, []
+        return [told for told in map(_told, bootstrap_samples(waiting)) if told]
+
+    def _remember(self, groups: Sequence[array[float]]) -> None:
+        new = list({_key(group): group for group in groups if _key(group) not in self._known}.values())
+        for group, found in zip(new, self._compute([[kept(number) for number in group] for group in new]), strict=True):
+            value = None if isinstance(found, DataError) else self._checked(found) * self.scale
+            self._known[_key(group)] = value if value is not None and math.isfinite(value) else None
+
+    def _checked(self, found: Any) -> float:
+        if isinstance(found, DataError):
+            raise found
+        return _number(found, self.name)
+
+
+def _told(values: Sequence[Value]) -> array[float]:
+    """Return the numbers of the values that are there."""
+    return array("d", [value[0] for value in values if isinstance(value, tuple) and value[0] >= 0])
+
+
+def _key(numbers: array[float]) -> bytes:
+    return sha256(numbers.tobytes()).digest()
 
 
 class UnlistedFigures(Metric):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from kshot.sandbox.guest import CALL_SECONDS, Guest, GuestFault
 TREE = "lm_eval.tasks"
 """The package as which the modules of a tree of tasks import each other."""
 _ADAPTER = "kshot.lmeval._functions_adapter"
-_CALLS_A_REQUEST, _ROWS_A_REQUEST = 500, 2000
+_CALLS_A_REQUEST, _ROWS_A_REQUEST, _GROUPS_A_REQUEST = 500, 2000, 50
 _MAX_ROWS = 5_000_000
 _MAX_SIBLINGS, _MAX_SCANNED_BYTES = 500, 1 << 20
 
@@ -50,6 +50,7 @@ class Functions:
             tuples=True,
         )
         self._names: dict[FunctionRef, str] = {}
+        self._held: set[int] = set()
 
     def close(self) -> None:
         """End the worker; the next call starts another."""
@@ -122,6 +123,31 @@ class Functions:
             what = f"the filter {function} did not return one value for each of {len(responses)} requests"
             raise DataError(what, where=function.where)
         return found
+
+    def summed(self, function: FunctionRef, values: Mapping[int, Any], groups: Sequence[Sequence[int]]) -> list[Any]:
+        """Return what an aggregation makes of each group of values, or its fault.
+
+        Groups name values by their numbers; each value goes to the worker once.
+        """
+        found: list[Any] = []
+        for start in range(0, len(groups), _GROUPS_A_REQUEST):
+            part = groups[start : start + _GROUPS_A_REQUEST]
+            wanted = dict.fromkeys(number for group in part for number in group)
+            told = self._summed(function, values, wanted, part) or self._summed(function, values, wanted, part)
+            if not isinstance(told, list) or len(told) != len(part):
+                raise DataError(f"{function} gave no list of results", where=function.where)
+            found += [self._result(function, 0, each, keep=True) for each in told]
+        return found
+
+    def _summed(
+        self, function: FunctionRef, values: Mapping[int, Any], wanted: Iterable[int], groups: Sequence[Sequence[int]]
+    ) -> Any:
+        """Ask once; where nothing comes back, the worker does not know all values, and must be told again."""
+        new = [[number, values[number]] for number in wanted if number not in self._held]
+        texts = [",".join(map(str, group)) for group in groups]
+        told = self._ask("sum_up", function, values=new, groups=texts)
+        self._held = self._held | set(wanted) if told else set()
+        return told
 
     def find(self, function: FunctionRef) -> None:
         """Load a function without calling it; a file or name that is missing is an error."""

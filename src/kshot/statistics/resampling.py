@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -93,14 +93,26 @@ def paired_bootstrap(a: Sequence[Value], b: Sequence[Value], reduce: Reduce) -> 
 
 def _resampled(systems: Sequence[Sequence[Value]], reduce: Reduce) -> FloatArray:
     """Return the figures of each resample, a column for each system; not a number where there is none."""
-    n, count = len(systems[0]), resamples(len(systems[0]))
-    draws = np.random.default_rng(SEED)
     figures = [_figures_of_counts(values, reduce) for values in systems]
-    found = []
+    return np.concatenate([np.stack([each(drawn) for each in figures], axis=1) for drawn in _draws(len(systems[0]))])
+
+
+def _draws(n: int) -> Iterator[NDArray[np.int64]]:
+    """Yield resamples of n values, some at a time: how often each value was drawn."""
+    count, draws = resamples(n), np.random.default_rng(SEED)
     for done in range(0, count, _FAST_ROWS):
         drawn = [np.bincount(draws.integers(n, size=n), minlength=n) for _ in range(min(_FAST_ROWS, count - done))]
-        found.append(np.stack([each(np.stack(drawn)) for each in figures], axis=1))
-    return np.concatenate(found)
+        yield np.stack(drawn)
+
+
+def bootstrap_samples(values: Sequence[Value]) -> Iterator[list[Value]]:
+    """Yield the resamples that ``bootstrap`` draws of these values, for figures that are computed ahead, many at once.
+
+    They are what ``reduce`` gets where a figure depends on more than sums.
+    """
+    ordered, every = sorted(values), np.arange(len(values))
+    for drawn in _draws(len(values)):
+        yield from ([ordered[int(i)] for i in np.repeat(every, row)] for row in drawn)
 
 
 def _figures_of_counts(values: Sequence[Value], reduce: Reduce) -> Callable[[NDArray[np.int64]], FloatArray]:
