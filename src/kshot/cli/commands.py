@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kshot.cli import check, compare, export, gate, report, runs, samples, show, view
+from kshot.cli import check, compare, export, gate, new, report, runs, samples, show, view
 
 if TYPE_CHECKING:
     import argparse
@@ -37,5 +37,6 @@ COMMANDS: Mapping[str, Command] = {
     "export": export,
     "report": report,
     "view": view,
+    "new": new,
 }
 """By the name of the command, in the order of ``kshot --help``."""

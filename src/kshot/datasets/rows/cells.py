@@ -60,7 +60,7 @@ def listed_value(value: Any) -> Listed | None:
     A text may be a JSON or Python list.
     """
     if isinstance(value, str):
-        parsed = _literal(value)
+        parsed, _ = from_literal(value)
         return None if parsed is None else listed_value(parsed)
     if isinstance(value, Mapping):
         texts, labels = value.get("text"), value.get("label", ())
@@ -75,21 +75,24 @@ def listed_value(value: Any) -> Listed | None:
     return Listed(tuple(map(text_of, value)))
 
 
-def _literal(text: str) -> Any:
-    """Return the list or object that a text writes, in JSON or in Python; None if it writes none."""
-    if text.lstrip()[:1] not in {"[", "{", "("}:
+def from_literal(text: str) -> tuple[Any, str]:
+    """Return the list or object that a text writes, and how: in ``json`` or ``ast``; None if it writes none."""
+    if text.lstrip()[:1] in {"[", "{", "("}:
+        for name, read in (("json", parse_json), ("ast", ast.literal_eval)):
+            found = _read_literal(read, text.strip())
+            if isinstance(found, (list, tuple, dict)):
+                return found, name
+    return None, ""
+
+
+def _read_literal(read: Callable[[str], Any], text: str) -> Any:
+    try:
+        return read(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None
-    for read in (parse_json, ast.literal_eval):
-        try:
-            found = read(text.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-            continue
-        if isinstance(found, (list, tuple, dict)):
-            return found
-    return None
 
 
-def _by_marks(text: str) -> tuple[str, ...] | None:
+def cut_by_letters(text: str) -> tuple[str, ...] | None:
     """Cut ``A. first B. second`` or ``(a) first (b) second`` at its letters, which must come in order."""
     starts: list[re.Match[str]] = []
     for found in re.finditer(r"(?:(?<=\s)|^)(?:\(([A-Za-z])\)|([A-Za-z])[.):])\s*", text.strip()):
@@ -113,7 +116,10 @@ def _by(separator: str) -> Cut:
 SEPARATORS = {"\n": "lines", "||": "'||'", "|": "'|'", ";": "';'", "\t": "tabs", " / ": "' / '", ",": "commas"}
 """What may stand between options in one cell, and how a message names it."""
 
-CUTS: Mapping[str, Cut] = {"letters such as A.": _by_marks, **{name: _by(each) for each, name in SEPARATORS.items()}}
+CUTS: Mapping[str, Cut] = {
+    "letters such as A.": cut_by_letters,
+    **{name: _by(each) for each, name in SEPARATORS.items()},
+}
 """The ways to cut a text into options, the surest first, by name."""
 
 

@@ -33,6 +33,7 @@ class RowTables:
     def __init__(self, place: str, subset: str | None) -> None:
         """``place`` is a local path, or the name of a dataset on the hub, which may have subsets."""
         self.place, self._subset = place, subset
+        self.left_out = False  # whether empty rows at the end of a file were left out
         self._local = LocalRows(place, "", subset, check=_check_file, read=read_located) if is_local(place) else None
 
     def chosen_splits(self, evaluated: str | None, shown: str | None) -> tuple[str, str]:
@@ -63,6 +64,7 @@ class RowTables:
             _check_exists(self.place)
             found = self._local.load(split)
         rows = _without_empty_end(found)
+        self.left_out |= len(rows) < len(found)
         if not len(rows):
             raise _nothing(split, self.place)
         return rows

@@ -1,0 +1,121 @@
+"""``kshot new KIND``: a file with a class that works, and its test, as a start for your own."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kshot.core.errors import RunError, UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from kshot.settings import Settings
+
+_OF_DATASETS = frozenset(
+    ("question", "options", "answer", "answer_as", "target", "instruction", "metric", "evaluation_set", "example_set")
+)
+_KINDS = {
+    "metric": "a metric: how a reply is scored",
+    "retriever": "a retriever: which examples a prompt shows",
+    "model": "a language model",
+    "search-engine": "a search engine over passages",
+    "chunker": "a chunker: how documents are cut into passages",
+}
+
+
+def add(commands: Any) -> None:
+    """Declare the command and its arguments."""
+    from kshot.cli.settings_options import add_settings
+
+    command = commands.add_parser(
+        "new",
+        help="write a class of your own to start from, with its test: dataset, " + ", ".join(_KINDS),
+        description="Write a file with a class that works, and a test of it, as a start for your own.",
+    )
+    kinds = command.add_subparsers(dest="kind", metavar="KIND", required=True)
+    dataset = kinds.add_parser(
+        "dataset",
+        help="a dataset class that does what a table and flags do",
+        description="Write the class that does what kshot run -d ROWS does with the same flags. Without flags, columns "
+        "are found by the names that they usually have.",
+    )
+    dataset.add_argument("rows", metavar="ROWS", help="table of rows: csv, tsv, json, jsonl or parquet")
+    dataset.add_argument("name", nargs="?", metavar="NAME", help="name of the class (default: that of the table)")
+    add_settings(dataset, only=_OF_DATASETS)
+    for kind, text in _KINDS.items():
+        plugin = kinds.add_parser(kind, help=text)
+        plugin.add_argument("name", metavar="NAME", help="name of the class, such as WordCount or word_count")
+    for each in kinds.choices.values():
+        each.add_argument("--out", default=".", metavar="DIR", help="folder to write to (default: here)")
+
+
+def execute(parsed: argparse.Namespace) -> int:
+    """Write the file and its test, and say what to do with them."""
+    from kshot.cli.streams import show
+
+    folder = Path(parsed.out).expanduser()
+    if parsed.kind == "dataset":
+        from kshot.cli.settings_options import settings_of
+
+        written, use = _dataset(parsed.rows, parsed.name, settings_of(parsed), folder)
+    else:
+        from kshot.cli.new_plugins import plugin_files
+
+        written, use = plugin_files(parsed.kind, class_name(parsed.name), module_name(parsed.name), folder)
+    _write(folder, written)
+    show(f"wrote {' and '.join(str(folder / name) for name in written)}")
+    show(f"use it:  {use}")
+    show(f"test it: pytest {folder / [*written][-1]}")
+    return 0
+
+
+def _dataset(place: str, name: str | None, settings: Settings, folder: Path) -> tuple[dict[str, str], str]:
+    from kshot.datasets.rows.new_class import written_table
+
+    stem = name or re.sub(r"\W+", "_", Path(place).stem).strip("_") or "rows"
+    if name is None and not stem[0].isalpha():
+        stem = f"rows_{stem}"
+    module = module_name(stem)
+    table = written_table(place, class_name(stem), f"{module}.py", settings, folder)
+    use = f"kshot run -m MODEL -d {folder / module}.py:{table.name}"
+    return {f"{module}.py": table.module(), f"test_{module}.py": table.test()}, use
+
+
+def class_name(name: str) -> str:
+    """Return the name of a class: ``word_count`` becomes ``WordCount``."""
+    parts = [part for part in re.split(r"[_\-\s]+", name) if part]
+    written = "".join(part[0].upper() + part[1:] for part in parts)
+    if not written.isidentifier() or keyword.iskeyword(written):
+        raise UsageError(f"{name!r} cannot be the name of a class", hint="Use letters, digits and underscores.")
+    return written
+
+
+def module_name(name: str) -> str:
+    """Return the name of the file of a class: ``WordCount`` becomes ``word_count``."""
+    from importlib.util import find_spec
+
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", class_name(name))
+    written = words.lower()
+    if keyword.iskeyword(written) or written in sys.stdlib_module_names or find_spec(written) is not None:
+        hint = "Choose a name that says more."
+        raise UsageError(f"a file {written}.py would hide the Python module {written!r}", hint=hint)
+    return written
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    """Write files that are not there yet: all of them, or none."""
+    for name in files:
+        if (folder / name).exists():
+            what = "this file exists already, and nothing was written"
+            raise UsageError(what, where=str(folder / name), hint="Choose another name or another --out.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            with (folder / name).open("x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as exc:
+        raise RunError(f"it cannot be written: {exc.strerror or exc}", where=str(folder)) from exc
