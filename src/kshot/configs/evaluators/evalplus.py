@@ -9,7 +9,7 @@ from typing import Any
 
 from kshot.configs.evaluators.factories import Factory
 from kshot.configs.evaluators.program_tests import Case, mbpp_program
-from kshot.configs.evaluators.programs import Cases, PassedAtK
+from kshot.configs.evaluators.programs import Cases, PassedAtK, mbpp_evaluator
 from kshot.configs.scope import Name, Scope
 from kshot.core.errors import DataError, UsageError
 from kshot.core.records import Row
@@ -112,9 +112,10 @@ def _humaneval_plus(name: Name, options: Mapping[str, Any], scope: Scope) -> Met
     return PassedAtK("HumanEval+", _cases("HumanEval+"), 1, "humaneval_plus_")
 
 
-def mbpp_plus() -> Metric:
-    """Return the metric of ``MBPPEvaluator`` with ``metric='MBPPPlus'``."""
-    return PassedAtK("MBPP+", _cases("MBPP+"), 1, "mbpp_plus_")
+def _mbpp(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric | None:
+    if options.get("metric") == "MBPPPlus":
+        return PassedAtK("MBPP+", _cases("MBPP+"), 1, "mbpp_plus_")
+    return mbpp_evaluator(name, options, scope)
 
 
-EVALUATORS: dict[str, Factory] = {"HumanEvalPlusEvaluator": _humaneval_plus}
+EVALUATORS: dict[str, Factory] = {"HumanEvalPlusEvaluator": _humaneval_plus, "MBPPEvaluator": _mbpp}

@@ -147,11 +147,10 @@ def _is_opencompass(name: Name) -> bool:
     return name.framework != "ais_bench"
 
 
-def _mbpp_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric | None:  # noqa: ARG001 - as every factory
+def mbpp_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> Metric | None:  # noqa: ARG001 - as every factory
+    """Return the metric of MBPP's own tests; None where others are wanted."""
     if options.get("metric", "MBPP") != "MBPP":
-        from kshot.configs.evaluators.evalplus import mbpp_plus  # it builds on this module
-
-        return mbpp_plus() if options["metric"] == "MBPPPlus" else None
+        return None
     cases = _mbpp(same_kind=_is_opencompass(name))
     if name.last == "MBPPPassKEvaluator":
         return PassedAtK("MBPP", cases, options.get("k", (1, 10, 100)))
@@ -177,7 +176,7 @@ def _contest_evaluator(name: Name, options: Mapping[str, Any], scope: Scope) -> 
 
 
 EVALUATORS: dict[str, Factory] = {
-    **dict.fromkeys(("MBPPEvaluator", "MBPPPassKEvaluator"), _mbpp_evaluator),
+    "MBPPPassKEvaluator": mbpp_evaluator,
     **dict.fromkeys(("LCEvaluator", "LCPassKEvaluator"), _leetcode_evaluator),
     **dict.fromkeys(("HumanEvalEvaluator", "HumanevalEvaluator", "HumanEvaluator"), _humaneval_evaluator),
     "LCBCodeGenerationEvaluator": _contest_evaluator,
