@@ -56,6 +56,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/scoring.py text letters
 	$(BIN)/python benchmarks/scoring.py --no-peers --questions 100 prefix1500
 	$(BIN)/python benchmarks/scoring.py --no-peers 'no prefix' 'no prefix, one token' 'short, all alike' 'fifty options'
+	$(BIN)/python benchmarks/task_file.py
 	$(BIN)/python benchmarks/writing.py
 	@if [ -e $(VLLM_READY) ]; then $(VLLM)/bin/python benchmarks/in_vllm.py; \
 	else echo 'vLLM left out: make vllm-env installs it (3.5 GB)'; fi
@@ -97,9 +98,11 @@ $(VLLM_READY): pyproject.toml
 	$(VLLM)/bin/pip install -q -e . 'pytest>=8.3'
 	touch $(VLLM_READY)
 
-# lm-eval itself beside kshot, on tiny models; five minutes, and lm-eval's environment is made when first needed.
+# lm-eval itself beside kshot, on tiny models and on a share of its own task files; ten minutes. Its environment is made when
+# first needed.
 lmeval-check: $(READY)
 	$(BIN)/python tests/real_lmeval/lmeval_check.py
+	$(BIN)/python tests/real_lmeval/task_files_check.py
 
 # Every config file of OpenCompass and AISBench against those packages themselves, which are installed when first needed.
 configs-check: $(READY)

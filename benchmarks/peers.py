@@ -7,8 +7,13 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+TASK_FUNCTIONS = [
+    "rouge", "fuzzywuzzy", "jieba", "pymorphy3", "pymorphy2", "immutabledict", "langdetect", "math_verify", "wonderwords",
+    "antlr4-python3-runtime==4.11", "unitxt", "bert_score", "emoji", "json_repair", "unidecode", "pycountry", "langcodes",
+]  # fmt: skip
+"""What the functions of lm-eval's own task files import."""
 PACKAGES = {
-    "lm-eval": ["lm-eval[api]==0.4.13", "torch==2.13.0", "transformers", "accelerate"],
+    "lm-eval": ["lm-eval[api]==0.4.13", "torch==2.13.0", "transformers", "accelerate", *TASK_FUNCTIONS],
     "inspect_ai": ["inspect_ai", "openai"],
 }
 
