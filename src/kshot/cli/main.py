@@ -145,7 +145,7 @@ def _run(parsed: argparse.Namespace) -> int:
     from kshot.cli.folder_names import default_folder
     from kshot.cli.gate import finish, gating
     from kshot.cli.progress import Progress
-    from kshot.cli.run_file import in_folder, save
+    from kshot.cli.run_file import RunFileWriter, in_folder
     from kshot.cli.settings_options import options_of
     from kshot.passages import is_passages
     from kshot.settings import settings_from
@@ -165,12 +165,11 @@ def _run(parsed: argparse.Namespace) -> int:
     )
     out = in_folder(parsed, out)
     wanted = gating(parsed)
-    if parsed.save_run_file is not None:
-        save(parsed, parsed.save_run_file)
+    saving = [] if parsed.save_run_file is None else [RunFileWriter(parsed, parsed.save_run_file)]
     with wanted.telling(out):
         wanted.gates.check_baselines(out)
         with results_apart(), Progress() as progress:
-            watchers = [progress, *wanted.watchers()]
+            watchers = [progress, *wanted.watchers(), *saving]
             more = {"reuse": parsed.reuse, "log": parsed.log, "watcher": watchers}
             result = evaluate(models, datasets, out=out, **more, **options)
     return finish(result, wanted, as_json=parsed.json)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kshot.core.errors import UsageError
 from kshot.core.specs import option_text, parse_spec, split_options
+from kshot.core.watcher import Watcher
 
 if TYPE_CHECKING:
     import argparse
@@ -124,27 +125,39 @@ def _rebased(text: str, before: Path, folder: Path) -> str:
 # ---- writing one ----
 
 
-def save(parsed: argparse.Namespace, file: str) -> None:
-    """Write the run file of a command. One that is there stays as it is, if it asks for something else."""
-    from kshot.core.durable import OTHER_FILE, new_version
-    from kshot.run_files.writing import run_file_text
+class RunFileWriter(Watcher):
+    """Writes the run file of a command when the run starts: by then nothing is known to be wrong with the command."""
 
-    path = Path(file).expanduser()
-    if path.suffix != SUFFIX:
-        raise UsageError(f"--save-run-file {file!r:.80} does not end in {SUFFIX}", hint="Name another file.")
-    here, there = Path.cwd().resolve(), Path(os.path.realpath(path)).parent
-    text = run_file_text(vars(parsed), "" if here == there else os.path.relpath(here, there))
-    if path.exists():
+    def __init__(self, parsed: argparse.Namespace, file: str) -> None:
+        """Make the text. A file that is there must not be lost if it says something else."""
+        from kshot.run_files.writing import run_file_text
+
+        self._path = Path(file).expanduser()
+        if self._path.suffix != SUFFIX:
+            raise UsageError(f"--save-run-file {file!r:.80} does not end in {SUFFIX}", hint="Name another file.")
+        here, there = Path.cwd().resolve(), Path(os.path.realpath(self._path)).parent
+        self._text = run_file_text(vars(parsed), "" if here == there else os.path.relpath(here, there))
+        if self._path.exists() and not self._is_same():
+            what = "there is a file already, and it differs from what this command would write"
+            raise UsageError(what, where=str(self._path), hint="Remove it, or name another file.")
+
+    def started(self, identity: Mapping[str, Any], path: Path | None) -> None:
+        """Write the file."""
+        del identity, path  # the file says what the command says
+        self.write()
+
+    def write(self) -> None:
+        """Write the file, unless it is there."""
+        from kshot.core.durable import OTHER_FILE, new_version
+
+        if not self._path.exists():
+            with new_version(self._path, otherwise=OTHER_FILE, fsync=False) as file:
+                file.write(self._text)
+
+    def _is_same(self) -> bool:
         from kshot.core.text_files import read_text
 
         try:
-            same = read_text(path) == text
+            return read_text(self._path) == self._text
         except (OSError, UnicodeDecodeError):
-            same = False
-        if not same:
-            what = "there is a file already, and it differs from what this command would write"
-            raise UsageError(what, where=str(path), hint="Remove it, or name another file.")
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with new_version(path, otherwise=OTHER_FILE) as out:
-        out.write(text)
+            return False

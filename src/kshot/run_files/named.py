@@ -16,43 +16,31 @@ NAME = "name"
 _WORDS = {True: "yes", False: "no"}
 
 
-def spec_text(name: str, options: Mapping[str, Any], declared: Mapping[str, OptionField]) -> str:
-    """Return the text of a name and its options; a value that such a text cannot hold is an error.
-
-    ``declared``: what is known of the options.
-    """
-    given = {key: _option_text(value, declared.get(key)) for key, value in options.items()}
-    text = name + option_text(given)
-    try:
-        kept = split_options(text)
-    except KshotError:  # the name has one of the options itself
-        kept = ("", {})
-    before = split_options(name)
-    if kept != (before[0], {**before[1], **given}):
-        twice = next((key for key in given if key in before[1]), None)
-        what = f"the option {twice!r} is given in the name and beside it" if twice else "a value ends in a backslash"
-        raise UsageError(what, hint="Write it once." if twice else "Such a value cannot follow a name.")
-    return text
+def spec_text(name: str, options: Mapping[str, str]) -> str:
+    """Return the text of a name and its options, whose values are texts already."""
+    return name + option_text(options)
 
 
-def _option_text(value: Any, declared: OptionField | None) -> str:
-    """Return a value as it is written after a name; ``TypeError`` if it is no text, number, flag or list of them."""
-    if isinstance(value, list):
-        if not value:
-            raise TypeError
-        return join_values(_plain_text(each) for each in value)
-    text = _plain_text(value)
-    return join_values([text]) if declared is not None and _takes_several(declared) else text
+def value_text(value: Any, declared: OptionField | None = None) -> str:
+    """Return the value of an option as it is written after a name; ``declared``: what is known of the option."""
+    values = value if isinstance(value, list) else [value]
+    texts = [_plain_text(each) for each in values]
+    if not values or None in texts:
+        shown = "an empty list" if value == [] else f"{value!r:.60}"
+        raise UsageError(f"the value is {shown}; it must be a text, a number, true, false or a list of them")
+    if any(text is not None and text.endswith("\\") for text in texts):
+        raise UsageError("the value ends in a backslash, and such a value cannot follow a name")
+    several = isinstance(value, list) or (declared is not None and _takes_several(declared))
+    return join_values(str(text) for text in texts) if several else str(texts[0])
 
 
-def _plain_text(value: Any) -> str:
+def _plain_text(value: Any) -> str | None:
+    """Return one value as a text; None if it cannot be one."""
     if isinstance(value, bool):
         return _WORDS[value]
     if isinstance(value, (int, float)):
         return repr(value)
-    if isinstance(value, str):
-        return value
-    raise TypeError
+    return value if isinstance(value, str) else None
 
 
 def _takes_several(declared: OptionField) -> bool:
@@ -70,9 +58,10 @@ def entry_of(text: str, declared: Mapping[str, OptionField] | None = None) -> di
     name, given = split_options(text)
     try:
         options = {key: _value(value, None if declared is None else declared[key]) for key, value in given.items()}
-        same = NAME not in options and spec_text(name, options, declared or {}) == text
-    except (KshotError, KeyError, ValueError, TypeError):
-        same = False
+        texts = {key: value_text(value, (declared or {}).get(key)) for key, value in options.items()}
+    except (KshotError, KeyError, ValueError):
+        return {NAME: text}
+    same = NAME not in options and spec_text(name, texts) == text
     return {NAME: name, **options} if same else {NAME: text}
 
 

@@ -13,8 +13,9 @@ from typing import Any
 from kshot.core.errors import DataError, KshotError, UsageError
 from kshot.core.options import OptionField
 from kshot.core.origins import Kind
+from kshot.core.specs import split_options
 from kshot.core.text_files import read_at_most
-from kshot.run_files.named import NAME, spec_text
+from kshot.run_files.named import NAME, spec_text, value_text
 from kshot.run_files.positions import KeyPath, Position, loads, nearest, positions
 from kshot.runs.gates import Gates
 from kshot.settings import Settings, settings_from
@@ -31,6 +32,7 @@ _KEYS = (FOLDER, "out", *LISTS, *TEXTS, *FLAGS, "settings", "gates")
 _KINDS: Mapping[str, Kind] = {"models": "model", "datasets": "dataset", "log": "log"}
 _FREE_OPTIONS = "lmeval:"
 """Datasets whose options are not settings alone: the front end reads them."""
+_OPTION_NAME = re.compile(r"[A-Za-z_]\w*")
 _PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
@@ -129,19 +131,17 @@ class _Reader:
         known = Settings.declared() if key == "datasets" and not name.startswith(_FREE_OPTIONS) else {}
         if known:
             self._check_keys(options, path, known, "a dataset")
+        texts: dict[str, str] = {}
         for option, value in options.items():
-            if not option.isidentifier():
-                raise self._error((*path, option), f"{option!r} is no name of an option")
-            if known:
-                with self._locating((*path, option)):
+            with self._locating((*path, option)):
+                if not _OPTION_NAME.fullmatch(option):
+                    raise UsageError(f"{option!r} is no name of an option")
+                if option in split_options(name)[1]:
+                    raise UsageError(f"the option {option!r} is given in the name and here", hint="Write it once.")
+                if known:
                     settings_from({option: value})
-        try:
-            return spec_text(name, options, known)
-        except TypeError as exc:
-            what = f"an option of {name} is no text, number, true, false or list of them"
-            raise self._error(path, what) from exc
-        except UsageError as exc:
-            raise self._error(path, exc.what, exc.hint) from exc
+                texts[option] = value_text(value, known.get(option))
+        return spec_text(name, texts)
 
     def _read_settings(self) -> None:
         declared = Settings.declared()

@@ -12,7 +12,7 @@ from kshot.core.errors import UsageError
 from kshot.core.options import flag
 from kshot.run_files.named import NAME, entry_of
 from kshot.run_files.reading import FLAGS, FOLDER, GATES, LISTS, TEXTS
-from kshot.settings import Settings
+from kshot.settings import Settings, settings_from
 
 _VARIABLE = re.compile(r"[^=]*=env:\w+")
 """A header whose value is in the environment."""
@@ -56,7 +56,15 @@ def is_given(name: str, value: Any) -> bool:
 
 
 def _entry(key: str, text: str) -> dict[str, Any]:
-    return entry_of(text, Settings.declared() if key == "datasets" else None)
+    """Return a name and its options; those of a dataset are settings, which the file must be able to read."""
+    if key != "datasets":
+        return entry_of(text)
+    entry = entry_of(text, Settings.declared())
+    try:
+        settings_from({name: value for name, value in entry.items() if name != NAME})
+    except UsageError:
+        return {NAME: text}
+    return entry
 
 
 def _pairs(table: Mapping[str, Any]) -> Iterator[str]:
