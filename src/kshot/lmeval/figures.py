@@ -119,12 +119,13 @@ class SumsFigure(DocumentFigure):
             raise DataError(f"{self.name} cannot be computed from {measured!r:.80}: {exc}") from exc
 
     def reduce(self, name: str, values: Sequence[Value]) -> float | None:  # noqa: ARG002 - there is one name
-        """Return the figure of the sums."""
+        """Return the figure of the sums; None where it is too large to be a number."""
         first = values[0]
         reduce = aggregate(self._rule, len(first) if isinstance(first, tuple) else 1)
         if reduce is None:
             raise DataError(f"{self.name} cannot be computed from {first!r:.80}")
-        return reduce(values)
+        found = reduce(values)
+        return found if found is not None and math.isfinite(found) else None
 
 
 ComputeMany: TypeAlias = Callable[[Sequence[Sequence[KeptValue]]], list[Any]]

@@ -88,6 +88,7 @@ def _row(group: Group, aggregate: Aggregate, parts: Sequence[_Part], metric: str
         "model": first.result.model,
         "dataset": group.name,
         "average": "group",
+        "tasks": [part.result.task.name for part in parts],
         "metric": metric,
         **first.labels,
         "scale": first.scale if alike else 1.0,

@@ -1,0 +1,82 @@
+"""Averages of groups over the tasks below them."""
+
+from pathlib import Path
+
+import pytest
+
+from kshot.core.records import Sample
+from kshot.core.task import Task, TaskResult
+from kshot.lmeval.figures import MeanFigure
+from kshot.lmeval.group_averages import group_rows
+from kshot.lmeval.tree import Aggregate, Group, Leaf
+
+
+def result(name, values, model="m", metric="acc", pipelines=("none",), share=True):
+    """Return the result of a task whose documents have these values, by each filter."""
+    names = [metric if len(pipelines) == 1 else f"{metric},{each}" for each in pipelines]
+    figures = [MeanFigure(each, higher_is_better=True, share=share) for each in names]
+    labels = {
+        figure.name: {"lmeval_metric": metric, "filter": pipeline, "scale": figure.scale}
+        for figure, pipeline in zip(figures, pipelines, strict=True)
+    }
+    samples = [Sample(str(place), {}) for place in range(len(values))]
+    task = Task(name, samples, lambda *_: "", lambda *_: iter(()), tuple(figures), metric_labels=labels)
+    made = TaskResult(task, model)
+    for place, (sample, value) in enumerate(zip(samples, values, strict=True)):
+        made.add(place, sample, {figure.name: figure.value(value) for figure in figures})
+    return made
+
+
+def group(*aggregates, tasks=("a", "b"), name="birds"):
+    leaves = tuple(Leaf(task, Path(f"{task}.yaml"), None) for task in tasks)
+    return Group(name, None, leaves, aggregates)
+
+
+def figures(rows):
+    return {(row["task"], row["metric"]): row["value"] for row in rows}
+
+
+RESULTS = [result("a", [1, 1, 0, 1]), result("b", [0]), result("elsewhere", [1])]
+
+
+def test_tasks_count_by_their_documents():
+    (row,) = group_rows([group(Aggregate("acc"))], RESULTS)
+    assert row["value"] == pytest.approx(60)
+    assert (row["n"], row["tasks"], row["filter"], row["scale"]) == (5, ["a", "b"], "none", 100.0)
+    assert row["ci95"][0] < 60 < row["ci95"][1]
+
+
+def test_tasks_may_count_alike():
+    (row,) = group_rows([group(Aggregate("acc", weighted=False))], RESULTS)
+    assert row["value"] == pytest.approx(37.5)
+
+
+def test_tasks_without_the_metric_are_left_out_and_a_group_of_none_has_no_figure():
+    other = result("b", [0, 0], metric="exact_match")
+    assert figures(group_rows([group(Aggregate("acc"))], [RESULTS[0], other])) == {("birds", "acc"): 75.0}
+    assert list(group_rows([group(Aggregate("f1"))], RESULTS)) == []
+    assert list(group_rows([group(Aggregate("acc"), tasks=("x",))], RESULTS)) == []
+
+
+def test_every_filter_has_a_figure_unless_the_group_names_some():
+    both = [result("a", [1, 0], pipelines=("strict", "loose")), result("b", [1], pipelines=("strict", "loose"))]
+    found = figures(group_rows([group(Aggregate("acc"))], both))
+    assert found == {("birds", "acc,loose"): pytest.approx(200 / 3), ("birds", "acc,strict"): pytest.approx(200 / 3)}
+    assert set(figures(group_rows([group(Aggregate("acc", ("strict",)))], both))) == {("birds", "acc")}
+
+
+def test_each_model_has_its_own():
+    rows = list(group_rows([group(Aggregate("acc"))], [*RESULTS, result("a", [0], model="other")]))
+    assert {row["model"]: row["value"] for row in rows} == {"m": pytest.approx(60), "other": 0.0}
+
+
+def test_groups_count_the_tasks_of_groups_below_them_once():
+    inner = group(Aggregate("acc"), name="inner")
+    outer = Group("outer", None, (inner, Leaf("a", Path("a.yaml"), None)), (Aggregate("acc"),))
+    found = figures(group_rows([outer, inner], RESULTS))
+    assert found == {("outer", "acc"): pytest.approx(60), ("inner", "acc"): pytest.approx(60)}
+
+
+def test_figures_of_two_scales_are_averaged_on_that_of_lm_eval():
+    (row,) = group_rows([group(Aggregate("acc"))], [result("a", [1]), result("b", [5], share=False)])
+    assert (row["value"], row["scale"], row["ci95"]) == (3.0, 1.0, None)
