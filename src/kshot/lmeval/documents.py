@@ -75,7 +75,7 @@ class TaskSplits:
             there = ", ".join(map(str, self._rows)) or "none"
             what = f"the dataset has no split {split!r}"
             raise DataError(what, where=str(self._config.path), hint=f"The splits are: {there}.")
-        rows = as_table(self._rows[split])
+        rows = as_table(_checked(self._rows[split], f"{self._config.path}, split {split}"))
         if process is None:
             return rows, list(rows[0]) if rows else [], False
         docs, columns, drew = self._functions.documents(process, rows)
@@ -138,9 +138,21 @@ class Documents:
 # ---- rows as a table has them ----
 
 
+def _checked(rows: Iterable[Any], where: str) -> list[Row]:
+    """Return rows; what is no row is an error that names it."""
+    found = []
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise DataError(f"row {number} is no row of named values: {row!r:.80}", where=where)
+        if other := [name for name in row if not isinstance(name, str)]:
+            raise DataError(f"row {number} has a column whose name is no text: {other[0]!r:.80}", where=where)
+        found.append(row)
+    return found
+
+
 def as_table(rows: Sequence[Row]) -> list[Row]:
     """Return rows as an Arrow table gives them back: the same columns in each, and one type in each column."""
-    columns = dict.fromkeys(str(name) for row in rows for name in row)
+    columns = dict.fromkeys(name for row in rows for name in row)
     made = [_column([row.get(name) for row in rows]) for name in columns]
     return [dict(zip(columns, values, strict=True)) for values in zip(*made, strict=True)]
 

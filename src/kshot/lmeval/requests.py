@@ -78,6 +78,14 @@ def document_requests(
     return list(doc_requests(documents, count, ChatForm(None, multiturn) if chat else None, system=system))
 
 
+def request_counts(documents: Documents) -> list[int]:
+    """Return how many requests each document has; one that is repeated counts once."""
+    if documents.config.output_type != "multiple_choice":
+        return [1] * len(documents.docs)
+    times = 2 if _asks_choices_alone(documents.config) else 1
+    return [times * len(choices) for choices in documents.choices()]
+
+
 def doc_requests(
     documents: Documents, count: int, chat: ChatForm | None = None, *, system: str | None = None
 ) -> Iterator[list[RequestForm]]:
@@ -117,8 +125,12 @@ def _choice_requests(
         yield from (_likelihood(text, f"{delimiter}{target}") for text in texts)
     else:
         yield from (_likelihood(texts[0], f"{delimiter}{choice}") for choice in choices)
-    if any(each.get("metric") == MUTUAL_INFORMATION for each in config.metric_list or ()):
+    if _asks_choices_alone(config):
         yield from (_likelihood("", f"{delimiter}{choice}") for choice in choices)
+
+
+def _asks_choices_alone(config: TaskConfig) -> bool:
+    return any(each.get("metric") == MUTUAL_INFORMATION for each in config.metric_list or ())
 
 
 def target_delimiter(config: TaskConfig, *, chat: bool) -> str:

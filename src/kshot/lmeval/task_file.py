@@ -12,7 +12,7 @@ from kshot.core.records import Row
 from kshot.lmeval.documents import Documents
 from kshot.lmeval.files import TaskConfig, read_body, task_config
 from kshot.lmeval.functions import Functions, functions_of
-from kshot.lmeval.requests import ChatForm, ChatTemplate, RequestForm, doc_requests, shots_of
+from kshot.lmeval.requests import ChatForm, ChatTemplate, RequestForm, doc_requests, request_counts, shots_of
 
 
 class TaskFile:
@@ -67,7 +67,8 @@ class TaskFile:
         from kshot.lmeval.scoring import scored
 
         documents = self.documents(rows)
-        sizes = [len(each) for each in doc_requests(documents, shots_of(self.config, num_fewshot))]
+        shots_of(self.config, num_fewshot)  # a number that is none is refused; no score depends on it
+        sizes = request_counts(documents)
         wanted = sum(sizes) * self.config.repeats
         if len(responses) != wanted:
             what = f"there are {len(responses)} responses to {wanted} requests"
@@ -84,4 +85,8 @@ def _by_document(responses: Sequence[Any], sizes: Sequence[int], repeats: int) -
 def load(path: str | Path) -> TaskFile:
     """Return the task of a file of lm-eval."""
     place = Path(path).expanduser().resolve()
-    return TaskFile(task_config(read_body(place), place))
+    body = read_body(place)
+    if "group" in body and not isinstance(body.get("task"), str):
+        hint = "Load one of its tasks, or run all of them: kshot run -d lmeval:PATH."
+        raise DataError("it is a group of tasks", where=str(place), hint=hint)
+    return TaskFile(task_config(body, place))
