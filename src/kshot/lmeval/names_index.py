@@ -41,7 +41,7 @@ _OTHER_LINE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NamedEntry:
     """What a name stands for; ``tasks`` are those of a tag."""
 
     name: str
@@ -50,10 +50,10 @@ class Entry:
     tasks: tuple[str, ...] = ()
 
 
-def index_tree(root: Path) -> dict[str, Entry]:
+def index_tree(root: Path) -> dict[str, NamedEntry]:
     """Return what the names of a tree stand for; of two files with one name the first stays, in the order of paths."""
     heads = _Heads(root)
-    found: dict[str, Entry] = {}
+    found: dict[str, NamedEntry] = {}
     tagged: dict[str, list[str]] = {}
     for path in heads.files:
         head = heads.merged(path)
@@ -61,13 +61,13 @@ def index_tree(root: Path) -> dict[str, Entry]:
         name = None if kind is None else head.get("group" if kind == "group" else "task")
         if kind is None or not isinstance(name, str) or name in found:
             continue
-        found[name] = Entry(name, kind, Path(path))
+        found[name] = NamedEntry(name, kind, Path(path))
         for tag in _texts(head.get("tag")) if kind != "group" else ():
-            found.setdefault(tag, Entry(tag, "tag"))
+            found.setdefault(tag, NamedEntry(tag, "tag"))
             tagged.setdefault(tag, []).append(name)
     heads.keep()
     tags = {tag: tuple(sorted(set(names))) for tag, names in tagged.items() if found[tag].kind == "tag"}
-    return found | {tag: Entry(tag, "tag", None, names) for tag, names in tags.items()}
+    return found | {tag: NamedEntry(tag, "tag", None, names) for tag, names in tags.items()}
 
 
 def _kind_of(head: Mapping[str, Any]) -> Kind | None:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from kshot.core.errors import DataError, UsageError
 from kshot.lmeval.files import DROPPED, Body, FunctionRef, TaskConfig, read_body, task_config
-from kshot.lmeval.names_index import Entry, index_tree, near_names
+from kshot.lmeval.names_index import NamedEntry, index_tree, near_names
 from kshot.lmeval.roots import ROOT_HINT, root_around, root_of
 
 GROUP_KEYS = ("group", "group_alias", "task", "aggregate_metric_list", "metadata")
@@ -143,7 +143,7 @@ class TaskTree:
         self.root = root
 
     @cached_property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, NamedEntry]:
         """What each name stands for."""
         return index_tree(self.root)
 
@@ -177,7 +177,7 @@ class TaskTree:
             raise DataError("it has neither the key 'task' nor 'group'", where=str(path), hint=hint)
         return Leaf(str(body["task"]), path, self.root)
 
-    def _several(self, name: str, entries: Sequence[Entry]) -> Group:
+    def _several(self, name: str, entries: Sequence[NamedEntry]) -> Group:
         """Join groups and tasks; what is in one of the groups already does not stand beside it."""
         built = [self._node(each, Body({}, {}), ()) for each in entries if each.kind == "group"]
         inner = {each.name for node in built for child in _children(node) for each in groups(child)}
@@ -189,7 +189,7 @@ class TaskTree:
         alone = [self._node(self.entries[task], Body({}, {}), ()) for task in single]
         return Group(name, children=(*outer, *alone))
 
-    def _node(self, entry: Entry, overrides: Body, above: tuple[str, ...]) -> Node:
+    def _node(self, entry: NamedEntry, overrides: Body, above: tuple[str, ...]) -> Node:
         if entry.kind == "tag":
             inner = [self._node(self.entries[name], overrides, above) for name in entry.tasks]
             return Group(entry.name, children=tuple(inner))

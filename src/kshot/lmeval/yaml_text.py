@@ -33,17 +33,17 @@ def read_mapping(path: Path, function_tag: Tag) -> tuple[dict[Any, Any], dict[An
         _check_size(yaml.parse(text, Loader=loader_class), path)
         loader = loader_class(text)
         try:
-            loader.place, loader.function_tag = _Place(path), function_tag
+            loader.path, loader.function_tag = path, function_tag
             node = loader.get_single_node()
             value = None if node is None else loader.construct_document(node)
             keys = [key for key, _ in node.value] if isinstance(value, dict) else []
-            places = {loader.construct_object(key, deep=True): _Place(path)(key.start_mark) for key in keys}
+            places = {loader.construct_object(key, deep=True): _place(path, key.start_mark) for key in keys}
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         what = " ".join(filter(None, (exc.context, exc.problem))) or "the file cannot be read as YAML"
-        raise DataError(what, where=_Place(path)(mark), hint="Correct the YAML there.") from exc
+        raise DataError(what, where=_place(path, mark), hint="Correct the YAML there.") from exc
     except yaml.YAMLError as exc:  # a character that YAML does not allow
         raise DataError(f"it is no YAML: {exc}".replace("\n", " "), where=str(path)) from exc
     if not isinstance(value, dict):
@@ -52,14 +52,9 @@ def read_mapping(path: Path, function_tag: Tag) -> tuple[dict[Any, Any], dict[An
     return value, places
 
 
-class _Place:
-    """Writes where something stands in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __call__(self, mark: Any) -> str:
-        return str(self.path) if mark is None else f"{self.path}:{mark.line + 1}:{mark.column + 1}"
+def _place(path: Path, mark: Any) -> str:
+    """Write where something stands in a file."""
+    return str(path) if mark is None else f"{path}:{mark.line + 1}:{mark.column + 1}"
 
 
 def _text_of(path: Path) -> str:
@@ -87,12 +82,12 @@ def _check_size(events: Any, path: Path) -> None:
     count = _Count()
     for event in events:
         if count.is_inside_itself(event):
-            raise DataError(f"*{event.anchor} stands inside itself", where=_Place(path)(event.start_mark))
+            raise DataError(f"*{event.anchor} stands inside itself", where=_place(path, event.start_mark))
         count.take(event)
         if len(count.open) > MAX_DEPTH:
-            raise DataError(f"it nests deeper than {MAX_DEPTH} levels", where=_Place(path)(event.start_mark))
+            raise DataError(f"it nests deeper than {MAX_DEPTH} levels", where=_place(path, event.start_mark))
         if count.values > MAX_NODES:
-            raise DataError(f"it stands for more than {MAX_NODES:,} values", where=_Place(path)(event.start_mark))
+            raise DataError(f"it stands for more than {MAX_NODES:,} values", where=_place(path, event.start_mark))
 
 
 class _Count:
@@ -133,10 +128,10 @@ def _loader_class() -> Any:
 
     parent: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
-    class Loader(parent):  # type: ignore[misc]
+    class TaskFileLoader(parent):  # type: ignore[misc]
         """A safe loader; what cannot be made from a text is an error that names its place."""
 
-        place: _Place
+        path: Path
         function_tag: Tag
 
         def construct_object(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - PyYAML's signature
@@ -149,8 +144,8 @@ def _loader_class() -> Any:
                 kind = node.tag.rpartition(":")[2]
                 raise yaml.constructor.ConstructorError(None, None, f"this is no {kind}", node.start_mark) from exc
 
-    def function(loader: Loader, node: Any) -> Any:
-        return loader.function_tag(loader.construct_scalar(node), loader.place(node.start_mark))
+    def function(loader: TaskFileLoader, node: Any) -> Any:
+        return loader.function_tag(loader.construct_scalar(node), _place(loader.path, node.start_mark))
 
-    Loader.add_constructor("!function", function)
-    return Loader
+    TaskFileLoader.add_constructor("!function", function)
+    return TaskFileLoader
