@@ -25,6 +25,7 @@ header = ["A=env:X", "B=env:Y"]
 name = "quiz.py:Quiz"
 dataset_path = "data, old/quiz"
 num_shots = [0, 1, 5]
+instruction = "{{a + b}}"
 stop = ["1+1", "\\n"]
 
 [[datasets]]
@@ -70,7 +71,10 @@ def test_a_whole_suite(written):
             "hf:model,dtype=float16,deterministic=yes",
             "openai:m@http://localhost:8000/v1,header=A=env:X+B=env:Y",
         ],
-        "dataset": ["quiz.py:Quiz,dataset_path=data\\, old/quiz,num_shots=0+1+5,stop=1\\+1+\n", "lookup:UR,UL"],
+        "dataset": [
+            "quiz.py:Quiz,dataset_path=data\\, old/quiz,num_shots=0+1+5,instruction={{a + b}},stop=1\\+1+\n",
+            "lookup:UR,UL",
+        ],
         "limit": 100,
         "temperature": (0, 0.7),
         "stop": ("\n\n",),
@@ -85,7 +89,7 @@ def test_a_whole_suite(written):
     }
     assert found.folder == path.parent
     assert found.origins["model", found.values["model"][1]] == f"{path}:12"
-    assert found.origins["setting", "stop"] == f"{path}:28"
+    assert found.origins["setting", "stop"] == f"{path}:29"
 
 
 def test_names_may_stand_alone(written):
@@ -132,6 +136,8 @@ WRONG = [
     ("[[datasets]]\nname = 'quiz'\nnum_shoots = 2", 3, "Do you mean num_shots?"),
     ("[[datasets]]\nname = 'quiz'\nnum_shots = 'x'", 3, "it must be int"),
     ("[[datasets]]\nname = 'quiz'\nlimit = 0", 3, "--limit is 0"),
+    ("[[datasets]]\nname = 'quiz'\ninstruction = ['a', 'b']", 3, "Several are for all: below [settings]"),
+    ("[[datasets]]\nname = 'quiz'\nretriever = 'a+b'", 3, "retriever has a plus"),
     ("x = " + "[" * 5000 + "]" * 5000, None, "nested too deeply"),
 ]
 

@@ -28,10 +28,12 @@ def written_at(origins: Origins) -> Iterator[None]:
 
 
 def located(error: KshotError, kind: Kind, *texts: str) -> None:
-    """Add to an error where the first of these texts was written; if that is unknown, the file, if there is one."""
+    """Add to an error where the first of these texts was written; without texts, the file that the run comes from.
+
+    A text that is not among the origins was given on the command line.
+    """
     origins = _ORIGINS.get()
-    places = [origins[kind, text] for text in texts if (kind, text) in origins]
-    place = places[0] if places else origins.get(("file", ""), "")
+    place = next((origins[kind, text] for text in texts or ("",) if (kind, text) in origins), "")
     if place and not error.where.startswith(place):
         error.where = f"{place}: {error.where}" if error.where else place
 

@@ -140,7 +140,7 @@ class _Reader:
                     raise UsageError(f"the option {option!r} is given in the name and here", hint="Write it once.")
                 if known:
                     settings_from({option: value})
-                texts[option] = value_text(value, known.get(option))
+                texts[option] = value_text(option, value, known.get(option))
         return spec_text(name, texts)
 
     def _read_settings(self) -> None:
