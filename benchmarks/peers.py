@@ -8,8 +8,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TASK_FUNCTIONS = [
-    "rouge", "fuzzywuzzy", "jieba", "pymorphy3", "pymorphy2", "immutabledict", "langdetect", "math_verify", "wonderwords",
-    "antlr4-python3-runtime==4.11", "unitxt", "bert_score", "emoji", "json_repair", "unidecode", "pycountry", "langcodes",
+    "rouge", "fuzzywuzzy", "jieba", "pymorphy3", "pymorphy2", "immutabledict", "langdetect", "math_verify",
+    "wonderwords", "antlr4-python3-runtime==4.11", "unitxt", "bert_score", "emoji", "json_repair", "unidecode",
+    "pycountry", "langcodes",
 ]  # fmt: skip
 """What the functions of lm-eval's own task files import."""
 PACKAGES = {

@@ -3,9 +3,9 @@
     python benchmarks/task_file.py [text|letters|drawn …] [--questions N]
 
 500 questions with 4 options and 5 examples on one CPU thread. ``text``: the options are texts, the examples the first
-five (as in 6,300 of lm-eval's own task files). ``letters``: the options are letters. ``drawn``: texts, and every question
-has examples of its own, lm-eval's default. CPU seconds are those of the whole command, and those without its start, which a
-run with two questions tells. The figures must be equal to four digits; else the exit code is 1.
+five (as in 6,300 of lm-eval's own task files). ``letters``: the options are letters. ``drawn``: texts, and every
+question has examples of its own, lm-eval's default. CPU seconds are those of the whole command, and those without its
+start, which a run with two questions tells. The figures must be equal to four digits; else the exit code is 1.
 """
 
 from __future__ import annotations

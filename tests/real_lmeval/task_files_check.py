@@ -80,7 +80,7 @@ def _told(recorded: list[Path], compared: Path) -> list[str]:
     results = [json.loads(line) for line in compared.read_text(encoding="utf-8").splitlines()]
     low = []
     for part, (same, of) in task_files.counted(results).items():
-        share = 100 * same / max(of, 1)
+        share = 100 * same / of if of else 100.0
         print(f"  {part:<9} {same} of {of} equal: {share:.2f} %")
         print(
             "".join(
